@@ -1,0 +1,15 @@
+"""Source text, places in it, errors that point at them, and a cursor over tokens.
+
+This room knows nothing of HLO. To change how an error looks, edit `errors.py`; to change what counts as white
+space or a token, edit `cursor.py`.
+"""
+
+from hloom.text.cursor import Cursor as Cursor
+from hloom.text.errors import HloomError as HloomError
+from hloom.text.errors import HloomWarning as HloomWarning
+from hloom.text.errors import ParseError as ParseError
+from hloom.text.errors import Unsupported as Unsupported
+from hloom.text.source import Place as Place
+from hloom.text.source import Source as Source
+from hloom.text.strings import escape as escape
+from hloom.text.strings import unescape as unescape
