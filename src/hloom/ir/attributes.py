@@ -1,0 +1,84 @@
+"""The attributes of one node: an immutable mapping that many nodes may share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NoReturn
+
+
+class Referent:
+    """What an attribute may refer to, in place of a name: a graph or a node."""
+
+    __slots__ = ()
+    is_graph: ClassVar[bool] = False
+
+
+class Attributes(dict[str, Any]):
+    """Attribute names and values, in the order in which they print; `changed` makes another.
+
+    >>> Attributes(dimensions=(0, 1)).changed(dimensions=(1,), index=None)
+    Attributes({'dimensions': (1,)})
+    """
+
+    __slots__ = ("refers", "text")
+
+    refers: bool
+    """Whether a value is or holds a graph or a node, so that cloning must map it."""
+    text: str | None
+    """The printed form, once a printer has made it; only kept where it cannot change."""
+
+    def __init__(self, *arguments: Any, **names: Any) -> None:
+        super().__init__(*arguments, **names)
+        self.refers = any(_refers(value) for value in self.values())
+        self.text = None
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("attributes are immutable: use Graph.set_attributes with node.attributes.changed(...)")
+
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Attributes({super().__repr__()})"
+
+    def __reduce__(self) -> tuple:
+        return Attributes, (dict(self),)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def changed(self, values: Mapping[str, Any] | None = None, /, **names: Any) -> Attributes:
+        """The same attributes with some set; None takes one away. Names with a dash go in the mapping."""
+        result = {**self, **(values or {}), **names}
+        return Attributes({name: value for name, value in result.items() if value is not None})
+
+    def referents(self) -> Iterator[Any]:
+        """The graphs and nodes that the values are or hold, in order."""
+        if self.refers:
+            for value in self.values():
+                yield from (each for each in _parts(value) if isinstance(each, Referent))
+
+    def mapped(self, change: Mapping[Any, Any]) -> Attributes:
+        """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""
+        if not self.refers:
+            return self
+        return Attributes({name: _mapped(value, change) for name, value in self.items()})
+
+
+EMPTY = Attributes()
+EMPTY.text = ""
+
+
+def _parts(value: Any) -> tuple:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value[0] if isinstance(value, tuple) and value else value, Referent)
+
+
+def _mapped(value: Any, change: Mapping[Any, Any]) -> Any:
+    if not _refers(value):
+        return value
+    if isinstance(value, tuple):
+        return tuple(change.get(each, each) for each in value)
+    return change.get(value, value)

@@ -1,0 +1,440 @@
+"""A graph: a function of parameters, as ordered nodes and one output; and the only way to edit nodes.
+
+To add an editing method, put it here, in terms of `_link`, `_unlink`, `_use` and `_unuse`, which keep order and users right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hloom.ir.attributes import EMPTY, Attributes, Referent
+from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
+from hloom.ir.schema import Op
+from hloom.ir.types import FunctionType, Type
+from hloom.text import HloomError
+
+if TYPE_CHECKING:
+    from hloom.ir.literal import Literal
+    from hloom.ir.module import Module
+
+STRIDE = 1 << 16
+"""The distance between neighbours' order numbers when all are numbered anew."""
+_SUFFIX = re.compile(r"\.[0-9]+$")
+
+
+class Graph(Referent):
+    """A function: name, parameters, nodes in order, one output.
+
+    Made by `Module.add_graph`. `is_declared` marks a graph that the text names and never defines. `parent` is the
+    graph in whose scope a nested graph stands, whose nodes it may use as free variables.
+    """
+
+    __slots__ = (
+        "_callers",
+        "_first",
+        "_last",
+        "_lent",
+        "_linked",
+        "_names",
+        "_nodes",
+        "_numbered",
+        "_suffixes",
+        "execution_thread",
+        "is_declared",
+        "missing",
+        "module",
+        "name",
+        "output",
+        "parameters",
+        "parent",
+    )
+    is_graph: ClassVar[bool] = True
+
+    def __init__(self, name: str, module: Module, parent: Graph | None = None, *, is_declared: bool = False) -> None:
+        self.name = name
+        self.module = module
+        self.parent = parent
+        self.is_declared = is_declared
+        self.execution_thread: str | None = None
+        self.parameters: list[Parameter] = []
+        self.missing: list[Missing] = []
+        self.output: Node | None = None
+        self._nodes: list[Node] | None = []
+        self._linked = False
+        self._lent = False
+        self._numbered = False
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._names: dict[str, Node] = {}
+        self._suffixes: dict[str, int] = {}
+        self._callers: dict[Node, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<graph {self.name}: {len(self.nodes)} nodes>"
+
+    # Looking
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes in order, as of now: later edits do not change the sequence in your hands."""
+        if self._nodes is None:
+            self._nodes = list(self._walk())
+        self._lent = True
+        return self._nodes
+
+    @property
+    def root(self) -> Node:
+        """The output node; raises HloomError where there is none yet."""
+        if self.output is None:
+            raise HloomError(f"graph {self.name} has no output")
+        return self.output
+
+    @property
+    def type(self) -> FunctionType:
+        """What it takes and yields."""
+        return FunctionType([p.type for p in self.parameters], self.output.type if self.output else None)
+
+    @property
+    def callers(self) -> tuple[Node, ...]:
+        """The nodes that call this graph or hold it as a value, each once."""
+        self.module.index_users()
+        return tuple(self._callers)
+
+    def __getitem__(self, name: str) -> Node:
+        """The node of this name; raises HloomError, with near misses, where there is none."""
+        found = self._names.get(name.lstrip("%"))
+        if found is None:
+            near = get_close_matches(name, self._names, 3)
+            raise HloomError(f"graph {self.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def comes_before(self, first: Node, second: Node) -> bool:
+        """Whether one node stands before another; both must be of this graph."""
+        if not self._numbered:
+            self._thread()
+            for number, node in enumerate(self._walk()):
+                node._order = number * STRIDE
+            self._numbered = True
+        return first._order < second._order
+
+    def free_variables(self) -> list[Node]:
+        """The nodes of other graphs that this one uses or yields, in order of use: what a closure captures."""
+        seen: dict[Node, None] = {}
+        for node in self.nodes:
+            for used in (*node.inputs, *_function(node)):
+                if used.graph is not self:
+                    seen[used] = None
+        if self.output is not None and self.output.graph is not self:
+            seen[self.output] = None
+        return list(seen)
+
+    # Making nodes
+
+    def add_parameter(self, type: Type | None, name: str = "parameter", attributes: Attributes = EMPTY, metadata: str | None = None) -> Parameter:
+        """A further parameter, the last one, at the end of the order."""
+        node = Parameter(self.unique_name(name), type, len(self.parameters), attributes, metadata, self)
+        self.parameters.append(node)
+        self._enter(node, None)
+        return node
+
+    def add_constant(
+        self,
+        value: Literal | Graph | Op,
+        type: Type | None,
+        name: str = "constant",
+        *,
+        before: Node | None = None,
+        attributes: Attributes = EMPTY,
+        metadata: str | None = None,
+    ) -> Constant:
+        """A constant, at the end of the order or before a node."""
+        node = Constant(self.unique_name(name), type, value, attributes, metadata, self)
+        self._enter(node, before)
+        return node
+
+    def add_apply(
+        self,
+        function: Op | Node,
+        inputs: Iterable[Node],
+        type: Type | None,
+        attributes: Mapping[str, Any] = EMPTY,
+        name: str | None = None,
+        *,
+        before: Node | None = None,
+        metadata: str | None = None,
+    ) -> Apply:
+        """An application of an op (or of a node that yields a function), at the end of the order or before a node."""
+        shared = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
+        stem = name or (function.name if isinstance(function, Op) else "call")
+        node = Apply(self.unique_name(stem), type, function, tuple(inputs), shared, metadata, self)
+        self._enter(node, before)
+        return node
+
+    def unique_name(self, stem: str) -> str:
+        """The stem, or the stem with the first free number behind a dot."""
+        if stem not in self._names:
+            return stem
+        base = _SUFFIX.sub("", stem)
+        number = self._suffixes.get(base, 1)
+        while f"{base}.{number}" in self._names:
+            number += 1
+        self._suffixes[base] = number + 1
+        return f"{base}.{number}"
+
+    # Changing nodes
+
+    def set_inputs(self, node: Node, inputs: Iterable[Node]) -> None:
+        """Give a node other inputs."""
+        self._owns(node)
+        self._unuse(node)
+        node.inputs = tuple(inputs)
+        self._use(node)
+
+    def set_attributes(self, node: Node, attributes: Mapping[str, Any]) -> None:
+        """Give a node other attributes, all of them: `node.attributes.changed(...)` keeps the rest."""
+        self._owns(node)
+        self._unuse(node)
+        node.attributes = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
+        self._use(node)
+
+    def set_function(self, node: Apply, function: Op | Node) -> None:
+        """Apply another function to the same inputs."""
+        self._owns(node)
+        self._unuse(node)
+        node.function = function
+        self._use(node)
+
+    def set_value(self, node: Constant, value: Literal | Graph | Op) -> None:
+        """Give a constant another value of the same type."""
+        self._owns(node)
+        self._unuse(node)
+        node.value = value
+        self._use(node)
+
+    def set_type(self, node: Node, type: Type | None) -> None:
+        """Give a node another type."""
+        self._owns(node)
+        node.type = type
+
+    def set_metadata(self, node: Node, metadata: str | None) -> None:
+        """Give a node other metadata: the text between the braces, as `Metadata.text()` makes it."""
+        self._owns(node)
+        node._metadata = metadata
+
+    def rename(self, node: Node, name: str) -> None:
+        """Give a node another name, made unique."""
+        self._owns(node)
+        del self._names[node.name]
+        node.name = self.unique_name(name)
+        self._names[node.name] = node
+
+    def set_output(self, node: Node) -> None:
+        """Let the graph yield another of its nodes (or, for a closure, a node of an enclosing graph)."""
+        self.output = node
+
+    def replace_uses(self, old: Node, replacement: Node) -> None:
+        """Let everything that uses one node use another: inputs, computed calls, control predecessors, the output."""
+        for user in old.users:
+            graph = user.graph
+            graph._unuse(user)
+            user.inputs = tuple(replacement if each is old else each for each in user.inputs)
+            user.attributes = user.attributes.mapped({old: replacement})
+            if isinstance(user, Apply) and user.function is old:
+                user.function = replacement
+            graph._use(user)
+        for graph in old.graph._may_yield():
+            if graph.output is old:
+                graph.output = replacement
+
+    def move_before(self, node: Node, place: Node) -> None:
+        """Move a node in the order."""
+        self._owns(node)
+        self._owns(place)
+        if node is place:
+            return
+        self._unlink(node)
+        self._link(node, place)
+
+    def erase(self, node: Node) -> None:
+        """Take a node out; raises HloomError while something uses it or it is the output."""
+        self._owns(node)
+        if node.users or any(graph.output is node for graph in self._may_yield()):
+            users = ", ".join(user.name for user in node.users[:5]) or "the graph, as its output"
+            raise HloomError(f"cannot erase {node.name} of graph {self.name}: it is used by {users}")
+        self._unuse(node)
+        self._unlink(node)
+        del self._names[node.name]
+        if isinstance(node, Parameter):
+            self.parameters.remove(node)
+            for number, parameter in enumerate(self.parameters):
+                parameter.number = number
+
+    def inline(self, call: Node, graph: Graph | None = None) -> Node:
+        """Put a copy of the called graph's nodes in place of a call; the node that now yields the call's value.
+
+        Raises HloomError where it does not call exactly one defined graph with as many parameters as inputs, or has
+        control predecessors, or where that graph has missing names or encloses others, whose captures would be lost.
+        """
+        self._owns(call)
+        called = [graph] if graph else list(call.called_graphs)
+        if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
+            raise HloomError(f"cannot inline {call!r}: it does not call one defined graph with its inputs")
+        if any(not each.is_graph for each in call.attributes.referents()):
+            raise HloomError(f"cannot inline {call!r}: it has control predecessors")
+        if called[0].missing or any(nested.parent is called[0] for nested in called[0]._may_yield()):
+            raise HloomError(f"cannot inline {call!r}: {called[0].name} has missing names or nested graphs")
+        mapping: dict[Any, Any] = dict(zip(called[0].parameters, call.inputs, strict=True))
+        self.copy_nodes(called[0].nodes, mapping, before=call)
+        result = mapping.get(called[0].root, called[0].root)
+        self.replace_uses(call, result)
+        self.erase(call)
+        return result
+
+    def copy_nodes(self, nodes: Iterable[Node], mapping: dict[Any, Any], *, before: Node | None = None) -> None:
+        """Copy nodes of any graph into this one; the mapping exchanges what they refer to and gains the copies.
+
+        Nodes that the mapping already has are skipped; names are kept where they are free.
+        """
+        for node in nodes:
+            if node not in mapping:
+                copy = _copied(node, mapping, self)
+                self._enter(copy, before)
+                if isinstance(copy, Parameter):
+                    self.parameters.append(copy)
+                mapping[node] = copy
+
+    # The order and the users
+
+    def adopt(self, nodes: list[Node], names: dict[str, Node]) -> None:
+        """Take over nodes that a reader made for this graph, in order, with their names."""
+        self._nodes = nodes
+        self._names = names
+
+    def _may_yield(self) -> Iterable[Graph]:
+        """The graphs whose output may be a node of this one: itself, and closures."""
+        return self.module.graphs if self.module.has_closures else (self,)
+
+    def _owns(self, node: Node) -> None:
+        if node.graph is not self:
+            raise HloomError(f"{node.name} belongs to graph {node.graph.name}, not to {self.name}")
+
+    def _enter(self, node: Node, before: Node | None) -> None:
+        self._names[node.name] = node
+        self._link(node, before)
+        if self.module.is_indexed:
+            node._users = {}
+        self._use(node)
+
+    def _walk(self) -> Iterator[Node]:
+        node = self._first
+        while node is not None:
+            yield node
+            node = node._next
+
+    def _thread(self) -> None:
+        """Link the nodes to their neighbours, once, when the first edit needs it."""
+        if self._linked:
+            return
+        previous: Node | None = None
+        for node in self._nodes or ():
+            node._previous = previous
+            if previous is not None:
+                previous._next = node
+            previous = node
+        if previous is not None:
+            previous._next = None
+        self._first = self._nodes[0] if self._nodes else None
+        self._last = previous
+        self._linked = True
+
+    def _link(self, node: Node, before: Node | None) -> None:
+        if before is None and not self._linked and not self._lent and self._nodes is not None:
+            self._nodes.append(node)
+            self._numbered = False
+            return
+        self._thread()
+        self._nodes = None
+        previous = self._last if before is None else before._previous
+        node._previous, node._next = previous, before
+        if previous is None:
+            self._first = node
+        else:
+            previous._next = node
+        if before is None:
+            self._last = node
+        else:
+            before._previous = node
+        if self._numbered:
+            self._number(node)
+
+    def _number(self, node: Node) -> None:
+        low = node._previous._order if node._previous else -STRIDE
+        high = node._next._order if node._next else low + 2 * STRIDE
+        node._order = (low + high) // 2
+        self._numbered = node._order > low
+
+    def _unlink(self, node: Node) -> None:
+        self._thread()
+        self._nodes = None
+        if node._previous is None:
+            self._first = node._next
+        else:
+            node._previous._next = node._next
+        if node._next is None:
+            self._last = node._previous
+        else:
+            node._next._previous = node._previous
+
+    def _use(self, node: Node) -> None:
+        if not self.module.is_indexed:
+            return
+        for used in _used(node):
+            table = used._callers if used.is_graph else used._users
+            table[node] = table.get(node, 0) + 1
+
+    def _unuse(self, node: Node) -> None:
+        if not self.module.is_indexed:
+            return
+        for used in _used(node):
+            table = used._callers if used.is_graph else used._users
+            if table[node] == 1:
+                del table[node]
+            else:
+                table[node] -= 1
+
+
+def _function(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Apply) and isinstance(node.function, Node):
+        return (node.function,)
+    return ()
+
+
+def _used(node: Node) -> Iterator[Any]:
+    yield from node.inputs
+    if node.attributes.refers:
+        yield from node.attributes.referents()
+    if isinstance(node, Constant):
+        yield from node.called_graphs
+    elif isinstance(node, Apply) and isinstance(node.function, Node):
+        yield node.function
+
+
+def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
+    attributes = node.attributes.mapped(mapping)
+    name, metadata = graph.unique_name(node.name), node.raw_metadata
+    if isinstance(node, Parameter):
+        return Parameter(name, node.type, len(graph.parameters), attributes, metadata, graph)
+    if isinstance(node, Constant):
+        value: Any = node.value
+        value = mapping.get(value, value) if isinstance(value, Referent) else value
+        return Constant(name, node.type, value, attributes, metadata, graph)
+    assert isinstance(node, Apply), f"{node!r} cannot be copied"
+    function: Any = node.function
+    inputs = tuple(mapping.get(each, each) for each in node.inputs)
+    return Apply(name, node.type, mapping.get(function, function), inputs, attributes, metadata, graph)

@@ -1,0 +1,83 @@
+"""How an array lies in memory: XLA's layouts, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COMBINED = -1
+"""A tile dimension written `*`: joined with the next more minor one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitConfig:
+    """Where one dimension of a buffer is split over memories."""
+
+    dimension: int
+    indices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"({self.dimension}:{_ints(self.indices)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The order of dimensions, most minor first, and what annotates it; `str` gives HLO's text.
+
+    `dim_level_types` is kept as read (`D,S+~`); XLA accepts and drops it. An absent layout means
+    {rank-1,...,1,0}.
+    """
+
+    minor_to_major: tuple[int, ...] = ()
+    tiles: tuple[tuple[int, ...], ...] = ()
+    tail_padding: int = 1
+    index_type: str = ""
+    pointer_type: str = ""
+    element_bits: int = 0
+    memory_space: int = 0
+    split_configs: tuple[SplitConfig, ...] = ()
+    metadata_prefix_bytes: int = 0
+    dim_level_types: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says nothing but the order of dimensions."""
+        return self == Layout(self.minor_to_major)
+
+    def __str__(self) -> str:
+        parts = "".join(self._parts())
+        if not parts and not self.minor_to_major:
+            return ""
+        return f"{{{_ints(self.minor_to_major)}{':' if parts else ''}{parts}}}"
+
+    def _parts(self) -> list[str]:
+        texts = [f"D({self.dim_level_types})"] if self.dim_level_types else []
+        if self.tiles:
+            texts.append("T" + "".join(f"({_tile(tile)})" for tile in self.tiles))
+        if self.tail_padding != 1:
+            texts.append(f"L({self.tail_padding})")
+        if self.index_type:
+            texts.append(f"#({self.index_type})")
+        if self.pointer_type:
+            texts.append(f"*({self.pointer_type})")
+        if self.element_bits:
+            texts.append(f"E({self.element_bits})")
+        if self.memory_space:
+            texts.append(f"S({self.memory_space})")
+        if self.split_configs:
+            texts.append("SC" + "".join(map(str, self.split_configs)))
+        if self.metadata_prefix_bytes:
+            texts.append(f"M({self.metadata_prefix_bytes})")
+        return texts
+
+
+def default_layout(rank: int) -> Layout:
+    """The row-major layout, {rank-1,...,1,0}."""
+    return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+def _ints(values: tuple[int, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+def _tile(tile: tuple[int, ...]) -> str:
+    return ",".join("*" if size == COMBINED else str(size) for size in tile)

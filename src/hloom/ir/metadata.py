@@ -1,0 +1,98 @@
+"""Where an instruction comes from: the fields of `metadata={...}`, read when they are asked for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from hloom.text import Cursor, Source, escape, unescape
+
+_FIELD = re.compile(r"([a-z_]+)=")
+_STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'', re.DOTALL)
+_INTEGER = re.compile(r"-?[0-9]++")
+_INTEGERS = re.compile(r"\{([0-9, ]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What the framework said of an instruction: `op_name` is its scope, slashes between the levels."""
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    source_end_line: int = 0
+    source_column: int = 0
+    source_end_column: int = 0
+    profile_type: tuple[int, ...] = ()
+    deduplicated_name: str = ""
+    scheduling_name: str = ""
+    stack_frame_id: int = 0
+    metadata_payload: str = ""
+
+    def text(self) -> str:
+        """The fields that are set, as they stand between the braces of `metadata={...}`."""
+        return " ".join(f"{name}={_print(getattr(self, name))}" for name in FIELDS if getattr(self, name))
+
+
+FIELDS = {field.name: field.default for field in fields(Metadata)}
+
+
+@lru_cache(maxsize=4096)
+def parse_metadata(text: str) -> Metadata:
+    """Read the text between the braces of `metadata={...}`.
+
+    >>> parse_metadata('op_type="Add" source_line=3').source_line
+    3
+
+    Raises ParseError with the place inside that text.
+    """
+    return read_metadata(Cursor(Source(text, "metadata")))
+
+
+def read_metadata(cursor: Cursor) -> Metadata:
+    """Read the fields up to the closing brace or the end, leaving the brace."""
+    values: dict[str, object] = {}
+    while cursor.peek() not in ("", "}"):
+        start = cursor.position
+        name = cursor.read(_FIELD, "a metadata field and '='")[1]
+        if name not in FIELDS:
+            raise cursor.error(f"no metadata field is called '{name}'", start, f"the fields are {', '.join(FIELDS)}")
+        if name in values:
+            raise cursor.error(f"metadata field '{name}' is given twice", start)
+        values[name] = _READERS[type(FIELDS[name])](cursor)
+        cursor.accept(",")
+    return Metadata(**values)  # type: ignore[arg-type]
+
+
+def _read_string(cursor: Cursor) -> str:
+    start = cursor.skip()
+    match = cursor.read(_STRING, "a string")
+    try:
+        return unescape(match[1] if match[1] is not None else match[2])
+    except ValueError as problem:
+        raise cursor.error(f"bad string: {problem}", start) from None
+
+
+def _read_integer(cursor: Cursor) -> int:
+    start = cursor.skip()
+    value = int(cursor.read(_INTEGER, "an integer")[0][:40])
+    if not -(2**63) <= value < 2**63:
+        raise cursor.error(f"integer {value} does not fit into 64 bits", start)
+    return value
+
+
+def _read_integers(cursor: Cursor) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", cursor.read(_INTEGERS, "'{' and integers")[1]))
+
+
+_READERS = {str: _read_string, int: _read_integer, tuple: _read_integers}
+
+
+def _print(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{escape(value)}"'
+    return "{" + ",".join(map(str, value)) + "}" if isinstance(value, tuple) else str(value)
+
+

@@ -1,0 +1,213 @@
+"""A module: graphs in order, the entry graph, and what the header says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from hloom.ir.attributes import EMPTY, Attributes
+from hloom.ir.graph import Graph
+from hloom.ir.nodes import Missing, Node
+from hloom.ir.stacks import StackTables
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A name that the text uses and nothing defines: of a graph, or of a node inside `graph`."""
+
+    name: str
+    kind: str
+    graph: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" + (f" in {self.graph}" if self.graph else "")
+
+
+class Module:
+    """A whole program; everything's currency.
+
+    `attributes` are the header's. `declared` are graphs that are named and never defined; `notes` are the warnings
+    that reading gave; `attachments` hold what a container brought along (a buffer assignment, a snapshot's arguments)
+    by name. Iterating over a module gives its graphs.
+    """
+
+    __slots__ = (
+        "_entry",
+        "_names",
+        "attachments",
+        "attributes",
+        "declared",
+        "graphs",
+        "has_closures",
+        "is_indexed",
+        "name",
+        "notes",
+        "source_name",
+        "stack_tables",
+    )
+
+    def __init__(self, name: str = "module", attributes: Mapping[str, Any] = EMPTY) -> None:
+        self.name = name
+        self.attributes = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
+        self.graphs: list[Graph] = []
+        self.declared: list[Graph] = []
+        self.stack_tables: StackTables | None = None
+        self.attachments: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.source_name = "<text>"
+        self.is_indexed = False
+        self.has_closures = False
+        self._entry: Graph | None = None
+        self._names: dict[str, Graph] = {}
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}: {len(self.graphs)} graphs, {self.node_count} nodes>"
+
+    def __iter__(self) -> Iterator[Graph]:
+        return iter(self.graphs)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> Graph:
+        """The graph of this name; raises HloomError, with near misses, where there is none."""
+        found = self._names.get(name.lstrip("%"))
+        if found is None:
+            near = get_close_matches(name, self._names, 3)
+            raise HloomError(f"module {self.name} has no graph '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+        return found
+
+    @property
+    def entry(self) -> Graph:
+        """The graph that runs first; raises HloomError where there is none yet."""
+        if self._entry is None:
+            raise HloomError(f"module {self.name} has no entry graph")
+        return self._entry
+
+    @entry.setter
+    def entry(self, graph: Graph) -> None:
+        self._entry = graph
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes all graphs have together."""
+        return sum(len(graph.nodes) for graph in self.graphs)
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether the order of nodes is the order of execution."""
+        return bool(self.attributes.get("is_scheduled"))
+
+    @property
+    def unresolved(self) -> list[Unresolved]:
+        """What the text names and nothing defines: graphs first, then nodes."""
+        graphs = [Unresolved(graph.name, "computation") for graph in self.declared]
+        return graphs + [Unresolved(node.name, "operand", graph.name) for graph in self.graphs for node in graph.missing]
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node of every graph, in order."""
+        for graph in self.graphs:
+            yield from graph.nodes
+
+    def add_graph(self, name: str, parent: Graph | None = None) -> Graph:
+        """A further graph, empty, last in order; the name is made unique."""
+        graph = Graph(self.unique_graph_name(name), self, parent)
+        self.append_graph(graph)
+        self.has_closures = self.has_closures or parent is not None
+        return graph
+
+    def declare_graph(self, name: str) -> Graph:
+        """A graph that something calls and nothing defines."""
+        graph = Graph(name, self, is_declared=True)
+        self.declared.append(graph)
+        return graph
+
+    def append_graph(self, graph: Graph) -> None:
+        """Give a graph that a reader has filled, or that was only declared so far, its place in the order."""
+        if graph.is_declared:
+            self.declared.remove(graph)
+            graph.is_declared = False
+        self.graphs.append(graph)
+        self._names[graph.name] = graph
+
+    def unique_graph_name(self, stem: str) -> str:
+        """The stem, or the stem with the first free number behind a dot."""
+        if stem not in self._names:
+            return stem
+        number = 1
+        while f"{stem}.{number}" in self._names:
+            number += 1
+        return f"{stem}.{number}"
+
+    def rename_graph(self, graph: Graph, name: str) -> None:
+        """Give a graph another name, made unique."""
+        del self._names[graph.name]
+        graph.name = self.unique_graph_name(name)
+        self._names[graph.name] = graph
+        for node in self.nodes():
+            if node.attributes.refers:
+                node.attributes.text = None
+
+    def erase_graph(self, graph: Graph) -> None:
+        """Take a graph out; raises HloomError while something calls it or it is the entry."""
+        callers = [caller for caller in graph.callers if caller.graph is not graph]
+        if callers or graph is self._entry:
+            users = ", ".join(caller.name for caller in callers[:5]) or "the module, as its entry"
+            raise HloomError(f"cannot erase graph {graph.name}: it is used by {users}")
+        for node in graph.nodes:
+            graph._unuse(node)
+        self.graphs.remove(graph)
+        del self._names[graph.name]
+
+    def index_users(self) -> None:
+        """Find who uses what, once; from then on editing keeps it right."""
+        if self.is_indexed:
+            return
+        self.is_indexed = True
+        graphs = [*self.graphs, *self.declared]
+        for graph in graphs:
+            graph._callers = {}
+            for node in (*graph.nodes, *graph.missing):
+                node._users = {}
+        for graph in graphs:
+            for node in graph.nodes:
+                graph._use(node)
+
+    def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
+        """A copy of a graph in this module; the graphs it calls are shared."""
+        copy = self.add_graph(name or graph.name, graph.parent)
+        mapping: dict[Any, Any] = {}
+        _copy_graph(graph, copy, mapping)
+        return copy
+
+    def clone(self) -> Module:
+        """A copy that shares nothing that can be edited."""
+        copy = Module(self.name, self.attributes)
+        copy.stack_tables, copy.source_name = self.stack_tables, self.source_name
+        copy.attachments, copy.notes = dict(self.attachments), list(self.notes)
+        mapping: dict[Any, Any] = {graph: copy.declare_graph(graph.name) for graph in self.declared}
+        for graph in self.graphs:
+            parent = mapping.get(graph.parent) if graph.parent else None
+            mapping[graph] = copy.add_graph(graph.name, parent)
+        copy.has_closures = self.has_closures
+        for graph in self.graphs:
+            _copy_graph(graph, mapping[graph], mapping)
+        if self._entry is not None:
+            copy.entry = mapping[self._entry]
+        return copy
+
+
+def _copy_graph(graph: Graph, copy: Graph, mapping: dict[Any, Any]) -> None:
+    copy.execution_thread = graph.execution_thread
+    for missing in graph.missing:
+        mapping[missing] = Missing(missing.name, missing.type, copy)
+        copy.missing.append(mapping[missing])
+    copy.copy_nodes(graph.nodes, mapping)
+    for original in graph.parameters:
+        mapping[original].number = original.number
+    copy.parameters.sort(key=lambda parameter: parameter.number)
+    if graph.output is not None:
+        copy.output = mapping.get(graph.output, graph.output)

@@ -1,0 +1,203 @@
+"""The nodes of a graph: parameters, constants and applications of functions.
+
+Nodes are compared by identity and changed only through their graph's methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hloom.ir.attributes import EMPTY, Attributes, Referent
+from hloom.ir.metadata import Metadata, parse_metadata
+from hloom.ir.schema import Op
+from hloom.ir.types import Type
+
+if TYPE_CHECKING:
+    from hloom.ir.graph import Graph
+    from hloom.ir.literal import Literal
+
+PARAMETER = "parameter"
+CONSTANT = "constant"
+
+
+class Node(Referent):
+    """A value in a graph: its name, type (None where the text gave none), inputs, attributes and raw metadata."""
+
+    __slots__ = (
+        "_metadata",
+        "_next",
+        "_order",
+        "_previous",
+        "_users",
+        "attributes",
+        "graph",
+        "inputs",
+        "name",
+        "type",
+    )
+    name: str
+    type: Type | None
+    inputs: tuple[Node, ...]
+    attributes: Attributes
+    graph: Graph
+    _metadata: str | None
+    _users: dict[Node, int]
+    _next: Node | None
+    _previous: Node | None
+    _order: int
+
+    @property
+    def opcode(self) -> str:
+        """The name of what makes this value, in HLO's spelling."""
+        raise NotImplementedError
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """Where the value comes from, parsed when asked for; raises HloomError where the raw text is malformed."""
+        return None if self._metadata is None else parse_metadata(self._metadata)
+
+    @property
+    def raw_metadata(self) -> str | None:
+        """The text between the braces of `metadata={...}`, as it was read."""
+        return self._metadata
+
+    @property
+    def users(self) -> tuple[Node, ...]:
+        """The nodes that have this one as an input or control predecessor, each once, in the order they came to use it."""
+        self.graph.module.index_users()
+        return tuple(self._users)
+
+    @property
+    def use_count(self) -> int:
+        """How many times it is used, an input given twice counting twice; being the output is not counted."""
+        self.graph.module.index_users()
+        return sum(self._users.values())
+
+    @property
+    def is_output(self) -> bool:
+        """Whether its graph yields it."""
+        return self.graph.output is self
+
+    @property
+    def called_graphs(self) -> Iterator[Graph]:
+        """The graphs its attributes hold or it is, in order, repeats included."""
+        return (each for each in self.attributes.referents() if each.is_graph)
+
+    def operand_types(self) -> tuple[Type | None, ...]:
+        """The types of the inputs."""
+        return tuple(node.type for node in self.inputs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(node.name for node in self.inputs)
+        return f"<{self.name} = {self.type or '?'} {self.opcode}({inputs})>"
+
+
+class Parameter(Node):
+    """What a graph is given; `number` is its place among the arguments."""
+
+    __slots__ = ("number",)
+    number: int
+
+    def __init__(self, name: str, type: Type | None, number: int, attributes: Attributes, metadata: str | None, graph: Graph) -> None:
+        self.name = name
+        self.type = type
+        self.number = number
+        self.inputs = ()
+        self.attributes = attributes
+        self._metadata = metadata
+        self.graph = graph
+
+    @property
+    def opcode(self) -> str:
+        return PARAMETER
+
+
+class Constant(Node):
+    """A value known before running: a literal, or a graph or an op as a value."""
+
+    __slots__ = ("value",)
+    value: Literal | Graph | Op
+
+    def __init__(
+        self, name: str, type: Type | None, value: Literal | Graph | Op, attributes: Attributes, metadata: str | None, graph: Graph
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.value = value
+        self.inputs = ()
+        self.attributes = attributes
+        self._metadata = metadata
+        self.graph = graph
+
+    @property
+    def opcode(self) -> str:
+        return CONSTANT
+
+    @property
+    def called_graphs(self) -> Iterator[Graph]:
+        value: Any = self.value
+        return iter((value,) if isinstance(value, Referent) and value.is_graph else ())
+
+
+class Apply(Node):
+    """A function applied to inputs: an op row, or (a computed call) a node that yields a function."""
+
+    __slots__ = ("function",)
+    function: Op | Node
+
+    def __init__(
+        self,
+        name: str,
+        type: Type | None,
+        function: Op | Node,
+        inputs: tuple[Node, ...],
+        attributes: Attributes,
+        metadata: str | None,
+        graph: Graph,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.function = function
+        self.inputs = inputs
+        self.attributes = attributes
+        self._metadata = metadata
+        self.graph = graph
+
+    @property
+    def opcode(self) -> str:
+        return self.function.name if isinstance(self.function, Op) else "call-value"
+
+    @property
+    def op(self) -> Op:
+        """The op row applied; raises TypeError for a computed call."""
+        if not isinstance(self.function, Op):
+            raise TypeError(f"{self.name} calls the value of {self.function.name}: it has no op row")
+        return self.function
+
+    def attribute(self, name: str) -> Any:
+        """An attribute's value, or the default that its row gives; None where there is neither."""
+        found = self.attributes.get(name)
+        if found is not None or not isinstance(self.function, Op):
+            return found
+        row = self.function.attributes.get(name)
+        return row.default if row else None
+
+
+class Missing(Node):
+    """A name that the text uses and never defines; it yields what its uses say, and `verify` lists it."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, type: Type | None, graph: Graph) -> None:
+        self.name = name
+        self.type = type
+        self.inputs = ()
+        self.attributes = EMPTY
+        self._metadata = None
+        self._users = {}
+        self.graph = graph
+
+    @property
+    def opcode(self) -> str:
+        return "missing"

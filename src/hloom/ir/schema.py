@@ -1,0 +1,131 @@
+"""What an op row says: its name, how many operands it takes, and the attributes it understands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any
+
+
+class AttributeKind(Enum):
+    """What an attribute's value is; a reader and a writer per kind live in the room of each text format."""
+
+    INTEGER = auto()
+    BOOLEAN = auto()
+    FLOAT = auto()
+    STRING = auto()
+    ENUM = auto()
+    INTEGERS = auto()
+    BOOLEANS = auto()
+    PAIRS = auto()  # {{0,1},{1,0}}
+    TYPE = auto()
+    TYPES = auto()
+    GRAPH = auto()
+    GRAPHS = auto()
+    NODES = auto()
+    WINDOW = auto()
+    DIMENSION_LABELS = auto()
+    PADDING = auto()
+    SLICES = auto()
+    PRECISIONS = auto()
+    REPLICA_GROUPS = auto()
+    ALIASING = auto()
+    DOMAIN = auto()
+    SPARSITY = auto()
+    LITERAL = auto()
+    SHARDING = auto()
+    FRONTEND = auto()
+    STATISTICS = auto()
+    ACCURACY = auto()
+    ORIGIN = auto()
+    BACKEND_CONFIG = auto()
+    VERBATIM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of an op.
+
+    `default` is what its absence means; a value equal to it is left out when read. `carried` marks what does not change the computed values (placement, names, profiles).
+    """
+
+    kind: AttributeKind
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    carried: bool = False
+
+
+def required(kind: AttributeKind, *, choices: tuple[str, ...] = ()) -> Attribute:
+    """An attribute that must be given."""
+    return Attribute(kind, required=True, choices=choices)
+
+
+def optional(
+    kind: AttributeKind,
+    default: Any = None,
+    *,
+    choices: tuple[str, ...] = (),
+    carried: bool = False,
+) -> Attribute:
+    """An attribute that may be left out, and what that means."""
+    return Attribute(kind, default=default, choices=choices, carried=carried)
+
+
+COMMON: Mapping[str, Attribute] = MappingProxyType(
+    {
+        "sharding": optional(AttributeKind.SHARDING, carried=True),
+        "parameter_replication": optional(AttributeKind.BOOLEANS, carried=True),
+        "frontend_attributes": optional(AttributeKind.FRONTEND, carried=True),
+        "control-predecessors": optional(AttributeKind.NODES),
+        "statistics": optional(AttributeKind.STATISTICS, carried=True),
+        "result_accuracy": optional(AttributeKind.ACCURACY),
+        "origin": optional(AttributeKind.ORIGIN, carried=True),
+        "backend_config": optional(AttributeKind.BACKEND_CONFIG),
+    }
+)
+"""What every node may have, parameters and constants too, in XLA's order; `metadata` stands apart, on the node."""
+
+
+MANY: int | None = None
+"""As the upper end of an arity: any number of operands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One row of the op table: everything about an opcode that needs only types and attributes.
+
+    `arity` is the least and the greatest number of operands (None: no limit); beyond the least they come in groups of
+    `operand_step`. `attributes` stand in the order in which XLA prints them. `omits_type` says whether HLO text may
+    leave the result's type out. `is_known` is false for rows made for opcodes that no table has.
+    """
+
+    name: str
+    arity: tuple[int, int | None] = (0, MANY)
+    operand_step: int = 1
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    omits_type: bool = False
+    is_known: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+
+    def accepts(self, operand_count: int) -> bool:
+        """Whether this many operands are right."""
+        least, most = self.arity
+        within = least <= operand_count and (most is None or operand_count <= most)
+        return within and (operand_count - least) % self.operand_step == 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Op:
+        return self

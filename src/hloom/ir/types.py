@@ -1,0 +1,293 @@
+"""Types of values: interned, immutable, printed in HLO's spelling.
+
+There is one object per type, so `is` compares types, layouts included; `same_shape` compares them without layouts.
+
+>>> from hloom.ir import TensorType, dtype
+>>> TensorType(dtype("f32"), (2, 3)) is TensorType(dtype("f32"), (2, 3))
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+from hloom.ir.dtypes import DType
+from hloom.ir.layout import Layout
+from hloom.text import HloomError
+
+UNBOUNDED = -1
+"""The size of a dimension written `?`: dynamic and without a bound."""
+
+
+class Type:
+    """What a node yields. The subclasses are the kinds; `str` gives HLO's text."""
+
+    __slots__ = ("__weakref__", "_key", "_text")
+    _interned: ClassVar[WeakValueDictionary[tuple, Type]] = WeakValueDictionary()
+    _key: tuple
+    _text: str
+
+    @classmethod
+    def _intern(cls, *key: object) -> tuple[Type, bool]:
+        """The object for a key and whether it was just made."""
+        full = (cls, *key)
+        found = Type._interned.get(full)
+        if found is not None:
+            return found, False
+        made = object.__new__(cls)
+        object.__setattr__(made, "_key", full)
+        Type._interned[full] = made
+        return made, True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"types are immutable: cannot set {name} of {self}")
+
+    def __reduce__(self) -> tuple:
+        return self._key[0], self._key[1:]
+
+    def __copy__(self) -> Type:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Type:
+        return self
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def leaves(self) -> Iterator[Type]:
+        """The types that are not tuples, in order."""
+        pending: list[Type] = [self]
+        while pending:
+            kind = pending.pop()
+            if isinstance(kind, TupleType):
+                pending.extend(reversed(kind.elements))
+            else:
+                yield kind
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all leaves, each element unpacked (s4 takes a byte); tokens take none.
+
+        Raises HloomError for unbounded dimensions.
+        """
+        return sum(leaf.byte_count for leaf in self.leaves()) if isinstance(self, TupleType) else 0
+
+
+class TensorType(Type):
+    """An array: element type, dimensions, which of them are dynamic, and its layout where one is given.
+
+    A dynamic dimension's entry in `dims` is its bound, or UNBOUNDED.
+    """
+
+    __slots__ = ("dims", "dtype", "dynamic", "layout")
+    dtype: DType
+    dims: tuple[int, ...]
+    layout: Layout | None
+    dynamic: tuple[bool, ...] | None
+
+    def __new__(
+        cls,
+        dtype: DType,
+        dims: Sequence[int] = (),
+        layout: Layout | None = None,
+        dynamic: Sequence[bool] | None = None,
+    ) -> TensorType:
+        dims = tuple(dims)
+        flags = tuple(dynamic) if dynamic and any(dynamic) else None
+        made, fresh = cls._intern(dtype, dims, layout, flags)
+        assert isinstance(made, TensorType)
+        if fresh:
+            for name, value in (("dtype", dtype), ("dims", dims), ("layout", layout), ("dynamic", flags)):
+                object.__setattr__(made, name, value)
+            object.__setattr__(made, "_text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
+        return made
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions it has."""
+        return len(self.dims)
+
+    @property
+    def dims_text(self) -> str:
+        """The dimensions as HLO writes them: `2,<=8,?`."""
+        if self.dynamic is None:
+            return ",".join(map(str, self.dims))
+        return ",".join(
+            "?" if size == UNBOUNDED else f"<={size}" if moves else str(size)
+            for size, moves in zip(self.dims, self.dynamic, strict=True)
+        )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is known."""
+        return self.dynamic is None
+
+    @property
+    def element_count(self) -> int:
+        """How many elements it holds at most; raises HloomError for unbounded dimensions."""
+        if UNBOUNDED in self.dims:
+            raise HloomError(f"{self} has an unbounded dimension: its size is not known")
+        return math.prod(self.dims)
+
+    @property
+    def byte_count(self) -> int:
+        return self.element_count * self.dtype.byte_count
+
+    def with_layout(self, layout: Layout | None) -> TensorType:
+        """The same array in another layout."""
+        return TensorType(self.dtype, self.dims, layout, self.dynamic)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same array of another element type."""
+        return TensorType(dtype, self.dims, self.layout, self.dynamic)
+
+
+class TupleType(Type):
+    """Several values together."""
+
+    __slots__ = ("elements",)
+    elements: tuple[Type, ...]
+
+    def __new__(cls, elements: Sequence[Type] = ()) -> TupleType:
+        elements = tuple(elements)
+        made, fresh = cls._intern(elements)
+        assert isinstance(made, TupleType)
+        if fresh:
+            object.__setattr__(made, "elements", elements)
+            object.__setattr__(made, "_text", "(" + list_with_indices([str(e) for e in elements]) + ")")
+        return made
+
+
+class BufferType(Type):
+    """A buffer of an array: `b(f32[2])`."""
+
+    __slots__ = ("element",)
+    element: Type
+
+    def __new__(cls, element: Type) -> BufferType:
+        made, fresh = cls._intern(element)
+        assert isinstance(made, BufferType)
+        if fresh:
+            object.__setattr__(made, "element", element)
+            object.__setattr__(made, "_text", f"b({element})")
+        return made
+
+    @property
+    def byte_count(self) -> int:
+        return self.element.byte_count
+
+
+class TokenType(Type):
+    """A value that only orders effects."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> TokenType:
+        return _named(cls, "token[]")
+
+
+class OpaqueType(Type):
+    """A value that only its producer and consumer understand."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> OpaqueType:
+        return _named(cls, "opaque[]")
+
+
+class FunctionType(Type):
+    """A graph or an op as a value: what it takes and what it yields."""
+
+    __slots__ = ("parameters", "result")
+    parameters: tuple[Type | None, ...]
+    result: Type | None
+
+    def __new__(cls, parameters: Sequence[Type | None], result: Type | None) -> FunctionType:
+        made, fresh = cls._intern(tuple(parameters), result)
+        assert isinstance(made, FunctionType)
+        if fresh:
+            object.__setattr__(made, "parameters", tuple(parameters))
+            object.__setattr__(made, "result", result)
+            inside = ", ".join("?" if p is None else str(p) for p in made.parameters)
+            object.__setattr__(made, "_text", f"({inside}) -> {'?' if result is None else result}")
+        return made
+
+
+def _named(cls: type, text: str):  # noqa: ANN202 - the caller's own class
+    made, fresh = cls._intern()
+    if fresh:
+        object.__setattr__(made, "_text", text)
+    return made
+
+
+def list_with_indices(texts: Sequence[str]) -> str:
+    """Join with commas and, as XLA does, say the index at every fifth.
+
+    >>> list_with_indices(list("abcdef"))
+    'a, b, c, d, e, /*index=5*/f'
+    """
+    if len(texts) < 6:
+        return ", ".join(texts)
+    return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
+
+
+def without_layout(kind: Type) -> Type:
+    """The same type with every layout left out."""
+    if isinstance(kind, TensorType):
+        return kind if kind.layout is None else kind.with_layout(None)
+    if not isinstance(kind, (TupleType, BufferType)):
+        return kind
+    return map_leaves(kind, without_layout)
+
+
+def map_leaves(kind: Type, change) -> Type:  # noqa: ANN001 - Callable[[Type], Type]
+    """Rebuild a type with every leaf changed; nesting may be of any depth."""
+    if isinstance(kind, BufferType):
+        return BufferType(change(kind.element))
+    if not isinstance(kind, TupleType):
+        return change(kind)
+    stack: list[tuple[TupleType, list[Type]]] = [(kind, [])]
+    while True:
+        current, done = stack[-1]
+        if len(done) < len(current.elements):
+            element = current.elements[len(done)]
+            if isinstance(element, TupleType):
+                stack.append((element, []))
+            else:
+                done.append(map_leaves(element, change))
+            continue
+        stack.pop()
+        made = TupleType(done)
+        if not stack:
+            return made
+        stack[-1][1].append(made)
+
+
+def same_shape(a: Type | None, b: Type | None) -> bool:
+    """Whether two types agree when layouts are left out; an unknown type agrees with all."""
+    if a is b or a is None or b is None:
+        return True
+    return without_layout(a) is without_layout(b)
+
+
+def compatible(a: Type | None, b: Type | None) -> bool:
+    """Whether two types agree when layouts and dynamism are left out: what XLA asks of operands and roots."""
+    if same_shape(a, b):
+        return True
+    assert a is not None and b is not None
+    return map_leaves(a, _static) is map_leaves(b, _static)
+
+
+def _static(kind: Type) -> Type:
+    return TensorType(kind.dtype, kind.dims) if isinstance(kind, TensorType) else kind
+
+
+TOKEN = TokenType()
+OPAQUE = OpaqueType()
+EMPTY_TUPLE = TupleType(())
