@@ -1,0 +1,41 @@
+"""Matrix products and convolutions."""
+
+from hloom.ir import AttributeKind, optional, required
+from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table
+
+ALGORITHMS = tuple(
+    "dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 "
+    "dot_bf16_bf16_f32 dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_bf16_bf16_f32_x9 dot_tf32_tf32_f32 "
+    "dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64".split()
+)
+CONVOLUTION_KINDS = ("unset", "fprop", "wgrad", "dgrad")
+
+_DOT = {
+    "lhs_batch_dims": optional(INTEGERS, ()),
+    "lhs_contracting_dims": optional(INTEGERS, ()),
+    "rhs_batch_dims": optional(INTEGERS, ()),
+    "rhs_contracting_dims": optional(INTEGERS, ()),
+}
+_ALGORITHM = {"algorithm": optional(ENUM, choices=ALGORITHMS)}
+_RAGGED = {"lhs_ragged_dims": optional(INTEGERS, ()), "rhs_group_dims": optional(INTEGERS, ())}
+
+ROWS = table(
+    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True),
+    row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True),
+    row("ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, omits_type=True),
+    row(
+        "convolution",
+        2,
+        {
+            **WINDOW,
+            "dim_labels": required(AttributeKind.DIMENSION_LABELS),
+            "feature_group_count": optional(INTEGER, 1),
+            "batch_group_count": optional(INTEGER, 1),
+            **PRECISION,
+            **_ALGORITHM,
+            "convolution_kind": optional(ENUM, "unset", choices=CONVOLUTION_KINDS),
+            "sparsity_config": optional(AttributeKind.SPARSITY),
+        },
+        omits_type=True,
+    ),
+)
