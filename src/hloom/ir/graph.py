@@ -108,7 +108,9 @@ class Graph(Referent):
         found = self._names.get(name.lstrip("%"))
         if found is None:
             near = get_close_matches(name, self._names, 3)
-            raise HloomError(f"graph {self.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+            raise HloomError(
+                f"graph {self.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None
+            )
         return found
 
     def __contains__(self, name: str) -> bool:
@@ -136,7 +138,9 @@ class Graph(Referent):
 
     # Making nodes
 
-    def add_parameter(self, type: Type | None, name: str = "parameter", attributes: Attributes = EMPTY, metadata: str | None = None) -> Parameter:
+    def add_parameter(
+        self, type: Type | None, name: str = "parameter", attributes: Attributes = EMPTY, metadata: str | None = None
+    ) -> Parameter:
         """A further parameter, the last one, at the end of the order."""
         node = Parameter(self.unique_name(name), type, len(self.parameters), attributes, metadata, self)
         self.parameters.append(node)

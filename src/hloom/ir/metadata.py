@@ -94,5 +94,3 @@ def _print(value: object) -> str:
     if isinstance(value, str):
         return f'"{escape(value)}"'
     return "{" + ",".join(map(str, value)) + "}" if isinstance(value, tuple) else str(value)
-
-

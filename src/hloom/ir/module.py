@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,8 @@ from hloom.ir.graph import Graph
 from hloom.ir.nodes import Missing, Node
 from hloom.ir.stacks import StackTables
 from hloom.text import HloomError
+
+_SUFFIX = re.compile(r"\.[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Module:
     __slots__ = (
         "_entry",
         "_names",
+        "_suffixes",
         "attachments",
         "attributes",
         "declared",
@@ -62,6 +66,7 @@ class Module:
         self.has_closures = False
         self._entry: Graph | None = None
         self._names: dict[str, Graph] = {}
+        self._suffixes: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self.graphs)} graphs, {self.node_count} nodes>"
@@ -77,7 +82,9 @@ class Module:
         found = self._names.get(name.lstrip("%"))
         if found is None:
             near = get_close_matches(name, self._names, 3)
-            raise HloomError(f"module {self.name} has no graph '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+            raise HloomError(
+                f"module {self.name} has no graph '{name}'", hint=f"near: {', '.join(near)}" if near else None
+            )
         return found
 
     @property
@@ -105,7 +112,9 @@ class Module:
     def unresolved(self) -> list[Unresolved]:
         """What the text names and nothing defines: graphs first, then nodes."""
         graphs = [Unresolved(graph.name, "computation") for graph in self.declared]
-        return graphs + [Unresolved(node.name, "operand", graph.name) for graph in self.graphs for node in graph.missing]
+        return graphs + [
+            Unresolved(node.name, "operand", graph.name) for graph in self.graphs for node in graph.missing
+        ]
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every graph, in order."""
@@ -137,15 +146,18 @@ class Module:
         """The stem, or the stem with the first free number behind a dot."""
         if stem not in self._names:
             return stem
-        number = 1
-        while f"{stem}.{number}" in self._names:
+        base = _SUFFIX.sub("", stem)
+        number = self._suffixes.get(base, 1)
+        while f"{base}.{number}" in self._names:
             number += 1
-        return f"{stem}.{number}"
+        self._suffixes[base] = number + 1
+        return f"{base}.{number}"
 
     def rename_graph(self, graph: Graph, name: str) -> None:
         """Give a graph another name, made unique."""
+        wanted = self.unique_graph_name(name)
         del self._names[graph.name]
-        graph.name = self.unique_graph_name(name)
+        graph.name = wanted
         self._names[graph.name] = graph
         for node in self.nodes():
             if node.attributes.refers:
@@ -177,11 +189,16 @@ class Module:
                 graph._use(node)
 
     def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
-        """A copy of a graph in this module; the graphs it calls are shared."""
-        copy = self.add_graph(name or graph.name, graph.parent)
-        mapping: dict[Any, Any] = {}
-        _copy_graph(graph, copy, mapping)
-        return copy
+        """A copy of a graph and of the graphs nested in it, in this module; others that it calls are shared."""
+        mapping: dict[Any, Any] = {graph: self.add_graph(name or graph.name, graph.parent)}
+        family = [graph]
+        for nested in tuple(self.graphs) if self.has_closures else ():
+            if nested.parent in mapping:
+                mapping[nested] = self.add_graph(nested.name, mapping[nested.parent])
+                family.append(nested)
+        for each in family:
+            _copy_graph(each, mapping[each], mapping)
+        return mapping[graph]
 
     def clone(self) -> Module:
         """A copy that shares nothing that can be edited."""
@@ -205,6 +222,7 @@ def _copy_graph(graph: Graph, copy: Graph, mapping: dict[Any, Any]) -> None:
     for missing in graph.missing:
         mapping[missing] = Missing(missing.name, missing.type, copy)
         copy.missing.append(mapping[missing])
+        copy._names[missing.name] = mapping[missing]
     copy.copy_nodes(graph.nodes, mapping)
     for original in graph.parameters:
         mapping[original].number = original.number

@@ -89,7 +89,7 @@ class Node(Referent):
         return tuple(node.type for node in self.inputs)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(node.name for node in self.inputs)
+        inputs = ", ".join(str(getattr(node, "name", node)) for node in self.inputs)
         return f"<{self.name} = {self.type or '?'} {self.opcode}({inputs})>"
 
 
@@ -99,7 +99,9 @@ class Parameter(Node):
     __slots__ = ("number",)
     number: int
 
-    def __init__(self, name: str, type: Type | None, number: int, attributes: Attributes, metadata: str | None, graph: Graph) -> None:
+    def __init__(
+        self, name: str, type: Type | None, number: int, attributes: Attributes, metadata: str | None, graph: Graph
+    ) -> None:
         self.name = name
         self.type = type
         self.number = number
@@ -120,7 +122,13 @@ class Constant(Node):
     value: Literal | Graph | Op
 
     def __init__(
-        self, name: str, type: Type | None, value: Literal | Graph | Op, attributes: Attributes, metadata: str | None, graph: Graph
+        self,
+        name: str,
+        type: Type | None,
+        value: Literal | Graph | Op,
+        attributes: Attributes,
+        metadata: str | None,
+        graph: Graph,
     ) -> None:
         self.name = name
         self.type = type

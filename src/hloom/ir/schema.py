@@ -76,12 +76,12 @@ def optional(
 
 COMMON: Mapping[str, Attribute] = MappingProxyType(
     {
+        "outer_dimension_partitions": optional(AttributeKind.INTEGERS, carried=True),  # in texts of 2020 only
         "sharding": optional(AttributeKind.SHARDING, carried=True),
         "parameter_replication": optional(AttributeKind.BOOLEANS, carried=True),
         "frontend_attributes": optional(AttributeKind.FRONTEND, carried=True),
         "control-predecessors": optional(AttributeKind.NODES),
         "statistics": optional(AttributeKind.STATISTICS, carried=True),
-        "result_accuracy": optional(AttributeKind.ACCURACY),
         "origin": optional(AttributeKind.ORIGIN, carried=True),
         "backend_config": optional(AttributeKind.BACKEND_CONFIG),
     }

@@ -154,14 +154,14 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Numbers a profiler attached; `values` are (name, number)."""
+    """Numbers a profiler attached; `values` are (name, number), `visualizing_index` says which one to show."""
 
-    visualizing_index: int = 0
+    visualizing_index: int | None = None
     values: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
-        numbers = "".join(f",{name}={value:.6g}" for name, value in self.values)
-        return f"{{visualizing_index={self.visualizing_index}{numbers}}}"
+        index = [] if self.visualizing_index is None else [f"visualizing_index={self.visualizing_index}"]
+        return "{" + ",".join(index + [f"{name}={value:.6g}" for name, value in self.values]) + "}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,313 @@
+"""A module, printed as HLO text in XLA's own style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hloom.hlo.header_text import print_header
+from hloom.hlo.reader import LEAF
+from hloom.hlo.written import write_attributes
+from hloom.ir import (
+    Apply,
+    Attributes,
+    Constant,
+    Graph,
+    Literal,
+    Missing,
+    Module,
+    Node,
+    Op,
+    Parameter,
+    Referent,
+    Type,
+    format_literal,
+    list_with_indices,
+    without_layout,
+)
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """What the text shows; the names follow XLA's HloPrintOptions.
+
+    `percent`: names begin with %. `operand_types`: every operand is preceded by its type. `signatures`: headings name
+    parameters and types. `constant_limit`: constants of more elements are elided as `{...}`, which loses them; None
+    prints all. `canonical_names`: names are numbers, so that texts compare up to names.
+    """
+
+    percent: bool = True
+    operand_types: bool = False
+    operand_names: bool = True
+    result_types: bool = True
+    layouts: bool = True
+    metadata: bool = True
+    backend_config: bool = True
+    sharding: bool = True
+    signatures: bool = True
+    canonical_names: bool = False
+    constant_limit: int | None = None
+
+    @classmethod
+    def short_parsable(cls) -> PrintOptions:
+        """The shortest text that reads back: no %, no headings' types, no metadata, no backend configuration."""
+        return cls(percent=False, signatures=False, metadata=False, backend_config=False)
+
+    @classmethod
+    def canonical(cls) -> PrintOptions:
+        """A text that is the same for modules that differ in names, layouts and metadata only."""
+        return cls(
+            percent=False,
+            operand_types=True,
+            layouts=False,
+            metadata=False,
+            backend_config=False,
+            signatures=False,
+            canonical_names=True,
+        )
+
+
+DEFAULT = PrintOptions()
+
+
+def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
+    """The module as HLO text.
+
+    Raises HloomError where HLO text cannot say what the module holds: closures, computed calls, functions as values.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
+    >>> print(print_module(module, PrintOptions.short_parsable()))
+    HloModule module_e
+    <BLANKLINE>
+    ENTRY e {
+      x = f32[2] parameter(0)
+      ROOT y = f32[2] negate(x)
+    }
+    <BLANKLINE>
+    """
+    return "".join(print_parts(module, options))
+
+
+def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str]:
+    """The text of `print_module` in pieces: the header, then one computation at a time."""
+    if module.has_closures:
+        _refuse_closures(module)
+    printer = _Printer(module, options)
+    yield print_header(module, options.metadata)
+    for graph in ordered_graphs(module):
+        yield printer.print_graph(graph)
+
+
+def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
+    """One computation as HLO text, without those it calls."""
+    return _Printer(graph.module, options).print_graph(graph)
+
+
+def print_node(node: Node, options: PrintOptions = DEFAULT) -> str:
+    """One instruction as HLO text."""
+    return _Printer(node.graph.module, options).print_node(node)
+
+
+def ordered_graphs(module: Module) -> list[Graph]:
+    """The graphs so that every one stands after those it calls; the given order where that is so already.
+
+    Raises HloomError where graphs call each other in a circle.
+    """
+    calls = {
+        graph: [called for node in graph.nodes if node.attributes.refers for called in node.called_graphs]
+        for graph in module.graphs
+    }
+    seen: set[Graph] = set(module.declared)
+    for graph, called in calls.items():
+        if not seen.issuperset(called):
+            return _sorted_graphs(module, calls)
+        seen.add(graph)
+    return module.graphs
+
+
+def _sorted_graphs(module: Module, calls: dict[Graph, list[Graph]]) -> list[Graph]:
+    done: dict[Graph, None] = {}
+    active: set[Graph] = set()
+    for start in module.graphs:
+        stack = [start]
+        while stack:
+            graph = stack[-1]
+            waiting = (
+                [each for each in calls[graph] if each not in done and not each.is_declared]
+                if graph not in done
+                else []
+            )
+            if not waiting:
+                stack.pop()
+                active.discard(graph)
+                done[graph] = None
+                continue
+            active.add(graph)
+            if waiting[0] in active:
+                raise HloomError(
+                    f"computations call each other in a circle, through {waiting[0].name}: HLO has no recursion"
+                )
+            stack.append(waiting[0])
+    return list(done)
+
+
+def _refuse_closures(module: Module) -> None:
+    for graph in module.graphs:
+        free = graph.free_variables()
+        if free:
+            raise HloomError(
+                f"graph {graph.name} uses {free[0].name} of graph {free[0].graph.name}: HLO text needs closed graphs",
+                hint="convert closures first",
+            )
+
+
+class _Printer:
+    """What all computations of one text share: options, names, and memos of texts."""
+
+    def __init__(self, module: Module, options: PrintOptions) -> None:
+        self.module = module
+        self.options = options
+        self.percent = "%" if options.percent else ""
+        self.canonical: dict[Referent, str] = _canonical_names(module) if options.canonical_names else {}
+        self.is_plain = options == DEFAULT
+        self._type_texts: dict[Type, str] = {}
+        self._literal_texts: dict[Literal, str] = {}
+
+    def print_graph(self, graph: Graph) -> str:
+        """The heading, the instructions, the closing brace and a blank line."""
+        lines = [self._heading(graph)]
+        if self.is_plain and not graph.missing and all(node.type is not None for node in graph.nodes):
+            self._add_plain_lines(graph, lines)
+        else:
+            output = graph.output
+            lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in graph.nodes]
+        thread = f', execution_thread="{graph.execution_thread}"' if graph.execution_thread is not None else ""
+        lines.append("}" + thread + "\n\n")
+        return "\n".join(lines)
+
+    def _add_plain_lines(self, graph: Graph, lines: list[str]) -> None:
+        """The instructions, in the default options: what is printed most, in as few steps as can be."""
+        output = graph.output
+        add = lines.append
+        for node in graph.nodes:
+            root = "  ROOT %" if node is output else "  %"
+            metadata = node._metadata
+            tail = node.attributes.text
+            if tail is None:
+                tail = self._tail(node)
+            elif metadata is not None:
+                tail = f"{tail}, metadata={{{metadata}}}"
+            if node.__class__ is Apply:
+                inputs = node.inputs
+                if len(inputs) == 1:
+                    operands = "%" + inputs[0].name
+                elif len(inputs) == 2:
+                    operands = f"%{inputs[0].name}, %{inputs[1].name}"
+                elif len(inputs) < 6:
+                    operands = ", ".join(["%" + each.name for each in inputs])
+                else:
+                    operands = list_with_indices(["%" + each.name for each in inputs])
+                add(f"{root}{node.name} = {node.type._text} {node.function.name}({operands}){tail}")  # type: ignore[union-attr]
+            else:
+                add(f"{root}{node.name} = {node.type._text} {self._leaf(node)}{tail}")  # type: ignore[union-attr]
+
+    def print_node(self, node: Node) -> str:
+        """`name = type opcode(operands), attributes`."""
+        type_text = f"{self._type_text(node.type)} " if self.options.result_types and node.type is not None else ""
+        head = f"{self._name(node)} = {type_text}"
+        if not isinstance(node, Apply):
+            return head + self._leaf(node) + self._tail(node)
+        if not isinstance(node.function, Op):
+            raise HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
+        operands = list_with_indices([self._operand(each) for each in node.inputs])
+        return f"{head}{node.function.name}({operands}){self._tail(node)}"
+
+    def _operand(self, node: Node) -> str:
+        name = self._name(node) if self.options.operand_names else ""
+        if node.type is not None and (self.options.operand_types or isinstance(node, Missing)):
+            return f"{self._type_text(node.type)} {name}".rstrip()
+        return name
+
+    def _name(self, each: Graph | Node) -> str:
+        return self.percent + (self.canonical.get(each) or each.name)
+
+    def _type_text(self, type: Type) -> str:
+        return type._text if self.options.layouts else self._without_layout(type)
+
+    def _without_layout(self, type: Type) -> str:
+        text = self._type_texts.get(type)
+        if text is None:
+            text = self._type_texts[type] = str(without_layout(type))
+        return text
+
+    def _heading(self, graph: Graph) -> str:
+        start = "ENTRY " if graph is self.module.entry else ""
+        signature = self._signature(graph) if self.options.signatures else ""
+        return f"{start}{self._name(graph)} {signature}{{"
+
+    def _signature(self, graph: Graph) -> str:
+        """`(name: type, ...) -> type `, or nothing where a type is not known or a parameter is missing."""
+        root = graph.root.type
+        if root is None or any(p.type is None or p.number != n for n, p in enumerate(graph.parameters)):
+            return ""
+        parts = [
+            f"{self._name(p).removeprefix('%')}: {self._without_layout(p.type)}"
+            for p in graph.parameters
+            if p.type is not None
+        ]
+        return f"({', '.join(parts)}) -> {self._without_layout(root)} "
+
+    def _leaf(self, node: Node) -> str:
+        if isinstance(node, Parameter):
+            return f"parameter({node.number})"
+        if not isinstance(node, Constant) or not isinstance(node.value, Literal):
+            raise HloomError(f"{node!r} holds a function as a value: HLO text cannot say that")
+        text = self._literal_texts.get(node.value)
+        if text is None:
+            text = f"constant({format_literal(node.value, limit=self.options.constant_limit)})"
+            self._literal_texts[node.value] = text
+        return text
+
+    def _tail(self, node: Node) -> str:
+        """Everything behind the operands: attributes, and metadata before the backend's configuration, as XLA has it."""
+        attributes, metadata = node.attributes, node._metadata
+        before, after = self._attribute_texts(node, attributes)
+        if metadata is None or not self.options.metadata:
+            return before + after
+        return f"{before}, metadata={{{metadata}}}{after}"
+
+    def _attribute_texts(self, node: Node, attributes: Attributes) -> tuple[str, str]:
+        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
+        if not self.is_plain:
+            attributes = self._shown(attributes)
+        if "backend_config" not in attributes:
+            return self._attribute_text(op, attributes), ""
+        config = attributes["backend_config"]
+        others = attributes.changed(backend_config=None)
+        return self._attribute_text(op, others), self._attribute_text(LEAF, Attributes(backend_config=config))
+
+    def _shown(self, attributes: Attributes) -> Attributes:
+        if not self.options.backend_config and "backend_config" in attributes:
+            attributes = attributes.changed(backend_config=None)
+        if not self.options.sharding and "sharding" in attributes:
+            attributes = attributes.changed(sharding=None)
+        return attributes
+
+    def _attribute_text(self, op: Op, attributes: Attributes) -> str:
+        if self.is_plain and attributes.text is not None:
+            return attributes.text
+        text = write_attributes(op, attributes, self._name, self.options.constant_limit)
+        if self.is_plain and "control-predecessors" not in attributes and "backend_config" not in attributes:
+            attributes.text = text
+        return text
+
+
+def _canonical_names(module: Module) -> dict[Referent, str]:
+    """Numbers for names: graphs in printed order, nodes in the order of their graph."""
+    names: dict[Referent, str] = {}
+    for number, graph in enumerate(ordered_graphs(module)):
+        names[graph] = f"computation_{number}"
+        names.update((node, f"tmp_{place}") for place, node in enumerate(graph.nodes))
+    return names

@@ -1,0 +1,183 @@
+"""Literals as XLA prints them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hloom.ir.dtypes import DType, Kind
+from hloom.ir.layout import default_layout
+from hloom.ir.literal import Literal
+from hloom.ir.numbers import PAYLOAD_BITS, component, float_range
+from hloom.ir.types import TensorType
+
+ELIDED = "{...}"
+
+_DIGITS = {"f16": 5, "bf16": 4, "f8e5m2": 2, "f8e5m2fnuz": 2, "f8e8m0fnu": 2, "f4e2m1fn": 2, "f32": 9, "f64": 17}
+"""How many digits tell any two values apart (max_digits10); 3 for the types left out."""
+
+_FEWER_DIGITS = {"f32": 6, "f64": 15}
+"""How many digits are tried first (digits10); they stay where they read back."""
+
+_CHUNK = 2**18
+
+
+def format_literal(literal: Literal, *, limit: int | None = None) -> str:
+    """The text of a literal, as it stands inside `constant(...)`.
+
+    It is XLA's, except for three spellings that XLA prints but does not read back: -0 is written `-0.0` (XLA reads
+    `-0` as an integer), the greatest c64 parts with 17 digits, the least f8e8m0fnu with 4. What no text can say:
+    complex numbers whose real part is NaN, and signalling NaNs as imaginary parts of c64.
+
+    Arrays of more than `limit` elements are written `{...}`, as elided ones are.
+    """
+    return _format(literal, limit, with_types=False)
+
+
+def format_typed_literal(literal: Literal, *, limit: int | None = None) -> str:
+    """The text of a literal with its types, as it stands after `literal=`."""
+    return _format(literal, limit, with_types=True)
+
+
+def _format(literal: Literal, limit: int | None, with_types: bool) -> str:
+    pieces: list[str] = []
+    pending: list[Literal | str] = [literal]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif item.is_tuple and not item.is_left_out:
+            pending.extend(reversed(_tuple_parts(item.elements)))
+        else:
+            pieces.append(f"{_type_text(item)} " if with_types else "")
+            pieces.append(_format_leaf(item, limit))
+    return "".join(pieces)
+
+
+def _tuple_parts(elements: Sequence[Literal]) -> list[Literal | str]:
+    parts: list[Literal | str] = ["( "]
+    for index, element in enumerate(elements):
+        if index:
+            parts.append(", ")
+        parts.append(element)
+    return [*parts, " )"]
+
+
+def _type_text(literal: Literal) -> str:
+    kind = literal.type
+    if isinstance(kind, TensorType) and kind.layout is None:
+        return str(kind.with_layout(default_layout(kind.rank)))
+    return str(kind)
+
+
+def _format_leaf(literal: Literal, limit: int | None) -> str:
+    if literal.is_left_out:
+        return ELIDED
+    data = literal.numpy()
+    if limit is not None and data.ndim and data.size > limit:
+        return ELIDED
+    kind = literal.type
+    assert isinstance(kind, TensorType), "leaves with data are arrays"
+    if kind.dtype.kind is Kind.BOOLEAN and not data.ndim:
+        return "true" if data else "false"
+    if literal.is_splat:
+        return _nest(_element_texts(data.reshape(-1)[:1], kind.dtype) * data.size, kind.dims)
+    return _nest(_element_texts(data.reshape(-1), kind.dtype), kind.dims)
+
+
+def _nest(texts: list[str], dims: tuple[int, ...]) -> str:
+    """Braces around the texts of elements, in XLA's spacing."""
+    if not dims:
+        return texts[0]
+    *outer, size = dims
+    opening, closing = ("{ ", " }") if outer and size > 1 else ("{", "}")
+    rows = [
+        f"{opening}{', '.join(texts[start : start + size])}{closing}"
+        for start in range(0, math.prod(outer) * size, size or 1)
+    ] or [opening + closing] * math.prod(outer)
+    for level in range(len(outer) - 1, -1, -1):
+        rows = _enclose(rows, outer, level, commented=len(dims) > 3 and level > 0)
+    return rows[0]
+
+
+def _enclose(rows: list[str], outer: Sequence[int], level: int, commented: bool) -> list[str]:
+    """Put each group of one dimension's members into braces, with its index in a comment where XLA does."""
+    size = outer[level]
+    groups = [", ".join(rows[index * size : (index + 1) * size]) for index in range(math.prod(outer[:level]))]
+    if not commented:
+        return [f"{{ {group} }}" for group in groups]
+    gap = " " if size else ""
+    return [f"{{ /*i{level - 1}={index % outer[level - 1]}*/{gap}{group} }}" for index, group in enumerate(groups)]
+
+
+def _element_texts(flat: np.ndarray, dtype: DType) -> list[str]:
+    """The text of every element."""
+    if dtype.kind is Kind.BOOLEAN:
+        return ["1" if value else "0" for value in flat.tolist()]
+    if dtype.is_integer:
+        return list(map(str, (flat if dtype.bits >= 8 else flat.astype(np.int8)).tolist()))
+    if dtype.is_complex:
+        return _complex_texts(np.ascontiguousarray(flat), component(dtype))
+    if dtype.bits > 16:
+        return _float_texts(flat, dtype)
+    values, places = np.unique(flat.view(f"u{dtype.byte_count}"), return_inverse=True)
+    texts = _narrow_texts(values.view(dtype.numpy), dtype)
+    return list(map(texts.__getitem__, places.tolist()))
+
+
+def _complex_texts(flat: np.ndarray, part: DType) -> list[str]:
+    numbers = flat.view(part.numpy)
+    texts = _float_texts(numbers, part)
+    if part.bits == 32:
+        greatest = float_range(part)[1]
+        for index in np.flatnonzero(np.abs(numbers) == greatest).tolist():
+            texts[index] = f"{float(numbers[index]):.17g}"
+    return [f"({real}, {imaginary})" for real, imaginary in zip(texts[::2], texts[1::2], strict=True)]
+
+
+def _narrow_texts(flat: np.ndarray, dtype: DType) -> list[str]:
+    """The texts of floats of 16 bits and fewer."""
+    spelling = f"%.{_DIGITS.get(dtype.name, 3)}g"
+    with np.errstate(all="ignore"):
+        texts = list(map(spelling.__mod__, flat.astype(np.float64).tolist()))
+    if dtype.name == "f8e8m0fnu":
+        texts = ["5.877e-39" if text == "5.9e-39" else text for text in texts]
+    return _respell(texts, flat, dtype)
+
+
+def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
+    """The texts of f32 and f64, some at a time."""
+    texts: list[str] = []
+    for start in range(0, flat.size, _CHUNK):
+        texts += _wide_texts(flat[start : start + _CHUNK], dtype)
+    return texts
+
+
+def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
+    with np.errstate(all="ignore"):
+        values = flat.astype(np.float64)
+        texts = list(map(f"%.{_FEWER_DIGITS[dtype.name]}g".__mod__, values.tolist()))
+        read = np.fromstring(" ".join(texts), np.float64, sep=" ").astype(dtype.numpy)
+    spelling = f"%.{_DIGITS[dtype.name]}g"
+    for index in np.flatnonzero(read != flat).tolist():
+        texts[index] = spelling % values[index]
+    return _respell(texts, flat, dtype)
+
+
+def _respell(texts: list[str], flat: np.ndarray, dtype: DType) -> list[str]:
+    """Mend what C's printf gets wrong: the signs and payloads of NaNs, and -0, which XLA reads as an integer."""
+    words = flat.view(f"u{dtype.byte_count}")
+    sign = 2 ** (dtype.bits - 1)
+    width = PAYLOAD_BITS.get(dtype.name, 0)
+    with np.errstate(all="ignore"):
+        wide = flat.astype(np.float64)
+    for index in np.flatnonzero(np.isnan(wide)).tolist():
+        word = int(words[index])
+        payload = word & (2**width - 1)
+        negative = "-" if word & sign and dtype.name != "f8e8m0fnu" else ""
+        texts[index] = f"{negative}nan" + (f"(0x{payload:x})" if width and payload != 2 ** (width - 1) else "")
+    for index in np.flatnonzero((wide == 0) & np.signbit(wide)).tolist():
+        texts[index] = "-0.0"
+    return texts

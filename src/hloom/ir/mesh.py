@@ -1,0 +1,150 @@
+"""A mesh of devices with named axes, and whole axes or parts of them to shard over."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from hloom.ir.devices import Devices, IotaDevices
+from hloom.text.errors import Unsupported
+from hloom.text.strings import escape
+
+_NEEDS_ESCAPE = re.compile(r"['\\\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A mesh axis, or the part of it that has `size` steps, and `pre_size` steps on its major side.
+
+    An axis of 8 is 2 x 4, major to minor: `'x':(1)2` is the 2 and `'x':(2)4` the 4.
+
+    >>> str(Axis("x")), str(Axis("x", 2, 4))
+    ("'x'", "'x':(2)4")
+    """
+
+    name: str
+    pre_size: int = 1
+    size: int | None = None
+
+    def __str__(self) -> str:
+        return _quoted(self.name) + ("" if self.size is None else f":({self.pre_size}){self.size}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Devices in an array whose axes have names; without `devices` they stand in their natural order.
+
+    >>> mesh = Mesh(("x", "y"), (2, 4), IotaDevices((4, 2), (1, 0)))
+    >>> str(mesh)
+    "mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0))"
+    >>> mesh.assignment().tolist()
+    [[0, 2, 4, 6], [1, 3, 5, 7]]
+    """
+
+    names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    devices: Devices | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.devices, IotaDevices) and len(self.devices.dims) == 1:
+            object.__setattr__(self, "devices", None)
+
+    @property
+    def device_count(self) -> int:
+        """The product of the sizes."""
+        return math.prod(self.sizes)
+
+    @property
+    def order(self) -> Devices:
+        """The devices, the last axis fastest."""
+        return self.devices or IotaDevices((self.device_count,))
+
+    def assignment(self) -> np.ndarray:
+        """The device ids as an array, one dimension per axis; Unsupported where they do not fill it."""
+        if self.order.count != self.device_count:
+            raise Unsupported(f"{self} has {self.device_count} places for {self.order.count} devices")
+        return self.order.ids().reshape(self.sizes)
+
+    def size(self, axis: Axis) -> int:
+        """How many devices an axis or a part of one counts."""
+        return self.sizes[self.names.index(axis.name)] if axis.size is None else axis.size
+
+    def rank(self, axis: Axis) -> tuple[int, int]:
+        """Where an axis stands among all axes and parts, major to minor: what lists of axes are sorted by."""
+        return self.names.index(axis.name), axis.pre_size
+
+    def problem(self, axis: Axis) -> str | None:
+        """What is wrong with an axis on this mesh, or None."""
+        if axis.name not in self.names:
+            return f"the mesh has no axis {_quoted(axis.name)}"
+        if axis.size is None:
+            return None
+        whole = self.sizes[self.names.index(axis.name)]
+        if axis.pre_size < 1 or axis.size < 2:
+            return f"{axis} is no part of an axis: the first number is at least 1, the second at least 2"
+        if axis.size >= whole or whole % (axis.pre_size * axis.size):
+            return f"{axis} is no part of an axis of {whole}: {axis.pre_size} * {axis.size} does not divide it"
+        return None
+
+    def cut(self, used: Sequence[Axis]) -> tuple[Axis, ...]:
+        """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
+
+        >>> print(*Mesh(("x", "y"), (2, 8)).cut([Axis("y", 2, 2)]))
+        'x' 'y':(1)2 'y':(2)2 'y':(4)2
+        """
+        pieces: list[Axis] = []
+        for name, size in zip(self.names, self.sizes, strict=True):
+            parts = [axis for axis in used if axis.name == name and axis.size is not None]
+            ends = {part.pre_size for part in parts} | {part.pre_size * (part.size or 1) for part in parts}
+            bounds = sorted({1, size} | ends) if size else []
+            if len(bounds) <= 2:
+                pieces.append(Axis(name))
+                continue
+            pieces += [Axis(name, low, high // low) for low, high in pairwise(bounds)]
+        return tuple(pieces)
+
+    def __str__(self) -> str:
+        axes = ",".join(f"{_quoted(name)}={size}" for name, size in zip(self.names, self.sizes, strict=True))
+        return f"mesh[{axes}]" + ("" if self.devices is None else f", device_ids=({self.devices})")
+
+
+def covers(whole: Axis, piece: Axis) -> bool:
+    """Whether an axis holds a piece that `Mesh.cut` made."""
+    if whole.name != piece.name or whole.size is None:
+        return whole.name == piece.name
+    return whole.pre_size <= piece.pre_size < whole.pre_size * whole.size
+
+
+def overlap(left: Axis, right: Axis) -> bool:
+    """Whether two axes share devices' steps, or cut one axis in ways that do not fit together.
+
+    >>> overlap(Axis("x", 1, 2), Axis("x", 2, 2)), overlap(Axis("x", 1, 4), Axis("x", 2, 2))
+    (False, True)
+    """
+    if left.name != right.name:
+        return False
+    if left.size is None or right.size is None:
+        return True
+    first, second = sorted((left, right), key=lambda axis: axis.pre_size)
+    return second.pre_size % (first.pre_size * (first.size or 1)) != 0
+
+
+def mergeable(left: Axis, right: Axis) -> bool:
+    """Whether two neighbours are really one larger part, and must be written so."""
+    if left.name != right.name or left.size is None or right.size is None:
+        return False
+    return left.pre_size * left.size == right.pre_size
+
+
+def axes_text(axes: Sequence[Axis], separator: str = ", ") -> str:
+    """Axes between braces."""
+    return "{" + separator.join(map(str, axes)) + "}"
+
+
+def _quoted(name: str) -> str:
+    return f"'{escape(name) if _NEEDS_ESCAPE.search(name) else name}'"

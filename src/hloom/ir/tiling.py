@@ -1,0 +1,222 @@
+"""What a sharding means: how many tiles, which device holds which, and whether two texts say the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from hloom.ir.devices import Devices, as_explicit, as_iota, same_order
+from hloom.ir.mesh import Axis, covers
+from hloom.ir.sharding import (
+    SUBGROUP_KINDS,
+    UNIFORM_KINDS,
+    DimensionAxes,
+    LeafSharding,
+    Maximal,
+    MeshSharding,
+    Tiled,
+    Uniform,
+)
+from hloom.text.errors import HloomError, Unsupported
+
+Lowered: TypeAlias = Uniform | Maximal | Tiled
+"""What can be written without a mesh."""
+
+
+def tile_dims(sharding: LeafSharding, rank: int) -> tuple[int, ...]:
+    """Into how many tiles each dimension of an array is cut; HloomError for an array of another rank."""
+    if isinstance(sharding, MeshSharding):
+        dimensions = _padded(sharding, rank).dimensions
+        return tuple(math.prod(map(sharding.mesh.size, dimension.axes)) for dimension in dimensions)
+    if isinstance(sharding, Tiled):
+        _check_rank(sharding, sharding.rank, rank)
+        return sharding.tile[:rank]
+    return (1,) * rank
+
+
+def shard_dims(sharding: LeafSharding, dims: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions of what one device holds, the last tile padded where the cut is uneven.
+
+    f32[10,8], {devices=[4,2]<=[8]}
+      ->
+    f32[3,4]
+    """
+    return tuple(-(-size // count) for size, count in zip(dims, tile_dims(sharding, len(dims)), strict=True))
+
+
+def device_count(sharding: LeafSharding) -> int | None:
+    """How many devices the sharding names; None where it holds for any number."""
+    if isinstance(sharding, Uniform):
+        return None
+    if isinstance(sharding, Maximal):
+        return 1
+    return sharding.devices.count if isinstance(sharding, Tiled) else sharding.mesh.order.count
+
+
+def assignment(sharding: LeafSharding) -> np.ndarray:
+    """The device ids as an array: one dimension per array dimension, then one per subgroup.
+
+    Raises HloomError where no devices are named, or not as many as there are places.
+    """
+    sharding = lowered(sharding)
+    if isinstance(sharding, Uniform):
+        raise HloomError(f"{sharding} names no devices")
+    if isinstance(sharding, Maximal):
+        return np.array([sharding.device], np.int64)
+    _check_fit(sharding)
+    return sharding.devices.ids().reshape(sharding.tile)
+
+
+def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
+    """The index of the tile that a device holds; HloomError if it holds none. Long lists are not expanded."""
+    sharding = lowered(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
+    if isinstance(sharding, Uniform) or (isinstance(sharding, Maximal) and sharding.device == device):
+        return (0,) * rank
+    if isinstance(sharding, Maximal):
+        raise HloomError(f"{sharding} gives device {device} no tile")
+    _check_rank(sharding, sharding.rank, rank)
+    _check_fit(sharding)
+    try:
+        position = sharding.devices.position(device)
+    except ValueError:
+        raise HloomError(f"{sharding} gives device {device} no tile") from None
+    position //= math.prod(sharding.tile[rank:])
+    index = []
+    for size in reversed(sharding.tile[:rank]):
+        position, remainder = divmod(position, size)
+        index.append(remainder)
+    return tuple(reversed(index))
+
+
+def equivalent(left: LeafSharding, right: LeafSharding, rank: int) -> bool:
+    """Whether two shardings put the same parts of an array of this rank on the same devices.
+
+    Metadata, shard groups and open dimensions do not count.
+    """
+    return _same(_plain(left, rank), _plain(right, rank))
+
+
+def with_explicit_devices(sharding: LeafSharding) -> Lowered:
+    """The sharding in V1's text."""
+    sharding = lowered(sharding)
+    return replace(sharding, devices=as_explicit(sharding.devices)) if isinstance(sharding, Tiled) else sharding
+
+
+def with_iota_devices(sharding: LeafSharding) -> Lowered | None:
+    """The sharding in V2's text, or None where its devices are no transposed range."""
+    sharding = lowered(sharding)
+    if not isinstance(sharding, Tiled):
+        return sharding
+    devices = as_iota(sharding.devices)
+    return None if devices is None else replace(sharding, devices=devices)
+
+
+def lowered(sharding: LeafSharding) -> Lowered:
+    """The sharding without a mesh: parts of axes become tile dimensions.
+
+    {mesh['x'=2,'y'=4], [{'y'}, {}], manual={'x'}}
+      ->
+    {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dims={manual}}
+    """
+    if isinstance(sharding, Maximal):
+        return replace(sharding, in_mesh=False)
+    if not isinstance(sharding, MeshSharding):
+        return sharding
+    mesh = sharding.mesh
+    if mesh.order.count != mesh.device_count:
+        raise HloomError(f"{mesh} has {mesh.device_count} places for {mesh.order.count} devices")
+    pieces = mesh.cut(sharding.axes)
+    tiles = [_pieces(dimension.axes, pieces) for dimension in sharding.dimensions]
+    manual, unreduced = _pieces(sharding.manual, pieces), _pieces(sharding.unreduced, pieces)
+    taken = {index for tile in (*tiles, manual, unreduced) for index in tile}
+    tiles += [manual, unreduced, [index for index in range(len(pieces)) if index not in taken]]
+    sizes = [mesh.size(piece) for piece in pieces]
+    tile = tuple(math.prod(sizes[index] for index in part) for part in tiles)
+    kinds = ("manual", "unreduced", "replicated")
+    for kind, part, size in zip(kinds, tiles[-3:], tile[-3:], strict=True):
+        if size == mesh.device_count and (part or kind == "replicated"):
+            return Uniform(kind, None, sharding.metadata)
+    devices = mesh.order.transposed(sizes, [index for part in tiles for index in part])
+    return canonical(Tiled(tile, devices, kinds, None, sharding.metadata))
+
+
+def canonical(sharding: Tiled) -> Lowered:
+    """The form that XLA gives a sharding as it reads it.
+
+    Subgroups of one device go, those of one kind are merged, kinds are sorted, and so are the devices that hold
+    copies. What would need a long list to be written out stays as it is.
+
+        {devices=[2,1,2,2]<=[8] last_tile_dims={replicated, manual}}
+          ->
+        {devices=[2,1,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, replicated}}
+    """
+    if not sharding.subgroups or not sharding.fits:
+        return sharding
+    data = sharding.tile[: sharding.rank]
+    if math.prod(data) == 1 and len(set(sharding.subgroups)) == 1 and sharding.subgroups[0] in UNIFORM_KINDS:
+        return Uniform(sharding.subgroups[0], sharding.group, sharding.metadata)
+    sizes: dict[str, int] = dict.fromkeys(SUBGROUP_KINDS, 1)
+    for kind, size in zip(sharding.subgroups, sharding.tile[sharding.rank :], strict=True):
+        sizes[kind] *= size
+    kinds = tuple(kind for kind, size in sizes.items() if size > 1)
+    if math.prod(data) == 1 and len(kinds) == 1 and kinds[0] in UNIFORM_KINDS:
+        return Uniform(kinds[0], sharding.group, sharding.metadata)
+    if not data and not kinds:
+        return sharding
+    try:
+        devices = _sorted_devices(sharding, sizes["replicated"])
+    except Unsupported:
+        return sharding
+    return replace(sharding, tile=(*data, *(sizes[kind] for kind in kinds)), devices=devices, subgroups=kinds)
+
+
+def _sorted_devices(sharding: Tiled, copies: int) -> Devices:
+    kinds = [-1] * sharding.rank + [SUBGROUP_KINDS.index(kind) for kind in sharding.subgroups]
+    order = sorted(range(len(kinds)), key=kinds.__getitem__)
+    devices = sharding.devices.transposed(sharding.tile, order)
+    return devices.sorted_within(copies) if copies > 1 else devices
+
+
+def _pieces(axes: Sequence[Axis], pieces: Sequence[Axis]) -> list[int]:
+    return [index for axis in axes for index, piece in enumerate(pieces) if covers(axis, piece)]
+
+
+def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
+    """The sharding with a place for each dimension: the text may leave out all or the last."""
+    if len(sharding.dimensions) > rank:
+        _check_rank(sharding, len(sharding.dimensions), rank)
+    missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
+    return replace(sharding, dimensions=sharding.dimensions + missing)
+
+
+def _plain(sharding: LeafSharding, rank: int) -> Lowered:
+    sharding = lowered(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
+    if not isinstance(sharding, Tiled):
+        return sharding
+    _check_rank(sharding, sharding.rank, rank)
+    _check_fit(sharding)
+    return canonical(sharding)
+
+
+def _same(left: Lowered, right: Lowered) -> bool:
+    if isinstance(left, Tiled) and isinstance(right, Tiled):
+        tiles = (left.tile, left.subgroups) == (right.tile, right.subgroups)
+        return tiles and same_order(left.devices, right.devices)
+    if isinstance(left, Maximal) and isinstance(right, Maximal):
+        return left.device == right.device
+    return isinstance(left, Uniform) and isinstance(right, Uniform) and left.kind == right.kind
+
+
+def _check_rank(sharding: LeafSharding, found: int, rank: int) -> None:
+    if found != rank:
+        raise HloomError(f"{sharding} is for arrays of rank {found}, not {rank}")
+
+
+def _check_fit(sharding: Tiled) -> None:
+    if not sharding.fits:
+        places = math.prod(sharding.tile)
+        raise HloomError(f"{sharding} has {places} places for {sharding.devices.count} devices")

@@ -1,0 +1,304 @@
+"""Whether a module is sound, and how much of HLO it satisfies.
+
+`verify` raises at the first node that breaks the IR's contract. What is sound and yet no complete HLO program (names
+that nothing defines, closures) is no error: it lowers the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from hloom.ir.attributes import Attributes
+from hloom.ir.fits import misfit
+from hloom.ir.graph import Graph
+from hloom.ir.literal import Literal
+from hloom.ir.module import Module, Unresolved
+from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
+from hloom.ir.schema import COMMON, Op
+from hloom.ir.scopes import Scopes, find_cycle
+from hloom.ir.types import FunctionType, Type
+from hloom.ir.values import Verbatim
+from hloom.text import HloomError
+
+NEIGHBOURS = 2
+"""How many nodes before and after the bad one an error shows."""
+
+LONGEST_LINE = 140
+
+
+class Level(IntEnum):
+    """How much of HLO a sound module satisfies; each level includes those below."""
+
+    FUNCTIONAL = 1
+    """Closures, computed calls, functions as values or recursion."""
+    OPEN = 2
+    """Closed graphs; but unresolved names, unknown opcodes or attributes, or nodes without a type."""
+    HLO = 3
+    """A complete program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found: the level, what is unresolved, and notes on why the level is FUNCTIONAL."""
+
+    level: Level
+    unresolved: tuple[Unresolved, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class VerifyError(HloomError):
+    """A module that breaks the IR's contract; the message shows the first bad node among its neighbours."""
+
+
+def verify(module: Module) -> Verification:
+    """Check a whole module; raises VerifyError at the first bad node."""
+    verifier = _Verifier(module)
+    verifier.check_module()
+    for graph in module.graphs:
+        verifier.check_graph(graph)
+    verifier.check_users()
+    cycle = find_cycle(verifier.calls)
+    if cycle:
+        verifier.notes[f"recursion: {' -> '.join(graph.name for graph in cycle)}"] = None
+    unresolved = (*module.unresolved, *verifier.unresolved)
+    level = Level.FUNCTIONAL if verifier.notes else Level.OPEN if unresolved else Level.HLO
+    return Verification(level, unresolved, tuple(verifier.notes))
+
+
+class _Verifier:
+    """What one run knows of the module, and what it has found so far."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.known: set[Graph] = {*module.graphs, *module.declared}
+        self.missing = {missing for graph in module.graphs for missing in graph.missing}
+        self.scopes = Scopes(module.graphs)
+        self.calls: dict[Graph, dict[Graph, None]] = {graph: {} for graph in module.graphs}
+        self.unresolved: dict[Unresolved, None] = {}
+        self.notes: dict[str, None] = {}
+        self.accepted: set[tuple[int, int]] = set()
+        self.functions: set[int] = set()
+        self.defined: set[Node] = set()
+        self.graph: Graph | None = None
+        self.node: Node | None = None
+
+    def check_module(self) -> None:
+        module = self.module
+        if module._entry is None:
+            raise VerifyError(f"module {module.name} has no entry graph")
+        if module._entry not in self.known or module._entry.is_declared:
+            raise VerifyError(f"module {module.name}: the entry graph {module._entry.name} is not among its graphs")
+        for graph in module.graphs:
+            if graph.module is not module:
+                raise VerifyError(f"graph {graph.name} belongs to module {graph.module.name}, not to {module.name}")
+            if graph.name not in module or module[graph.name] is not graph:
+                raise VerifyError(f"graph {graph.name} is not the one that module {module.name} finds under its name")
+            if graph not in self.scopes:
+                raise VerifyError(f"graph {graph.name} is enclosed by itself or by a graph outside the module")
+
+    def check_graph(self, graph: Graph) -> None:
+        self.graph, self.defined = graph, set()
+        names, defined = graph._names, self.defined
+        for node in graph.nodes:
+            self.node = node
+            if node.graph is not graph:
+                raise self.bad(f"it belongs to graph {node.graph.name}")
+            if node in defined:
+                raise self.bad("it stands in the graph twice")
+            if names.get(node.name) is not node:
+                raise self.bad("the graph finds another node, or none, under its name")
+            for used in node.inputs:
+                if used not in defined:
+                    self.check_use(used)
+            if not isinstance(node.type, Type):
+                self.check_no_type(node)
+            elif type(node.type) is FunctionType:
+                self.note(f"{node.name} of {graph.name} is a function value")
+            self.check_kind(node)
+            defined.add(node)
+        self.node = None
+        for name in names if len(names) != len(defined) else ():
+            if names[name] not in defined and names[name] not in self.missing:
+                raise self.bad(f"it finds a node under the name '{name}' that is not in its order")
+        self.check_parameters(graph)
+        self.check_output(graph)
+
+    def check_use(self, used: Any) -> None:
+        """Check an input that this graph has not defined so far."""
+        graph = self.graph
+        assert graph is not None
+        if not isinstance(used, Node):
+            raise self.bad(f"it uses {used!r}, which is no node")
+        if isinstance(used, Missing):
+            if used not in self.missing:
+                raise self.bad(f"it uses the missing name {used.name}, which graph {used.graph.name} does not list")
+        elif used.graph._names.get(used.name) is not used:
+            raise self.bad(f"it uses {used.name}, which is in no graph any more")
+        if used.graph is graph:
+            if not isinstance(used, Missing):
+                raise self.bad(f"it uses {used.name}, which comes later")
+        elif not self.scopes.encloses(used.graph, graph):
+            raise self.bad(f"it uses {used.name} of graph {used.graph.name}, which does not enclose {graph.name}")
+        else:
+            self.note(f"{graph.name} captures {used.name} of {used.graph.name}")
+
+    def check_no_type(self, node: Node) -> None:
+        if node.type is not None:
+            raise self.bad(f"its type is {node.type!r}, which is no Type")
+        self.open(node.name, "type")
+
+    def check_kind(self, node: Node) -> None:
+        """Check what only one kind of node has, and the attributes."""
+        if isinstance(node, Apply):
+            function = node.function
+            if isinstance(function, Op):
+                self.check_op(node, function)
+                return
+            self.note(f"{node.name} of {node.graph.name} calls a value")
+            if function not in self.defined:
+                self.check_use(function)
+        elif isinstance(node, Constant):
+            self.check_value(node)
+        elif not isinstance(node, Parameter):
+            raise self.bad("it is no parameter, constant or application")
+        if node.attributes:
+            self.check_attributes(node.attributes, COMMON, None)
+
+    def check_op(self, node: Apply, op: Op) -> None:
+        if not op.accepts(len(node.inputs)):
+            raise self.bad(f"{op.name} does not take {len(node.inputs)} operands: it takes {_arity(op)}")
+        if not op.is_known:
+            self.open(op.name, "opcode")
+        key = (id(op), id(node.attributes))
+        if key in self.accepted:
+            return
+        for name, attribute in op.attributes.items():
+            if attribute.required and name not in node.attributes:
+                raise self.bad(f"{op.name} needs the attribute {name}")
+        self.check_attributes(node.attributes, op.attributes, op)
+        if not node.attributes.refers:
+            self.accepted.add(key)
+
+    def check_attributes(self, attributes: Attributes, rows: Any, op: Op | None) -> None:
+        for name, value in attributes.items():
+            row = rows.get(name)
+            if isinstance(value, Verbatim):
+                self.open(name, "attribute")
+            elif row is not None:
+                if wanted := misfit(row, value):
+                    raise self.bad(f"attribute {name} is {_cut(repr(value))}, not {wanted}")
+            elif op is None or op.is_known:
+                raise self.bad(f"{op.name if op else self.node.opcode if self.node else ''} has no attribute {name}")
+        for each in attributes.referents():
+            if each.is_graph:
+                self.check_reference(each)
+            elif each not in self.defined:
+                self.check_use(each)
+
+    def check_value(self, node: Constant) -> None:
+        value: Any = node.value
+        if isinstance(value, Graph):
+            self.note(f"{node.name} of {node.graph.name} is a graph as a value")
+            self.check_reference(value)
+        elif isinstance(value, Op):
+            self.note(f"{node.name} of {node.graph.name} is an op as a value")
+        elif not isinstance(value, Literal):
+            raise self.bad(f"its value is {_cut(repr(value))}, not a Literal, a Graph or an Op")
+
+    def check_reference(self, called: Graph) -> None:
+        graph = self.graph
+        assert graph is not None
+        if called not in self.known:
+            raise self.bad(f"it refers to graph {called.name}, which is not in the module")
+        if called.parent is not None and called.parent is not graph and not self.scopes.encloses(called.parent, graph):
+            raise self.bad(f"it refers to graph {called.name}, which only graphs inside {called.parent.name} may use")
+        if not called.is_declared:
+            self.calls[graph][called] = None
+
+    def check_parameters(self, graph: Graph) -> None:
+        found = [node for node in graph.nodes if isinstance(node, Parameter)]
+        listed = graph.parameters
+        if set(found) != set(listed) or len(found) != len(listed):
+            raise self.bad(f"it lists {len(listed)} parameters, which are not its {len(found)} parameter nodes")
+        expected = 0
+        for parameter in graph.parameters:
+            self.node = parameter
+            if parameter.number < expected:
+                raise self.bad(f"parameter number {parameter.number} is out of order or given twice")
+            if parameter.number > expected:
+                last = parameter.number - 1
+                self.open(str(expected) if last == expected else f"{expected} to {last}", "parameter")
+            expected = parameter.number + 1
+        self.node = None
+
+    def check_output(self, graph: Graph) -> None:
+        if graph.output is None:
+            raise self.bad("it has no output")
+        if graph.output not in self.defined:
+            self.check_use(graph.output)
+
+    def check_users(self) -> None:
+        """Compare the index of users, where it has been built, with a recount."""
+        if not self.module.is_indexed:
+            return
+        counted: dict[Any, dict[Node, int]] = {}
+        for graph in self.module.graphs:
+            for node in graph.nodes:
+                for used in _used(node):
+                    users = counted.setdefault(used, {})
+                    users[node] = users.get(node, 0) + 1
+        for graph in (*self.module.graphs, *self.module.declared):
+            self.graph, self.node = graph, None
+            if graph._callers != counted.get(graph, {}):
+                raise self.bad("the index of its callers is not what a recount gives")
+            for node in (*graph.nodes, *graph.missing):
+                if node._users != counted.get(node, {}):
+                    self.node = node
+                    raise self.bad("the index of its users is not what a recount gives")
+
+    def open(self, name: str, kind: str) -> None:
+        self.unresolved[Unresolved(name, kind, self.graph.name if self.graph else "")] = None
+
+    def note(self, text: str) -> None:
+        """Note why the level is FUNCTIONAL, once per graph."""
+        if id(self.graph) not in self.functions:
+            self.functions.add(id(self.graph))
+            self.notes[text] = None
+
+    def bad(self, problem: str) -> VerifyError:
+        """The error at the current node, or at the current graph; the caller raises it."""
+        name = self.graph.name if self.graph else "?"
+        if self.node is None:
+            return VerifyError(f"graph {name}: {problem}")
+        return VerifyError(f"graph {name}, node {self.node.name}: {problem}\n{_neighbours(self.graph, self.node)}")
+
+
+def _used(node: Node) -> Iterable[Any]:
+    yield from node.inputs
+    yield from node.attributes.referents()
+    yield from node.called_graphs if isinstance(node, Constant) else ()
+    if isinstance(node, Apply) and isinstance(node.function, Node):
+        yield node.function
+
+
+def _neighbours(graph: Graph | None, node: Node) -> str:
+    """The node's line, marked, between those of the nodes around it."""
+    nodes = list(graph.nodes) if graph else []
+    place = next((index for index, each in enumerate(nodes) if each is node), None)
+    around = [node] if place is None else nodes[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
+    return "\n".join(f"  {'>' if each is node else ' '} {_cut(repr(each))}" for each in around)
+
+
+def _arity(op: Op) -> str:
+    least, most = op.arity
+    step = f", {op.operand_step} at a time" if op.operand_step > 1 else ""
+    if most is None:
+        return f"{least} or more{step}"
+    return str(least) if most == least else f"{least} to {most}{step}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 3] + "..."
