@@ -23,7 +23,7 @@ _OF_THE_PAIR = ("async_execution_thread", "output_to_operand_aliasing")
 def read_sugar(
     cursor: Cursor, body: BodyReader, opcode: str, name: str, type_: Type | None, inputs: tuple[Node, ...]
 ) -> Apply | None:
-    """`custom-call-start(x), custom_call_target="f"` as async-start of a computation around the op; None if it is none."""
+    """`slice-start(x), slice={[0:8]}` as async-start of a computation around the op; None if it is none."""
     step = next((each for each in STEPS if opcode.endswith(each)), None)
     op = OPS.get(opcode.removesuffix(step)) if step else None
     if step is None or op is None or op.name in OWN_OPCODES:

@@ -275,7 +275,7 @@ class BodyReader:
             literal = self._literal(type_, operand_text)
             if literal is None:
                 return None
-            if len(operand_text) < MEMORABLE:
+            if len(operand_text) < MEMORABLE and not literal.is_elided:  # each unknown constant is its own
                 literals[type_text, operand_text] = literal
         return Constant(name, type_, literal, attributes, metadata, self.graph)
 

@@ -78,14 +78,13 @@ def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
-    >>> print(print_module(module, PrintOptions.short_parsable()))
+    >>> print(print_module(module, PrintOptions.short_parsable()).rstrip())
     HloModule module_e
     <BLANKLINE>
     ENTRY e {
       x = f32[2] parameter(0)
       ROOT y = f32[2] negate(x)
     }
-    <BLANKLINE>
     """
     return "".join(print_parts(module, options))
 
@@ -271,7 +270,7 @@ class _Printer:
         return text
 
     def _tail(self, node: Node) -> str:
-        """Everything behind the operands: attributes, and metadata before the backend's configuration, as XLA has it."""
+        """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
         attributes, metadata = node.attributes, node._metadata
         before, after = self._attribute_texts(node, attributes)
         if metadata is None or not self.options.metadata:

@@ -100,7 +100,7 @@ class ModuleReader:
         return self.module
 
     def _read_instructions(self, cursor: Cursor) -> Module:
-        """A text of bare instructions: one, as XLA reads it, or in tolerant mode several; operands become parameters."""
+        """A text of bare instructions: one, as XLA reads it, or if tolerant several; operands become parameters."""
         self.module.name = "_"
         self.module.attributes = Attributes(is_scheduled=True)
         graph = Graph("_", self.module)

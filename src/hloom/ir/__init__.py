@@ -7,6 +7,10 @@ To add a kind of type, edit `types.py`; a kind of attribute value, `values.py` a
 from hloom.ir.attributes import EMPTY as EMPTY
 from hloom.ir.attributes import Attributes as Attributes
 from hloom.ir.attributes import Referent as Referent
+from hloom.ir.axes import AxisMap as AxisMap
+from hloom.ir.axes import AxisMapBuilder as AxisMapBuilder
+from hloom.ir.axes import Factor as Factor
+from hloom.ir.axes import FactorKind as FactorKind
 from hloom.ir.devices import Devices as Devices
 from hloom.ir.devices import ExplicitDevices as ExplicitDevices
 from hloom.ir.devices import IotaDevices as IotaDevices
@@ -16,6 +20,7 @@ from hloom.ir.dtypes import Kind as Kind
 from hloom.ir.dtypes import dtype as dtype
 from hloom.ir.dtypes import dtype_of as dtype_of
 from hloom.ir.dump import dump as dump
+from hloom.ir.effects import Effect as Effect
 from hloom.ir.equal import difference as difference
 from hloom.ir.equal import equal as equal
 from hloom.ir.graph import Graph as Graph
@@ -33,7 +38,7 @@ from hloom.ir.literal_text import format_literal as format_literal
 from hloom.ir.literal_text import format_typed_literal as format_typed_literal
 from hloom.ir.mesh import Axis as Axis
 from hloom.ir.mesh import Mesh as Mesh
-from hloom.ir.metadata import FIELDS as METADATA_FIELDS
+from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
 from hloom.ir.metadata import Metadata as Metadata
 from hloom.ir.metadata import parse_metadata as parse_metadata
 from hloom.ir.metadata import read_metadata as read_metadata
@@ -49,6 +54,7 @@ from hloom.ir.schema import MANY as MANY
 from hloom.ir.schema import Attribute as Attribute
 from hloom.ir.schema import AttributeKind as AttributeKind
 from hloom.ir.schema import Op as Op
+from hloom.ir.schema import TypeProblem as TypeProblem
 from hloom.ir.schema import optional as optional
 from hloom.ir.schema import required as required
 from hloom.ir.sharding import DimensionAxes as DimensionAxes

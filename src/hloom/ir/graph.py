@@ -1,6 +1,7 @@
 """A graph: a function of parameters, as ordered nodes and one output; and the only way to edit nodes.
 
-To add an editing method, put it here, in terms of `_link`, `_unlink`, `_use` and `_unuse`, which keep order and users right.
+To add an editing method, put it here, in terms of `_link`, `_unlink`, `_use` and `_unuse`, which keep order and users
+right.
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ class Metadata:
 
     def text(self) -> str:
         """The fields that are set, as they stand between the braces of `metadata={...}`."""
-        return " ".join(f"{name}={_print(getattr(self, name))}" for name in FIELDS if getattr(self, name))
+        return " ".join(f"{name}={_print(getattr(self, name))}" for name in METADATA_FIELDS if getattr(self, name))
 
 
-FIELDS = {field.name: field.default for field in fields(Metadata)}
+METADATA_FIELDS = {field.name: field.default for field in fields(Metadata)}
 
 
 @lru_cache(maxsize=4096)
@@ -57,11 +57,13 @@ def read_metadata(cursor: Cursor) -> Metadata:
     while cursor.peek() not in ("", "}"):
         start = cursor.position
         name = cursor.read(_FIELD, "a metadata field and '='")[1]
-        if name not in FIELDS:
-            raise cursor.error(f"no metadata field is called '{name}'", start, f"the fields are {', '.join(FIELDS)}")
+        if name not in METADATA_FIELDS:
+            raise cursor.error(
+                f"no metadata field is called '{name}'", start, f"the fields are {', '.join(METADATA_FIELDS)}"
+            )
         if name in values:
             raise cursor.error(f"metadata field '{name}' is given twice", start)
-        values[name] = _READERS[type(FIELDS[name])](cursor)
+        values[name] = _READERS[type(METADATA_FIELDS[name])](cursor)
         cursor.accept(",")
     return Metadata(**values)  # type: ignore[arg-type]
 

@@ -64,7 +64,7 @@ class Node(Referent):
 
     @property
     def users(self) -> tuple[Node, ...]:
-        """The nodes that have this one as an input or control predecessor, each once, in the order they came to use it."""
+        """The nodes that have this one as an input or control predecessor, each once, in the order of first use."""
         self.graph.module.index_users()
         return tuple(self._users)
 
@@ -144,8 +144,8 @@ class Constant(Node):
 
     @property
     def called_graphs(self) -> Iterator[Graph]:
-        value: Any = self.value
-        return iter((value,) if isinstance(value, Referent) and value.is_graph else ())
+        values: list[Any] = [self.value]
+        return (value for value in values if isinstance(value, Referent) and value.is_graph)
 
 
 class Apply(Node):

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
+
+from hloom.ir.axes import AxisMap
+from hloom.ir.effects import Effect
+from hloom.ir.types import Type
+from hloom.text import HloomError
+
+
+class TypeProblem(HloomError):
+    """Operand types and attributes that do not go together: what `infer` raises; the caller adds the place."""
 
 
 class AttributeKind(Enum):
@@ -48,7 +57,8 @@ class AttributeKind(Enum):
 class Attribute:
     """One attribute of an op.
 
-    `default` is what its absence means; a value equal to it is left out when read. `carried` marks what does not change the computed values (placement, names, profiles).
+    `default` is what its absence means; a value equal to it is left out when read. `carried` marks what
+    does not change the computed values (placement, names, profiles).
     """
 
     kind: AttributeKind
@@ -100,6 +110,12 @@ class Op:
     `arity` is the least and the greatest number of operands (None: no limit); beyond the least they come in groups of
     `operand_step`. `attributes` stand in the order in which XLA prints them. `omits_type` says whether HLO text may
     leave the result's type out. `is_known` is false for rows made for opcodes that no table has.
+
+    `infer(*operand types, **attributes)` gives the result's type and raises TypeProblem where XLA refuses. It names
+    the attributes it wants as keyword parameters (`-` becomes `_`) and gets their defaults where they are absent;
+    `result` among them asks for the type as written, for ops whose operands and attributes do not determine it.
+    `axes(*operand types, result, **attributes)` gives the axis map, in the same way. None says that there is no rule,
+    and `because` then says why.
     """
 
     name: str
@@ -108,9 +124,14 @@ class Op:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     omits_type: bool = False
     is_known: bool = True
+    infer: Callable[..., Type] | None = None
+    axes: Callable[..., AxisMap] | None = None
+    effect: Effect | None = None
+    because: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+        object.__setattr__(self, "because", MappingProxyType(dict(self.because)))
 
     def accepts(self, operand_count: int) -> bool:
         """Whether this many operands are right."""

@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -219,7 +219,7 @@ class FunctionType(Type):
         return made
 
 
-def _named(cls: type, text: str):  # noqa: ANN202 - the caller's own class
+def _named(cls: type, text: str):
     made, fresh = cls._intern()
     if fresh:
         object.__setattr__(made, "_text", text)
@@ -246,7 +246,7 @@ def without_layout(kind: Type) -> Type:
     return map_leaves(kind, without_layout)
 
 
-def map_leaves(kind: Type, change) -> Type:  # noqa: ANN001 - Callable[[Type], Type]
+def map_leaves(kind: Type, change: Callable[[Type], Type]) -> Type:
     """Rebuild a type with every leaf changed; nesting may be of any depth."""
     if isinstance(kind, BufferType):
         return BufferType(change(kind.element))

@@ -3,10 +3,20 @@
 from hloom.ir import AttributeKind, optional, required
 from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table
 
-ALGORITHMS = tuple(
-    "dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 "
-    "dot_bf16_bf16_f32 dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_bf16_bf16_f32_x9 dot_tf32_tf32_f32 "
-    "dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64".split()
+ALGORITHMS = (
+    "dot_any_f8_any_f8_f32",
+    "dot_any_f8_any_f8_f32_fast_accum",
+    "dot_f16_f16_f16",
+    "dot_f16_f16_f32",
+    "dot_bf16_bf16_bf16",
+    "dot_bf16_bf16_f32",
+    "dot_bf16_bf16_f32_x3",
+    "dot_bf16_bf16_f32_x6",
+    "dot_bf16_bf16_f32_x9",
+    "dot_tf32_tf32_f32",
+    "dot_tf32_tf32_f32_x3",
+    "dot_f32_f32_f32",
+    "dot_f64_f64_f64",
 )
 CONVOLUTION_KINDS = ("unset", "fprop", "wgrad", "dgrad")
 

@@ -15,7 +15,7 @@ ROWS = table(
         1,
         {
             "k": required(INTEGER),
-            "largest": optional(BOOLEAN, False),
+            "largest": optional(BOOLEAN, True),
             "is_stable": optional(BOOLEAN, False),
         },
         omits_type=True,

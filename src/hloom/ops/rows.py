@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from hloom.ir import MANY, Attribute, AttributeKind, Op, optional, required
+from hloom.ir import COMMON as COMMON
+from hloom.ir import MANY, Attribute, AttributeKind, AxisMap, Effect, Op, Type, optional, required
 
 K = AttributeKind
-
-COMMON: dict[str, Attribute] = {
-    "sharding": optional(K.SHARDING, carried=True),
-    "parameter_replication": optional(K.BOOLEANS, carried=True),
-    "frontend_attributes": optional(K.FRONTEND, carried=True),
-    "control-predecessors": optional(K.NODES),
-    "statistics": optional(K.STATISTICS, carried=True),
-    "result_accuracy": optional(K.ACCURACY),
-    "origin": optional(K.ORIGIN, carried=True),
-    "backend_config": optional(K.BACKEND_CONFIG),
-}
-"""What every instruction may have, in XLA's order; `metadata` stands apart, on the node itself."""
 
 
 def row(
@@ -28,10 +17,23 @@ def row(
     *,
     omits_type: bool = False,
     operand_step: int = 1,
+    infer: Callable[..., Type] | None = None,
+    axes: Callable[..., AxisMap] | None = None,
+    effect: Effect | None = None,
+    because: Mapping[str, str] | None = None,
 ) -> Op:
     """One op; an arity that is a number means exactly so many operands."""
-    bounds = (arity, arity) if isinstance(arity, int) else arity
-    return Op(name, bounds, operand_step, {**(attributes or {}), **COMMON}, omits_type)
+    return Op(
+        name,
+        (arity, arity) if isinstance(arity, int) else arity,
+        operand_step,
+        {**(attributes or {}), **COMMON},
+        omits_type,
+        infer=infer,
+        axes=axes,
+        effect=effect,
+        because=because or {},
+    )
 
 
 def table(*rows: Op) -> dict[str, Op]:

@@ -42,5 +42,7 @@ class Place:
 
     def show(self) -> str:
         """The excerpt with a caret below the character."""
-        visible = "".join(c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in self.excerpt)
+        visible = "".join(
+            c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in self.excerpt
+        )
         return f"  {visible}\n  {' ' * self.caret}^"

@@ -1,0 +1,134 @@
+"""Axis maps: which dimensions of an instruction's operands and results are the same thing.
+
+The notation is Shardy's: `([b,i,k], [b,k,j]) -> [b,i,j]`, where every letter is a factor with a size and a kind, and a
+dimension is the product of its factors, major to minor: `[(xy),z] -> [x,(yz)]` is a reshape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+Dimension = tuple[int, ...]
+"""The factors of one dimension, by number, major to minor; none where it has nothing to do with any other."""
+
+
+class FactorKind(Enum):
+    """What splitting a factor over devices costs.
+
+    PARALLEL: nothing. CONTRACTED and REDUCED: partial results, combined by the factor's reducer. WINDOWED: a halo.
+    INDEXED: a mask and a sum. SHIFTED: an exchange with neighbours. WHOLE: it cannot be split without gathering.
+    """
+
+    PARALLEL = "parallel"
+    CONTRACTED = "contracted"
+    REDUCED = "reduced"
+    WINDOWED = "windowed"
+    INDEXED = "indexed"
+    SHIFTED = "shifted"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A part of the iteration space: its size, its kind, and the opcode that combines partial results."""
+
+    size: int
+    kind: FactorKind = FactorKind.PARALLEL
+    reducer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """The factors of one instruction and where they stand.
+
+    `operands[o][d]` and `results[r][d]` are the factors of dimension `d` of operand `o` or result leaf `r`.
+
+    >>> i, k, j = Factor(2), Factor(3, FactorKind.CONTRACTED, "add"), Factor(4)
+    >>> dot = AxisMap((i, k, j), (((0,), (1,)), ((1,), (2,))), (((0,), (2,)),))
+    >>> str(dot), dot.points, dot.result_dims()
+    ('([a,b], [b,c]) -> [a,c]  a=2 b=3 contracted by add c=4', 24, (2, 4))
+    """
+
+    factors: tuple[Factor, ...]
+    operands: tuple[tuple[Dimension, ...], ...]
+    results: tuple[tuple[Dimension, ...], ...]
+
+    @property
+    def points(self) -> int:
+        """The size of the iteration space: the product of all factors."""
+        return math.prod(factor.size for factor in self.factors)
+
+    def result_dims(self, result: int = 0) -> tuple[int, ...]:
+        """The dimensions of a result, from its factors."""
+        return tuple(math.prod(self.factors[f].size for f in dimension) for dimension in self.results[result])
+
+    def places(self, factor: int) -> list[tuple[str, int, int]]:
+        """Where a factor stands: ("operand" or "result", which one, which dimension)."""
+        sides = (("operand", self.operands), ("result", self.results))
+        return [
+            (side, number, place)
+            for side, values in sides
+            for number, dimensions in enumerate(values)
+            for place, dimension in enumerate(dimensions)
+            if factor in dimension
+        ]
+
+    def __str__(self) -> str:
+        operands = ", ".join(_value_text(value) for value in self.operands)
+        results = ", ".join(_value_text(value) for value in self.results)
+        arrow = f"({operands}) -> {results if len(self.results) == 1 else f'({results})'}"
+        return arrow + "  " + " ".join(f"{letter(n)}={_factor_text(f)}" for n, f in enumerate(self.factors))
+
+
+class AxisMapBuilder:
+    """Collects factors and the places where they stand.
+
+    >>> build = AxisMapBuilder()
+    >>> row, column = build.factor(2), build.factor(3, FactorKind.REDUCED, "add")
+    >>> _ = build.operand([row], [column]).operand().result([row])
+    >>> str(build.finish())
+    '([a,b], []) -> [a]  a=2 b=3 reduced by add'
+    """
+
+    def __init__(self) -> None:
+        self._factors: list[Factor] = []
+        self._operands: list[tuple[Dimension, ...]] = []
+        self._results: list[tuple[Dimension, ...]] = []
+
+    def factor(self, size: int, kind: FactorKind = FactorKind.PARALLEL, reducer: str = "") -> int:
+        """A further factor; its number."""
+        self._factors.append(Factor(size, kind, reducer))
+        return len(self._factors) - 1
+
+    def operand(self, *dimensions: Sequence[int]) -> AxisMapBuilder:
+        """The next operand: the factors of each of its dimensions."""
+        self._operands.append(tuple(map(tuple, dimensions)))
+        return self
+
+    def result(self, *dimensions: Sequence[int]) -> AxisMapBuilder:
+        """The next leaf of the result: the factors of each of its dimensions."""
+        self._results.append(tuple(map(tuple, dimensions)))
+        return self
+
+    def finish(self) -> AxisMap:
+        """The map of all that was collected."""
+        return AxisMap(tuple(self._factors), tuple(self._operands), tuple(self._results))
+
+
+def letter(number: int) -> str:
+    """The name of a factor in the notation: a, b, ..., z, a1, b1, ..."""
+    return chr(97 + number % 26) + (str(number // 26) if number > 25 else "")
+
+
+def _value_text(dimensions: tuple[Dimension, ...]) -> str:
+    texts = ("".join(map(letter, dimension)) for dimension in dimensions)
+    return "[" + ",".join(f"({t})" if len(d) > 1 else t or "1" for t, d in zip(texts, dimensions, strict=True)) + "]"
+
+
+def _factor_text(factor: Factor) -> str:
+    if factor.kind is FactorKind.PARALLEL:
+        return str(factor.size)
+    return f"{factor.size} {factor.kind.value}" + (f" by {factor.reducer}" if factor.reducer else "")
