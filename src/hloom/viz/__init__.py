@@ -1,0 +1,22 @@
+"""Drawings of a module: Graphviz DOT, JSON, GraphML, and pictures through Graphviz.
+
+What is drawn is chosen in `select.py` and described in `describe.py`, once for all formats; a writer only turns a
+`Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table
+in `files.py`; to change what a node's label says, edit `describe.py`; a colour, `families.py`.
+"""
+
+from hloom.viz.dot import to_dot as to_dot
+from hloom.viz.drawing import Cluster as Cluster
+from hloom.viz.drawing import Drawing as Drawing
+from hloom.viz.drawing import DrawnCall as DrawnCall
+from hloom.viz.drawing import DrawnEdge as DrawnEdge
+from hloom.viz.drawing import DrawnNode as DrawnNode
+from hloom.viz.drawing import EdgeKind as EdgeKind
+from hloom.viz.files import SUFFIXES as SUFFIXES
+from hloom.viz.files import draw as draw
+from hloom.viz.graphml import to_graphml as to_graphml
+from hloom.viz.graphviz import FORMATS as FORMATS
+from hloom.viz.graphviz import render as render
+from hloom.viz.records import to_json as to_json
+from hloom.viz.select import Selection as Selection
+from hloom.viz.select import drawing_of as drawing_of

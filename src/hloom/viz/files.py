@@ -1,0 +1,47 @@
+"""Drawings in files, the format by the file's suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Unpack
+
+from hloom.ir import Module
+from hloom.text import Unsupported
+from hloom.viz.dot import to_dot
+from hloom.viz.graphml import to_graphml
+from hloom.viz.graphviz import render
+from hloom.viz.records import to_json
+from hloom.viz.select import Selection
+
+
+def _rendered(format: str) -> Callable[..., bytes]:
+    return lambda module, **selection: render(to_dot(module, **selection), format)
+
+
+SUFFIXES: dict[str, Callable[..., str | bytes]] = {
+    ".dot": to_dot,
+    ".gv": to_dot,
+    ".json": to_json,
+    ".graphml": to_graphml,
+    ".svg": _rendered("svg"),
+    ".png": _rendered("png"),
+    ".pdf": _rendered("pdf"),
+}
+"""What makes the contents of a file, by its suffix."""
+
+
+def draw(module: Module, path: str | Path, **selection: Unpack[Selection]) -> Path:
+    """Draw a module into a file; its suffix says the format, `Selection` what is drawn. Gives the path back.
+
+    Raises Unsupported for a suffix that is not one of `SUFFIXES` and where Graphviz is needed and missing, HloomError
+    for a computation or a node that the module does not have, OSError where the file cannot be written.
+    """
+    path = Path(path)
+    writer = SUFFIXES.get(path.suffix.lower())
+    if writer is None:
+        message = f"cannot draw into '{path.name}': the suffix does not name a format"
+        raise Unsupported(message, hint=f"the suffixes are {', '.join(SUFFIXES)}")
+    contents = writer(module, **selection)
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    return path
