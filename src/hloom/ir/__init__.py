@@ -28,6 +28,11 @@ from hloom.ir.groups import ExplicitGroups as ExplicitGroups
 from hloom.ir.groups import IotaGroups as IotaGroups
 from hloom.ir.groups import MeshGroups as MeshGroups
 from hloom.ir.groups import ReplicaGroups as ReplicaGroups
+from hloom.ir.inference import Inference as Inference
+from hloom.ir.inference import infer_axes as infer_axes
+from hloom.ir.inference import infer_type as infer_type
+from hloom.ir.inference import infer_types as infer_types
+from hloom.ir.inference import node_axes as node_axes
 from hloom.ir.layout import COMBINED as COMBINED
 from hloom.ir.layout import Layout as Layout
 from hloom.ir.layout import SplitConfig as SplitConfig

@@ -44,7 +44,8 @@ class Factor:
 class AxisMap:
     """The factors of one instruction and where they stand.
 
-    `operands[o][d]` and `results[r][d]` are the factors of dimension `d` of operand `o` or result leaf `r`.
+    `operands[o][d]` and `results[r][d]` are the factors of dimension `d` of operand leaf `o` or result leaf `r`; a leaf
+    is an array, or one array inside a tuple, counted through. Tokens and opaque values are leaves without dimensions.
 
     >>> i, k, j = Factor(2), Factor(3, FactorKind.CONTRACTED, "add"), Factor(4)
     >>> dot = AxisMap((i, k, j), (((0,), (1,)), ((1,), (2,))), (((0,), (2,)),))

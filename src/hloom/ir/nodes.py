@@ -6,7 +6,7 @@ Nodes are compared by identity and changed only through their graph's methods.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
 from hloom.ir.metadata import Metadata, parse_metadata
@@ -144,8 +144,8 @@ class Constant(Node):
 
     @property
     def called_graphs(self) -> Iterator[Graph]:
-        values: list[Any] = [self.value]
-        return (value for value in values if isinstance(value, Referent) and value.is_graph)
+        is_graph = getattr(self.value, "is_graph", False)
+        return iter([cast("Graph", self.value)] if is_graph else [])
 
 
 class Apply(Node):

@@ -1,6 +1,29 @@
 """Ops that talk to other devices or ask which one this is."""
 
-from hloom.ir import AttributeKind, optional, required
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import (
+    TOKEN,
+    AttributeKind,
+    AxisMap,
+    AxisMapBuilder,
+    Effect,
+    ExplicitGroups,
+    FactorKind,
+    Graph,
+    ReplicaGroups,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    dtype,
+    optional,
+    required,
+    without_layout,
+)
+from hloom.ops.leaves import identity_axes, must_be, result_of_graph, separate_axes
 from hloom.ops.rows import ANY, BOOLEAN, DIMENSIONS, ENUM, INTEGER, INTEGERS, PAIRS, TO_APPLY, row, table
 
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")
@@ -14,25 +37,275 @@ _ALL_GATHER = {**_GROUPS, **_CONSTRAIN, **DIMENSIONS, **_GLOBAL}
 _ALL_REDUCE = {**_GROUPS, **_CONSTRAIN, **_GLOBAL, **_MODE, **TO_APPLY}
 _PERMUTE = {**_CHANNEL, "source_target_pairs": required(PAIRS), "slice_sizes": optional(PAIRS)}
 _TRANSFER = {"channel_id": optional(INTEGER), "is_host_transfer": optional(BOOLEAN, False)}
+_COUNTER = TensorType(dtype("u32"))
+
+
+def _arrays(operands: Sequence[Type], what: str) -> list[TensorType]:
+    arrays = [operand for operand in operands if isinstance(operand, TensorType)]
+    if not operands or len(arrays) != len(operands):
+        raise TypeProblem(f"{what} takes one array or more, not {', '.join(map(str, operands)) or 'nothing'}")
+    return arrays
+
+
+def _together(kinds: Sequence[Type]) -> Type:
+    return without_layout(kinds[0] if len(kinds) == 1 else TupleType(kinds))
+
+
+def _only(dimensions: Sequence[int], rank: int, what: str) -> int:
+    if len(dimensions) != 1 or not 0 <= dimensions[0] < rank:
+        raise TypeProblem(f"{what} works on one dimension of 0 to {rank - 1}, not on {tuple(dimensions)}")
+    return dimensions[0]
+
+
+def _group_size(groups: ReplicaGroups | None) -> int | None:
+    """How many devices are in each group; None where the text leaves that to the number of devices."""
+    if groups is None or (isinstance(groups, ExplicitGroups) and not groups.group_count):
+        return None
+    return groups.group_size
+
+
+def _resized(array: TensorType, dimension: int, size: int) -> TensorType:
+    return TensorType(array.dtype, (*array.dims[:dimension], size, *array.dims[dimension + 1 :]), None, array.dynamic)
+
+
+def _all_gather(
+    *operands: Type, dimensions: tuple[int, ...], replica_groups: ReplicaGroups | None, result: Type | None
+) -> Type:
+    arrays = _arrays(operands, "all-gather")
+    size = _group_size(replica_groups)
+    written = result.elements if isinstance(result, TupleType) else (result,) * len(arrays)
+    if len(written) != len(arrays):
+        raise TypeProblem(f"all-gather of {len(arrays)} operands cannot yield {result}")
+    return _together([_gathered(a, dimensions, size, w) for a, w in zip(arrays, written, strict=True)])
+
+
+def _gathered(array: TensorType, dimensions: tuple[int, ...], size: int | None, written: Type | None) -> Type:
+    dimension = _only(dimensions, array.rank, "all-gather")
+    if size is not None:
+        return _resized(array, dimension, array.dims[dimension] * size)
+    if not isinstance(written, TensorType) or written.rank != array.rank:
+        raise TypeProblem("all-gather over all devices needs its type written: how many devices there are is not known")
+    part, whole = array.dims[dimension], written.dims[dimension]
+    if whole % part if part else whole:
+        raise TypeProblem(f"all-gather makes dimension {dimension} a multiple of {part}, not {whole}")
+    return _resized(array, dimension, whole)
+
+
+def _all_gather_start(
+    *operands: Type, dimensions: tuple[int, ...], replica_groups: ReplicaGroups | None, result: Type | None
+) -> Type:
+    written = result.elements[1] if isinstance(result, TupleType) and len(result.elements) > 1 else None
+    gathered = _all_gather(*operands, dimensions=dimensions, replica_groups=replica_groups, result=written)
+    return TupleType([_together(operands), gathered])
+
+
+def _all_gather_done(operand: Type) -> Type:
+    if not isinstance(operand, TupleType) or len(operand.elements) < 2:
+        raise TypeProblem(f"all-gather-done takes what all-gather-start yields, (operand, result), not {operand}")
+    return without_layout(operand.elements[1])
+
+
+def _all_reduce(*operands: Type, to_apply: Graph) -> Type:
+    arrays = _arrays(operands, "all-reduce")
+    _check_reducer(arrays, to_apply)
+    return _together(arrays)
+
+
+def _check_reducer(arrays: Sequence[TensorType], to_apply: Graph) -> None:
+    if not to_apply.is_declared and len(to_apply.parameters) != 2:
+        raise TypeProblem(f"the reducer {to_apply.name} takes {len(to_apply.parameters)} values, but must take 2")
+    scalar = to_apply.parameters[0].type if to_apply.parameters else None
+    if isinstance(scalar, TensorType) and len(arrays) == 1:
+        must_be(result_of_graph(to_apply, [scalar, scalar], "the reducer"), scalar, "what the reducer yields")
+
+
+def _reduce_scatter(
+    *operands: Type,
+    dimensions: tuple[int, ...],
+    replica_groups: ReplicaGroups | None,
+    to_apply: Graph,
+    result: Type | None,
+) -> Type:
+    arrays = _arrays(operands, "reduce-scatter")
+    _check_reducer(arrays, to_apply)
+    size = _group_size(replica_groups)
+    written = result.elements if isinstance(result, TupleType) else (result,) * len(arrays)
+    if len(written) != len(arrays):
+        raise TypeProblem(f"reduce-scatter of {len(arrays)} operands cannot yield {result}")
+    return _together([_scattered(a, dimensions, size, w) for a, w in zip(arrays, written, strict=True)])
+
+
+def _scattered(array: TensorType, dimensions: tuple[int, ...], size: int | None, written: Type | None) -> Type:
+    dimension = _only(dimensions, array.rank, "reduce-scatter")
+    whole = array.dims[dimension]
+    if size is None:
+        if not isinstance(written, TensorType) or written.rank != array.rank:
+            raise TypeProblem("reduce-scatter over all devices needs its type written")
+        part = written.dims[dimension]
+        if whole % part if part else whole:
+            raise TypeProblem(
+                f"reduce-scatter cuts dimension {dimension} of size {whole}, which {part} does not divide"
+            )
+        return _resized(array, dimension, part)
+    if whole % size:
+        raise TypeProblem(f"reduce-scatter cannot cut dimension {dimension} of size {whole} into {size} parts")
+    return _resized(array, dimension, whole // size)
+
+
+def _all_to_all(*operands: Type, dimensions: tuple[int, ...] | None, replica_groups: ReplicaGroups | None) -> Type:
+    arrays = _arrays(operands, "all-to-all")
+    size = _group_size(replica_groups)
+    if dimensions is None:
+        for array in arrays[1:]:
+            must_be(array, arrays[0], "a further operand of all-to-all")
+        return without_layout(TupleType(arrays))
+    dimension = _only(dimensions, arrays[0].rank, "all-to-all")
+    if len(arrays) != 1:
+        raise TypeProblem(f"all-to-all over a dimension takes one operand, not {len(arrays)}")
+    if size and arrays[0].dims[dimension] % size:
+        raise TypeProblem(f"all-to-all cannot cut {arrays[0]} into {size} parts along dimension {dimension}")
+    return without_layout(arrays[0])
+
+
+def _ragged_all_to_all(operand: Type, output: Type, *offsets_and_sizes: Type) -> Type:
+    operand_array, output_array = _arrays([operand, output], "ragged-all-to-all")
+    if operand_array.rank == 0 or operand_array.dtype is not output_array.dtype:
+        raise TypeProblem(f"ragged-all-to-all moves rows of {operand} into {output}: the element types must agree")
+    if operand_array.dims[1:] != output_array.dims[1:]:
+        raise TypeProblem(f"ragged-all-to-all moves rows: {operand} and {output} may differ in dimension 0 only")
+    for each in _arrays(offsets_and_sizes, "ragged-all-to-all"):
+        if not each.dtype.is_integer or each.dims != _arrays(offsets_and_sizes, "")[0].dims or each.rank not in (1, 2):
+            raise TypeProblem(f"offsets and sizes are integer vectors of one length, not {each}")
+    return without_layout(output)
+
+
+def _same(*operands: Type) -> Type:
+    return _together(_arrays(operands, "a collective"))
+
+
+def _broadcast(*operands: Type, has_dynamic_root: bool) -> Type:
+    moved = operands[:-1] if has_dynamic_root else operands
+    return _together(_arrays(moved, "collective-broadcast"))
+
+
+def _permute(*operands: Type, slice_sizes: tuple | None) -> Type:
+    if slice_sizes is not None:
+        return without_layout(operands[1])
+    return _together(_arrays(operands, "collective-permute"))
+
+
+def _permute_start(*operands: Type, slice_sizes: tuple | None, result: Type | None) -> Type:
+    if slice_sizes is not None:
+        return TupleType([*map(without_layout, operands), _COUNTER, _COUNTER])
+    moved = _together(_arrays(operands, "collective-permute-start"))
+    if isinstance(result, TupleType) and len(result.elements) == 2:
+        return TupleType([moved, moved])
+    return TupleType([moved, moved, _COUNTER, _COUNTER])
+
+
+def _second(operand: Type) -> Type:
+    if not isinstance(operand, TupleType) or len(operand.elements) < 2:
+        raise TypeProblem(f"this takes what the starting instruction yields, a tuple, not {operand}")
+    return without_layout(operand.elements[1])
+
+
+def _number() -> Type:
+    return _COUNTER
+
+
+def _send(operand: Type, token: Type) -> Type:
+    must_be(token, TOKEN, "the second operand of send")
+    return TupleType([without_layout(operand), _COUNTER, TOKEN])
+
+
+def _send_done(operand: Type) -> Type:
+    return _transfer_state(operand, "send-done").elements[2]
+
+
+def _recv(token: Type, *, result: Type | None) -> Type:
+    must_be(token, TOKEN, "the operand of recv")
+    received = _transfer_state(result, "recv").elements[0] if result is not None else None
+    if received is None:
+        raise TypeProblem("recv needs its type written: what arrives is not known here")
+    return TupleType([without_layout(received), _COUNTER, TOKEN])
+
+
+def _recv_done(operand: Type) -> Type:
+    return TupleType([without_layout(_transfer_state(operand, "recv-done").elements[0]), TOKEN])
+
+
+def _transfer_state(kind: Type | None, what: str) -> TupleType:
+    if not isinstance(kind, TupleType) or len(kind.elements) != 3 or kind.elements[2] is not TOKEN:
+        raise TypeProblem(f"{what} deals in tuples (value, u32[], token[]), not {kind}")
+    return kind
+
+
+def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type) -> AxisMap:
+    """All dimensions are passed on but the one along which devices gather, scatter or exchange."""
+    written = result.elements if isinstance(result, TupleType) else (result,)
+    build = AxisMapBuilder()
+    moved = dimensions[0] if dimensions else None
+    results: list[list[list[int]]] = []
+    for operand, yielded in zip(_arrays(operands, "a collective"), written, strict=True):
+        assert isinstance(yielded, TensorType), "a collective yields arrays"
+        shared = [None if place == moved else build.factor(size) for place, size in enumerate(operand.dims)]
+        parts = [build.factor(operand.dims[p], FactorKind.SHIFTED) if f is None else f for p, f in enumerate(shared)]
+        build.operand(*[[part] for part in parts])
+        wholes = [build.factor(yielded.dims[p], FactorKind.SHIFTED) if f is None else f for p, f in enumerate(shared)]
+        results.append([[whole] for whole in wholes])
+    for dimensions_of_result in results:
+        build.result(*dimensions_of_result)
+    return build.finish()
+
+
+_TALKS = Effect.COMMUNICATION
 
 ROWS = table(
-    row("all-gather", ANY, _ALL_GATHER),
-    row("all-gather-start", ANY, _ALL_GATHER),
-    row("all-gather-done", 1),
-    row("all-reduce", ANY, _ALL_REDUCE),
-    row("all-reduce-start", ANY, _ALL_REDUCE),
-    row("all-reduce-done", 1),
-    row("reduce-scatter", ANY, {**_GROUPS, **_CONSTRAIN, **_GLOBAL, **DIMENSIONS, **_MODE, **TO_APPLY}),
-    row("all-to-all", ANY, {**_GROUPS, **_CONSTRAIN, "dimensions": optional(INTEGERS)}),
-    row("ragged-all-to-all", 6, {**_GROUPS, "dimensions": optional(INTEGERS)}),
-    row("collective-broadcast", ANY, {**_GROUPS, "has_dynamic_root": optional(BOOLEAN, False)}),
-    row("collective-permute", (1, None), _PERMUTE),
-    row("collective-permute-start", (1, None), _PERMUTE),
-    row("collective-permute-done", 1),
-    row("partition-id", 0, omits_type=True),
-    row("replica-id", 0, omits_type=True),
-    row("send", 2, _TRANSFER),
-    row("send-done", 1, _TRANSFER),
-    row("recv", 1, _TRANSFER),
-    row("recv-done", 1, _TRANSFER),
+    row("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged, effect=_TALKS),
+    row("all-gather-start", ANY, _ALL_GATHER, infer=_all_gather_start, axes=separate_axes, effect=_TALKS),
+    row("all-gather-done", 1, infer=_all_gather_done, axes=separate_axes, effect=_TALKS),
+    row("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes, effect=_TALKS),
+    row("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes, effect=_TALKS),
+    row("all-reduce-done", 1, infer=without_layout, axes=identity_axes, effect=_TALKS),
+    row(
+        "reduce-scatter",
+        ANY,
+        {**_GROUPS, **_CONSTRAIN, **_GLOBAL, **DIMENSIONS, **_MODE, **TO_APPLY},
+        infer=_reduce_scatter,
+        axes=_exchanged,
+        effect=_TALKS,
+    ),
+    row(
+        "all-to-all",
+        ANY,
+        {**_GROUPS, **_CONSTRAIN, "dimensions": optional(INTEGERS)},
+        infer=_all_to_all,
+        axes=_exchanged,
+        effect=_TALKS,
+    ),
+    row(
+        "ragged-all-to-all",
+        6,
+        {**_GROUPS, "dimensions": optional(INTEGERS)},
+        infer=_ragged_all_to_all,
+        axes=separate_axes,
+        effect=_TALKS,
+    ),
+    row(
+        "collective-broadcast",
+        ANY,
+        {**_GROUPS, "has_dynamic_root": optional(BOOLEAN, False)},
+        infer=_broadcast,
+        axes=separate_axes,
+        effect=_TALKS,
+    ),
+    row("collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes, effect=_TALKS),
+    row("collective-permute-start", (1, None), _PERMUTE, infer=_permute_start, axes=separate_axes, effect=_TALKS),
+    row("collective-permute-done", 1, infer=_second, axes=separate_axes, effect=_TALKS),
+    row("partition-id", 0, omits_type=True, infer=_number, axes=separate_axes),
+    row("replica-id", 0, omits_type=True, infer=_number, axes=separate_axes),
+    row("send", 2, _TRANSFER, infer=_send, axes=separate_axes, effect=_TALKS),
+    row("send-done", 1, _TRANSFER, infer=_send_done, axes=separate_axes, effect=_TALKS),
+    row("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes, effect=_TALKS),
+    row("recv-done", 1, _TRANSFER, infer=_recv_done, axes=separate_axes, effect=_TALKS),
 )

@@ -1,6 +1,21 @@
 """What only a backend understands, and what goes to the host: custom calls, copies, feeds."""
 
-from hloom.ir import AttributeKind, optional, required
+from __future__ import annotations
+
+from hloom.ir import (
+    TOKEN,
+    AttributeKind,
+    Effect,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    dtype,
+    optional,
+    required,
+    without_layout,
+)
+from hloom.ops.leaves import must_be, separate_axes
 from hloom.ops.rows import ALIASING, ANY, BOOLEAN, ENUM, GRAPH, GRAPHS, INTEGER, PRECISION, STRING, WINDOW, row, table
 
 PADDING_TYPES = ("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")
@@ -12,6 +27,39 @@ API_VERSIONS = (
     "API_VERSION_STATUS_RETURNING_UNIFIED",
     "API_VERSION_TYPED_FFI",
 )
+
+_BACKEND_KNOWS = {"axes": "only the backend knows what the target computes"}
+
+
+def _custom_call(*_: Type, result: Type | None) -> Type:
+    if result is None:
+        raise TypeProblem("custom-call needs its type written: only the backend knows what the target yields")
+    return without_layout(result)
+
+
+def _copy_start(operand: Type) -> Type:
+    return TupleType([without_layout(operand), without_layout(operand), TensorType(dtype("u32"))])
+
+
+def _copy_done(operand: Type) -> Type:
+    if not isinstance(operand, TupleType) or len(operand.elements) != 3:
+        raise TypeProblem(f"copy-done takes what copy-start yields, (copy, original, u32[]), not {operand}")
+    return without_layout(operand.elements[0])
+
+
+def _infeed(token: Type, *, result: Type | None) -> Type:
+    must_be(token, TOKEN, "the operand of infeed")
+    if not isinstance(result, TupleType) or len(result.elements) != 2 or result.elements[1] is not TOKEN:
+        raise TypeProblem(f"infeed yields (value, token[]), not {result}")
+    return without_layout(result)
+
+
+def _outfeed(operand: Type, token: Type, *, outfeed_shape: Type | None) -> Type:
+    must_be(token, TOKEN, "the second operand of outfeed")
+    if outfeed_shape is not None:
+        must_be(operand, outfeed_shape, "the first operand of outfeed")
+    return TOKEN
+
 
 ROWS = table(
     row(
@@ -34,9 +82,33 @@ ROWS = table(
             "to_apply": optional(GRAPH),
             "called_computations": optional(GRAPHS),
         },
+        infer=_custom_call,
+        because=_BACKEND_KNOWS,
+        effect=Effect.CALLS,
     ),
-    row("copy-start", 1, {"cross_program_prefetch_index": optional(INTEGER)}),
-    row("copy-done", 1),
-    row("infeed", 1, {"infeed_config": optional(STRING)}),
-    row("outfeed", 2, {"outfeed_shape": optional(AttributeKind.TYPE), "outfeed_config": optional(STRING)}),
+    row(
+        "copy-start",
+        1,
+        {"cross_program_prefetch_index": optional(INTEGER)},
+        infer=_copy_start,
+        axes=separate_axes,
+        effect=Effect.ORDER,
+    ),
+    row("copy-done", 1, infer=_copy_done, axes=separate_axes, effect=Effect.ORDER),
+    row(
+        "infeed",
+        1,
+        {"infeed_config": optional(STRING)},
+        infer=_infeed,
+        axes=separate_axes,
+        effect=Effect.OUTSIDE,
+    ),
+    row(
+        "outfeed",
+        2,
+        {"outfeed_shape": optional(AttributeKind.TYPE), "outfeed_config": optional(STRING)},
+        infer=_outfeed,
+        axes=separate_axes,
+        effect=Effect.OUTSIDE,
+    ),
 )

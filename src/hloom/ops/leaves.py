@@ -1,0 +1,65 @@
+"""Rules for ops that pass values on: what they take and yield is the same, leaf by leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import AxisMap, AxisMapBuilder, Graph, TensorType, Type, TypeProblem, compatible
+
+
+def dims_of(kind: Type) -> tuple[int, ...]:
+    """The dimensions of an array; none for tokens and opaque values."""
+    return kind.dims if isinstance(kind, TensorType) else ()
+
+
+def leaves_of(kinds: Sequence[Type]) -> list[Type]:
+    """The leaves of several types, in order."""
+    return [leaf for kind in kinds for leaf in kind.leaves()]
+
+
+def passed_on(taken: Sequence[Type], yielded: Sequence[Type], pairs: Sequence[tuple[int, int]]) -> AxisMap:
+    """The map in which pairs of (operand leaf, result leaf) are the same value, and the others stand alone."""
+    build = AxisMapBuilder()
+    result_of = dict(pairs)
+    dimensions = [[[build.factor(size)] for size in dims_of(leaf)] for leaf in taken]
+    operand_of = {result: operand for operand, result in result_of.items()}
+    for each in dimensions:
+        build.operand(*each)
+    for place, leaf in enumerate(yielded):
+        if place in operand_of:
+            build.result(*dimensions[operand_of[place]])
+        else:
+            build.result(*[[build.factor(size)] for size in dims_of(leaf)])
+    return build.finish()
+
+
+def identity_axes(*operands: Type) -> AxisMap:
+    """Every operand leaf is the result leaf at the same place."""
+    leaves = leaves_of(operands)
+    return passed_on(leaves, leaves, [(place, place) for place in range(len(leaves))])
+
+
+def separate_axes(*operands: Type, result: Type) -> AxisMap:
+    """Nothing is said of how operands and results belong together: the called graph relates them."""
+    return passed_on(leaves_of(operands), leaves_of([result]), [])
+
+
+def result_of_graph(graph: Graph, operands: Sequence[Type], what: str) -> Type | None:
+    """The type that a called graph yields, after checking what it takes; None where it is only declared.
+
+    Raises TypeProblem where the number or types of its parameters differ from the operands.
+    """
+    if graph.is_declared or graph.output is None:
+        return None
+    if len(graph.parameters) != len(operands):
+        raise TypeProblem(f"{what} {graph.name} takes {len(graph.parameters)} values, but {len(operands)} are given")
+    for number, (parameter, operand) in enumerate(zip(graph.parameters, operands, strict=True)):
+        if not compatible(parameter.type, operand):
+            raise TypeProblem(f"parameter {number} of {what} {graph.name} is {parameter.type}, but {operand} is given")
+    return graph.output.type
+
+
+def must_be(given: Type | None, wanted: Type | None, what: str) -> None:
+    """Raise TypeProblem unless two types agree, layouts and dynamism aside; an unknown one agrees with all."""
+    if not compatible(given, wanted):
+        raise TypeProblem(f"{what} is {given}, but must be {wanted}")
