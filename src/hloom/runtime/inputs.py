@@ -1,0 +1,91 @@
+"""Arrays to run a program on: random ones of a seed, and a user's own, checked against what the program takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloom.ir import DTYPES, DType, Kind, TensorType, dtype_of
+from hloom.text import HloomError, Unsupported
+
+Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""One array per flattened parameter, in order, or by name (or number, as text)."""
+
+INTEGERS_BELOW = 8
+"""Random integers are small and not negative: what they mean is mostly an index, a count or a token."""
+
+_TENSOR = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
+
+
+def leaf_type(text: str) -> TensorType:
+    """The type of a flattened parameter; raises Unsupported for tokens, opaque values and dynamic dimensions."""
+    match = _TENSOR.fullmatch(text)
+    if match is None or match[1] not in DTYPES:
+        raise Unsupported(f"a parameter of type {text} cannot be given from outside")
+    return TensorType(DTYPES[match[1]], tuple(int(size) for size in match[2].split(",") if size))
+
+
+def random_inputs(types: Sequence[TensorType], seed: int = 0) -> list[np.ndarray]:
+    """One array per type: normal floats, integers from 0 to 7, even odds for pred.
+
+    A parameter's values depend on the seed and its place only, not on the other parameters.
+    """
+    return [random_array(kind, np.random.default_rng([seed, place])) for place, kind in enumerate(types)]
+
+
+def random_array(kind: TensorType, generator: np.random.Generator) -> np.ndarray:
+    """Random values of one type."""
+    try:
+        return _values(kind.dtype, kind.dims, generator).astype(kind.dtype.numpy)
+    except (MemoryError, ValueError):
+        raise HloomError(f"an input of type {kind}, {kind.byte_count:,} bytes, is larger than memory") from None
+
+
+def _values(dtype: DType, dims: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+    if dtype.kind is Kind.BOOLEAN:
+        return generator.integers(0, 2, dims)
+    if dtype.is_integer:
+        value_bits = dtype.bits - (dtype.kind is Kind.SIGNED)
+        return generator.integers(0, min(INTEGERS_BELOW, 1 << value_bits), dims)
+    if dtype.is_complex:
+        return generator.standard_normal(dims) + 1j * generator.standard_normal(dims)
+    if dtype.name == "f8e8m0fnu":  # has neither sign nor zero
+        return np.exp2(generator.integers(-2, 3, dims))
+    return generator.standard_normal(dims)
+
+
+def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[str]) -> list[np.ndarray]:
+    """The user's arrays in the parameters' order; raises HloomError naming the first that does not fit.
+
+    XLA itself compares byte counts only and would read an s32 as an f32.
+    """
+    ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else list(inputs)
+    if len(ordered) != len(types):
+        raise HloomError(f"the program takes {len(types)} arrays, {len(ordered)} are given")
+    arrays = [np.asarray(each) for each in ordered]
+    for place, (array, kind) in enumerate(zip(arrays, types, strict=True)):
+        if _type_text(array) != str(kind):
+            raise HloomError(f"input {place} ({names[place]}) is {_type_text(array)}, the program takes {kind}")
+    return arrays
+
+
+def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    numbers = {str(place): name for place, name in enumerate(names)}
+    given = {name if name in names else numbers.get(name, name): value for name, value in inputs.items()}
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if missing:
+        raise HloomError(f"no input is given for {', '.join(missing)}")
+    if unknown:
+        raise HloomError(f"the program has no parameter {', '.join(unknown)}", hint=f"it has {', '.join(names)}")
+    return [given[name] for name in names]
+
+
+def _type_text(array: np.ndarray) -> str:
+    try:
+        return f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
+    except KeyError:
+        return f"a numpy array of {array.dtype}"

@@ -1,0 +1,157 @@
+"""Run a program on XLA's CPU client and look at what came out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.hlo import parse, print_module
+from hloom.ir import Module, TensorType, dtype_of
+from hloom.runtime import oracle, process
+from hloom.runtime.guard import check_text
+from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
+from hloom.runtime.legalise import legalise, parameter_names
+from hloom.runtime.xla import Placement
+from hloom.text import HloomError
+
+_HEADER = re.compile(r"^\s*HloModule\b.*", re.MULTILINE)
+_COUNT = re.compile(r"\b(num_partitions|replica_count)=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """One line of the table of outputs: the type, and the least and greatest of the finite values."""
+
+    number: int
+    type: str
+    minimum: float | complex | None
+    maximum: float | complex | None
+    not_finite: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave.
+
+    `outputs` are whole arrays, tuples flattened and tokens left out. `per_device` holds what each device returned,
+    where there were several; replicas may differ, and `outputs` are then the first one's. `seconds` is the execution,
+    without compiling (`compile_seconds`, nought when the same text was compiled before) and without copying inputs.
+    """
+
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+    per_device: tuple[tuple[np.ndarray, ...], ...]
+    seconds: float
+    compile_seconds: float
+
+    def rows(self) -> list[OutputRow]:
+        """The table of outputs."""
+        return [_row(number, array) for number, array in enumerate(self.outputs)]
+
+
+def run(
+    program: Module | str,
+    inputs: Inputs | None = None,
+    *,
+    seed: int = 0,
+    devices: int | None = None,
+    timeout: float | None = oracle.TIMEOUT,
+) -> RunResult:
+    """Legalise a program, compile it and run it in the worker.
+
+    Without inputs, random ones of the seed are used. `devices` are virtual CPU devices, split by the program's
+    shardings; without it the header's own counts hold. Raises XlaError with XLA's words, XlaCrash when XLA dies of the
+    program, Unsupported naming what cannot be legalised, and HloomError for elided constants, inputs that do not fit
+    and a timeout, which is in seconds and counts compiling.
+    """
+    module = parse(program) if isinstance(program, str) else program
+    legal = legalise(module, _partitions(module, devices))
+    return _run(print_module(legal), inputs, parameter_names(legal), seed, devices, timeout)
+
+
+def run_each(
+    program: Module | str, inputs: Sequence[Sequence[np.ndarray]], *, timeout: float | None = oracle.TIMEOUT
+) -> RunResult:
+    """Run a partitioned program or one of replicas with one list of inputs per device; otherwise as `run`.
+
+    The outputs are in `per_device`, and `inputs` hold the devices' lists one after the other.
+    """
+    module = parse(program) if isinstance(program, str) else program
+    legal = legalise(module, _partitions(module, len(inputs)))
+    text = print_module(legal)
+    placement = _checked_placement(text, len(inputs))
+    if placement.partitions > 1:
+        raise HloomError("the program is whole: its partitions share its inputs, which run takes")
+    types = _parameter_types(text, timeout)
+    arrays = [array for each in inputs for array in check_inputs(each, types, parameter_names(legal))]
+    reply, found = process.ask("run", text, arrays, placement=placement, is_per_device=True, timeout=timeout)
+    return _result(arrays, reply, found)
+
+
+def run_text(
+    text: str,
+    inputs: Inputs | None = None,
+    *,
+    seed: int = 0,
+    devices: int | None = None,
+    timeout: float | None = oracle.TIMEOUT,
+) -> RunResult:
+    """Compile and run a text as it stands, as `run` does but without reading it ourselves or legalising it."""
+    return _run(text, inputs, None, seed, devices, timeout)
+
+
+def placement_of(text: str, devices: int | None = None) -> Placement:
+    """How many replicas and partitions a text asks for in its header, the partitions filling up the devices given."""
+    header = _HEADER.search(text)
+    counts = dict(_COUNT.findall(header[0])) if header else {}
+    replicas = int(counts.get("replica_count", 1))
+    partitions = int(counts.get("num_partitions", 1))
+    if devices is not None:
+        if devices < 1 or devices % replicas:
+            raise HloomError(f"{devices} devices cannot hold {replicas} replicas of the same size")
+        partitions = devices // replicas
+    return Placement(replicas, partitions, "xla.sdy." in text)
+
+
+def _partitions(module: Module, devices: int | None) -> int:
+    replicas = module.attributes.get("replica_count") or 1
+    return module.attributes.get("num_partitions") or 1 if devices is None else devices // replicas
+
+
+def _run(
+    text: str, inputs: Inputs | None, names: Sequence[str] | None, seed: int, devices: int | None, timeout: float | None
+) -> RunResult:
+    placement = _checked_placement(text, devices)
+    types = _parameter_types(text, timeout)
+    known = names or [str(number) for number in range(len(types))]
+    arrays = random_inputs(types, seed) if inputs is None else check_inputs(inputs, types, known)
+    reply, found = process.ask("run", text, arrays, placement=placement, timeout=timeout)
+    return _result(arrays, reply, found)
+
+
+def _checked_placement(text: str, devices: int | None) -> Placement:
+    check_text(text)
+    return placement_of(text, devices)
+
+
+def _parameter_types(text: str, timeout: float | None) -> list[TensorType]:
+    return [leaf_type(each) for each in oracle.signature(text, timeout).parameters]
+
+
+def _result(arrays: list[np.ndarray], reply: dict[str, Any], found: list[np.ndarray]) -> RunResult:
+    count = reply["count"]
+    groups = [tuple(found[start : start + count]) for start in range(count, len(found), max(count, 1))]
+    return RunResult(tuple(arrays), tuple(found[:count]), tuple(groups), reply["seconds"], reply["compile_seconds"])
+
+
+def _row(number: int, array: np.ndarray) -> OutputRow:
+    kind = f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    finite = wide[np.isfinite(wide)]
+    if not finite.size:
+        return OutputRow(number, kind, None, None, wide.size)
+    return OutputRow(number, kind, finite.min().item(), finite.max().item(), wide.size - finite.size)

@@ -1,0 +1,134 @@
+"""The child process that holds XLA: `python -m hloom.runtime.worker`, asked over its standard input and output.
+
+Each request's header names one of REQUESTS; its first blob is the HLO text, the others are arrays. To add a request,
+write a function here and put it in the table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from hloom.runtime import frames, xla
+from hloom.text import HloomError
+
+Answer = tuple[dict[str, Any], list[np.ndarray]]
+PARENT_CHECK_SECONDS = 2.0
+
+
+def main() -> None:
+    """Answer requests until the parent closes the pipe."""
+    requests, answers = _take_pipes()
+    threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
+    while True:
+        try:
+            header, blobs = frames.unpack(lambda count: _read(requests, count))
+        except EOFError:
+            return
+        for piece in frames.pack(*_answer(header, blobs)):
+            answers.write(piece)
+        answers.flush()
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes to the parent, out of reach of what XLA prints: its standard output goes to standard error."""
+    answers = os.fdopen(os.dup(1), "wb")
+    requests = os.fdopen(os.dup(0), "rb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    return requests, answers
+
+
+def _read(pipe: BinaryIO, count: int) -> bytes:
+    data = pipe.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
+
+
+def _die_with(parent: int) -> None:
+    """End this process when its parent is gone, even while a program runs."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(1)
+
+
+def _answer(header: dict[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[memoryview]]:
+    try:
+        text = blobs[0].decode("utf-8", "surrogateescape")
+        inputs = [frames.restore(entry, data) for entry, data in zip(header["inputs"], blobs[1:], strict=True)]
+        reply, arrays = REQUESTS[header["request"]](text, header, inputs)
+        return {**reply, "arrays": [frames.describe(each) for each in arrays]}, [frames.blob(each) for each in arrays]
+    except HloomError as error:
+        return {"error": error.message, "hint": error.hint, "is_ours": True}, []
+    except Exception as error:
+        return {"error": str(error) or repr(error), "hint": None, "is_ours": False}, []
+
+
+def _placement(header: dict[str, Any]) -> xla.Placement:
+    return xla.Placement(header["replicas"], header["partitions"], header["uses_shardy"])
+
+
+def _parse(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    xla.parse_hlo(text)
+    return {}, []
+
+
+def _canonical(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {"text": xla.canonical_text(text)}, []
+
+
+def _printed(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {"text": xla.printed_text(text)}, []
+
+
+def _signature(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    parameters, results = xla.signature(text)
+    return {"parameters": parameters, "results": results}, []
+
+
+def _cost(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {"cost": xla.cost_analysis(text)}, []
+
+
+def _compile(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    program = xla.compile_text(text, _placement(header))
+    return {"compile_seconds": program.compile_seconds, "memory": xla.memory(program)}, []
+
+
+def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    program = xla.compile_text(text, _placement(header))
+    execution = _execute(program, inputs, header)
+    single = program.placement.devices == 1
+    arrays = [*execution.outputs, *(each for device in execution.per_device if not single for each in device)]
+    reply = {"seconds": execution.seconds, "compile_seconds": program.compile_seconds, "count": len(execution.outputs)}
+    return reply, arrays
+
+
+def _execute(program: xla.Program, inputs: list[np.ndarray], header: dict[str, Any]) -> xla.Execution:
+    if not header["is_per_device"]:
+        return xla.execute(program, inputs)
+    count = len(program.parameters)
+    return xla.execute_each(program, [inputs[start : start + count] for start in range(0, len(inputs), count)])
+
+
+REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] = {
+    "parse": _parse,
+    "canonical": _canonical,
+    "printed": _printed,
+    "signature": _signature,
+    "cost": _cost,
+    "compile": _compile,
+    "run": _run,
+}
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

@@ -1,0 +1,261 @@
+"""XLA through jaxlib: the one file that touches jaxlib's private names.
+
+Everything here runs in the calling process, where a crash of XLA is a crash of ours: other files call it through the
+worker. Nothing is imported from jax until a function needs it. Facts about jaxlib stand beside the line they explain.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from hloom.text import HloomError
+
+OLDEST, NEWEST = (0, 10, 2), (0, 11)
+"""The jax versions whose private names this file knows: from the first, below the second."""
+ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+"""What must be set before jax is imported: only the CPU, and 64-bit types kept."""
+DEVICES_FLAG = "--xla_force_host_platform_device_count"
+TOKEN = "token[]"
+KEPT_EXECUTABLES = 16
+"""How many compiled programs are kept for another run of the same text."""
+
+
+def environment(devices: int) -> dict[str, str]:
+    """The variables for a process that runs programs on so many virtual CPU devices."""
+    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES_FLAG)]
+    return {**ENVIRONMENT, "XLA_FLAGS": " ".join([*flags, f"{DEVICES_FLAG}={devices}"])}
+
+
+def check_version() -> None:
+    """Raise HloomError where jax is missing or of a version whose private names we do not know. Imports nothing."""
+    for package in ("jax", "jaxlib"):
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            raise HloomError(f"running needs {package}", hint="pip install 'hloom[run]'") from None
+        if not OLDEST <= _numbers(found) < NEWEST:
+            low, high = (".".join(map(str, bound)) for bound in (OLDEST, NEWEST))
+            raise HloomError(
+                f"{package} {found} is not supported: hloom uses names that may differ between versions",
+                hint=f"pip install 'jax>={low},<{high}' 'jaxlib>={low},<{high}'",
+            )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    digits = ("".join(c for c in part if c.isdigit()) for part in text.split(".")[:3])
+    return tuple(int(part or 0) for part in digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """The modules of jax and jaxlib, imported."""
+
+    jax: Any
+    hlo: Any
+    private: Any
+    client: Any
+
+
+@lru_cache(1)
+def libraries() -> Libraries:
+    """Import jax once, with the LAPACK kernels ready; raises HloomError as `check_version` does."""
+    check_version()
+    import jax
+    import jax.lax.linalg  # registers the LAPACK targets
+    from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
+
+    _lapack.initialize()  # without it the first LAPACK custom-call is a segmentation fault
+    return Libraries(jax, _hlo, _jax, xla_client)
+
+
+def parse_hlo(text: str) -> Any:
+    """XLA's HloModule of a text; some malformed texts abort the process."""
+    return libraries().hlo.hlo_module_from_text(text)
+
+
+def canonical_text(text: str) -> str:
+    """A text as XLA prints it with canonical names and whole constants, for comparing modules up to names."""
+    options = libraries().hlo.HloPrintOptions.canonical()
+    options.print_large_constants = True
+    return parse_hlo(text).to_string(options)
+
+
+def printed_text(text: str) -> str:
+    """A text as XLA prints it with nothing left out: names, metadata, layouts and whole constants."""
+    options = libraries().hlo.HloPrintOptions()
+    options.print_large_constants = True
+    options.print_metadata = True
+    return parse_hlo(text).to_string(options)
+
+
+def signature(text: str) -> tuple[list[str], list[str]]:
+    """The types of the entry's parameters and results, tuples flattened, without layouts."""
+    computation = libraries().hlo.XlaComputation(parse_hlo(text).as_serialized_hlo_module_proto())
+    program = computation.program_shape()
+    parameters = [leaf for shape in program.parameter_shapes() for leaf in _leaves(shape)]
+    return parameters, _leaves(program.result_shape())
+
+
+def _leaves(shape: Any) -> list[str]:
+    if shape.is_tuple():
+        return [leaf for part in shape.tuple_shapes() for leaf in _leaves(part)]
+    return [TOKEN if shape.is_token() else str(shape).partition("{")[0]]
+
+
+def cost_analysis(text: str) -> dict[str, float]:
+    """XLA's own cost analysis of a program as it stands; a while body counts once."""
+    found = libraries()
+    return dict(found.private.hlo_module_cost_analysis(_client(), parse_hlo(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How many devices a program runs on; `uses_shardy` says that Shardy reads its shardings, not GSPMD."""
+
+    replicas: int = 1
+    partitions: int = 1
+    uses_shardy: bool = False
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.replicas * self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled program, what it takes and yields, and where it runs."""
+
+    executable: Any
+    parameters: list[str]
+    results: list[str]
+    placement: Placement
+    compile_seconds: float
+
+
+@lru_cache(KEPT_EXECUTABLES)
+def compile_text(text: str, placement: Placement) -> Program:
+    """Compile a text for the CPU client; XLA's refusals come as jax's own errors.
+
+    The client takes StableHLO, so what has no counterpart there is refused, and layouts become the default ones.
+    """
+    found = libraries()
+    parameters, results = signature(text)
+    start = time.perf_counter()
+    program = found.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    devices = found.client.DeviceList(tuple(_devices(placement)))
+    executable = _client().compile_and_load(program, devices, _options(placement))
+    return Program(executable, parameters, results, placement, time.perf_counter() - start)
+
+
+def _options(placement: Placement) -> Any:
+    client = libraries().client
+    options = client.CompileOptions()
+    build = options.executable_build_options
+    order = np.arange(placement.devices).reshape(placement.replicas, placement.partitions)
+    for each in (options, build):
+        each.num_replicas, each.num_partitions = placement.replicas, placement.partitions
+        each.device_assignment = client.DeviceAssignment.create(order)
+    build.use_spmd_partitioning = placement.partitions > 1
+    build.use_shardy_partitioner = placement.uses_shardy  # where it is on, plain sharding= is silently ignored
+    return options
+
+
+def memory(program: Program) -> dict[str, int]:
+    """Bytes per device of arguments, outputs, temporaries, and of outputs that reuse arguments."""
+    stats = program.executable.get_compiled_memory_stats()
+    arguments, outputs = stats.argument_size_in_bytes, stats.output_size_in_bytes
+    temporaries, aliases = stats.temp_size_in_bytes, stats.alias_size_in_bytes
+    peak = arguments + outputs - aliases + temporaries  # on the CPU, peak_memory_in_bytes leaves temporaries out
+    return {"arguments": arguments, "outputs": outputs, "temporaries": temporaries, "aliases": aliases, "peak": peak}
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What one run gave: whole outputs, each device's own, and the seconds it took. Token results are left out."""
+
+    outputs: list[np.ndarray]
+    per_device: list[list[np.ndarray]]
+    seconds: float
+
+
+def execute(program: Program, inputs: Sequence[np.ndarray]) -> Execution:
+    """Run on whole inputs, one per flattened parameter, whose types must be right: XLA only compares byte counts."""
+    put = libraries().jax.device_put
+    shardings = _shardings(program.placement, program.executable.get_parameter_shardings(), len(inputs))
+    return _execute(program, [put(each, sharding) for each, sharding in zip(inputs, shardings, strict=True)])
+
+
+def execute_each(program: Program, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
+    """Run replicas on inputs of their own: one list of arrays per device."""
+    jax = libraries().jax
+    devices = _devices(program.placement)
+    arrays = []
+    for parts in zip(*inputs, strict=True):
+        placed = [jax.device_put(part, device) for part, device in zip(parts, devices, strict=True)]
+        sharding = _shardings(program.placement, None, 1)[0]
+        arrays.append(jax.make_array_from_single_device_arrays(parts[0].shape, sharding, placed))
+    return _execute(program, arrays)
+
+
+def _execute(program: Program, arrays: list[Any]) -> Execution:
+    jax = libraries().jax
+    jax.block_until_ready(arrays)
+    start = time.perf_counter()
+    shards = program.executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+    jax.block_until_ready(shards)
+    seconds = time.perf_counter() - start
+    shardings = _shardings(program.placement, program.executable.get_output_shardings(), len(shards))
+    found = [
+        (parts, sharding, _dims(kind))
+        for parts, sharding, kind in zip(shards, shardings, program.results, strict=True)
+        if kind != TOKEN  # a token cannot be fetched
+    ]
+    outputs = [_assembled(parts, sharding, dims) for parts, sharding, dims in found]
+    devices = range(program.placement.devices)
+    return Execution(outputs, [[np.asarray(parts[number]) for parts, _, _ in found] for number in devices], seconds)
+
+
+def _dims(kind: str) -> tuple[int, ...]:
+    inside = kind[kind.index("[") + 1 : -1]
+    return tuple(int(size.removeprefix("<=")) for size in inside.split(",") if size)
+
+
+def _assembled(shards: list[Any], sharding: Any, dims: tuple[int, ...]) -> np.ndarray:
+    """The whole array of its devices' shards; uneven shards carry padding, which is cut off."""
+    if sharding.is_fully_replicated:
+        return np.asarray(shards[0])
+    counts = sharding._hlo_sharding.tile_assignment_dimensions()[: len(dims)]
+    padded = tuple(size * count for size, count in zip(shards[0].shape, counts, strict=True))
+    array = libraries().jax.make_array_from_single_device_arrays(padded, sharding, shards)
+    return np.asarray(array)[tuple(slice(0, size) for size in dims)]
+
+
+def _shardings(placement: Placement, found: Any, count: int) -> list[Any]:
+    """How each value lies on the devices: as compiled, or whole on every device."""
+    hlo, make = libraries().hlo, libraries().private.GSPMDSharding
+    whole = hlo.HloSharding.replicate()
+    is_split = placement.partitions > 1 and bool(found)
+    chosen = [hlo.HloSharding.from_proto(each) for each in found] if is_split else [whole] * count
+    devices = libraries().client.DeviceList(tuple(_devices(placement)))
+    return [make(devices, whole if each.is_manual() or each.is_maximal() else each) for each in chosen]
+
+
+def _client() -> Any:
+    return libraries().jax.devices("cpu")[0].client
+
+
+def _devices(placement: Placement) -> list[Any]:
+    available = libraries().jax.devices("cpu")
+    if placement.devices > len(available):
+        raise HloomError(f"the program runs on {placement.devices} devices, and this process has {len(available)}")
+    return available[: placement.devices]
