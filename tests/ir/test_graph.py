@@ -460,7 +460,7 @@ class Editor:
 
     def earlier(self, place: Node) -> list[Node]:
         nodes = self.graph.nodes
-        return list(nodes[: list(nodes).index(place)])
+        return [node for node in nodes[: list(nodes).index(place)] if node.type is F32_2]
 
     def insert(self) -> None:
         place = self.pick(Apply)
@@ -469,7 +469,7 @@ class Editor:
             self.graph.add_apply(OPS["add"], inputs, F32_2, before=place)
 
     def append(self) -> None:
-        inputs = [self.pick(), self.pick()]
+        inputs = self.choices.choices([node for node in self.graph.nodes if node.type is F32_2], k=2)
         node = self.graph.add_apply(OPS["call"], inputs, F32_2, {"to_apply": self.reducer})
         if self.choices.random() < 0.5:
             self.graph.set_output(node)
@@ -479,7 +479,7 @@ class Editor:
 
     def replace(self) -> None:
         node = self.pick(Apply)
-        if node:
+        if node and node.type is F32_2:
             self.graph.replace_uses(node, self.choices.choice(self.earlier(node)))
 
     def erase(self) -> None:

@@ -20,10 +20,12 @@ from hloom.ir import (
     Module,
     Node,
     Op,
+    TensorType,
     Unresolved,
     Verbatim,
     Verification,
     VerifyError,
+    dtype,
     literal_of,
     required,
     verify,
@@ -312,6 +314,14 @@ REFUSED: dict[str, tuple[Callable[[Module], Any], str]] = {
         lambda m: m.entry.set_output(m["reducer"]["add"]),
         "graph main: it uses add of graph reducer, which does not enclose main",
     ),
+    "another type than inferred": (
+        set_on("total", type=TensorType(dtype("f32"), (3,))),
+        "graph main, node total: its type is f32[3], but add of its operands yields f32[2]",
+    ),
+    "operands that do not go together": (
+        set_on("x", type=TensorType(dtype("s32"), (2,))),
+        "graph main, node total: the operands must have the same element type, but are s32[2] and f32[2]",
+    ),
     "parameter twice": (
         set_on("y", number=0),
         "graph main, node y: parameter number 0 is out of order or given twice",
@@ -334,8 +344,7 @@ def test_a_broken_module_is_refused(name: str):
 def test_a_wrong_index_of_users_is_refused():
     module = diamond()
     module.index_users()
-    module.entry["total"].inputs = ()
-    module.entry["total"].function = OPS["partition-id"]  # type: ignore[attr-defined]
+    module.entry["x"]._users.clear()
     assert refused(module).split("\n")[0] == "graph main, node x: the index of its users is not what a recount gives"
 
 

@@ -14,12 +14,13 @@ from typing import Any
 from hloom.ir.attributes import Attributes
 from hloom.ir.fits import misfit
 from hloom.ir.graph import Graph
+from hloom.ir.inference import Inference
 from hloom.ir.literal import Literal
 from hloom.ir.module import Module, Unresolved
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
-from hloom.ir.schema import COMMON, Op
+from hloom.ir.schema import COMMON, Op, TypeProblem
 from hloom.ir.scopes import Scopes, find_cycle
-from hloom.ir.types import FunctionType, Type
+from hloom.ir.types import FunctionType, Type, compatible
 from hloom.ir.values import Verbatim
 from hloom.text import HloomError
 
@@ -79,6 +80,7 @@ class _Verifier:
         self.calls: dict[Graph, dict[Graph, None]] = {graph: {} for graph in module.graphs}
         self.unresolved: dict[Unresolved, None] = {}
         self.notes: dict[str, None] = {}
+        self.inference = Inference()
         self.accepted: set[tuple[int, int]] = set()
         self.functions: set[int] = set()
         self.defined: set[Node] = set()
@@ -173,14 +175,27 @@ class _Verifier:
         if not op.is_known:
             self.open(op.name, "opcode")
         key = (id(op), id(node.attributes))
-        if key in self.accepted:
-            return
+        if key not in self.accepted:
+            self.check_op_attributes(node, op)
+            if not node.attributes.refers:
+                self.accepted.add(key)
+        if node.type is not None:
+            self.check_type(node, node.type)
+
+    def check_op_attributes(self, node: Apply, op: Op) -> None:
         for name, attribute in op.attributes.items():
             if attribute.required and name not in node.attributes:
                 raise self.bad(f"{op.name} needs the attribute {name}")
         self.check_attributes(node.attributes, op.attributes, op)
-        if not node.attributes.refers:
-            self.accepted.add(key)
+
+    def check_type(self, node: Apply, written: Type) -> None:
+        """Compare the type with the one that the op infers, layouts and dynamism aside."""
+        try:
+            inferred = self.inference.type_of(node)
+        except TypeProblem as problem:
+            raise self.bad(problem.message) from None
+        if inferred is not None and inferred is not written and not compatible(inferred, written):
+            raise self.bad(f"its type is {written}, but {node.opcode} of its operands yields {inferred}")
 
     def check_attributes(self, attributes: Attributes, rows: Any, op: Op | None) -> None:
         for name, value in attributes.items():
