@@ -1,0 +1,185 @@
+"""The files that modules come in: HloModuleProto alone, HloProto with its buffers, HloSnapshot with values."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from hloom import wire
+from hloom.hlo.proto.literals import read_literal, write_literal
+from hloom.hlo.proto.module_reader import module_from_proto
+from hloom.hlo.proto.module_writer import ModuleWriter, write_module
+from hloom.ir import Literal, Module
+from hloom.text import HloomError, HloomWarning
+
+BUFFERS = "buffer_assignment"
+ARGUMENTS = "arguments"
+RESULT = "result"
+PLATFORM = "execution_platform"
+
+_OPCODE = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
+    """A module from the bytes of a HloModuleProto, a HloProto or a HloSnapshot; `name` is what errors call them.
+
+    A buffer assignment comes as `attachments["buffer_assignment"]`, a wire.BufferAssignmentProto whose locations have
+    their instructions' names filled in; a snapshot's values as `attachments["arguments"]` and `["result"]`, Literals,
+    and `["execution_platform"]`. Raises HloomError for bytes that are none of these.
+    """
+    problems: list[str] = []
+    for message, unwrap in _READERS:
+        try:
+            proto = message().FromString(bytes(data))
+        except DecodeError as problem:
+            problems.append(str(problem).rpartition(": ")[2])
+            continue
+        module = unwrap(proto, name)
+        if module is not None:
+            return module
+    reason = f"; protobuf says: {problems[0]}" if problems else ""
+    raise HloomError(
+        f"{name}: these {len(data)} bytes are no HloModuleProto, HloProto or HloSnapshot",
+        hint=f"HLO text is read by hloom.hlo.parse; compressed files must be decompressed first{reason}",
+    )
+
+
+def _looks_like_module(proto: Any) -> bool:
+    """Whether a message that was decoded as a module also makes sense as one: any bytes decode as something."""
+    instructions = [each for computation in proto.computations for each in computation.instructions[:1]]
+    return bool(instructions) and all(_OPCODE.fullmatch(each.opcode) for each in instructions)
+
+
+def _read_module(proto: Any, name: str) -> Module | None:
+    return module_from_proto(proto, name=name) if _looks_like_module(proto) else None
+
+
+def _read_hlo(proto: Any, name: str) -> Module | None:
+    if not _looks_like_module(proto.hlo_module):
+        return None
+    module = module_from_proto(proto.hlo_module, name=name)
+    if proto.HasField("buffer_assignment"):
+        module.attachments[BUFFERS] = _with_names(proto.buffer_assignment, proto.hlo_module)
+    _note_unknown(proto, module, name)
+    return module
+
+
+def _read_snapshot(proto: Any, name: str) -> Module | None:
+    module = _read_hlo(proto.hlo, name)
+    if module is None:
+        return None
+    try:
+        module.attachments[ARGUMENTS] = tuple(map(read_literal, proto.arguments))
+        if proto.HasField("result"):
+            module.attachments[RESULT] = read_literal(proto.result)
+    except HloomError as problem:
+        raise HloomError(f"{name}: a value of the snapshot: {problem.message}") from None
+    module.attachments[PLATFORM] = proto.execution_platform
+    _note_unknown(proto, module, name)
+    return module
+
+
+def _note_unknown(proto: Any, module: Module, name: str) -> None:
+    numbers = sorted({each.field_number for each in UnknownFieldSet(proto)})
+    if numbers:
+        listed = ", ".join(map(str, numbers))
+        note = f"{name}: hloom does not understand, and drops, the fields {listed} of {proto.DESCRIPTOR.name}"
+        module.notes.append(note)
+        warnings.warn(note, HloomWarning, stacklevel=2)
+
+
+_READERS: tuple[tuple[Callable[[], Any], Callable[[Any, str], Module | None]], ...] = (
+    (lambda: wire.HloModuleProto, _read_module),
+    (lambda: wire.HloProto, _read_hlo),
+    (lambda: wire.HloSnapshot, _read_snapshot),
+)
+
+
+def _locations(buffers: Any) -> list[Any]:
+    return [each.defined_at for each in buffers.logical_buffers] + [each.location for each in buffers.buffer_aliases]
+
+
+def _with_names(buffers: Any, module: Any) -> Any:
+    """A copy whose locations name their instructions: ids change when a module is written, names do not."""
+    copy = wire.BufferAssignmentProto()
+    copy.CopyFrom(buffers)
+    names = {each.id: each.name for computation in module.computations for each in computation.instructions}
+    for location in _locations(copy):
+        if not location.instruction_name:
+            location.instruction_name = names.get(location.instruction_id, "")
+    return copy
+
+
+def _with_numbers(buffers: Any, numbers: Mapping[str, int], losses: dict[str, None]) -> Any:
+    """A copy whose locations have the ids that the instructions were written under."""
+    copy = wire.BufferAssignmentProto()
+    copy.CopyFrom(buffers)
+    for location in _locations(copy):
+        number = numbers.get(location.instruction_name)
+        if number is None:
+            losses[f"buffers of {location.instruction_name or location.instruction_id}, which is gone"] = None
+        else:
+            location.instruction_id = number
+    return copy
+
+
+def write_proto(module: Module, kind: str = "hlo_module") -> bytes:
+    """The bytes of a module as "hlo_module", or with what its attachments hold as "hlo" or "hlo_snapshot".
+
+    What the kind has no place for is left out with a HloomWarning; see `module_to_proto` for what is refused.
+    """
+    if kind not in _WRITERS:
+        raise HloomError(f"no kind of proto is called '{kind}'", hint=f"there are {', '.join(_WRITERS)}")
+    written = write_module(module)
+    proto = _WRITERS[kind](written)
+    if written.losses:
+        warnings.warn(f"{module.name}: the proto cannot hold {', '.join(written.losses)}", HloomWarning, stacklevel=2)
+    try:
+        return proto.SerializeToString(deterministic=True)
+    except (EncodeError, ValueError) as problem:
+        raise HloomError(f"{module.name} cannot be written as protobuf: {problem}") from None
+
+
+def _write_module(written: ModuleWriter) -> Any:
+    _lose(written, BUFFERS, ARGUMENTS, RESULT, PLATFORM)
+    return written.proto
+
+
+def _write_hlo(written: ModuleWriter) -> Any:
+    _lose(written, ARGUMENTS, RESULT, PLATFORM)
+    return _with_buffers(written)
+
+
+def _lose(written: ModuleWriter, *names: str) -> None:
+    """Say of attachments that there is no place for them."""
+    written.losses.update({f"the attachment {name}": None for name in names if written.module.attachments.get(name)})
+
+
+def _with_buffers(written: ModuleWriter) -> Any:
+    proto = wire.HloProto(hlo_module=written.proto)
+    buffers = written.module.attachments.get(BUFFERS)
+    if buffers is not None:
+        proto.buffer_assignment.CopyFrom(_with_numbers(buffers, written.numbers, written.losses))
+    return proto
+
+
+def _write_snapshot(written: ModuleWriter) -> Any:
+    attachments = written.module.attachments
+    proto = wire.HloSnapshot(hlo=_with_buffers(written), execution_platform=attachments.get(PLATFORM, ""))
+    proto.arguments.extend(map(write_literal, attachments.get(ARGUMENTS, ())))
+    result = attachments.get(RESULT)
+    if isinstance(result, Literal):
+        proto.result.CopyFrom(write_literal(result))
+    return proto
+
+
+_WRITERS: dict[str, Callable[[ModuleWriter], Any]] = {
+    "hlo_module": _write_module,
+    "hlo": _write_hlo,
+    "hlo_snapshot": _write_snapshot,
+}

@@ -1,0 +1,157 @@
+"""One attribute's place in an instruction's message, and the usual kinds of places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom import wire
+from hloom.hlo.proto.metadata import to_bytes, to_text
+from hloom.ir import Type
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an attribute's meaning depends on besides its own fields: the types around it, the module's payloads."""
+
+    type: Type | None = None
+    operands: Sequence[Type | None] = ()
+    payloads: Sequence[bytes] = ()
+
+
+Write = Callable[[Any, Any, Context], None]
+Read = Callable[[Any, Context], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One attribute's place: the message's fields it fills, how to write it, how to read it (None: it is not there)."""
+
+    names: tuple[str, ...]
+    write: Write
+    read: Read
+
+
+def number(name: str) -> Field:
+    """A number or truth value under its own name, where 0 and false are values too."""
+    return Field((name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name))
+
+
+def positive(name: str) -> Field:
+    """A number that is not there where it is 0."""
+    return Field(
+        (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name) or None
+    )
+
+
+def text(name: str) -> Field:
+    """Bytes that are text, not there where they are empty."""
+    return Field(
+        (name,),
+        lambda proto, value, _: setattr(proto, name, to_bytes(value)),
+        lambda proto, _: to_text(getattr(proto, name)) or None,
+    )
+
+
+def numbers(name: str) -> Field:
+    """A list, where an empty one is a value too."""
+    return Field(
+        (name,),
+        lambda proto, value, _: getattr(proto, name).extend(value),
+        lambda proto, _: tuple(getattr(proto, name)),
+    )
+
+
+def numbers_if_any(name: str) -> Field:
+    """A list that is not there where it is empty."""
+    field = numbers(name)
+    return Field(field.names, field.write, lambda proto, _: tuple(getattr(proto, name)) or None)
+
+
+def only_number(name: str) -> Field:
+    """One number that the message keeps in a list."""
+
+    def read(proto: Any, _: Context) -> int | None:
+        found = tuple(getattr(proto, name))
+        if len(found) > 1:
+            raise HloomError(f"{name} lists {len(found)} numbers where there is one")
+        return found[0] if found else None
+
+    return Field((name,), lambda proto, value, _: getattr(proto, name).append(value), read)
+
+
+def inside(path: str, name: str) -> Field:
+    """A list or a number in a message inside the instruction's; dots lead deeper."""
+
+    def owner(proto: Any) -> Any:
+        for step in path.split("."):
+            proto = getattr(proto, step)
+        return proto
+
+    def write(proto: Any, value: Any, _: Context) -> None:
+        if isinstance(value, tuple):
+            getattr(owner(proto), name).extend(value)
+        else:
+            setattr(owner(proto), name, value)
+
+    def read(proto: Any, _: Context) -> Any:
+        value = getattr(owner(proto), name)
+        return value if isinstance(value, (int, float, bool)) else tuple(value)
+
+    return Field((path.partition(".")[0],), write, read)
+
+
+def message(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:
+    """A message of its own, or a list of messages."""
+
+    def read_present(proto: Any, _: Context) -> Any:
+        return read(getattr(proto, name)) if _is_present(proto, name) else None
+
+    return Field((name,), lambda proto, value, _: write(getattr(proto, name), value), read_present)
+
+
+def _is_present(proto: Any, name: str) -> bool:
+    if proto.DESCRIPTOR.fields_by_name[name].is_repeated:
+        return bool(getattr(proto, name))
+    return proto.HasField(name)
+
+
+def choice(name: str, enum: str, prefix: str = "", *, silent: int | None = None, path: str = "") -> Field:
+    """A word that the wire has as an enum's number; `silent` is the number that says nothing."""
+
+    def owner(proto: Any) -> Any:
+        return getattr(proto, path) if path else proto
+
+    def write(proto: Any, value: str, _: Context) -> None:
+        setattr(owner(proto), name, _enum(enum).Value(prefix + value.upper()))
+
+    def read(proto: Any, _: Context) -> str | None:
+        number = getattr(owner(proto), name)
+        if number == silent:
+            return None
+        if number not in _enum(enum).values():
+            raise HloomError(f"{name} is {number}, which no value of {enum} is")
+        word = _enum(enum).Name(number).removeprefix(prefix)
+        return word if word in _IN_CAPITALS or enum in _CAPITAL_ENUMS else word.lower()
+
+    return Field((path or name,), write, read)
+
+
+_IN_CAPITALS = frozenset(("FFT", "IFFT", "RFFT", "IRFFT"))
+_CAPITAL_ENUMS = frozenset(
+    ("PaddingType", "CustomCallSchedule", "CustomCallApiVersion", "TriangularSolveOptions.Transpose")
+)
+
+
+def _enum(name: str) -> Any:
+    owner, _, inner = name.partition(".")
+    return getattr(getattr(wire, owner), inner) if inner else getattr(wire, owner)
+
+
+def plain_string(name: str) -> Field:
+    """A string, not there where it is empty."""
+    return Field(
+        (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name) or None
+    )

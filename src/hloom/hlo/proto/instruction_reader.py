@@ -1,0 +1,171 @@
+"""Nodes from HloInstructionProto.
+
+What instructions share is worked out once: the bytes of a shape, of metadata or of all attributes are its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from hloom import wire
+from hloom.hlo.attributes import arranged
+from hloom.hlo.proto.calls import read_called
+from hloom.hlo.proto.field import Context
+from hloom.hlo.proto.fields import CONTROL, GRAPHS, field_of
+from hloom.hlo.proto.literals import read_literal
+from hloom.hlo.proto.metadata import read_metadata
+from hloom.hlo.proto.shapes import read_shape
+from hloom.hlo.reader import LEAF
+from hloom.ir import (
+    EMPTY,
+    METADATA_FIELDS,
+    Apply,
+    Attributes,
+    Constant,
+    Graph,
+    Literal,
+    Node,
+    Op,
+    Parameter,
+    Type,
+    compatible,
+    without_layout,
+)
+from hloom.ops import OPS, unknown_op
+from hloom.text import HloomError
+
+_BY_OPERANDS = frozenset(
+    ("compare", "conditional", "convolution", "custom-call", "collective-permute", "collective-permute-start")
+)
+"""Opcodes whose attributes are read by the types around them."""
+
+_OWN_FIELDS = ("name", "opcode", "shape", "metadata", "literal", "parameter_number", "id", "operand_ids")
+_CALL_FIELDS = ("control_predecessor_ids", "called_computation_ids")
+
+
+class InstructionReader:
+    """Reads instructions of one module; `graphs` are its computations so far by id, `note` is told of what is lost."""
+
+    def __init__(self, graphs: Mapping[int, Graph], payloads: Sequence[bytes]) -> None:
+        self.graphs = graphs
+        self.payloads = payloads
+        self.losses: dict[str, None] = {}
+        self._types: dict[bytes, Type] = {}
+        self._metadata: dict[bytes, str | None] = {}
+        self._attributes: dict[tuple, Attributes] = {}
+        self._unknown: dict[str, Op] = {}
+        self._rest = wire.HloInstructionProto()
+
+    def read(self, proto: Any, name: str, nodes: Mapping[int, Node], graph: Graph) -> Node:
+        """The node of an instruction whose operands are among `nodes`; raises HloomError."""
+        type_ = self.type(proto.shape)
+        metadata = self._metadata_text(proto.metadata) if proto.HasField("metadata") else None
+        opcode = proto.opcode
+        if opcode == "parameter":
+            attributes = self._attributes_of(proto, LEAF, type_, (), nodes)
+            return Parameter(name, type_, proto.parameter_number, attributes, metadata, graph)
+        if opcode == "constant":
+            attributes = self._attributes_of(proto, LEAF, type_, (), nodes)
+            return Constant(name, type_, self._literal(proto, type_), attributes, metadata, graph)
+        op = OPS.get(opcode) or self._unknown_op(opcode)
+        try:
+            inputs = tuple([nodes[number] for number in proto.operand_ids])
+        except KeyError as missing:
+            raise HloomError(f"no instruction before it has the id {missing.args[0]} of its operand") from None
+        attributes = self._attributes_of(proto, op, type_, inputs, nodes)
+        return Apply(name, type_, op, inputs, attributes, metadata, graph)
+
+    def type(self, proto: Any) -> Type:
+        """A shape's type."""
+        key = proto.SerializeToString()
+        found = self._types.get(key)
+        if found is None:
+            self.note_unknown(proto)
+            found = self._types[key] = read_shape(proto)
+        return found
+
+    def note_unknown(self, proto: Any) -> None:
+        """Remember the fields that the schema does not name."""
+        for each in wire.unknown_fields(proto):
+            self.losses[f"field number {each.number} of {each.message}"] = None
+
+    def _unknown_op(self, opcode: str) -> Op:
+        if not opcode or not opcode.replace("-", "a").isalnum() or not opcode[0].islower() or not opcode.isascii():
+            raise HloomError(f"{opcode!r} is no opcode")
+        self.losses.setdefault(f"the meaning of opcode {opcode}")
+        return self._unknown.setdefault(opcode, unknown_op(opcode))
+
+    def _literal(self, proto: Any, type_: Type) -> Literal:
+        """The constant's data; a message without any says that they were left out."""
+        if not proto.HasField("literal"):
+            return Literal.elided(type_)
+        self.note_unknown(proto.literal.shape)
+        literal = read_literal(proto.literal)
+        if not compatible(literal.type, type_):
+            raise HloomError(f"it is {without_layout(type_)}, but its literal {without_layout(literal.type)}")
+        return literal
+
+    def _metadata_text(self, proto: Any) -> str | None:
+        key = proto.SerializeToString()
+        if key not in self._metadata:
+            self.note_unknown(proto)
+            self._note_dropped("OpMetadata", proto, METADATA_FIELDS)
+            self._metadata[key] = read_metadata(proto, self.payloads).text() or None
+        return self._metadata[key]
+
+    def _attributes_of(
+        self, proto: Any, op: Op, type_: Type, inputs: tuple[Node, ...], nodes: Mapping[int, Node]
+    ) -> Attributes:
+        rest = self._rest
+        rest.CopyFrom(proto)
+        for field in _OWN_FIELDS:
+            if field != "literal" or op is LEAF:
+                rest.ClearField(field)
+        rest.ClearField("control_predecessor_ids")
+        around = (type_, *(node.type for node in inputs)) if op.name in _BY_OPERANDS else ()
+        key = (op, rest.SerializeToString(), *around)
+        found = self._attributes.get(key)
+        if found is None:
+            found = self._attributes[key] = self._read_attributes(rest, op, Context(type_, around[1:], self.payloads))
+        if not proto.control_predecessor_ids:
+            return found
+        return arranged(op, {**found, CONTROL: self._control(proto, nodes)})
+
+    def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
+        """The attributes of the op's row that the message fills; what it fills besides is noted."""
+        self.note_unknown(proto)
+        values: dict[str, Any] = read_called(op, proto.called_computation_ids, self.graphs, context)
+        known = {*_CALL_FIELDS}
+        for name, attribute in op.attributes.items():
+            field = field_of(op.name, name)
+            if field is None or attribute.kind in GRAPHS or name == CONTROL:
+                continue
+            known.update(field.names)
+            value = field.read(proto, context)
+            if value is None:
+                continue
+            if attribute.choices and value not in attribute.choices:
+                raise HloomError(f"attribute {name} is {value!r}, which is none of {', '.join(attribute.choices)}")
+            values[name] = value
+        lacking = next((name for name, row in op.attributes.items() if row.required and name not in values), None)
+        if lacking is not None:
+            raise HloomError(f"{op} needs the attribute {lacking}, and no field says what it is")
+        self._note_dropped(op.name, proto, known)
+        return arranged(op, values) if values else EMPTY
+
+    def _note_dropped(self, owner: str, proto: Any, known: Collection[str]) -> None:
+        for field, value in proto.ListFields():
+            if field.name not in known and not _is_empty(value):
+                self.losses[f"field {field.name} of {owner}"] = None
+
+    def _control(self, proto: Any, nodes: Mapping[int, Node]) -> tuple[Node, ...]:
+        try:
+            return tuple([nodes[number] for number in proto.control_predecessor_ids])
+        except KeyError as missing:
+            raise HloomError(f"no instruction before it has the id {missing.args[0]} of its predecessor") from None
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a field that is set says nothing: a message without fields."""
+    return hasattr(value, "ListFields") and not value.ListFields()

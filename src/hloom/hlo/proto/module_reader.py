@@ -1,0 +1,183 @@
+"""A Module from HloModuleProto."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from hloom import wire
+from hloom.hlo.proto.headers import read_header
+from hloom.hlo.proto.instruction_reader import InstructionReader
+from hloom.hlo.proto.module_writer import REMAINDER
+from hloom.hlo.proto.names import sanitized
+from hloom.hlo.proto.recovery import read_recovery
+from hloom.hlo.proto.stacks import read_tables
+from hloom.ir import Attributes, Graph, Module, Node, Parameter
+from hloom.text import HloomError, HloomWarning
+
+_HEADER = (
+    "name",
+    "entry_computation_name",
+    "computations",
+    "host_program_shape",
+    "entry_computation_id",
+    "schedule",
+    "input_output_alias",
+    "stack_frame_index",
+    "buffer_donor",
+    "frontend_attributes",
+    "original_value_recovery_table",
+    "payloads",
+)
+"""The fields that our modules have a place for."""
+
+
+def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
+    """A module from wire.HloModuleProto, which is not changed; `name` is what errors call it.
+
+    Scheduled computations stand in the order of their schedule. Fields that hloom does not know are left out with a
+    HloomWarning. Raises HloomError where ids, shapes or literals do not fit together.
+    """
+    with _without_collection():
+        module = ModuleReader(proto, name).read()
+    for note in module.notes:
+        warnings.warn(note, HloomWarning, stacklevel=2)
+    return module
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """A reader makes only objects that stay: looking for garbage among them takes time and finds none."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class ModuleReader:
+    """What the reading of one message has found so far."""
+
+    def __init__(self, proto: Any, name: str) -> None:
+        self.proto = proto
+        self.source_name = name
+        self.module = Module(sanitized(proto.name) if proto.name else "module")
+        self.module.source_name = name
+        self.graphs: dict[int, Graph] = {}
+        self.instructions = InstructionReader(self.graphs, proto.payloads)
+
+    def read(self) -> Module:
+        """The whole module."""
+        module, proto = self.module, self.proto
+        if not proto.computations:
+            raise HloomError(f"{self.source_name}: module {module.name} has no computations")
+        try:
+            attributes = read_header(proto)
+            table = read_recovery(proto.original_value_recovery_table, module_from_proto)
+        except HloomError as problem:
+            raise HloomError(f"{self.source_name}: in the header: {problem.message}") from None
+        module.attributes = Attributes(attributes if table is None else {**attributes, "origin_recovery_table": table})
+        module.stack_tables = read_tables(proto.stack_frame_index)
+        self._keep_remainder()
+        for computation in proto.computations:
+            self._read_computation(computation)
+        module.entry = self._entry()
+        self._add_notes()
+        return module
+
+    def _keep_remainder(self) -> None:
+        remainder = wire.HloModuleProto()
+        for field, value in self.proto.ListFields():
+            if field.name in _HEADER:
+                continue
+            if field.is_repeated:
+                getattr(remainder, field.name).MergeFrom(value)
+            elif field.message_type is not None:
+                getattr(remainder, field.name).CopyFrom(value)
+            else:
+                setattr(remainder, field.name, value)
+        if remainder.ListFields():
+            self.module.attachments[REMAINDER] = remainder
+
+    def _read_computation(self, proto: Any) -> None:
+        name = sanitized(proto.name)
+        if proto.id in self.graphs or name in self.module:
+            raise HloomError(f"{self.source_name}: a second computation has the name {name} or the id {proto.id}")
+        graph = Graph(name, self.module)
+        graph.execution_thread = proto.execution_thread if proto.execution_thread not in ("", "main") else None
+        nodes: dict[int, Node] = {}
+        names: dict[str, Node] = {}
+        read = self.instructions.read
+        for instruction in proto.instructions:
+            own = sanitized(instruction.name or instruction.opcode)
+            number = instruction.id
+            try:
+                if number in nodes or own in names:
+                    raise HloomError(f"a second instruction has the name or the id {number}")
+                nodes[number] = names[own] = read(instruction, own, nodes, graph)
+            except HloomError as problem:
+                raise self._at(graph, own, problem.message) from None
+        if proto.root_id not in nodes:
+            raise self._at(graph, "its root", f"no instruction has the id {proto.root_id}")
+        graph.adopt(self._ordered(proto, graph, nodes), names)
+        graph.output = nodes[proto.root_id]
+        graph.parameters = self._parameters(graph)
+        self.module.append_graph(graph)
+        self.graphs[proto.id] = graph
+
+    def _ordered(self, proto: Any, graph: Graph, nodes: Mapping[int, Node]) -> list[Node]:
+        """The nodes in the order of the schedule, where there is one."""
+        sequences = self.proto.schedule.sequences
+        if proto.id not in sequences:
+            return list(nodes.values())
+        numbers: Sequence[int] = sequences[proto.id].instruction_ids
+        if len(numbers) != len(nodes) or set(numbers) != nodes.keys():
+            raise self._at(graph, "its schedule", "it does not list every instruction once")
+        ordered = [nodes[number] for number in numbers]
+        seen: set[Node] = set()
+        for node in ordered:
+            late = next((used for used in (*node.inputs, *_predecessors(node)) if used not in seen), None)
+            if late is not None:
+                raise self._at(graph, "its schedule", f"{node.name} stands before {late.name}, which it needs")
+            seen.add(node)
+        return ordered
+
+    def _parameters(self, graph: Graph) -> list[Parameter]:
+        found = sorted((node for node in graph.nodes if isinstance(node, Parameter)), key=lambda node: node.number)
+        wrong = next((place for place, parameter in enumerate(found) if parameter.number != place), None)
+        if wrong is not None:
+            raise self._at(graph, found[wrong].name, f"parameter numbers must be 0 to {len(found) - 1}, each once")
+        return found
+
+    def _entry(self) -> Graph:
+        number, name = self.proto.entry_computation_id, self.proto.entry_computation_name
+        graph = self.graphs.get(number)
+        if graph is not None and (not name or graph.name == sanitized(name) or name not in self.module):
+            return graph
+        if name in self.module:
+            return self.module[name]
+        raise HloomError(f"{self.source_name}: no computation has the entry's id {number} or name '{name}'")
+
+    def _add_notes(self) -> None:
+        losses = self.instructions.losses
+        for each in UnknownFieldSet(self.proto):
+            losses[f"field number {each.field_number} of HloModuleProto"] = None
+        for computation in self.proto.computations:
+            for each in UnknownFieldSet(computation):
+                losses[f"field number {each.field_number} of HloComputationProto"] = None
+        if losses:
+            self.module.notes.append(f"{self.source_name}: hloom does not understand, and drops, {', '.join(losses)}")
+
+    def _at(self, graph: Graph, where: str, problem: str) -> HloomError:
+        return HloomError(f"{self.source_name}: {graph.name}, {where}: {problem}")
+
+
+def _predecessors(node: Node) -> Iterator[Node]:
+    return (each for each in node.attributes.referents() if not each.is_graph)

@@ -1,0 +1,98 @@
+"""Which array of the program before optimisation a value is: the text of `origin=` as OriginalValueProto, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hloom import wire
+from hloom.hlo.tokens import read_integers, read_string
+from hloom.text import Cursor, HloomError, Source, escape
+
+SYNTHETIC = "{[synthetic_call]}"
+DEEPEST = 200
+"""How deep tuples of arrays may nest."""
+
+Path = tuple[int, ...]
+
+
+def write_origin(proto: Any, text: str) -> None:
+    """Fill an OriginalValueProto from `{{"name" {0}}}`, `{({"a"}, {})}` or `{[synthetic_call]}`."""
+    if text == SYNTHETIC:
+        proto.is_synthetic_call = True
+        return
+    cursor = Cursor(Source(text, "origin"))
+    cursor.expect("{")
+    _write_tree(cursor, proto.elements, ())
+    cursor.expect("}")
+
+
+def _write_tree(cursor: Cursor, elements: Any, path: Path) -> None:
+    if len(path) > DEEPEST:
+        raise cursor.error(f"an origin nests deeper than {DEEPEST}")
+    if not cursor.accept("("):
+        element = elements.add(shape_index=path)
+        array = read_array(cursor)
+        if array is not None:
+            element.original_array.CopyFrom(array)
+        return
+    place = 0
+    while not cursor.accept(")"):
+        if place:
+            cursor.expect(",")
+        _write_tree(cursor, elements, (*path, place))
+        place += 1
+
+
+def read_array(cursor: Cursor) -> Any:
+    """`{"name" {0,1}}` as OriginalArrayProto; None for `{}`."""
+    cursor.expect("{")
+    if cursor.accept("}"):
+        return None
+    proto = wire.OriginalArrayProto(instruction_name=read_string(cursor))
+    if cursor.at("{"):
+        proto.shape_index.extend(read_integers(cursor))
+    cursor.expect("}")
+    return proto
+
+
+def read_origin(proto: Any) -> str | None:
+    """An OriginalValueProto as text; None where it says nothing. HloomError where its places make no tree."""
+    if proto.is_synthetic_call:
+        return SYNTHETIC
+    if not proto.elements:
+        return None
+    return "{" + _tree_text([tuple(each.shape_index) for each in proto.elements], proto.elements) + "}"
+
+
+def _tree_text(paths: Sequence[Path], elements: Iterable[Any]) -> str:
+    """The nested tuples whose leaves, in order, lie at these paths."""
+    pieces: list[str] = []
+    previous: Path | None = None
+    for path, element in zip(paths, elements, strict=True):
+        if len(path) > DEEPEST:
+            raise HloomError(f"an original value nests deeper than {DEEPEST}")
+        pieces.append(_step(previous, path))
+        pieces.append(array_text(element.original_array) if element.HasField("original_array") else "{}")
+        previous = path
+    return "".join(pieces) + ")" * len(previous or ())
+
+
+def _step(previous: Path | None, path: Path) -> str:
+    """The brackets and the comma between two leaves; HloomError where the second does not follow the first."""
+    if previous is None:
+        if any(path):
+            raise HloomError(f"the first place of an original value is {list(path)}")
+        return "(" * len(path)
+    shared = 0
+    while shared < min(len(previous), len(path)) and previous[shared] == path[shared]:
+        shared += 1
+    if shared >= min(len(previous), len(path)) or path[shared] != previous[shared] + 1 or any(path[shared + 1 :]):
+        raise HloomError(f"the place {list(path)} of an original value does not follow {list(previous)}")
+    return ")" * (len(previous) - shared - 1) + ", " + "(" * (len(path) - shared - 1)
+
+
+def array_text(proto: Any) -> str:
+    """`{"name" {0,1}}`."""
+    index = f" {{{','.join(map(str, proto.shape_index))}}}" if proto.shape_index else ""
+    return f'{{"{escape(proto.instruction_name)}"{index}}}'

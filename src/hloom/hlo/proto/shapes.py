@@ -1,0 +1,182 @@
+"""Types and layouts as ShapeProto, both ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from hloom import wire
+from hloom.ir import (
+    COMBINED,
+    DTYPES,
+    OPAQUE,
+    TOKEN,
+    UNBOUNDED,
+    BufferType,
+    Layout,
+    SplitConfig,
+    TensorType,
+    TokenType,
+    TupleType,
+    Type,
+    default_layout,
+)
+from hloom.text import HloomError
+
+DEEPEST = 90
+"""How deep tuples may nest: protobuf itself reads no message deeper than 100, and a type lies five deep in a module."""
+
+NO_SIZE = -(2**63)
+"""How the wire says `?` as a dimension and `*` in a tile."""
+
+_LEVELS = {"D": "DIM_DENSE", "C": "DIM_COMPRESSED", "S": "DIM_SINGLETON", "H": "DIM_LOOSE_COMPRESSED"}
+_LEVEL = re.compile(r"([DCSH])(\+?)(~?)")
+
+
+def write_shape(kind: Type, depth: int = 0) -> Any:
+    """A type as ShapeProto; a layout that is left out becomes the default one, as XLA needs it."""
+    if depth > DEEPEST:
+        raise HloomError(f"the tuple type nests deeper than {DEEPEST}: protobuf cannot hold that")
+    if isinstance(kind, TensorType):
+        return _write_array(kind)
+    if isinstance(kind, TupleType):
+        shapes = [write_shape(element, depth + 1) for element in kind.elements]
+        return wire.ShapeProto(element_type=wire.PrimitiveType.Value("TUPLE"), tuple_shapes=shapes)
+    if isinstance(kind, BufferType):
+        inside = write_shape(kind.element, depth + 1)
+        return wire.ShapeProto(element_type=wire.PrimitiveType.Value("BUFFER"), tuple_shapes=[inside])
+    return wire.ShapeProto(
+        element_type=wire.PrimitiveType.Value("TOKEN" if isinstance(kind, TokenType) else "OPAQUE_TYPE")
+    )
+
+
+def _write_array(kind: TensorType) -> Any:
+    dims = [NO_SIZE if size == UNBOUNDED else size for size in kind.dims]
+    return wire.ShapeProto(
+        element_type=wire.PrimitiveType.Value(kind.dtype.name.upper()),
+        dimensions=dims,
+        is_dynamic_dimension=kind.dynamic or (False,) * kind.rank,
+        layout=_write_layout(kind.layout or default_layout(kind.rank)),
+    )
+
+
+def _write_layout(layout: Layout) -> Any:
+    proto = wire.LayoutProto(
+        minor_to_major=layout.minor_to_major,
+        tail_padding_alignment_in_elements=layout.tail_padding,
+        element_size_in_bits=layout.element_bits,
+        memory_space=layout.memory_space,
+        dynamic_shape_metadata_prefix_bytes=layout.metadata_prefix_bytes,
+        index_primitive_type=_integer_type(layout.index_type),
+        pointer_primitive_type=_integer_type(layout.pointer_type),
+    )
+    for tile in layout.tiles:
+        proto.tiles.add(dimensions=[NO_SIZE if size == COMBINED else size for size in tile])
+    for split in layout.split_configs:
+        proto.split_configs.add(dimension=split.dimension, split_indices=split.indices)
+    for level, repeats, shuffled in _LEVEL.findall(layout.dim_level_types):
+        proto.dim_level_types.append(wire.DimLevelType.Value(_LEVELS[level]))
+        proto.dim_unique.append(not repeats)
+        proto.dim_ordered.append(not shuffled)
+    return proto
+
+
+def _integer_type(name: str) -> int:
+    if name in ("", "invalid"):  # XLA prints the second where it was given a float
+        return 0
+    if name.upper() not in _leaf_numbers():
+        raise HloomError(f"no element type is called '{name}'")
+    return wire.PrimitiveType.Value(name.upper())
+
+
+def read_shape(proto: Any, depth: int = 0) -> Type:
+    """A ShapeProto as a type; a scalar's plain layout says nothing and is left out, as in XLA's text.
+
+    Raises HloomError for sizes, element types and layouts that no type has.
+    """
+    if depth > DEEPEST:
+        raise HloomError(f"the tuple type nests deeper than {DEEPEST}")
+    name = _leaf_name(proto.element_type)
+    if name in DTYPES:
+        return _read_array(proto, name)
+    if name == "token":
+        return TOKEN
+    if name == "opaque_type":
+        return OPAQUE
+    elements = [read_shape(shape, depth + 1) for shape in proto.tuple_shapes]
+    if name == "tuple":
+        return TupleType(elements)
+    if name != "buffer" or len(elements) != 1:
+        raise HloomError(f"a shape has the element type {name.upper()}, which is no type that hloom knows")
+    return BufferType(elements[0])
+
+
+@cache
+def _leaf_numbers() -> dict[str, int]:
+    return dict(wire.PrimitiveType.items())
+
+
+@cache
+def _leaf_names() -> dict[int, str]:
+    return {number: name.lower() for name, number in wire.PrimitiveType.items()}
+
+
+def _leaf_name(number: int) -> str:
+    return _leaf_names().get(number, str(number))
+
+
+def _read_array(proto: Any, name: str) -> TensorType:
+    dims = [UNBOUNDED if size == NO_SIZE else size for size in proto.dimensions]
+    dynamic = tuple(proto.is_dynamic_dimension) or (False,) * len(dims)
+    if len(dynamic) != len(dims):
+        raise HloomError(f"a shape of rank {len(dims)} says of {len(dynamic)} dimensions whether they are dynamic")
+    for size, moves in zip(dims, dynamic, strict=True):
+        if size < UNBOUNDED or (size == UNBOUNDED and not moves):
+            raise HloomError(f"a dimension cannot be {NO_SIZE if size == UNBOUNDED else size}")
+    layout = _read_layout(proto.layout, len(dims)) if proto.HasField("layout") else None
+    if layout is not None and not dims and layout.is_plain:
+        layout = None
+    return TensorType(DTYPES[name], dims, layout, dynamic)
+
+
+def _read_layout(proto: Any, rank: int) -> Layout:
+    order = tuple(proto.minor_to_major)
+    if sorted(order) != list(range(rank)):
+        raise HloomError(f"layout {{{','.join(map(str, order))}}} is no permutation of {rank} dimensions")
+    return Layout(
+        order,
+        tiles=tuple(tuple(COMBINED if size == NO_SIZE else size for size in tile.dimensions) for tile in proto.tiles),
+        tail_padding=proto.tail_padding_alignment_in_elements or 1,
+        index_type=_integer_name(proto.index_primitive_type),
+        pointer_type=_integer_name(proto.pointer_primitive_type),
+        element_bits=proto.element_size_in_bits,
+        memory_space=proto.memory_space,
+        split_configs=tuple(SplitConfig(each.dimension, tuple(each.split_indices)) for each in proto.split_configs),
+        metadata_prefix_bytes=proto.dynamic_shape_metadata_prefix_bytes,
+        dim_level_types=_read_levels(proto),
+    )
+
+
+def _integer_name(number: int) -> str:
+    if number and number not in _leaf_names():
+        raise HloomError(f"a layout has the unknown element type {number}")
+    return _leaf_name(number) if number else ""
+
+
+def _read_levels(proto: Any) -> str:
+    """`D,S+~` from three lists; nothing where all dimensions are plainly dense, which XLA does not print."""
+    letters = {wire.DimLevelType.Value(name): letter for letter, name in _LEVELS.items()}
+    unique, ordered = tuple(proto.dim_unique), tuple(proto.dim_ordered)
+    levels = [
+        letters.get(level, "?") + "+" * _is_false(unique, place) + "~" * _is_false(ordered, place)
+        for place, level in enumerate(proto.dim_level_types)
+    ]
+    if any("?" in level for level in levels):
+        raise HloomError(f"a layout has the dimension levels {list(proto.dim_level_types)}")
+    return ",".join(levels)
+
+
+def _is_false(flags: Sequence[bool], place: int) -> bool:
+    return place < len(flags) and not flags[place]

@@ -1,0 +1,175 @@
+"""Shardings as OpSharding, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hloom import wire
+from hloom.hlo.proto.meshes import read_axes, read_devices, read_mesh, write_axes, write_iota, write_mesh
+from hloom.hlo.proto.metadata import read_metadata, write_metadata
+from hloom.ir import (
+    DimensionAxes,
+    IotaDevices,
+    LeafSharding,
+    Maximal,
+    MeshSharding,
+    ShardGroup,
+    Sharding,
+    Tiled,
+    TupleSharding,
+    TupleType,
+    Type,
+    Uniform,
+    canonical,
+)
+from hloom.text import HloomError
+
+MOST_TILE_DIMENSIONS = 1024
+"""How many tile dimensions a sharding may have: their product is an exact integer."""
+
+_GROUPS = ("shard_as", "shard_like")
+_UNIFORM = ("REPLICATED", "MANUAL", "UNKNOWN", "UNREDUCED")
+_SUBGROUPS = ("REPLICATED", "MAXIMAL", "MANUAL", "UNREDUCED")
+
+
+def write_sharding(sharding: Sharding, kind: Type | None = None) -> Any:
+    """A sharding as OpSharding; one alone on a tuple becomes one per leaf, as XLA itself reads it from text."""
+    if isinstance(kind, TupleType) and not isinstance(sharding, TupleSharding):
+        sharding = TupleSharding((sharding,) * max(1, sum(1 for _ in kind.leaves())))
+    if isinstance(sharding, TupleSharding):
+        shardings = [_write_leaf(element) for element in sharding.elements]
+        return wire.OpSharding(type=wire.OpSharding.TUPLE, tuple_shardings=shardings)
+    return _write_leaf(sharding)
+
+
+def _write_leaf(sharding: LeafSharding) -> Any:
+    proto = wire.OpSharding()
+    _WRITERS[type(sharding)](proto, sharding)
+    if not isinstance(sharding, MeshSharding) and not proto.HasField("named_sharding"):
+        _write_group(proto, sharding.group)
+        proto.metadata.extend(map(write_metadata, sharding.metadata))
+    return proto
+
+
+def _write_uniform(proto: Any, sharding: Uniform) -> None:
+    proto.type = wire.OpSharding.Type.Value(sharding.kind.upper())
+
+
+def _write_maximal(proto: Any, sharding: Maximal) -> None:
+    if sharding.in_mesh:
+        proto.named_sharding.mesh.device_ids.append(sharding.device)
+        proto.named_sharding.metadata.extend(map(write_metadata, sharding.metadata))
+        return
+    proto.type = wire.OpSharding.MAXIMAL
+    proto.tile_assignment_devices.append(sharding.device)
+
+
+def _write_tiled(proto: Any, sharding: Tiled) -> None:
+    proto.type = wire.OpSharding.OTHER
+    proto.tile_assignment_dimensions.extend(sharding.tile)
+    if isinstance(sharding.devices, IotaDevices):
+        write_iota(proto, sharding.devices)
+    else:
+        proto.tile_assignment_devices.extend(sharding.devices.numbers)
+    if sharding.subgroups == ("replicated",):
+        proto.replicate_on_last_tile_dim = True
+    else:
+        proto.last_tile_dims.extend(wire.OpSharding.Type.Value(each.upper()) for each in sharding.subgroups)
+
+
+def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
+    if sharding.reduction != "sum":
+        raise HloomError(f"{sharding}: the wire has no field for unreduced={sharding.reduction}")
+    named, mesh = proto.named_sharding, sharding.mesh
+    named.mesh.CopyFrom(write_mesh(mesh))
+    for dimension in sharding.dimensions:
+        named.dim_shardings.add(axes=write_axes(mesh, dimension.axes), is_closed=not dimension.is_open)
+    named.replicated_axes.extend(write_axes(mesh, sharding.replicated))
+    named.unreduced_axes.extend(write_axes(mesh, sharding.unreduced))
+    named.manual_axes.extend(write_axes(mesh, sharding.manual))
+    named.metadata.extend(map(write_metadata, sharding.metadata))
+
+
+def _write_group(proto: Any, group: ShardGroup | None) -> None:
+    if group is not None:
+        proto.is_shard_group = True
+        proto.shard_group_id = group.number
+        proto.shard_group_type = _GROUPS.index(group.kind)
+
+
+_WRITERS: dict[type, Callable[[Any, Any], None]] = {
+    Uniform: _write_uniform,
+    Maximal: _write_maximal,
+    Tiled: _write_tiled,
+    MeshSharding: _write_meshed,
+}
+
+
+def read_sharding(proto: Any) -> Sharding:
+    """An OpSharding as a sharding, in the form that XLA's text has; HloomError where it is malformed."""
+    if proto.type == wire.OpSharding.TUPLE and not proto.HasField("named_sharding"):
+        return TupleSharding(tuple(map(_read_leaf, proto.tuple_shardings)))
+    return _read_leaf(proto)
+
+
+def _read_leaf(proto: Any) -> LeafSharding:
+    if proto.HasField("named_sharding"):
+        return _read_meshed(proto.named_sharding)
+    metadata = tuple(map(read_metadata, proto.metadata))
+    group = _read_group(proto)
+    if proto.type == wire.OpSharding.MAXIMAL:
+        if len(proto.tile_assignment_devices) != 1:
+            raise HloomError("a sharding that is maximal names exactly one device")
+        return Maximal(proto.tile_assignment_devices[0], group, metadata)
+    if proto.type == wire.OpSharding.OTHER:
+        return _read_tiled(proto, group, metadata)
+    name = _name(proto.type)
+    if name not in _UNIFORM:
+        raise HloomError(f"a sharding inside another, or of the kind {name}")
+    return Uniform(name.lower(), group, metadata)
+
+
+def _read_group(proto: Any) -> ShardGroup | None:
+    if not proto.is_shard_group:
+        return None
+    if proto.shard_group_type not in (0, 1):
+        raise HloomError(f"a shard group of the unknown kind {proto.shard_group_type}")
+    return ShardGroup(_GROUPS[proto.shard_group_type], proto.shard_group_id)
+
+
+def _read_tiled(proto: Any, group: ShardGroup | None, metadata: tuple) -> LeafSharding:
+    tile = tuple(proto.tile_assignment_dimensions)
+    if any(size < 0 for size in tile) or not 0 < len(tile) <= MOST_TILE_DIMENSIONS:
+        raise HloomError(f"a sharding has {len(tile)} tile dimensions: a negative one, none, or far too many")
+    subgroups = ("replicated",) if proto.replicate_on_last_tile_dim else tuple(map(_subgroup, proto.last_tile_dims))
+    if len(subgroups) > len(tile):
+        raise HloomError(f"a sharding has {len(subgroups)} subgroups, but only {len(tile)} tile dimensions")
+    devices = read_devices(proto.tile_assignment_devices, proto.iota_reshape_dims, proto.iota_transpose_perm)
+    return canonical(Tiled(tile, devices, subgroups, group, metadata))
+
+
+def _subgroup(number: int) -> str:
+    if _name(number) not in _SUBGROUPS:
+        raise HloomError(f"devices with the same tile cannot be {_name(number)}")
+    return _name(number).lower()
+
+
+def _name(number: int) -> str:
+    names = {value: name for name, value in wire.OpSharding.Type.items()}
+    return names.get(number, str(number))
+
+
+def _read_meshed(named: Any) -> LeafSharding:
+    metadata = tuple(map(read_metadata, named.metadata))
+    if not named.mesh.axes and len(named.mesh.device_ids) == 1 and not named.dim_shardings:
+        return Maximal(named.mesh.device_ids[0], None, metadata, in_mesh=True)
+    mesh = read_mesh(named.mesh)
+    return MeshSharding(
+        mesh,
+        tuple(DimensionAxes(read_axes(mesh, each.axes), not each.is_closed) for each in named.dim_shardings),
+        read_axes(mesh, named.replicated_axes),
+        read_axes(mesh, named.unreduced_axes),
+        read_axes(mesh, named.manual_axes),
+        metadata=metadata,
+    )
