@@ -1,7 +1,11 @@
-"""Matrix products and convolutions."""
+"""Matrix products and convolutions: their rows. The rules stand in `dots`, `ragged`, `scaled` and `convolutions`."""
 
 from hloom.ir import AttributeKind, optional, required
+from hloom.ops.convolutions import convolution_axes, infer_convolution
+from hloom.ops.dots import dot_axes, infer_dot
+from hloom.ops.ragged import infer_ragged_dot, ragged_dot_axes
 from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table
+from hloom.ops.scaled import infer_scaled_dot, scaled_dot_axes
 
 ALGORITHMS = (
     "dot_any_f8_any_f8_f32",
@@ -30,9 +34,23 @@ _ALGORITHM = {"algorithm": optional(ENUM, choices=ALGORITHMS)}
 _RAGGED = {"lhs_ragged_dims": optional(INTEGERS, ()), "rhs_group_dims": optional(INTEGERS, ())}
 
 ROWS = table(
-    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True),
-    row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True),
-    row("ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, omits_type=True),
+    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True, infer=infer_dot, axes=dot_axes),
+    row(
+        "scaled-dot",
+        4,
+        {**_DOT, **PRECISION, **_ALGORITHM},
+        omits_type=True,
+        infer=infer_scaled_dot,
+        axes=scaled_dot_axes,
+    ),
+    row(
+        "ragged-dot",
+        3,
+        {**_DOT, **_RAGGED, **PRECISION},
+        omits_type=True,
+        infer=infer_ragged_dot,
+        axes=ragged_dot_axes,
+    ),
     row(
         "convolution",
         2,
@@ -47,5 +65,7 @@ ROWS = table(
             "sparsity_config": optional(AttributeKind.SPARSITY),
         },
         omits_type=True,
+        infer=infer_convolution,
+        axes=convolution_axes,
     ),
 )

@@ -1,43 +1,233 @@
-"""Ops that work element by element: unary, binary, compare, select, conversions."""
+"""Ops that work element by element: unary, binary, compare, clamp, select; and those that pass values on."""
 
-from hloom.ir import AttributeKind, optional, required
-from hloom.ops.rows import ENUM, INTEGER, row, table
+from __future__ import annotations
 
-_UNARY = (
-    "abs ceil copy count-leading-zeros floor imag is-finite negate not opt-barrier popcnt real "
-    "round-nearest-afz round-nearest-even sign"
+from collections.abc import Callable
+
+from hloom.ir import (
+    AttributeKind,
+    AxisMap,
+    AxisMapBuilder,
+    DType,
+    Effect,
+    Kind,
+    Op,
+    TensorType,
+    TokenType,
+    TupleType,
+    Type,
+    TypeProblem,
+    dtype,
+    optional,
+    required,
+    same_shape,
+    without_layout,
 )
-_ACCURATE = (
-    "acos acosh asin asinh atanh cbrt cosh cosine erf exponential exponential-minus-one log log-plus-one logistic "
-    "rsqrt sine sinh sqrt tan tanh"
-)
-_BINARY = (
-    "add add-dependency and atan2 complex divide maximum minimum mulhi multiply or power remainder shift-left "
-    "shift-right-arithmetic shift-right-logical subtract xor"
-)
-_ACCURACY = {"result_accuracy": optional(AttributeKind.ACCURACY)}
+from hloom.ops import conversion
+from hloom.ops.leaves import dims_of, identity_axes, leaves_of, passed_on
+from hloom.ops.rows import ENUM, row, table
+from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims, same_elements, tensor, wider
+
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 COMPARE_TYPES = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 
+Rule = Callable[..., Type]
+
+_FLOAT = frozenset({Kind.FLOAT})
+_FLOAT_OR_COMPLEX = frozenset({Kind.FLOAT, Kind.COMPLEX})
+_INTEGER = frozenset({Kind.SIGNED, Kind.UNSIGNED})
+_SIGNED = frozenset({Kind.SIGNED, Kind.FLOAT, Kind.COMPLEX})
+_LOGICAL = _INTEGER | {Kind.BOOLEAN}
+_ARITHMETIC = _INTEGER | _FLOAT_OR_COMPLEX
+_ANY = frozenset(Kind)
+
+_COMPONENTS = {dtype("c64"): dtype("f32"), dtype("c128"): dtype("f64")}
+_COMPLEX = {component: whole for whole, component in _COMPONENTS.items()}
+_PREDICATE = dtype("pred")
+
+
+def _component(element: DType) -> DType:
+    return _COMPONENTS.get(element, element)
+
+
+def _unary(allowed: frozenset[Kind], becomes: Callable[[DType], DType] | None = None) -> Rule:
+    """The rule of an op on one operand of these kinds; `becomes` gives the result's element type."""
+
+    def infer(operand: Type) -> Type:
+        kind = array(operand)
+        of_kinds(kind, allowed)
+        return kind if becomes is None else kind.with_dtype(becomes(kind.dtype))
+
+    return infer
+
+
+def _binary(allowed: frozenset[Kind]) -> Rule:
+    """The rule of an op on two operands of these kinds."""
+
+    def infer(left: Type, right: Type) -> Type:
+        a, b = array(left, "the left operand"), array(right, "the right operand")
+        of_kinds(a, allowed, "the left operand")
+        if a is b:
+            return a
+        return met(a, b)
+
+    return infer
+
+
+def met(a: TensorType, b: TensorType) -> TensorType:
+    """The type of two arrays that meet element by element: of the same dimensions, or of size 1, or scalar.
+
+    A static dimension that meets a dynamic one becomes dynamic; one that meets an unbounded one tells its size.
+    """
+    if not same_elements(a, b):
+        raise TypeProblem(f"the operands must have the same element type, but are {a} and {b}")
+    element = wider(a.dtype, b.dtype)
+    if a.dims == b.dims and -1 not in a.dims:
+        return tensor(element, [(n, p or q) for (n, p), (_, q) in zip(extents(a), extents(b), strict=True)])
+    if a.rank == 0 or b.rank == 0:
+        return (b if a.rank == 0 else a).with_dtype(element)
+    if a.rank != b.rank:
+        raise TypeProblem(f"the operands must have the same rank, but are {a} and {b}: broadcast one of them")
+    return tensor(element, [_met(p, q, a, b) for p, q in zip(extents(a), extents(b), strict=True)])
+
+
+def _met(p: tuple[int, bool], q: tuple[int, bool], a: TensorType, b: TensorType) -> tuple[int, bool]:
+    """The dimension that two of two arrays make, the rule's order being XLA's."""
+    if p[0] == 1 or q[0] == 1:
+        return q if p[0] == 1 else p
+    if p[0] == q[0]:
+        return p[0], p[1] or q[1]
+    if p[0] == -1 or q[0] == -1:
+        return q if p[0] == -1 else p
+    raise TypeProblem(f"the operands' dimensions must be equal or 1, but {p[0]} meets {q[0]} in {a} and {b}")
+
+
+def _complex(real: Type, imaginary: Type) -> Type:
+    a, b = array(real, "the real part"), array(imaginary, "the imaginary part")
+    of_kinds(a, _FLOAT, "the real part")
+    if a.dtype is not b.dtype or a.dtype not in _COMPLEX:
+        raise TypeProblem(f"the parts of a complex number must both be f32 or both f64, but are {a} and {b}")
+    return met(a, b).with_dtype(_COMPLEX[a.dtype])
+
+
+def _compare(left: Type, right: Type) -> Type:
+    return met(array(left, "the left operand"), array(right, "the right operand")).with_dtype(_PREDICATE)
+
+
+def _clamp(low: Type, operand: Type, high: Type) -> Type:
+    kind = array(operand)
+    bounds = [(array(low, "the lower bound"), "the lower bound"), (array(high, "the upper bound"), "the upper bound")]
+    for bound, role in bounds:
+        if not same_elements(bound, kind):
+            raise TypeProblem(f"{role} must have the operand's element type, but is {bound} beside {kind}")
+        if bound.rank and not same_dims(bound, kind):
+            raise TypeProblem(f"{role} must be a scalar or have the operand's dimensions, but is {bound} beside {kind}")
+    lower, upper = bounds[0][0], bounds[1][0]
+    if lower.rank and upper.rank and not same_dims(lower, upper):
+        raise TypeProblem(f"the bounds must have the same dimensions, but are {lower} and {upper}")
+    return kind
+
+
+def _select(predicate: Type, on_true: Type, on_false: Type) -> Type:
+    choice, a, b = array(predicate, "the predicate"), array(on_true, "operand 1"), array(on_false, "operand 2")
+    if not same_elements(a, b) or not same_dims(a, b):
+        raise TypeProblem(f"operands 1 and 2 must have the same type, but are {a} and {b}")
+    if choice.dtype is not _PREDICATE:
+        raise TypeProblem(f"the predicate must be pred, but is {choice}")
+    if choice.rank and not (same_dims(choice, a) and same_dims(choice, b)):
+        raise TypeProblem(f"the predicate must be a scalar or have the dimensions of {a}, but is {choice}")
+    if a is b and choice.dynamic is None:
+        return a
+    full = choice if choice.rank else a
+    three = zip(extents(full), extents(a), extents(b), strict=True)
+    return tensor(wider(a.dtype, b.dtype), [_chosen(*each, bool(choice.rank)) for each in three])
+
+
+def _chosen(full: tuple[int, bool], p: tuple[int, bool], q: tuple[int, bool], has_choice: bool) -> tuple[int, bool]:
+    if -1 in (p[0], q[0]):
+        return max(p[0], q[0]), p[1] and q[1]
+    return full[0], (has_choice and full[1]) or p[1] or q[1]
+
+
+def _tuple_select(predicate: Type, on_true: Type, on_false: Type) -> Type:
+    if not isinstance(on_true, TupleType) or not same_shape(on_true, on_false):
+        raise TypeProblem(f"operands 1 and 2 must be tuples of the same type, but are {on_true} and {on_false}")
+    if without_layout(predicate) is not TensorType(_PREDICATE):
+        raise TypeProblem(f"the predicate must be pred[], but is {predicate}")
+    return without_layout(on_true)
+
+
+def _tuple_select_axes(predicate: Type, on_true: Type, on_false: Type) -> AxisMap:
+    build = AxisMapBuilder().operand()
+    leaves = [[[build.factor(size)] for size in dims_of(leaf)] for leaf in leaves_of([on_true])]
+    for leaf in (*leaves, *leaves):
+        build.operand(*leaf)
+    for leaf in leaves:
+        build.result(*leaf)
+    return build.finish()
+
+
+def _add_dependency(operand: Type, token: Type) -> Type:
+    if not isinstance(token, TokenType):
+        raise TypeProblem(f"the second operand must be token[], but is {token}")
+    return without_layout(operand)
+
+
+def _add_dependency_axes(operand: Type, token: Type) -> AxisMap:
+    leaves = leaves_of([operand])
+    return passed_on([*leaves, token], leaves, [(place, place) for place in range(len(leaves))])
+
+
+def _pointwise(names: str, arity: int, infer: Rule) -> list[Op]:
+    return [row(name, arity, omits_type=True, infer=infer, axes=pointwise_axes) for name in names.split()]
+
+
+def _accurate(names: str, infer: Rule) -> list[Op]:
+    accuracy = {"result_accuracy": optional(AttributeKind.ACCURACY)}
+    return [row(name, 1, accuracy, omits_type=True, infer=infer, axes=pointwise_axes) for name in names.split()]
+
+
 ROWS = table(
-    *(row(name, 1, omits_type=True) for name in _UNARY.split()),
-    *(row(name, 1, _ACCURACY, omits_type=True) for name in _ACCURATE.split()),
-    *(row(name, 2, omits_type=True) for name in _BINARY.split()),
-    row("clamp", 3, omits_type=True),
-    row("select", 3, omits_type=True),
-    row("tuple-select", 3, omits_type=True),
+    *_pointwise("ceil floor round-nearest-afz round-nearest-even", 1, _unary(_FLOAT)),
+    *_pointwise("real imag", 1, _unary(_FLOAT_OR_COMPLEX, _component)),
+    *_pointwise("abs", 1, _unary(_SIGNED, _component)),
+    *_pointwise("sign", 1, _unary(_SIGNED)),
+    *_pointwise("negate", 1, _unary(_ARITHMETIC)),
+    *_pointwise("not", 1, _unary(_LOGICAL)),
+    *_pointwise("count-leading-zeros popcnt", 1, _unary(_INTEGER)),
+    *_pointwise("is-finite", 1, _unary(_FLOAT, lambda element: _PREDICATE)),
+    *_accurate("cbrt erf", _unary(_FLOAT)),
+    *_accurate(
+        "acos acosh asin asinh atanh cosh cosine exponential exponential-minus-one log log-plus-one logistic rsqrt "
+        "sine sinh sqrt tan tanh",
+        _unary(_FLOAT_OR_COMPLEX),
+    ),
+    *_pointwise("add maximum minimum multiply", 2, _binary(_ANY)),
+    *_pointwise("divide power remainder subtract", 2, _binary(_ARITHMETIC)),
+    *_pointwise("atan2", 2, _binary(_FLOAT_OR_COMPLEX)),
+    *_pointwise("and or xor", 2, _binary(_LOGICAL)),
+    *_pointwise("mulhi shift-left shift-right-arithmetic shift-right-logical", 2, _binary(_INTEGER)),
+    *_pointwise("complex", 2, _complex),
+    *_pointwise("clamp", 3, _clamp),
+    *_pointwise("select", 3, _select),
     row(
         "compare",
         2,
         {"direction": required(ENUM, choices=DIRECTIONS), "type": optional(ENUM, choices=COMPARE_TYPES)},
         omits_type=True,
+        infer=_compare,
+        axes=pointwise_axes,
     ),
-    row("convert", 1),
-    row("bitcast-convert", 1),
-    row("stochastic-convert", 2),
+    row("copy", 1, omits_type=True, infer=without_layout, axes=identity_axes),
+    row("opt-barrier", 1, omits_type=True, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
     row(
-        "reduce-precision",
-        1,
-        {"exponent_bits": required(INTEGER), "mantissa_bits": required(INTEGER)},
+        "add-dependency",
+        2,
+        omits_type=True,
+        infer=_add_dependency,
+        axes=_add_dependency_axes,
+        effect=Effect.ORDER,
     ),
+    row("tuple-select", 3, omits_type=True, infer=_tuple_select, axes=_tuple_select_axes),
+    *conversion.ROWS.values(),
 )

@@ -1,11 +1,128 @@
 """Gathers, scatters and slices whose place is computed."""
 
-from hloom.ir import optional, required
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import (
+    UNBOUNDED,
+    AxisMap,
+    AxisMapBuilder,
+    FactorKind,
+    Kind,
+    TensorType,
+    Type,
+    TypeProblem,
+    optional,
+    required,
+)
+from hloom.ops.gather import gather_axes, infer_gather, window_factors
 from hloom.ops.rows import BOOLEAN, INTEGER, INTEGERS, TO_APPLY, row, table
+from hloom.ops.scatter import infer_scatter, scatter_axes
+from hloom.ops.shapes import Extent, array, arrays, extents, same_elements, tensor
+
+_SORTED = {"indices_are_sorted": optional(BOOLEAN, False)}
+
+
+def _check_start(kind: TensorType, start: Sequence[Type]) -> None:
+    """Raise TypeProblem unless the operands say where a slice begins: an integer per dimension, or one vector."""
+    indices = arrays(start)
+    for index in indices:
+        if index.dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED):
+            raise TypeProblem(f"the start indices must be integers, but one is {index}")
+    if indices and indices[0].rank == 1:
+        if len(indices) != 1 or indices[0].dims[0] != kind.rank:
+            given = ", ".join(map(str, indices))
+            raise TypeProblem(f"the start must be one vector of {kind.rank} indices for {kind}, but is {given}")
+        return
+    if len(indices) != kind.rank:
+        raise TypeProblem(f"{kind} needs {kind.rank} start indices, one per dimension, but {len(indices)} are given")
+    for index in indices:
+        if index.rank or index is not indices[0]:
+            raise TypeProblem(f"the start indices must be scalars of one type, but are {indices[0]} and {index}")
+
+
+def _dynamic_slice(operand: Type, *start: Type, dynamic_slice_sizes: tuple[int, ...]) -> Type:
+    kind = array(operand)
+    _check_start(kind, start)
+    if len(dynamic_slice_sizes) != kind.rank:
+        raise TypeProblem(f"dynamic_slice_sizes must give every dimension of {kind} a size: {kind.rank} sizes")
+    sizes = zip(extents(kind), dynamic_slice_sizes, strict=True)
+    return tensor(kind.dtype, [_sliced(*each, place) for place, each in enumerate(sizes)])
+
+
+def _sliced(extent: Extent, wanted: int, place: int) -> Extent:
+    size, moves = extent
+    if wanted < 0 or (size != UNBOUNDED and wanted > size):
+        raise TypeProblem(f"a slice of size {wanted} does not fit into dimension {place} of size {size}")
+    return wanted, moves and wanted > 1 and wanted == size
+
+
+def _dynamic_slice_axes(operand: Type, *start: Type, dynamic_slice_sizes: tuple[int, ...]) -> AxisMap:
+    """Whole dimensions are parallel; where one element is taken, a split masks and sums.
+
+    dynamic-slice(f32[8,4,6], s32[], s32[], s32[]), sizes {1,4,3}   is   ([a,b,c], [], [], []) -> [1,b,d]
+    with a indexed, b parallel, c and d whole
+    """
+    build = AxisMapBuilder()
+    taken, made = [], []
+    for size, wanted in zip(array(operand).dims, dynamic_slice_sizes, strict=True):
+        large, small = window_factors(build, size, wanted)
+        taken.append(large)
+        made.append(small)
+    build.operand(*taken)
+    _add_start(build, start)
+    return build.result(*made).finish()
+
+
+def _add_start(build: AxisMapBuilder, start: Sequence[Type]) -> None:
+    for index in arrays(start):
+        build.operand(*[[build.factor(size, FactorKind.WHOLE)] for size in index.dims])
+
+
+def _dynamic_update_slice(operand: Type, update: Type, *start: Type) -> Type:
+    kind, part = array(operand), array(update, "the update")
+    _check_start(kind, start)
+    if part.rank != kind.rank:
+        raise TypeProblem(f"the update must have the rank of {kind}, but is {part}")
+    if not same_elements(kind, part):
+        raise TypeProblem(f"the update must have the element type of {kind}, but is {part}")
+    sizes = zip(extents(kind), extents(part), strict=True)
+    return tensor(kind.dtype, [_updated(*each, place) for place, each in enumerate(sizes)])
+
+
+def _updated(extent: Extent, part: Extent, place: int) -> Extent:
+    size, moves = extent
+    if size != UNBOUNDED and part[0] > size:
+        raise TypeProblem(f"an update of size {part[0]} does not fit into dimension {place} of size {size}")
+    return size, moves or (part[1] and part[0] == size)
+
+
+def _dynamic_update_slice_axes(operand: Type, update: Type, *start: Type) -> AxisMap:
+    """Whole dimensions are parallel; where one element is written, a split only masks: the result stays split.
+
+    dynamic-update-slice(f32[8,4], f32[1,4], s32[], s32[])   is   ([a,b], [1,b], [], []) -> [a,b]   a indexed
+    """
+    build = AxisMapBuilder()
+    made, parts = [], []
+    for size, wanted in zip(array(operand).dims, array(update, "the update").dims, strict=True):
+        large, small = window_factors(build, size, wanted)
+        made.append(large)
+        parts.append(small)
+    build.operand(*made).operand(*parts)
+    _add_start(build, start)
+    return build.result(*made).finish()
+
 
 ROWS = table(
-    row("dynamic-slice", (1, None), {"dynamic_slice_sizes": required(INTEGERS)}),
-    row("dynamic-update-slice", (2, None)),
+    row(
+        "dynamic-slice",
+        (1, None),
+        {"dynamic_slice_sizes": required(INTEGERS)},
+        infer=_dynamic_slice,
+        axes=_dynamic_slice_axes,
+    ),
+    row("dynamic-update-slice", (2, None), infer=_dynamic_update_slice, axes=_dynamic_update_slice_axes),
     row(
         "gather",
         2,
@@ -17,9 +134,11 @@ ROWS = table(
             "start_indices_batching_dims": optional(INTEGERS, ()),
             "index_vector_dim": required(INTEGER),
             "slice_sizes": required(INTEGERS),
-            "indices_are_sorted": optional(BOOLEAN, False),
+            **_SORTED,
         },
         omits_type=True,
+        infer=infer_gather,
+        axes=gather_axes,
     ),
     row(
         "scatter",
@@ -31,11 +150,13 @@ ROWS = table(
             "input_batching_dims": optional(INTEGERS, ()),
             "scatter_indices_batching_dims": optional(INTEGERS, ()),
             "index_vector_dim": required(INTEGER),
-            "indices_are_sorted": optional(BOOLEAN, False),
+            **_SORTED,
             "unique_indices": optional(BOOLEAN, False),
             **TO_APPLY,
         },
         omits_type=True,
         operand_step=2,
+        infer=infer_scatter,
+        axes=scatter_axes,
     ),
 )

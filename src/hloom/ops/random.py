@@ -1,13 +1,109 @@
 """Random numbers."""
 
-from hloom.ir import required
+from __future__ import annotations
+
+from hloom.ir import (
+    AxisMap,
+    AxisMapBuilder,
+    Effect,
+    FactorKind,
+    Kind,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    compatible,
+    dtype,
+    required,
+    without_layout,
+)
+from hloom.ops.leaves import dims_of, leaves_of
 from hloom.ops.rows import ENUM, INTEGER, row, table
+from hloom.ops.shapes import array, of_kinds, scalar
 
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")
 RNG_ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
+STATE = TensorType(dtype("u64"), (2,))
+"""What rng-get-and-update-state yields."""
+
+_REAL = frozenset(Kind) - {Kind.COMPLEX}
+_FLOAT = frozenset({Kind.FLOAT})
+
+
+def _rng(low: Type, high: Type, *, distribution: str, result: Type | None) -> Type:
+    """The written type, after checking that both parameters are scalars of its element type."""
+    first, second = scalar(low, "operand 0"), scalar(high, "operand 1")
+    if result is None:
+        raise TypeProblem("the type must be written: the operands do not say how many numbers are wanted")
+    made = array(result, "the result")
+    for number, each in enumerate((first, second)):
+        if each.dtype is not made.dtype:
+            raise TypeProblem(f"operand {number} must be {made.dtype}[] for {made}, but is {each}")
+    of_kinds(made, _FLOAT if distribution == "rng_normal" else _REAL, "the result")
+    return made
+
+
+def _rng_axes(low: Type, high: Type, *, result: Type) -> AxisMap:
+    """Any number is as good as another, so every device may draw its own."""
+    build = AxisMapBuilder().operand().operand()
+    return build.result(*[[build.factor(size)] for size in dims_of(result)]).finish()
+
+
+def _rng_bit_generator(state: Type, *, result: Type | None) -> Type:
+    """The written type: the numbers, or the state and the numbers."""
+    kind = array(state, "the state")
+    if result is None:
+        raise TypeProblem("the type must be written: the operand does not say how many numbers are wanted")
+    if not isinstance(result, TupleType):
+        return array(result, "the result")
+    if len(result.elements) != 2 or not compatible(result.elements[0], kind):
+        raise TypeProblem(f"the result must be a tuple of the state, {kind}, and the numbers, but is {result}")
+    return without_layout(result)
+
+
+def _rng_bit_generator_axes(state: Type, *, result: Type) -> AxisMap:
+    """Each number depends on how many were drawn before it, and so does the state: all is whole."""
+    build = AxisMapBuilder()
+    leaves = leaves_of([result])
+    states = [[build.factor(size, FactorKind.WHOLE)] for size in dims_of(state)]
+    build.operand(*states)
+    for place, leaf in enumerate(leaves):
+        is_state = len(leaves) == 2 and place == 0
+        build.result(*(states if is_state else [[build.factor(n, FactorKind.WHOLE)] for n in dims_of(leaf)]))
+    return build.finish()
+
+
+def _state() -> Type:
+    return STATE
+
+
+def _state_axes() -> AxisMap:
+    build = AxisMapBuilder()
+    return build.result([build.factor(STATE.dims[0], FactorKind.WHOLE)]).finish()
+
 
 ROWS = table(
-    row("rng", 2, {"distribution": required(ENUM, choices=DISTRIBUTIONS)}),
-    row("rng-bit-generator", 1, {"algorithm": required(ENUM, choices=RNG_ALGORITHMS)}),
-    row("rng-get-and-update-state", 0, {"delta": required(INTEGER)}),
+    row(
+        "rng",
+        2,
+        {"distribution": required(ENUM, choices=DISTRIBUTIONS)},
+        infer=_rng,
+        axes=_rng_axes,
+        effect=Effect.STATE,
+    ),
+    row(
+        "rng-bit-generator",
+        1,
+        {"algorithm": required(ENUM, choices=RNG_ALGORITHMS)},
+        infer=_rng_bit_generator,
+        axes=_rng_bit_generator_axes,
+    ),
+    row(
+        "rng-get-and-update-state",
+        0,
+        {"delta": required(INTEGER)},
+        infer=_state,
+        axes=_state_axes,
+        effect=Effect.STATE,
+    ),
 )

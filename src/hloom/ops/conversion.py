@@ -1,0 +1,92 @@
+"""Ops that change how elements are represented: convert, bitcast-convert, stochastic-convert, reduce-precision."""
+
+from __future__ import annotations
+
+from hloom.ir import AxisMap, AxisMapBuilder, DType, FactorKind, Kind, TensorType, Type, TypeProblem, required
+from hloom.ops.rows import INTEGER, row, table
+from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, tensor
+
+_FLOAT = frozenset({Kind.FLOAT})
+
+
+def _written_element(result: Type | None) -> DType:
+    """The element type of the written result, which nothing else gives; raises TypeProblem."""
+    if result is None:
+        raise TypeProblem("the type must be written: the operand does not say which element type is wanted")
+    return array(result, "the result").dtype
+
+
+def _convert(operand: Type, *, result: Type | None) -> Type:
+    return array(operand).with_dtype(_written_element(result))
+
+
+def _reduce_precision(operand: Type, *, exponent_bits: int, mantissa_bits: int) -> Type:
+    kind = array(operand)
+    of_kinds(kind, _FLOAT)
+    if exponent_bits < 1:
+        raise TypeProblem(f"exponent_bits={exponent_bits}, but at least 1 is needed to tell 0 from infinity")
+    if mantissa_bits < 0:
+        raise TypeProblem(f"mantissa_bits={mantissa_bits} must not be negative")
+    return kind
+
+
+def _stochastic_convert(operand: Type, random: Type, *, result: Type | None) -> Type:
+    kind, bits = array(operand), array(random, "the random numbers")
+    of_kinds(kind, _FLOAT)
+    if bits.dtype.kind is not Kind.UNSIGNED or bits.dtype.bits != kind.dtype.bits:
+        raise TypeProblem(f"the random numbers must be u{kind.dtype.bits}, as wide as {kind}, but are {bits}")
+    if extents(bits) != extents(kind):
+        raise TypeProblem(f"the random numbers must have the dimensions of {kind}, but are {bits}")
+    return kind.with_dtype(_written_element(result))
+
+
+def _bitcast_convert(operand: Type, *, result: Type | None) -> Type:
+    """The same bits as other elements; where the width changes, a minor dimension holds the parts of the wider one.
+
+    bitcast-convert(f32[2])   as u8    is   u8[2,4]
+    bitcast-convert(u8[2,4])  as f32   is   f32[2]
+    """
+    kind, element = array(operand), _written_element(result)
+    if kind.dtype.is_complex != element.is_complex:
+        raise TypeProblem(f"{kind} cannot become {element}: only one of them is complex")
+    ratio = _ratio(kind, element)
+    if kind.dtype.bits > element.bits:
+        return tensor(element, [*extents(kind), (ratio, False)])
+    if ratio == 1:
+        return kind.with_dtype(element)
+    if not kind.rank or kind.dims[-1] != ratio:
+        needed = f"its last dimension must be {ratio}, for {ratio} {kind.dtype} make one {element}"
+        raise TypeProblem(f"{kind} cannot become {element}: {needed}")
+    return tensor(element, extents(kind)[:-1])
+
+
+def _ratio(kind: TensorType, element: DType) -> int:
+    few, many = sorted((kind.dtype.bits, element.bits))
+    if many % few:
+        raise TypeProblem(f"{kind} cannot become {element}: {many} bits are no multiple of {few}")
+    return many // few
+
+
+def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
+    """The dimensions stay; the minor one that holds parts of an element is on one side only."""
+    kind, made = array(operand), array(result, "the result")
+    build = AxisMapBuilder()
+    shared = [[build.factor(size)] for size in kind.dims[: min(kind.rank, made.rank)]]
+    parts = (kind.dims if kind.rank > made.rank else made.dims)[len(shared) :]
+    apart = [[build.factor(size, FactorKind.WHOLE)] for size in parts]
+    build.operand(*shared, *(apart if kind.rank > made.rank else []))
+    return build.result(*shared, *([] if kind.rank > made.rank else apart)).finish()
+
+
+ROWS = table(
+    row("convert", 1, infer=_convert, axes=pointwise_axes),
+    row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes),
+    row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes),
+    row(
+        "reduce-precision",
+        1,
+        {"exponent_bits": required(INTEGER), "mantissa_bits": required(INTEGER)},
+        infer=_reduce_precision,
+        axes=pointwise_axes,
+    ),
+)

@@ -1,0 +1,186 @@
+"""Gathers: which windows of the operand are taken, and where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, FactorKind, Kind, TensorType, Type, TypeProblem
+from hloom.ops.shapes import Extent, array, extents, of_kinds, sizes_agree, tensor
+
+Integers = tuple[int, ...]
+
+INTEGER = frozenset({Kind.SIGNED, Kind.UNSIGNED})
+
+
+def infer_gather(
+    operand: Type,
+    indices: Type,
+    *,
+    offset_dims: Integers,
+    collapsed_slice_dims: Integers,
+    start_index_map: Integers,
+    operand_batching_dims: Integers,
+    start_indices_batching_dims: Integers,
+    index_vector_dim: int,
+    slice_sizes: Integers,
+) -> Type:
+    """Windows of `slice_sizes`, one per index vector; `offset_dims` says which result dimensions are the windows'."""
+    kind, starts = array(operand), array(indices, "the indices")
+    of_kinds(starts, INTEGER, "the indices")
+    places = indexed_places(starts, index_vector_dim)
+    rank = len(offset_dims) + len(places)
+    check_numbers(offset_dims, rank, "offset_dims", "the result", ordered=True)
+    check_mapping(kind, starts, index_vector_dim, start_index_map, "start_index_map")
+    check_numbers(collapsed_slice_dims, kind.rank, "collapsed_slice_dims", kind, ordered=True)
+    batching = operand_batching_dims, start_indices_batching_dims
+    check_batching(kind, starts, index_vector_dim, batching, ("operand_batching_dims", "start_indices_batching_dims"))
+    gone = set(collapsed_slice_dims) | set(operand_batching_dims)
+    check_apart(
+        {"collapsed_slice_dims": collapsed_slice_dims, "operand_batching_dims": operand_batching_dims},
+        {"start_index_map": start_index_map, "operand_batching_dims": operand_batching_dims},
+    )
+    if len(slice_sizes) != kind.rank:
+        raise TypeProblem(f"slice_sizes must give every dimension of {kind} a size: {kind.rank} sizes")
+    if len(offset_dims) + len(gone) != kind.rank:
+        left = kind.rank - len(gone)
+        raise TypeProblem(f"offset_dims must name {left} places, for the dimensions of {kind} that are not taken away")
+    window = [_window(each, wanted, place, gone) for place, (each, wanted) in _sized(kind, slice_sizes)]
+    offsets = iter([each for place, each in enumerate(window) if place not in gone])
+    batches = iter([extents(starts)[place] for place in places])
+    return tensor(kind.dtype, [next(offsets if place in offset_dims else batches) for place in range(rank)])
+
+
+def _sized(kind: TensorType, slice_sizes: Integers) -> enumerate[tuple[Extent, int]]:
+    return enumerate(zip(extents(kind), slice_sizes, strict=True))
+
+
+def _window(extent: Extent, wanted: int, place: int, gone: set[int]) -> Extent:
+    """What a window leaves of a dimension: dynamic where all of a dynamic dimension is taken."""
+    size, moves = extent
+    if size != UNBOUNDED and not 0 <= wanted <= size:
+        raise TypeProblem(f"slice_sizes: {wanted} does not fit into dimension {place} of size {size}")
+    if place in gone and wanted > 1:
+        raise TypeProblem(f"slice_sizes: {wanted} of dimension {place}, which is taken away, must be 1 or 0")
+    return wanted, moves and wanted == size
+
+
+def gather_axes(
+    operand: Type,
+    indices: Type,
+    *,
+    offset_dims: Integers,
+    collapsed_slice_dims: Integers,
+    operand_batching_dims: Integers,
+    start_indices_batching_dims: Integers,
+    index_vector_dim: int,
+    slice_sizes: Integers,
+) -> AxisMap:
+    """Taken whole, a dimension is parallel; where one element is taken, a split masks and sums.
+
+    gather(f32[8,4], s32[5,1]), slice_sizes={1,4}   is   ([a,b], [c,1]) -> [c,b]   a indexed
+    """
+    kind, starts = array(operand), array(indices, "the indices")
+    build = AxisMapBuilder()
+    batches = index_factors(build, starts, index_vector_dim, FactorKind.PARALLEL, "")
+    taken, window = [], []
+    for place, (size, wanted) in enumerate(zip(kind.dims, slice_sizes, strict=True)):
+        if place in operand_batching_dims:
+            taken.append(batches[start_indices_batching_dims[operand_batching_dims.index(place)]])
+            continue
+        large, small = window_factors(build, size, wanted)
+        if place in collapsed_slice_dims:
+            large = large if size != wanted else []
+        else:
+            window.append(small)
+        taken.append(large)
+    build.operand(*taken).operand(*batches)
+    offsets, places = iter(window), iter(indexed_places(starts, index_vector_dim))
+    rank = len(offset_dims) + len(indexed_places(starts, index_vector_dim))
+    result = [next(offsets) if place in offset_dims else batches[next(places)] for place in range(rank)]
+    return build.result(*result).finish()
+
+
+def index_factors(
+    build: AxisMapBuilder, starts: TensorType, index_vector_dim: int, kind: FactorKind, reducer: str
+) -> list[list[int]]:
+    """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1."""
+    factors = []
+    for place, size in enumerate(starts.dims):
+        if place == index_vector_dim:
+            factors.append([build.factor(size, FactorKind.WHOLE)] if size != 1 else [])
+        else:
+            factors.append([build.factor(size, kind, reducer)])
+    return factors
+
+
+def indexed_places(starts: TensorType, index_vector_dim: int) -> list[int]:
+    """The dimensions of the indices that are not the index vectors'; raises TypeProblem."""
+    if not 0 <= index_vector_dim <= starts.rank:
+        raise TypeProblem(f"index_vector_dim={index_vector_dim} must be 0 to {starts.rank} for the indices {starts}")
+    return [place for place in range(starts.rank) if place != index_vector_dim]
+
+
+def check_numbers(numbers: Integers, rank: int, name: str, of: object, *, ordered: bool = False) -> None:
+    """Raise TypeProblem unless these are different dimension numbers below a rank, ascending if they must be."""
+    text = f"{name}={{{','.join(map(str, numbers))}}}"
+    for number in numbers:
+        if not 0 <= number < rank:
+            raise TypeProblem(f"{text}: {number} is none of the {rank} dimensions of {of}")
+    if len(set(numbers)) != len(numbers):
+        raise TypeProblem(f"{text} names a dimension twice")
+    if ordered and list(numbers) != sorted(numbers):
+        raise TypeProblem(f"{text} must be in ascending order")
+
+
+def check_mapping(kind: TensorType, starts: TensorType, index_vector_dim: int, mapping: Integers, name: str) -> None:
+    """Raise TypeProblem unless each element of an index vector belongs to a dimension of the operand."""
+    length = starts.dims[index_vector_dim] if index_vector_dim < starts.rank else 1
+    if not sizes_agree(length, len(mapping)):
+        raise TypeProblem(f"{name} must name a dimension for each of the {length} elements of an index vector")
+    check_numbers(mapping, kind.rank, name, kind)
+
+
+def check_batching(
+    kind: TensorType,
+    starts: TensorType,
+    index_vector_dim: int,
+    dims: tuple[Integers, Integers],
+    names: tuple[str, str],
+) -> None:
+    """Raise TypeProblem unless the batching dimensions of operand and indices belong together."""
+    ours, theirs = dims
+    if len(ours) != len(theirs):
+        raise TypeProblem(f"{names[0]} and {names[1]} must name equally many dimensions")
+    check_numbers(ours, kind.rank, names[0], kind, ordered=True)
+    check_numbers(theirs, starts.rank, names[1], starts)
+    for our, their in zip(ours, theirs, strict=True):
+        if their == index_vector_dim:
+            raise TypeProblem(f"{names[1]} must not name index_vector_dim={index_vector_dim}")
+        if not sizes_agree(kind.dims[our], starts.dims[their]):
+            raise TypeProblem(
+                f"dimension {our} of {kind} and dimension {their} of {starts} are batched together: their sizes must "
+                "be the same"
+            )
+
+
+def check_apart(*pairs: dict[str, Sequence[int]]) -> None:
+    """Raise TypeProblem where a dimension is named by two attributes that exclude each other."""
+    for pair in pairs:
+        (first, some), (second, others) = pair.items()
+        both = sorted(set(some) & set(others))
+        if both:
+            raise TypeProblem(f"{first} and {second} both name dimension {both[0]}")
+
+
+def window_factors(build: AxisMapBuilder, size: int, wanted: int) -> tuple[list[int], list[int]]:
+    """The factors of a dimension and of a window into it.
+
+    A window as large as the dimension is the dimension. Where the window is one element, a split of the dimension
+    leaves it to the device that holds it. Any other window may lie across devices: both are whole.
+    """
+    if size == wanted:
+        shared = [build.factor(size)]
+        return shared, shared
+    if wanted == 1:
+        return [build.factor(size, FactorKind.INDEXED)], []
+    return [build.factor(size, FactorKind.WHOLE)], [build.factor(wanted, FactorKind.WHOLE)]

@@ -1,0 +1,127 @@
+"""The small computations that reductions apply: what they combine with, and whether their signatures fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import Apply, DType, FactorKind, Graph, Node, Parameter, TensorType, TupleType, Type, TypeProblem
+from hloom.ops.shapes import arrays, same_dims, same_elements
+
+COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or"})
+"""The opcodes that combine partial results in any order, and that devices know how to combine."""
+
+
+def reducer_of(graph: Graph) -> str:
+    """The opcode by which a computation of two parameters combines them; empty where it is no such computation.
+
+    Conversions are seen through (compilers promote a bf16 sum to f32 and back), and so is a tuple of one value.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse("sum { a = bf16[] parameter(0) b = bf16[] parameter(1) c = f32[] convert(a) "
+    ...                "d = f32[] convert(b) e = f32[] add(c, d) ROOT f = bf16[] convert(e) }")
+    >>> reducer_of(module.entry)
+    'add'
+    """
+    if graph.output is None or len(graph.parameters) != 2:
+        return ""
+    root = graph.output
+    if root.opcode == "tuple" and len(root.inputs) == 1:
+        root = root.inputs[0]
+    root = _converted(root)
+    if not isinstance(root, Apply) or root.opcode not in COMMUTATIVE or len(root.inputs) != 2:
+        return ""
+    left, right = map(_converted, root.inputs)
+    both = isinstance(left, Parameter) and isinstance(right, Parameter) and {left, right} == set(graph.parameters)
+    return root.opcode if both else ""
+
+
+def reduced_kind(graph: Graph) -> tuple[FactorKind, str]:
+    """What a dimension is that this computation reduces: partial results where their combination is known."""
+    reducer = reducer_of(graph)
+    return (FactorKind.REDUCED, reducer) if reducer else (FactorKind.WHOLE, "")
+
+
+def halves(operands: Sequence[Type]) -> tuple[list[TensorType], tuple[Type, ...]]:
+    """The inputs of a reduction, arrays of the same dimensions, and the values it starts from; raises TypeProblem."""
+    count = len(operands) // 2
+    if not count or len(operands) % 2:
+        raise TypeProblem(f"a reduction takes inputs and as many initial values, not {len(operands)} operands")
+    inputs = arrays(operands[:count])
+    for number, kind in enumerate(inputs[1:], 1):
+        if not same_dims(inputs[0], kind):
+            raise TypeProblem(f"all inputs must have the dimensions of {inputs[0]}, but input {number} is {kind}")
+    return inputs, tuple(operands[count:])
+
+
+def accumulators(graph: Graph, inputs: Sequence[TensorType], starts: Sequence[Type]) -> tuple[list[DType], bool]:
+    """The element types that a reduction of these inputs from these values yields, and whether as a tuple.
+
+    `graph` takes as many accumulators as there are inputs, then one element of each, and yields the accumulators. A
+    graph that is named and not defined fits all; so does a value in it whose type is not known. Floating-point types
+    may differ. Raises TypeProblem. Source: xla/service/shape_inference.cc, VerifyReducerShape.
+    """
+    count = len(inputs)
+    if graph.is_declared:
+        return [kind.dtype for kind in inputs], count > 1
+    if len(graph.parameters) != 2 * count:
+        raise TypeProblem(f"{_name(graph)} must take {2 * count} parameters, but takes {len(graph.parameters)}")
+    result = graph.output.type if graph.output else None
+    found = result.elements if isinstance(result, TupleType) else [result] if result else [None] * count
+    if len(found) != count:
+        raise TypeProblem(f"{_name(graph)} must yield {_values(count)}, but yields {result}")
+    taken = [parameter.type for parameter in graph.parameters]
+    for place, (each, kind, start) in enumerate(zip(found, inputs, starts, strict=True)):
+        _check_accumulator(graph, place, each, taken[place])
+        _check_element(graph, f"the initial value {place}", each, start)
+        _check_element(graph, f"the input {kind}", taken[count + place], TensorType(kind.dtype))
+        _check_element(graph, f"parameter {count + place}", each, taken[count + place])
+    yields = [each if isinstance(each, TensorType) else kind for each, kind in zip(found, inputs, strict=True)]
+    return [each.dtype for each in yields], isinstance(result, TupleType) if result else count > 1
+
+
+def check_element(graph: Graph, place: int, kind: TensorType) -> None:
+    """Raise TypeProblem unless a computation's parameter takes elements of an array; float types may differ."""
+    if place < len(graph.parameters):
+        _check_element(graph, f"the array {kind}", graph.parameters[place].type, TensorType(kind.dtype))
+
+
+def check_predicate(graph: Graph, parameters: int) -> None:
+    """Raise TypeProblem unless a computation takes so many parameters and yields pred[]."""
+    if graph.is_declared:
+        return
+    if len(graph.parameters) != parameters:
+        raise TypeProblem(f"{_name(graph)} must take {parameters} parameters, but takes {len(graph.parameters)}")
+    result = graph.output.type if graph.output else None
+    if result is not None and not (isinstance(result, TensorType) and result.dtype.name == "pred" and not result.rank):
+        raise TypeProblem(f"{_name(graph)} must yield pred[], but yields {result}")
+
+
+def _check_accumulator(graph: Graph, place: int, found: Type | None, taken: Type | None) -> None:
+    if found is None:
+        return
+    if not isinstance(found, TensorType) or found.rank:
+        raise TypeProblem(f"{_name(graph)} must yield scalars, but yields {found}")
+    if taken is not None and not (isinstance(taken, TensorType) and not taken.rank and taken.dtype is found.dtype):
+        raise TypeProblem(f"{_name(graph)} yields {found} and so must take it as parameter {place}, but takes {taken}")
+
+
+def _check_element(graph: Graph, what: str, found: Type | None, wanted: Type | None) -> None:
+    if found is None or wanted is None:
+        return
+    arrays = isinstance(found, TensorType) and isinstance(wanted, TensorType)
+    if not (arrays and same_elements(found, wanted) and same_dims(found, wanted)):  # pyright: ignore[reportArgumentType]
+        raise TypeProblem(f"{_name(graph)} works on {found}, which does not fit {what} of type {wanted}")
+
+
+def _converted(node: Node) -> Node:
+    while isinstance(node, Apply) and node.opcode == "convert":
+        node = node.inputs[0]
+    return node
+
+
+def _name(graph: Graph) -> str:
+    return f"the computation {graph.name}"
+
+
+def _values(count: int) -> str:
+    return "one scalar" if count == 1 else f"a tuple of {count} scalars"

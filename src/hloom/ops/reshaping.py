@@ -1,0 +1,174 @@
+"""Reshapes and bitcasts: which dimensions split and which merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, FactorKind, TensorType, Type, TypeProblem, dtype
+from hloom.ops.shapes import array, scalar
+
+Factors = list[list[int]]
+"""The factors of each dimension."""
+
+
+def infer_reshape(operand: Type, *, result: Type | None) -> Type:
+    """The written type, after checking that it holds the same elements."""
+    kind = array(operand)
+    made = _written(kind, result)
+    if UNBOUNDED in made.dims:
+        raise TypeProblem(f"the result must not have unbounded dimensions, but is {made}")
+    if UNBOUNDED not in kind.dims:
+        return _same_count(kind, made)
+    if kind.dynamic and sum(kind.dynamic) > kind.dims.count(UNBOUNDED):
+        raise TypeProblem(f"the operand must not mix bounded and unbounded dimensions, but is {kind}")
+    return made
+
+
+def infer_dynamic_reshape(operand: Type, *sizes: Type, result: Type | None) -> Type:
+    """The written type, after checking that it holds the same elements and that each dimension has a size."""
+    kind = array(operand)
+    made = _written(kind, result)
+    if len(sizes) != made.rank:
+        raise TypeProblem(f"{made} has {made.rank} dimensions, but {len(sizes)} sizes are given")
+    for number, size in enumerate(sizes):
+        if scalar(size, f"size {number}") is not TensorType(dtype("s32")):
+            raise TypeProblem(f"size {number} must be s32[], but is {size}")
+    return made if UNBOUNDED in kind.dims + made.dims else _same_count(kind, made)
+
+
+def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
+    """The written type, after checking that it takes as many bits."""
+    kind = array(operand)
+    if result is None:
+        raise TypeProblem("the type must be written: a bitcast may yield any type of the same size")
+    made = array(result, "the result")
+    if UNBOUNDED in kind.dims or UNBOUNDED in made.dims:
+        raise TypeProblem(f"a bitcast needs known sizes, but goes from {kind} to {made}")
+    bits, wanted = (each.element_count * each.dtype.bits for each in (kind, made))
+    if bits != wanted:
+        raise TypeProblem(f"{kind} takes {bits} bits, but {made} takes {wanted}")
+    return made
+
+
+def _written(kind: TensorType, result: Type | None) -> TensorType:
+    if result is None:
+        raise TypeProblem("the type must be written: the operand does not say which dimensions are wanted")
+    made = array(result, "the result")
+    if made.dtype is not kind.dtype:
+        raise TypeProblem(f"the result must be of type {kind.dtype} like the operand, but is {made}")
+    return made
+
+
+def _same_count(kind: TensorType, made: TensorType) -> TensorType:
+    if kind.element_count != made.element_count:
+        raise TypeProblem(f"{kind} has {kind.element_count} elements, but {made} has {made.element_count}")
+    return made
+
+
+def reshape_axes(operand: Type, *sizes: Type, result: Type) -> AxisMap:
+    """Dimensions split and merge where their products meet.
+
+    reshape(f32[8,32]) as f32[2,128]   is   [(ab),c] -> [a,(bc)]   a=2 b=4 c=32
+    """
+    build = AxisMapBuilder()
+    taken, made = matched(build, array(operand).dims, array(result, "the result").dims)
+    build.operand(*taken)
+    for _ in sizes:
+        build.operand()
+    return build.result(*made).finish()
+
+
+def bitcast_axes(operand: Type, *, result: Type) -> AxisMap:
+    """A reshape of the dimensions in the order in which they lie in memory."""
+    if not isinstance(operand, TensorType) or not isinstance(result, TensorType):
+        raise TypeProblem(f"a bitcast goes from array to array, not from {operand} to {result}")
+    build = AxisMapBuilder()
+    outer, inner = _major_to_minor(operand), _major_to_minor(result)
+    before, after = [operand.dims[place] for place in outer], [result.dims[place] for place in inner]
+    plain = operand.dtype.bits == result.dtype.bits and not _tiled(operand) and not _tiled(result)
+    taken, made = matched(build, before, after) if plain else _apart(build, before, after)
+    build.operand(*[taken[outer.index(place)] for place in range(operand.rank)])
+    return build.result(*[made[inner.index(place)] for place in range(result.rank)]).finish()
+
+
+def _major_to_minor(kind: TensorType) -> list[int]:
+    return list(range(kind.rank)) if kind.layout is None else list(reversed(kind.layout.minor_to_major))
+
+
+def _tiled(kind: TensorType) -> bool:
+    return kind.layout is not None and bool(kind.layout.tiles)
+
+
+def matched(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
+    """The factors of two lists of dimensions with the same elements in the same order.
+
+    Dimensions of size 1 have none. From where two dimensions have no common major part, to where the products meet
+    again, nothing belongs together and everything is whole: reshape [6,5] -> [5,6].
+    """
+    if any(size <= 0 for size in (*before, *after)) or math.prod(before) != math.prod(after):
+        return _matched_in_front(build, before, after)
+    return _Matching(build, before, after).run()
+
+
+def _matched_in_front(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
+    """Where products say nothing (no elements, unknown sizes), equal leading dimensions are the same."""
+    shared: Factors = []
+    for a, b in zip(before, after, strict=False):
+        if a != b:
+            break
+        shared.append([build.factor(a)])
+    taken, made = _apart(build, before[len(shared) :], after[len(shared) :])
+    return shared + taken, shared + made
+
+
+def _apart(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
+    """Factors of their own for both sides: nothing belongs together."""
+    taken, made = (
+        [[build.factor(size, FactorKind.WHOLE)] if size != 1 else [] for size in sizes] for sizes in (before, after)
+    )
+    return taken, made
+
+
+class _Matching:
+    """Two lists of dimensions, and how far each is matched: the place and what is left of the dimension there."""
+
+    def __init__(self, build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> None:
+        self.build = build
+        self.sizes = (list(before), list(after))
+        self.factors: tuple[Factors, Factors] = ([[] for _ in before], [[] for _ in after])
+        self.place = [0, 0]
+        self.left = [1, 1]
+
+    def run(self) -> tuple[Factors, Factors]:
+        while self._advance(0) and self._advance(1):
+            common = math.gcd(*self.left)
+            if common == 1:
+                self._skip_to_meeting()
+                continue
+            factor = self.build.factor(common)
+            for side in (0, 1):
+                self.factors[side][self.place[side] - 1].append(factor)
+                self.left[side] //= common
+        return self.factors
+
+    def _advance(self, side: int) -> bool:
+        """Go on to a dimension of which something is left, if there is one."""
+        while self.left[side] == 1 and self.place[side] < len(self.sizes[side]):
+            self.left[side] = self.sizes[side][self.place[side]]
+            self.place[side] += 1
+        return self.left[side] > 1
+
+    def _skip_to_meeting(self) -> None:
+        """Give whole factors to what is left, until both sides have taken equally many elements."""
+        passed = [self._take(0), self._take(1)]
+        while passed[0] != passed[1]:
+            behind = 0 if passed[0] < passed[1] else 1
+            self._advance(behind)
+            passed[behind] *= self._take(behind)
+
+    def _take(self, side: int) -> int:
+        size = self.left[side]
+        self.factors[side][self.place[side] - 1].append(self.build.factor(size, FactorKind.WHOLE))
+        self.left[side] = 1
+        return size

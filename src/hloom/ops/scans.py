@@ -1,0 +1,111 @@
+"""Scans: a computation applied along one dimension, handing carries on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import AxisMap, AxisMapBuilder, FactorKind, Graph, TensorType, TupleType, Type, TypeProblem
+from hloom.ops.shapes import Extent, arrays, extents, same_dims, sizes_agree, tensor
+
+
+def infer_scan(
+    *operands: Type, dimensions: Sequence[int], num_carries: int, to_apply: Graph, result: Type | None = None
+) -> Type:
+    """What the computation yields: its outputs with the scanned dimension put in, then the carries.
+
+    `to_apply` takes a slice of each input, then the carries. A scan by a computation whose type is not known has the
+    type written.
+    """
+    inputs, carries, dimension = _parts(operands, dimensions, num_carries)
+    _check_parameters(to_apply, inputs, carries, dimension)
+    yielded = None if to_apply.is_declared or to_apply.output is None else to_apply.output.type
+    if yielded is None:
+        if result is None:
+            raise TypeProblem(f"the computation {to_apply.name} is not known, so the scan's type must be written")
+        return result
+    values = arrays(yielded.elements if isinstance(yielded, TupleType) else [yielded])
+    outputs = len(values) - num_carries
+    if outputs < 0:
+        raise TypeProblem(f"the computation {to_apply.name} yields {yielded}, less than {num_carries} carries")
+    _check_carries(to_apply, values[outputs:], carries)
+    length = (inputs[0].dims[dimension], inputs[0].dims[dimension] < 0)
+    results = [_widened(value, dimension, length) for value in values[:outputs]] + values[outputs:]
+    return TupleType(results) if isinstance(yielded, TupleType) else results[0]
+
+
+def scan_axes(
+    *operands: Type, dimensions: Sequence[int], num_carries: int, to_apply: Graph, result: Type | None = None
+) -> AxisMap:
+    """([s,1], [1]) -> ([s,1], [1]): the scanned dimension is whole; the computation decides about all others.
+
+    The points are how often the computation runs.
+    """
+    inputs, carries, dimension = _parts(operands, dimensions, num_carries)
+    if result is None:
+        result = infer_scan(*operands, dimensions=dimensions, num_carries=num_carries, to_apply=to_apply)
+    build = AxisMapBuilder()
+    scanned = build.factor(inputs[0].dims[dimension], FactorKind.WHOLE)
+    for kind in inputs:
+        build.operand(*[[scanned] if place == dimension else [] for place in range(kind.rank)])
+    for kind in carries:
+        build.operand(*[[]] * kind.rank)
+    leaves = arrays(result.leaves())
+    for number, kind in enumerate(leaves):
+        is_output = number < len(leaves) - num_carries
+        build.result(*[[scanned] if is_output and place == dimension else [] for place in range(kind.rank)])
+    return build.finish()
+
+
+def _parts(
+    operands: Sequence[Type], dimensions: Sequence[int], num_carries: int
+) -> tuple[list[TensorType], list[TensorType], int]:
+    kinds = arrays(operands)
+    count = len(kinds) - num_carries
+    if num_carries < 0 or count < 1:
+        raise TypeProblem(f"num_carries={num_carries} must leave an input to scan, of {len(kinds)} operands")
+    if len(dimensions) != 1:
+        raise TypeProblem(f"dimensions={{{','.join(map(str, dimensions))}}} must name one dimension")
+    dimension = dimensions[0]
+    for kind in kinds[:count]:
+        if not 0 <= dimension < kind.rank:
+            raise TypeProblem(f"dimensions={{{dimension}}} is none of the {kind.rank} dimensions of {kind}")
+        if not sizes_agree(kind.dims[dimension], kinds[0].dims[dimension]):
+            raise TypeProblem(f"the inputs {kinds[0]} and {kind} differ in the scanned dimension {dimension}")
+    return kinds[:count], kinds[count:], dimension
+
+
+def _check_parameters(
+    graph: Graph, inputs: Sequence[TensorType], carries: Sequence[TensorType], dimension: int
+) -> None:
+    if graph.is_declared:
+        return
+    wanted = [_sliced(kind, dimension) for kind in inputs] + list(carries)
+    if len(graph.parameters) != len(wanted):
+        raise TypeProblem(
+            f"the computation {graph.name} must take {len(wanted)} parameters, but takes {len(graph.parameters)}"
+        )
+    for number, (parameter, kind) in enumerate(zip(graph.parameters, wanted, strict=True)):
+        if parameter.type is not None and not _same(parameter.type, kind):
+            raise TypeProblem(f"parameter {number} of {graph.name} must be {kind}, but is {parameter.type}")
+
+
+def _check_carries(graph: Graph, found: Sequence[TensorType], carries: Sequence[TensorType]) -> None:
+    for number, (kind, carry) in enumerate(zip(found, carries, strict=True)):
+        if not _same(kind, carry):
+            raise TypeProblem(f"carry {number} is {carry}, but {graph.name} hands on {kind}")
+
+
+def _sliced(kind: TensorType, dimension: int) -> TensorType:
+    kept = extents(kind)
+    return tensor(kind.dtype, kept[:dimension] + kept[dimension + 1 :])
+
+
+def _widened(kind: TensorType, dimension: int, length: Extent) -> TensorType:
+    if dimension > kind.rank:
+        raise TypeProblem(f"the output {kind} has no place for the scanned dimension {dimension}")
+    kept = extents(kind)
+    return tensor(kind.dtype, [*kept[:dimension], length, *kept[dimension:]])
+
+
+def _same(a: Type, b: TensorType) -> bool:
+    return isinstance(a, TensorType) and a.dtype is b.dtype and same_dims(a, b)
