@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hloom.hlo.attributes import arranged, read_attributes
@@ -30,12 +31,7 @@ def read_sugar(
         return None
     async_op = OPS["async" + step]
     start = cursor.skip()
-    own = (
-        op.attributes if step == "-start" else {key: replace(row, required=False) for key, row in op.attributes.items()}
-    )
-    pair = {key: replace(row, required=False) for key, row in async_op.attributes.items()}
-    merged = Op(opcode, attributes={**own, **pair})
-    attributes, metadata = read_attributes(cursor, merged, body)
+    attributes, metadata = read_attributes(cursor, _row(op, step), body)
     if step != "-start":
         if body.reader.strict and opcode.removesuffix(step) != (wrapped := wrapped_opcode(inputs)):
             raise cursor.error(
@@ -49,7 +45,16 @@ def read_sugar(
     inner = Attributes({key: value for key, value in attributes.items() if key not in _OF_THE_PAIR and key in _own(op)})
     carried = {key: value for key, value in attributes.items() if key not in outer and key not in inner}
     outer["calls"] = _wrap(body, op, type_, inputs, inner)
+    outer["calls"].execution_thread = outer.get("async_execution_thread")
     return Apply(name, type_, async_op, inputs, arranged(async_op, {**outer, **carried}), metadata, body.graph)
+
+
+@cache
+def _row(op: Op, step: str) -> Op:
+    """What the short form may have: the attributes of the op and of the step, of which it needs the op's to start."""
+    own = {key: row if step == "-start" else replace(row, required=False) for key, row in op.attributes.items()}
+    pair = {key: replace(row, required=False) for key, row in OPS["async" + step].attributes.items()}
+    return Op(op.name + step, attributes={**own, **pair})
 
 
 def _own(op: Op) -> set[str]:

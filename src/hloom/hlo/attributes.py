@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=")
 METADATA = "metadata"
+_SAID = frozenset(("lhs_contracting_dims", "rhs_contracting_dims", "largest"))
+"""What XLA prints where it is the default too, and is kept where the text says it."""
 
 
 def read_attributes(cursor: Cursor, op: Op, body: BodyReader) -> tuple[Attributes, str | None]:
@@ -30,7 +32,7 @@ def read_attributes(cursor: Cursor, op: Op, body: BodyReader) -> tuple[Attribute
         if name in values or (name == METADATA and metadata is not None):
             raise cursor.error(f"attribute '{name}' is given twice", start)
         if name == METADATA:
-            metadata = _read_metadata(cursor)
+            metadata = _read_metadata(cursor) if body.reader.strict else read_braced(cursor)[1:-1]
             continue
         attribute = op.attributes.get(name)
         if attribute is None:
@@ -42,13 +44,14 @@ def read_attributes(cursor: Cursor, op: Op, body: BodyReader) -> tuple[Attribute
 
 def arranged(op: Op, values: dict[str, Any]) -> Attributes:
     """The values in the row's order, those that only say the default left out."""
+    rows = op.attributes
     if len(values) > 1:
-        order = {name: rank for rank, name in enumerate(op.attributes)}
-        values = dict(sorted(values.items(), key=lambda item: order.get(item[0], len(order))))
+        known = [name for name in rows if name in values]
+        values = {name: values[name] for name in (*known, *values)}
     kept = {
         name: value
         for name, value in values.items()
-        if (row := op.attributes.get(name)) is None or row.default is None or value != row.default
+        if name in _SAID or (row := rows.get(name)) is None or row.default is None or value != row.default
     }
     return Attributes(kept)
 

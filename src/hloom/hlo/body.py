@@ -7,10 +7,11 @@ in memos; the careful one (`instruction.py`) reads what the fast one refuses, to
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hloom.hlo.attributes import arranged, read_attributes
-from hloom.hlo.instruction import read_instruction
+from hloom.hlo.instruction import read_instruction, static_type
 from hloom.hlo.literals import read_literal
 from hloom.hlo.tokens import NAME
 from hloom.hlo.types import read_type
@@ -22,25 +23,24 @@ if TYPE_CHECKING:
 
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
-    r"(\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) "
-    r"([a-z][a-z0-9-]*+)"
+    r"((?:\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) [a-z][a-z0-9-]*+)"
     r"\(([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+)\)"
     r"(.*+)$",
     re.MULTILINE,
 )
-"""A whole line that is one instruction: ROOT, name, type, opcode, operands, the rest."""
+"""A whole line that is one instruction: ROOT, name, type and opcode, operands, the rest."""
 
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
 _BEFORE_METADATA = re.compile(r'(?:[^"\'\n]++|"(?:[^"\\\n]++|\\.)*+")*?(?=, metadata=\{)')
-_TO_APPLY = re.compile(r"(.*), to_apply=%?([A-Za-z_][A-Za-z0-9_.-]*+)$")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _TYPED = re.compile(r"\s*(\((?:[^()]++|\([^()]*+\))*+\)|[a-z][^ ]*+) ([A-Za-z_][A-Za-z0-9_.-]*+)\s*(?:,|$)")
+_BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
+_REST_OF_LINE = re.compile(r"[ \t\r]*+\n")
 LARGE = 1 << 16
-SMALL = 1 << 9
-"""How many characters the fast way looks ahead, at most and just after the careful way was needed."""
+SMALL = 1 << 8
+"""How many characters the fast way looks ahead, at most and just after something stopped it."""
 MEMORABLE = 256
 """Texts longer than this are not remembered: they hardly repeat."""
-PARAMETER_OR_CONSTANT = ("parameter", "constant")
 
 
 class BodyReader:
@@ -75,30 +75,37 @@ class BodyReader:
         self.suffixes: dict[str, int] = {}
         self.parameter_count = 0
 
-    def read(self, cursor: Cursor) -> None:
-        """Read instructions up to the closing brace, and move over it."""
+    def read(self, cursor: Cursor, window: int = LARGE) -> None:
+        """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
         opening = cursor.position
-        line_start = self.text.find("\n", cursor.position) + 1
-        if line_start and self.text[cursor.position : line_start].strip() == "":
-            cursor.position = line_start
-        window = LARGE
+        if self.text[opening - 1] != "\n":
+            self._to_line_start(cursor)
         while True:
-            before = cursor.position
             self._read_lines(cursor, window)
+            window = SMALL
+            if not self.text.startswith("}", cursor.position) and self._skip_blank_lines(cursor):
+                continue
             if cursor.accept("}"):
                 break
             if cursor.peek() == "":
                 raise cursor.error(f"the computation {self.graph.name} is never closed", opening - 1)
-            window = SMALL if cursor.position == before else min(LARGE, window * 2)
             read_instruction(cursor, self)
             self._to_line_start(cursor)
         self._finish(cursor, opening)
 
     def _to_line_start(self, cursor: Cursor) -> None:
         """Where only blanks stand between here and the next line, go there."""
-        newline = self.text.find("\n", cursor.position, cursor.position + 80)
-        if newline >= 0 and not self.text[cursor.position : newline].strip():
-            cursor.position = newline + 1
+        match = _REST_OF_LINE.match(self.text, cursor.position)
+        if match:
+            cursor.position = match.end()
+
+    def _skip_blank_lines(self, cursor: Cursor) -> bool:
+        """From a line's start, move over lines that hold nothing but a comment; whether there were any."""
+        start = cursor.position
+        match = _BLANK_LINES.match(self.text, start) if self.text[start - 1] == "\n" else None
+        if match:
+            cursor.position = match.end()
+        return cursor.position > start
 
     def _read_lines(self, cursor: Cursor, window: int) -> None:
         """The fast way: move over as many plain lines as there are."""
@@ -106,8 +113,11 @@ class BodyReader:
         position = cursor.position
         if position and text[position - 1] != "\n":
             return
-        limit = text.find("\n}", position)
-        limit = len(text) if limit < 0 else limit
+        if self.reader.line_limit < position:
+            self.reader.line_limit = text.find("\n}", position)
+            if self.reader.line_limit < 0:
+                self.reader.line_limit = len(text)
+        limit = self.reader.line_limit
         while position < limit:
             stop = limit
             if position + window < limit:
@@ -123,7 +133,7 @@ class BodyReader:
                     position = text.index("\n", position) + 1
                 break
             position = stop + 1
-            window = LARGE
+            window = min(LARGE, window * 4)
         cursor.position = min(position, len(text))
 
     def _take(self, start: int, stop: int) -> tuple[int, int]:
@@ -134,51 +144,43 @@ class BodyReader:
         if len(matches) != lines:
             matches = _leading(text, start, stop)
         reader, graph, nodes, names = self.reader, self.graph, self.nodes, self.names
-        rows, types, memos, enter = reader.rows, reader.types, reader.attribute_memos, nodes.append
+        kinds, leaf, enter = reader.kinds, reader.leaf_row, nodes.append
         get = names.__getitem__
         percent = text.find("%", start, stop) >= 0
-        taken = 0
-        for root, name, type_text, opcode, operand_text, rest in matches:
-            type_ = types.get(type_text)
-            if type_ is None:
-                type_ = self._type(type_text)
-                if type_ is None:
-                    break
-            metadata = None
+        before = len(nodes)
+        for root, name, kind_text, operand_text, rest in matches:
+            kind = kinds.get(kind_text) or self._kind(kind_text)
+            if kind is None:
+                break
+            type_, row, memo = kind
+            metadata, attributes = None, EMPTY
             if rest:
-                at = rest.find(", metadata={")
-                if at >= 0:
-                    metadata = rest[at + 12 : -1]
-                    if rest[-1] != "}" or "{" in metadata or "}" in metadata or '"' in rest[:at]:
+                plain, found, inside = rest.partition(", metadata={")
+                if found:
+                    if inside.find("}") != len(inside) - 1 or "{" in inside or '"' in plain:
                         parts = _split_metadata(rest)
                         if parts is None:
                             break
                         rest, metadata = parts
                     else:
-                        rest = rest[:at]
-            row = rows.get(opcode)
-            if row is None:
-                node = self._special(name, type_, type_text, opcode, operand_text, rest, metadata)
+                        rest, metadata = plain, inside[:-1]
+                if rest:
+                    attributes = memo.get(rest) or self._attributes(row, rest)
+                    if attributes is None:
+                        break
+            if row is leaf:
+                node = self._leaf(name, kind_text, type_, operand_text, attributes, metadata)
                 if node is None:
                     break
             else:
-                if rest:
-                    attributes = memos[opcode].get(rest) or self._attributes(row, rest)
-                    if attributes is None:
+                if percent:
+                    operand_text = operand_text.replace("%", "")
+                try:
+                    inputs = tuple(map(get, operand_text.split(", ")))
+                except KeyError:
+                    inputs = self._operands(operand_text)
+                    if inputs is None:
                         break
-                else:
-                    attributes = EMPTY
-                if operand_text:
-                    if percent:
-                        operand_text = operand_text.replace("%", "")
-                    try:
-                        inputs = tuple(map(get, operand_text.split(", ")))
-                    except KeyError:
-                        inputs = self._operands(operand_text)
-                        if inputs is None:
-                            break
-                else:
-                    inputs = ()
                 node = Apply(name, type_, row, inputs, attributes, metadata, graph)
             if name in names:
                 break
@@ -189,8 +191,7 @@ class BodyReader:
                     self.forget(node)
                     break
                 self.root = node
-            taken += 1
-        return taken, lines
+        return len(nodes) - before, lines
 
     def forget(self, node: Node) -> None:
         """Take the last node back, to be read again."""
@@ -200,6 +201,18 @@ class BodyReader:
             self.root = None
 
     # What the fast way looks up; None sends the line the careful way.
+
+    def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes]] | None:
+        """The type, the row and what the row's attributes were read as, for a text such as `f32[2] add`."""
+        type_text, _, opcode = text.rpartition(" ")
+        type_ = self.reader.types.get(type_text) or self._type(type_text)
+        row = self.reader.rows.get(opcode)
+        if type_ is None or row is None:
+            return None
+        kind = type_, row, self.reader.attribute_memos[row]
+        if len(text) < MEMORABLE:
+            self.reader.kinds[text] = kind
+        return kind
 
     def _type(self, text: str) -> Type | None:
         cursor = Cursor(Source(text))
@@ -214,27 +227,29 @@ class BodyReader:
         return type_
 
     def _attributes(self, row: Op, rest: str) -> Attributes | None:
-        called = _TO_APPLY.match(rest)
-        if called and called[2] in self.reader.module and not self.reader.strict:
-            head = called[1]
-            others = (self.reader.attribute_memos[row.name].get(head) or self._attributes(row, head)) if head else EMPTY
+        head, _, name = rest.rpartition(", to_apply=")
+        called = self.reader.graphs.get(name.removeprefix("%"))
+        if called is not None and not self.reader.strict:
+            others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
             if others is not None and "to_apply" in row.attributes and "to_apply" not in others:
-                return arranged(row, {**others, "to_apply": self.reader.module[called[2]]})
+                return arranged(row, {**others, "to_apply": called})
         cursor = Cursor(Source(rest))
         try:
-            notes = len(self.reader.module.notes)
+            notes = len(self.reader.notes)
             attributes, metadata = read_attributes(cursor, row, self)
         except HloomError:
             return None
-        if cursor.peek() or metadata is not None or len(self.reader.module.notes) != notes:
-            del self.reader.module.notes[notes:]
+        if cursor.peek() or metadata is not None or len(self.reader.notes) != notes:
+            del self.reader.notes[notes:]
             return None
         if len(rest) < MEMORABLE and "control-predecessors" not in attributes:
-            self.reader.attribute_memos[row.name][rest] = attributes
+            self.reader.attribute_memos[row][rest] = attributes
         return attributes
 
     def _operands(self, text: str) -> tuple[Node, ...] | None:
         names = self.names
+        if not text:
+            return ()
         if "/*" in text:
             text = _COMMENT.sub("", text)
         try:
@@ -254,30 +269,17 @@ class BodyReader:
             position = match.end()
         return tuple(inputs) if position == len(text) and not text.endswith(",") else None
 
-    def _special(
-        self, name: str, type_: Type, type_text: str, opcode: str, operand_text: str, rest: str, metadata: str | None
+    def _leaf(
+        self, name: str, kind_text: str, type_: Type, text: str, attributes: Attributes, metadata: str | None
     ) -> Node | None:
-        if opcode not in PARAMETER_OR_CONSTANT:
+        if kind_text.endswith("constant"):
+            literal = self.reader.literals.get((type_, text)) or self._literal(type_, text)
+            if literal is not None and "<" in kind_text:
+                type_ = static_type(type_, literal)
+            return literal and Constant(name, type_, literal, attributes, metadata, self.graph)
+        if not text.isdecimal() or not text.isascii() or len(text) > 9:
             return None
-        row = self.reader.leaf_row
-        attributes: Attributes | None = EMPTY
-        if rest:
-            attributes = self.reader.attribute_memos[row.name].get(rest) or self._attributes(row, rest)
-            if attributes is None:
-                return None
-        if opcode == "parameter":
-            if not operand_text.isdecimal() or not operand_text.isascii() or len(operand_text) > 9:
-                return None
-            return Parameter(name, type_, int(operand_text), attributes, metadata, self.graph)
-        literals = self.reader.literals
-        literal = literals.get((type_text, operand_text))
-        if literal is None:
-            literal = self._literal(type_, operand_text)
-            if literal is None:
-                return None
-            if len(operand_text) < MEMORABLE and not literal.is_elided:  # each unknown constant is its own
-                literals[type_text, operand_text] = literal
-        return Constant(name, type_, literal, attributes, metadata, self.graph)
+        return Parameter(name, type_, int(text), attributes, metadata, self.graph)
 
     def _literal(self, type_: Type, text: str) -> Literal | None:
         cursor = Cursor(Source(text))
@@ -285,7 +287,11 @@ class BodyReader:
             literal = read_literal(cursor, type_)
         except HloomError:
             return None
-        return literal if not cursor.peek() else None
+        if cursor.peek():
+            return None
+        if len(text) < MEMORABLE and not literal.is_elided:  # each unknown constant is its own
+            self.reader.literals[type_, text] = literal
+        return literal
 
     # What the careful way needs
 
@@ -354,9 +360,11 @@ class BodyReader:
         graph = self.graph
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]
-        graph.parameters = sorted(
-            (node for node in self.nodes if isinstance(node, Parameter)), key=lambda parameter: parameter.number
-        )
+        graph.parameters = [node for node in self.nodes if isinstance(node, Parameter)]
+        graph.parameters.sort(key=_number)
+
+
+_number = attrgetter("number")
 
 
 def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.hlo.attributes import ATTRIBUTE_NAME
-from hloom.hlo.strict import check_name
+from hloom.hlo.strict import check_word
 from hloom.hlo.tokens import (
     IDENTIFIER,
     NAME,
@@ -45,7 +45,7 @@ def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) 
     start = cursor.skip()
     name = cursor.read(NAME, "the module's name")[1]
     if strict:
-        check_name(cursor, name, start)
+        check_word(cursor, name, start)
     values: dict[str, Any] = {}
     while cursor.accept(","):
         start = cursor.skip()
@@ -72,7 +72,7 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
         "FileLocations": lambda c: _read_rows(
             c, tables.file_locations, lambda d: FileLocation(**_fields(d, FileLocation))
         ),
-        "StackFrames": lambda c: _read_rows(c, tables.stack_frames, lambda d: StackFrame(**_fields(d, StackFrame))),
+        "StackFrames": lambda c: _read_rows(c, tables.stack_frames, _read_frame),
     }
     found = False
     start = cursor.skip()
@@ -90,6 +90,12 @@ def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor]
     while cursor.peek().isdigit():
         number = read_natural(cursor)
         rows[number] = read_row(cursor)
+
+
+def _read_frame(cursor: Cursor) -> StackFrame:
+    """A frame; the text counts parents from one more than everything else, so that 1 means none."""
+    fields = _fields(cursor, StackFrame)
+    return StackFrame(fields.get("file_location_id", 0), fields.get("parent_frame_id", 1) - 1)
 
 
 def _fields(cursor: Cursor, row: type) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hloom.hlo.written import write_boolean, write_booleans, write_frontend, write_string
@@ -37,11 +38,17 @@ def _print_tables(tables: StackTables) -> str:
         ("FileNames", {number: write_string(name) for number, name in tables.file_names.items()}),
         ("FunctionNames", {number: write_string(name) for number, name in tables.function_names.items()}),
         ("FileLocations", {number: _fields(row) for number, row in tables.file_locations.items()}),
-        ("StackFrames", {number: _fields(row) for number, row in tables.stack_frames.items()}),
+        ("StackFrames", {number: _frame(row) for number, row in tables.stack_frames.items()}),
     )
-    return "".join(
+    titled = (
         f"{title}\n" + "".join(f"{number} {text}\n" for number, text in rows.items()) + "\n" for title, rows in sections
     )
+    return "".join(titled) + "\n"
+
+
+def _frame(row: StackFrame) -> str:
+    """A frame; the text counts parents from one more than everything else, so that 1 means none."""
+    return _fields(replace(row, parent_frame_id=row.parent_frame_id + 1))
 
 
 def _fields(row: FileLocation | StackFrame) -> str:
@@ -57,4 +64,5 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "allow_spmd_sharding_propagation_to_parameters": _write_either,
     "allow_spmd_sharding_propagation_to_output": _write_either,
     "frontend_attributes": write_frontend,
+    "origin_recovery_table": lambda table: f"{table}\n",
 }

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hloom.hlo.asynchronous import read_sugar
 from hloom.hlo.attributes import read_attributes
+from hloom.hlo.layouts import with_layouts
 from hloom.hlo.literals import read_literal
+from hloom.hlo.strict import call_problem
 from hloom.hlo.tokens import NAME, read_integer
 from hloom.hlo.types import read_type
-from hloom.ir import EMPTY, Apply, Attributes, Constant, Literal, Missing, Node, Op, Parameter, TupleType, Type
+from hloom.ir import (
+    EMPTY,
+    Apply,
+    Attributes,
+    Constant,
+    Literal,
+    Missing,
+    Node,
+    Op,
+    Parameter,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    infer_type,
+)
 from hloom.ops import OPS, unknown_op
 from hloom.text import Cursor
 
@@ -23,8 +41,10 @@ DEEPEST = 10_000
 
 LEAVES = ("parameter", "constant")
 OPCODE = re.compile(r"[a-z][a-z0-9-]*+(?=\s*\()")
+_ROOT = re.compile(r"ROOT(?![A-Za-z0-9_.=-])")
 _TYPE_FOLLOWS = re.compile(r"[a-z][a-z0-9]*\s*\[|\(|b\s*\(\s*[a-z][a-z0-9]*\s*\[")
 _ELEMENT_INDEX = re.compile(r"#\s*([0-9]+)")
+_PLAIN_OPERANDS = re.compile(r"(%?[A-Za-z_][A-Za-z0-9_.-]*+(?:, %?[A-Za-z_][A-Za-z0-9_.-]*+)*+)\)")
 _DEFINITION = re.compile(r"(?:ROOT\s+)?%?([A-Za-z_][A-Za-z0-9_.-]*+)\s*=(?=\s)")
 
 
@@ -43,7 +63,7 @@ def read_instruction(cursor: Cursor, body: BodyReader) -> None:
     if cursor.at(",") and body.nodes:
         _reopen(cursor, body)
     start = cursor.skip()
-    is_root = bool(re.compile(r"ROOT(?![A-Za-z0-9_.=-])").match(cursor.text, start, cursor.end))
+    is_root = bool(_ROOT.match(cursor.text, start, cursor.end))
     if is_root:
         cursor.position += 4
         if body.root is not None:
@@ -102,6 +122,12 @@ def read_expression(cursor: Cursor, body: BodyReader, name: str, place: int) -> 
 
 def read_operands(cursor: Cursor, body: BodyReader) -> tuple[Node, ...]:
     """Operands up to the closing parenthesis: names, typed names, elements of tuples, nested instructions."""
+    plain = _PLAIN_OPERANDS.match(cursor.text, cursor.position, cursor.end)
+    if plain:
+        inputs = [body.names.get(name) for name in plain[1].replace("%", "").split(", ")]
+        if None not in inputs:
+            cursor.position = plain.end()
+            return tuple(inputs)  # type: ignore[arg-type]
     stack = [_Call(None, "", cursor.position)]
     while True:
         call = stack[-1]
@@ -165,7 +191,8 @@ def _nested(cursor: Cursor, body: BodyReader, call: _Call) -> Node:
     name = body.unused_name(f"{call.opcode}.anon")
     if body.reader.strict:
         body.reader.check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
-    return _enter(body, Apply(name, call.type, op, tuple(call.inputs), EMPTY, None, body.graph))
+    type_ = call.type or _inferred(cursor, body, op, call.inputs, EMPTY, call.start)
+    return _enter(body, Apply(name, type_, op, tuple(call.inputs), EMPTY, None, body.graph))
 
 
 def _nested_leaf(cursor: Cursor, body: BodyReader, opcode: str, type_: Type | None) -> Node:
@@ -173,7 +200,8 @@ def _nested_leaf(cursor: Cursor, body: BodyReader, opcode: str, type_: Type | No
     name = body.unused_name(f"{opcode}.anon")
     if opcode == "parameter":
         return _enter(body, Parameter(name, type_, _parameter_number(cursor, type_), EMPTY, None, body.graph))
-    return _enter(body, Constant(name, type_, _literal(cursor, type_), EMPTY, None, body.graph))
+    literal, type_ = _literal(cursor, type_)
+    return _enter(body, Constant(name, type_, literal, EMPTY, None, body.graph))
 
 
 def _enter(body: BodyReader, node: Node) -> Node:
@@ -206,17 +234,23 @@ def _parameter_number(cursor: Cursor, type_: Type | None) -> int:
 
 
 def _read_constant(cursor: Cursor, body: BodyReader, name: str, type_: Type | None) -> Constant:
-    literal = _literal(cursor, type_)
+    literal, type_ = _literal(cursor, type_)
     attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
     return Constant(name, type_, literal, attributes, metadata, body.graph)
 
 
-def _literal(cursor: Cursor, type_: Type | None) -> Literal:
+def static_type(type_: Type, literal: Literal) -> Type:
+    """A constant's type: written dimensions that may move stand still, as in XLA."""
+    moves = any(isinstance(leaf, TensorType) and leaf.dynamic for leaf in type_.leaves())
+    return literal.type if moves else type_
+
+
+def _literal(cursor: Cursor, type_: Type | None) -> tuple[Literal, Type]:
     if type_ is None:
         raise cursor.error("a constant needs a type")
     literal = read_literal(cursor, type_)
     cursor.expect(")")
-    return literal
+    return literal, static_type(type_, literal)
 
 
 def _apply(
@@ -225,7 +259,24 @@ def _apply(
     attributes, metadata = read_attributes(cursor, op, body)
     if body.reader.strict:
         body.reader.check_call(cursor, op, type_, inputs, attributes, start)
+    type_ = type_ or _inferred(cursor, body, op, inputs, attributes, start)
     return Apply(name, type_, op, inputs, attributes, metadata, body.graph)
+
+
+def _inferred(
+    cursor: Cursor, body: BodyReader, op: Op, inputs: Sequence[Node], attributes: Attributes, start: int
+) -> Type | None:
+    """The type that the text leaves out; None where it cannot be told, which only strict reading refuses."""
+    types = [node.type for node in inputs]
+    known = [kind for kind in types if kind is not None]
+    if op.infer is None or len(known) < len(types) or call_problem(op, None, inputs, attributes):
+        return None
+    try:
+        return with_layouts(op.name, infer_type(op, known, attributes), inputs, attributes)
+    except TypeProblem as problem:
+        if body.reader.strict:
+            raise cursor.error(f"{op}: {problem.message}", start) from None
+        return None
 
 
 def _unknown(cursor: Cursor, body: BodyReader, opcode: str, start: int) -> Op:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hloom.hlo.header_text import print_header
 from hloom.hlo.reader import LEAF
+from hloom.hlo.strict import RESERVED
 from hloom.hlo.written import write_attributes
 from hloom.ir import (
     Apply,
@@ -32,9 +33,9 @@ from hloom.text import HloomError
 class PrintOptions:
     """What the text shows; the names follow XLA's HloPrintOptions.
 
-    `percent`: names begin with %. `operand_types`: every operand is preceded by its type. `signatures`: headings name
-    parameters and types. `constant_limit`: constants of more elements are elided as `{...}`, which loses them; None
-    prints all. `canonical_names`: names are numbers, so that texts compare up to names.
+    `percent`: names begin with %; without it only reserved words do. `operand_types`: every operand is preceded by its
+    type. `signatures`: headings name parameters and types. `constant_limit`: constants of more elements are elided as
+    `{...}`, which loses them; None prints all. `canonical_names`: names are numbers, so that texts compare up to names.
     """
 
     percent: bool = True
@@ -114,19 +115,20 @@ def ordered_graphs(module: Module) -> list[Graph]:
 
     Raises HloomError where graphs call each other in a circle.
     """
-    calls = {
-        graph: [called for node in graph.nodes if node.attributes.refers for called in node.called_graphs]
-        for graph in module.graphs
-    }
     seen: set[Graph] = set(module.declared)
-    for graph, called in calls.items():
-        if not seen.issuperset(called):
-            return _sorted_graphs(module, calls)
+    for graph in module.graphs:
+        if not seen.issuperset(_called(graph)):
+            return _sorted_graphs(module)
         seen.add(graph)
     return module.graphs
 
 
-def _sorted_graphs(module: Module, calls: dict[Graph, list[Graph]]) -> list[Graph]:
+def _called(graph: Graph) -> list[Graph]:
+    return [called for node in graph.nodes if node.attributes.refers for called in node.called_graphs]
+
+
+def _sorted_graphs(module: Module) -> list[Graph]:
+    calls = {graph: _called(graph) for graph in module.graphs}
     done: dict[Graph, None] = {}
     active: set[Graph] = set()
     for start in module.graphs:
@@ -162,6 +164,10 @@ def _refuse_closures(module: Module) -> None:
             )
 
 
+def _computed_call(node: Apply) -> HloomError:
+    return HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
+
+
 class _Printer:
     """What all computations of one text share: options, names, and memos of texts."""
 
@@ -177,7 +183,7 @@ class _Printer:
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
         lines = [self._heading(graph)]
-        if self.is_plain and not graph.missing and all(node.type is not None for node in graph.nodes):
+        if self.is_plain and not graph.missing:
             self._add_plain_lines(graph, lines)
         else:
             output = graph.output
@@ -191,15 +197,20 @@ class _Printer:
         output = graph.output
         add = lines.append
         for node in graph.nodes:
+            type_ = node.type
+            if type_ is None:
+                add(f"  {'ROOT ' if node is output else ''}{self.print_node(node)}")
+                continue
             root = "  ROOT %" if node is output else "  %"
-            metadata = node._metadata
             tail = node.attributes.text
             if tail is None:
                 tail = self._tail(node)
-            elif metadata is not None:
-                tail = f"{tail}, metadata={{{metadata}}}"
-            if node.__class__ is Apply:
-                inputs = node.inputs
+            elif node._metadata is not None:
+                tail = f"{tail}, metadata={{{node._metadata}}}"
+            if isinstance(node, Apply):
+                function, inputs = node.function, node.inputs
+                if not isinstance(function, Op):
+                    raise _computed_call(node)
                 if len(inputs) == 1:
                     operands = "%" + inputs[0].name
                 elif len(inputs) == 2:
@@ -208,9 +219,11 @@ class _Printer:
                     operands = ", ".join(["%" + each.name for each in inputs])
                 else:
                     operands = list_with_indices(["%" + each.name for each in inputs])
-                add(f"{root}{node.name} = {node.type._text} {node.function.name}({operands}){tail}")  # type: ignore[union-attr]
+                add(f"{root}{node.name} = {type_._text} {function.name}({operands}){tail}")
+            elif isinstance(node, Parameter):
+                add(f"{root}{node.name} = {type_._text} parameter({node.number}){tail}")
             else:
-                add(f"{root}{node.name} = {node.type._text} {self._leaf(node)}{tail}")  # type: ignore[union-attr]
+                add(f"{root}{node.name} = {type_._text} {self._leaf(node)}{tail}")
 
     def print_node(self, node: Node) -> str:
         """`name = type opcode(operands), attributes`."""
@@ -219,7 +232,7 @@ class _Printer:
         if not isinstance(node, Apply):
             return head + self._leaf(node) + self._tail(node)
         if not isinstance(node.function, Op):
-            raise HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
+            raise _computed_call(node)
         operands = list_with_indices([self._operand(each) for each in node.inputs])
         return f"{head}{node.function.name}({operands}){self._tail(node)}"
 
@@ -230,7 +243,8 @@ class _Printer:
         return name
 
     def _name(self, each: Graph | Node) -> str:
-        return self.percent + (self.canonical.get(each) or each.name)
+        name = self.canonical.get(each) or each.name
+        return f"%{name}" if self.percent or name in RESERVED else name
 
     def _type_text(self, type: Type) -> str:
         return type._text if self.options.layouts else self._without_layout(type)
@@ -249,13 +263,14 @@ class _Printer:
     def _signature(self, graph: Graph) -> str:
         """`(name: type, ...) -> type `, or nothing where a type is not known or a parameter is missing."""
         root = graph.root.type
-        if root is None or any(p.type is None or p.number != n for n, p in enumerate(graph.parameters)):
+        if root is None:
             return ""
-        parts = [
-            f"{self._name(p).removeprefix('%')}: {self._without_layout(p.type)}"
-            for p in graph.parameters
-            if p.type is not None
-        ]
+        parts: list[str] = []
+        for number, parameter in enumerate(graph.parameters):
+            if parameter.type is None or parameter.number != number:
+                return ""
+            name = self.canonical.get(parameter) or parameter.name
+            parts.append(f"{name}: {self._without_layout(parameter.type)}")
         return f"({', '.join(parts)}) -> {self._without_layout(root)} "
 
     def _leaf(self, node: Node) -> str:
@@ -271,21 +286,14 @@ class _Printer:
 
     def _tail(self, node: Node) -> str:
         """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
-        attributes, metadata = node.attributes, node._metadata
-        before, after = self._attribute_texts(node, attributes)
-        if metadata is None or not self.options.metadata:
-            return before + after
-        return f"{before}, metadata={{{metadata}}}{after}"
-
-    def _attribute_texts(self, node: Node, attributes: Attributes) -> tuple[str, str]:
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
-        if not self.is_plain:
-            attributes = self._shown(attributes)
+        attributes = node.attributes if self.is_plain else self._shown(node.attributes)
+        metadata = f", metadata={{{node._metadata}}}" if node._metadata is not None and self.options.metadata else ""
         if "backend_config" not in attributes:
-            return self._attribute_text(op, attributes), ""
-        config = attributes["backend_config"]
+            return self._attribute_text(op, attributes) + metadata
+        config = Attributes(backend_config=attributes["backend_config"])
         others = attributes.changed(backend_config=None)
-        return self._attribute_text(op, others), self._attribute_text(LEAF, Attributes(backend_config=config))
+        return self._attribute_text(op, others) + metadata + self._attribute_text(LEAF, config)
 
     def _shown(self, attributes: Attributes) -> Attributes:
         if not self.options.backend_config and "backend_config" in attributes:

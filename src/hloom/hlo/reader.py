@@ -5,29 +5,30 @@ from __future__ import annotations
 import gc
 import re
 import warnings
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from hloom.hlo.body import BodyReader
+from hloom.hlo.body import SMALL, BodyReader
 from hloom.hlo.header import read_header, read_stack_tables
 from hloom.hlo.instruction import read_expression, read_instruction
-from hloom.hlo.strict import check_aliases, check_call, check_graph, check_name
+from hloom.hlo.strict import check_aliases, check_call, check_graph, check_name, check_word
 from hloom.hlo.tokens import NAME, read_string
 from hloom.hlo.types import read_type
 from hloom.ir import Attributes, Graph, Literal, Module, Node, Op, Type
 from hloom.ops import COMMON, OPS
-from hloom.text import Cursor, HloomWarning, Source
+from hloom.text import Cursor, HloomWarning, Place, Source
 
 DEEPEST = 60
 """How deep computations may nest inside attributes."""
 
-_HEADING = re.compile(r"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.-]*+) (\(.*\) -> \S.* )?\{\n")
+_HEADING = re.compile(r"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.-]*+) (\((?=[^{}\n]*\) -> )[^{}\n]*+(?<= ))?\{\n")
 _ENTRY = re.compile(r"ENTRY(?![A-Za-z0-9_.=-])")
 _HEADER = re.compile(r"HloModule(?![A-Za-z0-9_.=-])")
 _COMPUTATION = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+\s*(?:\{|\(\s*(?:\)|%?[A-Za-z_][A-Za-z0-9_.-]*+\s*:))")
 _COLON_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+):")
 _THREAD = re.compile(r"execution_thread=")
-_NAMED = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+\s*=\s|ROOT\s")
+_NAMED = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+(?:\s*=\s|\s+=)|%[A-Za-z_][A-Za-z0-9_.-]*+=|ROOT\s")
 LEAF = Op("parameter or constant", attributes=COMMON)
 """What parameters and constants may carry."""
 
@@ -44,7 +45,7 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     """
     if text.startswith("\ufeff") and not strict:
         text = text[1:]
-    if "\r\n" in text:
+    if "\r" in text:
         text = text.replace("\r\n", "\n")
     reader = ModuleReader(Source(text, name), strict)
     collecting = gc.isenabled()
@@ -54,6 +55,7 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     finally:
         if collecting:
             gc.enable()
+    module.notes = reader.placed_notes()
     for note in module.notes:
         warnings.warn(note, HloomWarning, stacklevel=2)
     return module
@@ -68,13 +70,16 @@ class ModuleReader:
         self.strict = strict
         self.module = Module()
         self.module.source_name = source.name
-        self.rows = OPS
+        self.rows = {**OPS, "parameter": LEAF, "constant": LEAF}
         self.leaf_row = LEAF
         self.types: dict[str, Type] = {}
-        self.literals: dict[tuple[str, str], Literal] = {}
-        self.attribute_memos: defaultdict[str, dict[str, Attributes]] = defaultdict(dict)
+        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes]]] = {}
+        self.literals: dict[tuple[Type, str], Literal] = {}
+        self.attribute_memos: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
         self.unknown_ops: dict[str, Op] = {}
-        self._graphs: dict[str, Graph] = {}
+        self.notes: list[tuple[int, str]] = []
+        self.line_limit = -1
+        self.graphs: dict[str, Graph] = {}
         self._entry: Graph | None = None
         self._nested: set[Graph] = set()
         self._depth = 0
@@ -120,16 +125,17 @@ class ModuleReader:
         return self.module
 
     def _read_computation(self, cursor: Cursor, needs_header: bool) -> None:
-        start = cursor.skip()
+        start = cursor.position
         heading = _HEADING.match(self.text, start)
         result: Type | None = None
         signature_at = -1
         if heading and not (self.strict and (heading[3] or needs_header)):
-            is_entry, name = bool(heading[1]), heading[2]
+            is_entry, name, name_at = bool(heading[1]), heading[2], heading.end(1) if heading[1] else start
             signature_at = heading.start(3)
             cursor.position = heading.end()
         else:
             is_entry = cursor.match(_ENTRY) is not None
+            name_at = cursor.skip()
             name = cursor.read(NAME, "a computation's name")[1]
             if cursor.at("("):
                 if needs_header and self.strict:
@@ -137,13 +143,15 @@ class ModuleReader:
                 signature_at = cursor.position
                 _, result = self.read_signature(cursor)
             cursor.expect("{", f"to open the computation {name}")
+        if self.strict:
+            check_word(cursor, name, name_at)
         if is_entry and self._entry is not None:
             raise cursor.error(f"a second ENTRY; the first is {self._entry.name}", start)
-        if name in self._graphs and self._graphs[name] in self._nested:
-            self.module.rename_graph(self._graphs.pop(name), name)
+        if name in self.graphs and self.graphs[name] in self._nested:
+            self.module.rename_graph(self.graphs.pop(name), name)
         if name in self.module:
             raise cursor.error(f"a computation '{name}' is already defined", start)
-        graph = self._graphs.setdefault(name, Graph(name, self.module))
+        graph = self.graphs.setdefault(name, Graph(name, self.module))
         opening = cursor.position
         body = BodyReader(self, graph, signature_at=signature_at)
         body.read(cursor)
@@ -157,7 +165,7 @@ class ModuleReader:
         if graph.name in self.module:  # only a nested one, which had no name of its own, can be there already
             self.module.rename_graph(self.module[graph.name], graph.name)
         self.module.append_graph(graph)
-        self._graphs[graph.name] = graph
+        self.graphs[graph.name] = graph
 
     def read_signature(self, cursor: Cursor) -> tuple[dict[str, tuple[int, Type]], Type]:
         """`(name: type, ...) -> type`: the parameters' numbers and types by name, and the result's type."""
@@ -182,21 +190,25 @@ class ModuleReader:
             return self._read_nested(cursor)
         start = cursor.skip()
         name = cursor.read(NAME, "a computation's name or '{'")[1]
-        graph = self._graphs.get(name)
+        if self.strict:
+            check_word(cursor, name, start)
+        graph = self.graphs.get(name)
         if graph is None or (self.strict and graph.name not in self.module):
             if self.strict:
                 raise cursor.error(f"no computation before this is called '{name}'", start)
-            graph = self._graphs[name] = self.module.declare_graph(name)
+            graph = self.graphs[name] = self.module.declare_graph(name)
         return graph
 
     def _read_nested(self, cursor: Cursor) -> Graph:
         start = cursor.position
+        if cursor.source is not self.source:
+            raise cursor.error("a nested computation is read where it stands, in the careful way", start)
         self._depth += 1
         if self._depth > DEEPEST:
             raise cursor.error(f"computations nest deeper than {DEEPEST}", start)
         cursor.expect("{")
         graph = Graph("_", self.module)
-        BodyReader(self, graph).read(cursor)
+        BodyReader(self, graph).read(cursor, SMALL)
         graph.name = self.module.unique_graph_name(graph.name)
         if self.strict:
             check_graph(self, graph, start, cursor.position, None)
@@ -212,7 +224,16 @@ class ModuleReader:
 
     def note(self, message: str, position: int) -> None:
         """Remember that something was kept that hloom does not understand."""
-        self.module.notes.append(f"{self.source.place(position)}: {message}")
+        self.notes.append((position, message))
+
+    def placed_notes(self) -> list[str]:
+        """The notes with their places, all lines counted once."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))] if self.notes else []
+        lines = [bisect_right(starts, position) for position, _ in self.notes]
+        return [
+            f"{Place(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
+            for line, (position, message) in zip(lines, self.notes, strict=True)
+        ]
 
     def check_name(self, cursor: Cursor, name: str, start: int) -> None:
         """In strict mode, refuse reserved names."""

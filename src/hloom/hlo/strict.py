@@ -8,7 +8,21 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from hloom.hlo.chains import chain_start
-from hloom.ir import DTYPES, Apply, Attributes, Graph, Node, Op, TensorType, TupleType, Type, compatible
+from hloom.ir import (
+    DTYPES,
+    UNBOUNDED,
+    Apply,
+    Attributes,
+    Graph,
+    MeshSharding,
+    Node,
+    Op,
+    TensorType,
+    TupleSharding,
+    TupleType,
+    Type,
+    compatible,
+)
 from hloom.text import Cursor, HloomError, ParseError
 
 if TYPE_CHECKING:
@@ -56,10 +70,16 @@ _Check = Callable[[Type | None, Sequence[Node], Attributes], str | None]
 
 
 def check_name(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse names that XLA keeps for itself."""
+    """Refuse instructions' names that XLA keeps for itself."""
     problem = _name_problem(name, cursor.text.startswith("%", start))
     if problem:
         raise cursor.error(problem, start)
+
+
+def check_word(cursor: Cursor, name: str, start: int) -> None:
+    """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
+    if (name in RESERVED or name in TYPE_NAMES) and not cursor.text.startswith("%", start):
+        raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
 
 
 def _name_problem(name: str, has_percent: bool) -> str | None:
@@ -106,9 +126,9 @@ def _count(op: Op) -> str:
 
 def _same_size(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
     operand = inputs[0].type
-    if not isinstance(type_, TensorType) or not isinstance(operand, TensorType):
+    if not isinstance(type_, TensorType) or not isinstance(operand, TensorType) or UNBOUNDED in operand.dims:
         return None
-    if type_.is_static and operand.is_static and prod(type_.dims) != prod(operand.dims):
+    if UNBOUNDED in type_.dims or prod(type_.dims) != prod(operand.dims):
         return f"reshape from {operand} to {type_} changes the number of elements"
     return None
 
@@ -199,10 +219,28 @@ def _takes_tuple(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str 
     return f"{inputs[0].name} must be a tuple, not {inputs[0].type}"
 
 
+def _element(type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    """Only where the type is left out: a written one is believed."""
+    operand = inputs[0].type
+    if type_ is not None or operand is None or element_at(operand, (attributes["index"],)) is not None:
+        return None
+    return f"{inputs[0].name} is {operand}: it has no element {attributes['index']}"
+
+
 def _scan(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
     if 0 <= attributes["num_carries"] <= len(inputs):
         return None
     return f"num_carries={attributes['num_carries']} does not fit {len(inputs)} operands"
+
+
+def _layout_constraints(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    constraints = attributes.get("operand_layout_constraints")
+    if constraints is None:
+        return None
+    if len(constraints) != len(inputs):
+        return f"operand_layout_constraints must be {len(inputs)}, one per operand, not {len(constraints)}"
+    wrong = [pair for pair in zip(constraints, inputs, strict=True) if not compatible(pair[0], pair[1].type)]
+    return f"operand_layout_constraints: {wrong[0][0]} does not fit {wrong[0][1].name}" if wrong else None
 
 
 def _domain(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
@@ -229,10 +267,13 @@ _CHECKS: dict[str, _Check] = {
     "async-start": _async_start,
     "async-update": _async_chain,
     "concatenate": _single_dimension,
+    "custom-call": _layout_constraints,
     "domain": _domain,
+    "dynamic-reshape": _same_size,
     "dynamic-slice": _start_indices(1),
     "dynamic-update-slice": _start_indices(2),
     "get-dimension-size": _single_dimension,
+    "get-tuple-element": _element,
     "infeed": _yields_tuple,
     "recv": _yields_tuple,
     "recv-done": _takes_tuple,
@@ -254,6 +295,8 @@ def check_graph(reader: ModuleReader, graph: Graph, start: int, end: int, result
     for node in graph.nodes:
         if node.raw_metadata is not None:
             _check_metadata(reader, node, start, end)
+        if "sharding" in node.attributes:
+            _check_sharding(reader, node, start, end)
         if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
             _check_leaf_counts(reader, node, start, end)
         problem = _name_problem(node.name, True)
@@ -278,6 +321,14 @@ def _check_metadata(reader: ModuleReader, node: Node, start: int, end: int) -> N
         _ = node.metadata
     except HloomError as problem:
         raise _error_at(reader, node.name, start, end, f"in its metadata: {problem.message}") from None
+
+
+def _check_sharding(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+    sharding = node.attributes["sharding"]
+    for leaf in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
+        if isinstance(leaf, MeshSharding) and leaf.reduction != "sum":
+            problem = f"unreduced={leaf.reduction} is newer than what XLA's parser reads here"
+            raise _error_at(reader, node.name, start, end, problem)
 
 
 def _check_leaf_counts(reader: ModuleReader, node: Node, start: int, end: int) -> None:

@@ -18,6 +18,7 @@ NUMBER = re.compile(
 )
 STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'', re.DOTALL)
 BRACED_STEP = re.compile(r'[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+([{}])', re.DOTALL)
+_PLAIN_INTEGERS = re.compile(r"\{((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*+)?)\}")
 
 LOWEST_INTEGER = -(2**63)
 HIGHEST_INTEGER = 2**64
@@ -101,4 +102,7 @@ def read_list(
 
 def read_integers(cursor: Cursor) -> tuple[int, ...]:
     """`{0, 1}`."""
+    plain = cursor.match(_PLAIN_INTEGERS)
+    if plain:
+        return tuple(map(int, plain[1].split(","))) if plain[1] else ()
     return read_list(cursor, read_integer)

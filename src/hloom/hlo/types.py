@@ -99,9 +99,10 @@ def _read_leaf(cursor: Cursor) -> Type:
     simple = _SIMPLE.match(cursor.text, position, cursor.end)
     if simple:
         fast = _simple_type(simple[0])
-        if fast is not None:
-            cursor.position = simple.end()
+        cursor.position = simple.end()
+        if fast is not None and (simple[3] or not cursor.at("{") or not _layout_follows(cursor)):
             return fast
+        cursor.position = position
     if cursor.match(_BUFFER):
         if cursor.match_ahead(_BUFFER) or cursor.at("("):
             raise cursor.error("a buffer holds an array, not a buffer or tuple")
@@ -143,7 +144,8 @@ def _simple_type(text: str) -> TensorType | None:
 
 
 def _layout_follows(cursor: Cursor) -> bool:
-    return Cursor(cursor.source, cursor.position + 1, cursor.end).peek() in tuple(":-0123456789")
+    inside = Cursor(cursor.source, cursor.position + 1, cursor.end)
+    return inside.at(":") or inside.match_ahead(INTEGER) is not None
 
 
 def _read_dims(cursor: Cursor) -> tuple[tuple[int, ...], tuple[bool, ...]]:
@@ -225,7 +227,10 @@ def _in_parentheses(cursor: Cursor) -> int:
 
 def _read_integer_type(cursor: Cursor) -> str:
     cursor.expect("(")
+    start = cursor.skip()
     name = cursor.read(_INTEGER_TYPE, "an element type")[0]
+    if name not in DTYPES:
+        raise cursor.error(f"no element type is called '{name}'", start)
     cursor.expect(")")
     return name
 

@@ -24,7 +24,7 @@ Name = Callable[[Any], str]
 
 def write_attributes(op: Op, attributes: Attributes, name_of: Name, limit: int | None) -> str:
     """`, name=value` of every attribute; `limit` elides literals of more elements."""
-    return "".join(f", {name}={write_value(op, name, value, name_of, limit)}" for name, value in attributes.items())
+    return "".join([f", {name}={write_value(op, name, value, name_of, limit)}" for name, value in attributes.items()])
 
 
 def write_value(op: Op, name: str, value: Any, name_of: Name, limit: int | None = None) -> str:
@@ -32,13 +32,15 @@ def write_value(op: Op, name: str, value: Any, name_of: Name, limit: int | None 
     attribute = op.attributes.get(name)
     if attribute is None or isinstance(value, Verbatim):
         return str(value)
-    if attribute.kind is _K.LITERAL:
-        return format_typed_literal(value, limit=limit)
-    if attribute.kind is _K.GRAPH:
+    kind = attribute.kind
+    writer = _WRITERS.get(kind)
+    if writer is not None:
+        return writer(value)
+    if kind is _K.GRAPH:
         return name_of(value)
-    if attribute.kind in (_K.GRAPHS, _K.NODES):
-        return "{" + ", ".join(map(name_of, value)) + "}"
-    return _WRITERS[attribute.kind](value)
+    if kind is _K.LITERAL:
+        return format_typed_literal(value, limit=limit)
+    return "{" + ", ".join(map(name_of, value)) + "}"
 
 
 def write_boolean(value: bool) -> str:
@@ -81,7 +83,7 @@ def is_balanced(value: str) -> bool:
 
 def write_float(value: float) -> str:
     """A number in the fewest digits that read back."""
-    return repr(value) if value == value and abs(value) != float("inf") else str(value)
+    return repr(value).removesuffix(".0")
 
 
 def _integers(values: tuple[int, ...]) -> str:

@@ -29,7 +29,7 @@ class Attributes(dict[str, Any]):
 
     def __init__(self, *arguments: Any, **names: Any) -> None:
         super().__init__(*arguments, **names)
-        self.refers = any(_refers(value) for value in self.values())
+        self.refers = any(map(_refers, self.values()))
         self.text = None
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -64,10 +64,6 @@ class Attributes(dict[str, Any]):
         return Attributes({name: _mapped(value, change) for name, value in self.items()})
 
 
-EMPTY = Attributes()
-EMPTY.text = ""
-
-
 def _parts(value: Any) -> tuple:
     return value if isinstance(value, tuple) else (value,)
 
@@ -82,3 +78,7 @@ def _mapped(value: Any, change: Mapping[Any, Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(change.get(each, each) for each in value)
     return change.get(value, value)
+
+
+EMPTY = Attributes()
+EMPTY.text = ""

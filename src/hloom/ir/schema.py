@@ -52,6 +52,8 @@ class AttributeKind(Enum):
     BACKEND_CONFIG = auto()
     VERBATIM = auto()
 
+    __hash__ = object.__hash__  # readers and writers are looked up by kind all the time; Enum's own hash is Python
+
 
 @dataclass(frozen=True, slots=True)
 class Attribute:

@@ -24,6 +24,9 @@ class Cursor:
 
     def skip(self) -> int:
         """Move over white space and comments; the position of what comes next."""
+        position = self.position
+        if position < self.end and self.text[position] not in " \t\r\n/":
+            return position
         match = TRIVIA.match(self.text, self.position, self.end)
         assert match is not None, "the trivia pattern matches the empty string"
         self.position = match.end()

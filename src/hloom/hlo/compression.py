@@ -1,0 +1,101 @@
+"""Compressed data: known by their first bytes, unpacked up to a limit."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from hloom.text import HloomError, Unsupported
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+PIECE = 1 << 20
+"""How many bytes are unpacked between two looks at the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far data may grow when they are unpacked: to so many bytes, and beyond `free` bytes to so many times.
+
+    HLO text shrinks 10 to 100 times; a file that grows a thousand times was made to fill the memory.
+    """
+
+    bytes: int = 8 << 30
+    ratio: float = 500.0
+    free: int = 64 << 20
+
+    def allowed(self, packed: int) -> int:
+        """How many bytes so many packed ones may become."""
+        return int(min(self.bytes, max(self.free, packed * self.ratio)))
+
+
+LIMITS = Limits()
+
+
+def decompress(data: bytes, name: str, limits: Limits = LIMITS) -> bytes:
+    """The data unpacked, or as they are where they are not packed.
+
+    Raises HloomError where they are damaged or pass the limits, Unsupported where zstandard is needed and missing.
+    """
+    opening = _opening(data)
+    if opening is None:
+        return data
+    try:
+        with opening(io.BytesIO(data)) as stream:
+            return _read(stream, len(data), name, limits)
+    except (EOFError, zlib.error, gzip.BadGzipFile, *_zstd_errors()) as problem:
+        raise HloomError(f"{name}: the compressed data are damaged: {problem}") from None
+
+
+def compress(data: bytes, suffix: str) -> bytes:
+    """The data packed as the suffix says, `.gz` or `.zst`; the same data give the same bytes every time."""
+    if suffix == ".gz":
+        return gzip.compress(data, 6, mtime=0)
+    return _zstandard().ZstdCompressor(level=10, write_content_size=True).compress(data)
+
+
+COMPRESSED = (".gz", ".zst")
+"""The suffixes of packed files."""
+
+
+def _opening(data: bytes) -> Callable[[IO[bytes]], Any] | None:
+    if data.startswith(GZIP_MAGIC):
+        return lambda stream: gzip.GzipFile(fileobj=stream)
+    if data.startswith(ZSTD_MAGIC):
+        return lambda stream: _zstandard().ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+    return None
+
+
+def _read(stream: IO[bytes], packed: int, name: str, limits: Limits) -> bytes:
+    allowed = limits.allowed(packed)
+    pieces: list[bytes] = []
+    size = 0
+    while piece := stream.read(PIECE):
+        size += len(piece)
+        if size > allowed:
+            raise HloomError(
+                f"{name}: {packed:,} compressed bytes become more than {allowed:,}",
+                hint="if the file is to be trusted, unpack it first or give limits=hloom.Limits(bytes=..., ratio=...)",
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _zstandard() -> Any:
+    try:
+        import zstandard
+    except ImportError:
+        raise Unsupported("reading and writing .zst needs zstandard", hint="pip install 'hloom[zst]'") from None
+    return zstandard
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of zstandard, where it is installed."""
+    try:
+        return (_zstandard().ZstdError,)
+    except Unsupported:
+        return ()

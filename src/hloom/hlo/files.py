@@ -1,0 +1,166 @@
+"""Modules from anywhere and into files: paths, bytes, text, XLA's dumps, jax's lowerings.
+
+What data are is told by their first bytes, never by a file's name; a name only says what to write. To read a further
+container, add its guard to `load` or, for bytes, to `_from_bytes`; to write one, a row to `WRITERS`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hloom.hlo.compression import COMPRESSED, LIMITS, Limits, compress, decompress
+from hloom.hlo.dumps import choose
+from hloom.hlo.lowerings import is_lowering, proto_of
+from hloom.hlo.printer import PrintOptions, print_module
+from hloom.hlo.proto import read_proto, write_proto
+from hloom.hlo.reader import parse
+from hloom.hlo.storage import STDIN, read_bytes, unreadable, write_whole
+from hloom.ir import Module
+from hloom.text import HloomError, ParseError, Source, Unsupported
+
+_TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= ")
+"""What no path has and every HLO text has."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that every proto has among its first (the tags of its fields), and no text."""
+_HEAD = 4096
+_FOREIGN = (
+    (
+        re.compile(r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b|func\.func\b)"),
+        "MLIR",
+        "for a program of jax's, load jax.jit(f).lower(...) itself or its .as_text('hlo')",
+    ),
+    (
+        re.compile(r"\s*(?:hlo_module|hlo|name|computations)\s*(?:\{|: *\")"),
+        "a proto in text form",
+        "XLA writes binary protos with --xla_dump_hlo_as_proto",
+    ),
+    (re.compile(r"\s*digraph\b"), "a drawing for Graphviz", "XLA writes HLO text with --xla_dump_hlo_as_text"),
+    (re.compile(r"\s*<(?:!|html|svg|\?xml)", re.IGNORECASE), "a page or a picture", None),
+)
+"""What else people have that looks like programs, tried when a text does not read."""
+
+
+def load(
+    source: object,
+    *,
+    strict: bool = False,
+    module: str | None = None,
+    stage: str | None = None,
+    limits: Limits = LIMITS,
+) -> Module:
+    """Read a module from whatever holds one.
+
+    `source` is one of:
+
+    - a path, as a str or a Path: HLO text or a proto, plain or packed by gzip or zstd, whatever its suffix;
+    - `"-"`, the standard input, the same;
+    - HLO text, as a str; bytes of text or of a proto, packed or not;
+    - a directory that XLA dumped into (`--xla_dump_to`); where it holds several modules, `module` says which one, and
+      `stage` the stage: `"before_optimizations"` (as without it), `"after_optimizations"`, or a pass's number;
+    - what jax makes: `jax.jit(f).lower(...)`, its `.compile()`, `jax.jit(f).trace(...)`.
+
+    A str of one line that names an existing file is a path, whatever else it looks like; otherwise a str with a line
+    break, a brace, ` = ` or one of HLO's first words is text. A Path is always a path.
+
+    `strict` holds text to XLA's own rules, see `parse`. Raises HloomError for what cannot be read, with the place.
+
+    >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
+    'negate'
+    """
+    if isinstance(source, Module):
+        return source
+    if isinstance(source, os.PathLike):
+        return _from_path(os.fspath(source), strict, module, stage, limits)
+    if isinstance(source, str) and _is_path(source):
+        return _from_path(source, strict, module, stage, limits)
+    if module is not None or stage is not None:
+        raise HloomError("module= and stage= choose from a directory, and this is none")
+    if isinstance(source, str):
+        return _from_text(source, "<text>", strict)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _from_bytes(bytes(source), "<bytes>", strict, limits)
+    if is_lowering(source):
+        return _from_proto(proto_of(source), f"<{type(source).__name__}>")
+    hint = "for a function, load jax.jit(f).lower(...)" if callable(source) else None
+    raise HloomError(f"no module can be loaded from a {type(source).__name__}", hint=hint)
+
+
+def save(module: Module, path: str | os.PathLike[str], options: PrintOptions | None = None) -> Path:
+    """Write a module, the suffix says how: `.hlo` or `.txt` text, `.pb` a proto, `.gz` or `.zst` behind it packed.
+
+    The file is written whole or not at all. Gives the path back. Raises Unsupported for other suffixes, HloomError
+    where the module is not one that HLO can say or the file cannot be written.
+    """
+    target = Path(path)
+    packing = target.suffix.lower() if target.suffix.lower() in COMPRESSED else ""
+    suffix = Path(target.stem).suffix.lower() if packing else target.suffix.lower()
+    writer = WRITERS.get(suffix)
+    if writer is None:
+        raise Unsupported(
+            f"cannot save into '{target.name}': the suffix does not name a format",
+            hint=f"the suffixes are {', '.join(WRITERS)}, each also with {' or '.join(COMPRESSED)} behind it",
+        )
+    data = writer(module, options or PrintOptions())
+    return write_whole(target, compress(data, packing) if packing else data)
+
+
+def _text_bytes(module: Module, options: PrintOptions) -> bytes:
+    return print_module(module, options).encode("utf-8", "surrogateescape")
+
+
+WRITERS: dict[str, Callable[[Module, PrintOptions], bytes]] = {
+    ".hlo": _text_bytes,
+    ".txt": _text_bytes,
+    ".pb": lambda module, options: write_proto(module),
+}
+"""What makes the bytes of a file, by its suffix."""
+
+
+def _is_path(text: str) -> bool:
+    if text == STDIN:
+        return True
+    if "\n" in text or not text.strip():
+        return False
+    try:
+        exists = os.path.exists(text)
+    except ValueError:
+        exists = False
+    return exists or not _TEXT_LIKE.search(text)
+
+
+def _from_path(path: str, strict: bool, module: str | None, stage: str | None, limits: Limits) -> Module:
+    if path != STDIN and os.path.isdir(path):
+        path = os.fspath(choose(path, module, stage).path)
+    elif module is not None or stage is not None:
+        problem = NotADirectoryError(0, "it is no directory, so module= and stage= have nothing to choose from")
+        raise unreadable(path, problem)
+    return _from_bytes(read_bytes(path), "<stdin>" if path == STDIN else path, strict, limits)
+
+
+def _from_bytes(data: bytes, name: str, strict: bool, limits: Limits) -> Module:
+    data = decompress(data, name, limits)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _from_text(data.decode("utf-16", "replace"), name, strict)
+    head = data[:_HEAD]
+    if _CONTROL.search(head) and not head.lstrip().startswith(b"HloModule"):
+        return _from_proto(data, name)
+    return _from_text(data.decode("utf-8", "surrogateescape"), name, strict)
+
+
+def _from_text(text: str, name: str, strict: bool) -> Module:
+    try:
+        return parse(text, strict=strict, name=name)
+    except ParseError:
+        for pattern, what, hint in _FOREIGN:
+            if pattern.match(text[:_HEAD]):
+                raise ParseError(f"this is {what}, not HLO text", Source(text, name).place(0), hint) from None
+        raise
+
+
+def _from_proto(data: bytes, name: str) -> Module:
+    module = read_proto(data, name=name)
+    module.source_name = name
+    return module

@@ -1,0 +1,194 @@
+"""Strict mode refuses what XLA's parser refuses and accepts what it accepts, but for a list that says why."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from hloom.hlo import parse
+from hloom.text import HloomError, ParseError
+from tests.corpus import aborts, handwritten, lowered, refused
+from tests.hlo.mutations import TOKEN, originals
+from tests.hlo.xla import FOREIGN, xla
+
+REFUSED_ALTHOUGH_XLA_ACCEPTS = {
+    "quirk_element_bits_negative": "XLA keeps E(-1), which means nothing",
+    "quirk_layout_dimension_out_of_range": "XLA checks only how many dimensions a layout names, and dies later",
+    "quirk_layout_dimension_twice": "the same",
+    "quirk_layout_tile_unclosed": "XLA reads T(8,128 to the closing brace",
+}
+"""Texts that XLA accepts and strict mode does not, and why."""
+
+
+def modules() -> dict[str, str]:
+    return {name: text for name, text in handwritten().items() if not name.startswith(FOREIGN)}
+
+
+@pytest.mark.parametrize("name", list(refused() | aborts()))
+def test_what_xla_refuses_or_dies_of_is_refused(name: str):
+    with pytest.raises(ParseError) as caught:
+        parse((refused() | aborts())[name], strict=True)
+    assert caught.value.place is not None
+
+
+@pytest.mark.parametrize("name", [name for name in modules() if name not in REFUSED_ALTHOUGH_XLA_ACCEPTS])
+def test_what_xla_accepts_is_accepted_without_a_note(name: str):
+    module = parse(modules()[name], strict=True)
+    assert (module.notes, module.unresolved) == ([], [])
+
+
+@pytest.mark.parametrize("name", list(REFUSED_ALTHOUGH_XLA_ACCEPTS))
+def test_what_is_refused_although_xla_accepts(name: str):
+    with pytest.raises(ParseError):
+        parse(modules()[name], strict=True)
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_what_jax_lowers_is_accepted(stage: str):
+    for text in lowered(stage).values():
+        parse(text, strict=True)
+
+
+HEADER = "HloModule m\n\nENTRY e {\n"
+
+
+def agree(text: str) -> None:
+    """Strict mode and XLA are of one mind about a text."""
+    answer = xla(text)
+    try:
+        parse(text, strict=True)
+    except ParseError as problem:
+        assert answer.verdict != "accepted", f"XLA accepts, strict says: {problem}"
+    else:
+        assert answer.verdict == "accepted", f"strict accepts, XLA says: {answer.message}"
+
+
+@pytest.mark.parametrize("word", ["nan", "true", "ENTRY", "ROOT", "HloModule", "f32", "token", "maximal", "x", "__x"])
+@pytest.mark.parametrize("percent", ["", "%"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HloModule m\n\nENTRY e {{\n  {} = f32[] parameter(0)\n}}\n",
+        "HloModule m\n\nENTRY {} {{\n  a = f32[] parameter(0)\n}}\n",
+        "HloModule m\n\n{} {{\n  a = f32[] parameter(0)\n}}\n",
+        "HloModule {}\n\nENTRY e {{\n  a = f32[] parameter(0)\n}}\n",
+    ],
+)
+def test_reserved_words_as_names(text: str, percent: str, word: str):
+    agree(text.format(percent + word))
+
+
+@pytest.mark.parametrize("written", ["f32[?]", "f32[5]", "f32[<=5]", "f32[4]", "f32[<=4]", "f32[2,2]", "f32[]"])
+@pytest.mark.parametrize("operand", ["f32[?]", "f32[4]", "f32[<=4]", "f32[<=2,2]"])
+def test_how_many_elements_a_reshape_may_have(operand: str, written: str):
+    agree(HEADER + f"  a = {operand} parameter(0)\n  ROOT b = {written} reshape(a)\n}}\n")
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1, 2])
+@pytest.mark.parametrize("kind", ["(f32[4], f32[2])", "f32[4]", "()"])
+@pytest.mark.parametrize("written", ["", "f32[4] "])
+def test_elements_that_a_tuple_has(written: str, kind: str, index: int):
+    agree(HEADER + f"  a = {kind} parameter(0)\n  ROOT b = {written}get-tuple-element(a), index={index}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    "constraints", ["{f32[2,2]{0,1}}", "{f32[2,2]}", "{f32[2]{0}}", "{f32[2,2]{1,0}, f32[2,2]{1,0}}", "{}"]
+)
+def test_layout_constraints_fit_the_operands(constraints: str):
+    call = f'custom-call(a), custom_call_target="f", operand_layout_constraints={constraints}'
+    agree(HEADER + f"  a = f32[2,2] parameter(0)\n  ROOT b = f32[2] {call}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    "literal", ["s32[] 1", "s32[2] {1,2}", "s32[2]{0} {1,2}", "f32[2] {1.5,2}", "f32[2] {-1,2}", "pred[2] {true,false}"]
+)
+def test_braces_behind_a_type_are_its_layout_if_they_begin_with_an_integer(literal: str):
+    agree(HEADER + f'  ROOT b = f32[2] custom-call(), custom_call_target="f", literal={literal}\n}}\n')
+
+
+@pytest.mark.parametrize("reduction", ["", "max", "min"])
+def test_ways_of_being_unreduced(reduction: str):
+    sharding = f"{{mesh['x'=2], [{{}}], unreduced={reduction}{{'x'}}}}"
+    agree(HEADER + f"  ROOT a = f32[4] parameter(0), sharding={sharding}\n}}\n")
+
+
+SPACES = ["f32[4] {0}", "f32 [4]{0}", "f32[ 4 ]{ 0 }", "f32[4]/*c*/{0}", "(f32[4]{0} , f32[])", "f32[4]{0 : S ( 1 ) }"]
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_spaces_inside_types(kind: str):
+    agree(HEADER + f"  ROOT a = {kind} parameter(0)\n}}\n")
+
+
+# Texts with a token removed, added, replaced, doubled or exchanged
+
+ACCIDENTS = (
+    # XLA accepts, strict mode does not
+    r"expected an operand, found",  # XLA parses operands twice and forgets what the first way says of stray commas
+    r"expected a type, found",  # the same
+    r"takes .* operands?.*, not",  # the same
+    r"nothing before this is called|expected ',' or '\)' among the operands",  # the same, and 'x:' lexes as a name
+    r"expected '=' after the name",  # 'x: = f32[] ...' lexes as a name
+    r"layout \{.*\} is no permutation",
+    r"expected a non-negative integer",  # in layouts
+    r"expected '[)}]', found",  # T(8,128}
+    r"expected an integer, found '\d",  # 92column=0
+    r"expected a number, found",  # ulps=}
+    r"labels '.*' need",  # b0?, as if the last label were there
+    r"expected an? (string|element type|parameter's name and ':')|to open the computation",  # what XLA reads and throws away
+    r"async-start must have a type",  # nothing between its parentheses
+    # strict mode accepts, XLA does not
+    r"OriginalArray|original_value|origin",  # kept as text
+    r"sparsity|expects attribute name",  # kept as text
+    r"was parsing 1:",  # inside the strings of an origin_recovery_table, kept as text
+    r"cannot parse as an instruction name",  # %nan used as nan
+    r"[Cc]hannel|text as a HloModule:\n+$",  # what a whole module must agree about: channels
+)
+"""What strict mode and XLA disagree about and will go on to, by what the one that refuses says."""
+
+UNCHECKED = ("origin", "sparsity_config", "origin_recovery_table", "result_accuracy", "statistics")
+"""Values whose insides are kept as text, or are checked less: their texts are not mutated."""
+
+
+def mutations(seed: int, count: int) -> list[str]:
+    """Texts with a change or two, the same ones every time."""
+    choose = random.Random(seed)
+    texts = [text for text in originals().values() if not any(word in text for word in UNCHECKED)]
+    words = [word for text in texts[::4] for word in TOKEN.findall(text) if word.strip()]
+    made: list[str] = []
+    for _ in range(count):
+        tokens = TOKEN.findall(choose.choice(texts))
+        for _ in range(choose.choice((1, 1, 2))):
+            place = choose.randrange(len(tokens))
+            change = choose.randrange(4)
+            if change == 0:
+                tokens[place : place + 1] = []
+            elif change == 1:
+                tokens.insert(place, choose.choice(words))
+            elif change == 2:
+                tokens[place] = choose.choice(words)
+            else:
+                other = choose.randrange(len(tokens))
+                tokens[place], tokens[other] = tokens[other], tokens[place]
+        made.append("".join(tokens))
+    return made
+
+
+def disagreement(text: str) -> str | None:
+    """What the one that refuses says, where the other accepts."""
+    answer = xla(text)
+    try:
+        parse(text, strict=True)
+    except HloomError as problem:
+        return f"only strict refuses: {problem}" if answer.verdict == "accepted" else None
+    return None if answer.verdict == "accepted" else f"only XLA refuses: {answer.message}\n{text}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strict_mode_agrees_with_xla_about_texts_that_are_nearly_right(seed: int):
+    found = [problem for text in mutations(seed, 250) if (problem := disagreement(text))]
+    unexplained = [problem for problem in found if not any(re.search(each, problem) for each in ACCIDENTS)]
+    assert unexplained == []
+    assert len(found) < 12

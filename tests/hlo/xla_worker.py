@@ -1,0 +1,38 @@
+"""The child of `xla`: reads JSON lines of a text, answers what XLA's parser made of it, and may die of one."""
+
+import json
+import resource
+import sys
+
+from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def whole(options: _hlo.HloPrintOptions) -> _hlo.HloPrintOptions:
+    """The same options, no constant left out."""
+    options.print_large_constants = True
+    return options
+
+
+def with_metadata() -> _hlo.HloPrintOptions:
+    options = whole(_hlo.HloPrintOptions())
+    options.print_metadata = True
+    return options
+
+
+CANONICAL = whole(_hlo.HloPrintOptions.canonical())
+FULL = with_metadata()
+
+
+def answer(text: str) -> dict[str, str]:
+    try:
+        module = _hlo.hlo_module_from_text(text)
+    except Exception as error:  # jaxlib raises several kinds, C++'s own among them
+        return {"verdict": "refused", "message": str(error)}
+    return {"verdict": "accepted", "canonical": module.to_string(CANONICAL), "full": module.to_string(FULL)}
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
