@@ -1,0 +1,92 @@
+"""Read, print, draw, verify and run XLA HLO programs.
+
+    module = hloom.load("step.hlo")
+    print(hloom.summary(module))
+    print(hloom.print(module, "short"))
+
+Every name here comes from the room that owns it, when it is first used: `import hloom` alone loads nothing. To offer
+a further name, add it to `_ROOMS` and, for type checkers, to the imports below it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hloom.analysis import Summary as Summary
+    from hloom.analysis import summary as summary
+    from hloom.hlo import DumpedModule as DumpedModule
+    from hloom.hlo import Limits as Limits
+    from hloom.hlo import PrintOptions as PrintOptions
+    from hloom.hlo import dump_modules as dump_modules
+    from hloom.hlo import load as load
+    from hloom.hlo import parse as parse
+    from hloom.hlo import save as save
+    from hloom.hlo import to_text as _to_text
+    from hloom.ir import Graph as Graph
+    from hloom.ir import Level as Level
+    from hloom.ir import Literal as Literal
+    from hloom.ir import Module as Module
+    from hloom.ir import Node as Node
+    from hloom.ir import TensorType as TensorType
+    from hloom.ir import Type as Type
+    from hloom.ir import Verification as Verification
+    from hloom.ir import difference as difference
+    from hloom.ir import dtype as dtype
+    from hloom.ir import equal as equal
+    from hloom.ir import verify as verify
+    from hloom.ops import OPS as OPS
+    from hloom.runtime import RunResult as RunResult
+    from hloom.runtime import compare as compare
+    from hloom.runtime import run as run
+    from hloom.text import HloomError as HloomError
+    from hloom.text import HloomWarning as HloomWarning
+    from hloom.text import ParseError as ParseError
+    from hloom.text import Unsupported as Unsupported
+    from hloom.viz import draw as draw
+    from hloom.viz import to_dot as to_dot
+    from hloom.viz import to_graphml as to_graphml
+    from hloom.viz import to_json as to_json
+
+    print = _to_text
+
+__version__ = "0.1.0"
+
+_ROOMS: dict[str, tuple[str, ...]] = {
+    "analysis": ("Summary", "summary"),
+    "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
+    "ir": (
+        "Graph",
+        "Level",
+        "Literal",
+        "Module",
+        "Node",
+        "TensorType",
+        "Type",
+        "Verification",
+        "difference",
+        "dtype",
+        "equal",
+        "verify",
+    ),
+    "ops": ("OPS",),
+    "runtime": ("RunResult", "compare", "run"),
+    "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
+    "viz": ("draw", "to_dot", "to_graphml", "to_json"),
+}
+"""What each room gives to the user under the room's own name."""
+_OTHER_NAMES = {"to_text": "print"}
+_OWNERS = {_OTHER_NAMES.get(name, name): (room, name) for room, names in _ROOMS.items() for name in names}
+
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OWNERS:
+        raise AttributeError(f"module 'hloom' has no attribute '{name}'")
+    room, original = _OWNERS[name]
+    return globals().setdefault(name, getattr(import_module(f"hloom.{room}"), original))
+
+
+def __dir__() -> list[str]:
+    return ["__version__", *sorted(_OWNERS)]

@@ -1,0 +1,245 @@
+"""What a module costs: FLOPs, transcendental functions and bytes, per instruction and added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hloom.analysis.collectives import Wire, traffic
+from hloom.analysis.counting import LEAST, LOOPED, MATHEMATICAL, ONCE, Counting, Way, times
+from hloom.analysis.counts import ONE, ZERO, Cost
+from hloom.analysis.grouping import joined, namer, op_name_of
+from hloom.analysis.rules import RULES, branches_of
+from hloom.analysis.survey import Survey, survey
+from hloom.analysis.tables import Table
+from hloom.analysis.trips import Trips, find_trips
+from hloom.ir import Apply, Graph, Module
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A while: how often its body runs (None where the data decide), how that is known, and what one run costs."""
+
+    name: str
+    computation: str
+    trips: int | None
+    source: str
+    body: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """A conditional and what each of its branches costs, in the order of its index; the true one first."""
+
+    name: str
+    computation: str
+    branches: tuple[tuple[str, Cost], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """One instruction that runs.
+
+    `once` is XLA's count of it, the graphs that it calls included, each loop's body once. `own` is what it costs in
+    one run beside the instructions of those graphs, and `times` how often it runs, for each property: the sum of
+    `total` over all instructions is the module's.
+    """
+
+    node: Apply
+    times: Cost
+    once: Cost
+    own: Cost
+    mathematical: Cost
+
+    @property
+    def total(self) -> Cost:
+        """What the instruction itself costs in one run of the module."""
+        return self.own.times(self.times)
+
+
+class CostReport:
+    """What a module costs; made by `cost`. What is not asked for is not worked out."""
+
+    def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
+        self.module = module
+        self.unknown_trips = unknown_trips
+        self._found: Survey = survey(module)
+        self._trips: dict[Apply, Trips] = find_trips(self._found, trip_counts)
+        self._countings: dict[Way, Counting] = {}
+
+    def __repr__(self) -> str:
+        return f"<cost of {self.module.name}: {self.total}>"
+
+    @property
+    def total(self) -> Cost:
+        """The whole module by XLA's rules, loops as often as they run, of branches the dearest."""
+        return self._counting(LOOPED)(self.module.entry)
+
+    @property
+    def total_once(self) -> Cost:
+        """The whole module as XLA's HloCostAnalysis counts it: every loop's body once."""
+        return self._counting(ONCE)(self.module.entry)
+
+    @property
+    def mathematical(self) -> Cost:
+        """The whole module by the mathematical counts, loops as often as they run."""
+        return self._counting(MATHEMATICAL)(self.module.entry)
+
+    @property
+    def minimum(self) -> Cost:
+        """As `total`, of branches the cheapest."""
+        return self._counting(LEAST)(self.module.entry)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Every loop that runs, innermost first."""
+        counting = self._counting(LOOPED)
+        return tuple(
+            Loop(node.name, node.graph.name, trips.count, trips.source, _body_cost(counting, node))
+            for node, trips in self._trips.items()
+        )
+
+    @property
+    def unknown_loops(self) -> tuple[Loop, ...]:
+        """The loops whose trip counts depend on the data: they count `unknown_trips` times."""
+        return tuple(loop for loop in self.loops if loop.trips is None)
+
+    @cached_property
+    def conditionals(self) -> tuple[Conditional, ...]:
+        """Every conditional that runs, with the cost of each branch."""
+        counting = self._counting(LOOPED)
+        nodes = [call for part in self._found.graphs.values() for call in part.calls if call.opcode == "conditional"]
+        return tuple(
+            Conditional(
+                node.name,
+                node.graph.name,
+                tuple((graph.name, counting(graph)) for graph in branches_of(self._found.application(node))),
+            )
+            for node in nodes
+        )
+
+    @cached_property
+    def uncounted(self) -> tuple[str, ...]:
+        """The instructions whose cost nobody knows: custom calls, unknown opcodes, calls of computed functions."""
+        unknown = [node for node in self._running() if node.opcode == "custom-call" or node.opcode not in RULES]
+        return tuple(node.name for node in (*unknown, *self._found.computed))
+
+    @cached_property
+    def per_node(self) -> tuple[NodeCost, ...]:
+        """The cost of every instruction that runs, callees first; parameters and constants cost nothing."""
+        looped, once, mathematical = (self._counting(way) for way in (LOOPED, ONCE, MATHEMATICAL))
+        runs = self._runs
+        return tuple(
+            NodeCost(node, runs[node.graph], once.whole(node), looped.own(node), mathematical.own(node))
+            for node in self._running()
+        )
+
+    @cached_property
+    def wires(self) -> tuple[Wire, ...]:
+        """What every collective, transfer and copy sends, by ring algorithms."""
+        return traffic(self.module, self._found, self._runs)
+
+    def traffic(self, algorithm: str = "ring") -> tuple[Wire, ...]:
+        """What every collective, transfer and copy sends, by a given algorithm."""
+        return traffic(self.module, self._found, self._runs, algorithm)
+
+    def by(self, what: str, *, depth: int | None = None) -> Table:
+        """The total added up by opcode, computation, scope, layer or source line, from the most FLOPs to the least.
+
+        `depth` says how many levels of a scope or layer make a group; None takes all. `count` are the instructions of
+        the group, `times` their runs together; `mathematical_flops` are the mathematical count.
+        """
+        name_of = namer(what, self.module, depth)
+        looped, mathematical = self._counting(LOOPED), self._counting(MATHEMATICAL)
+        groups: dict[str, list[int]] = {}
+        for graph, outer, runs, exact_runs in self._contexts(what in ("scope", "layer")):
+            for node in self._nodes(graph):
+                total = looped.own(node).times(runs)
+                key = name_of(node, graph, joined(outer, op_name_of(node)))
+                row = groups.setdefault(key, [0] * 6)
+                exact = mathematical.own(node).flops * exact_runs.flops
+                added = (1, runs.flops, total.flops, total.transcendentals, total.bytes_accessed, exact)
+                for place, number in enumerate(added):
+                    row[place] += number
+        columns = (what, "count", "times", "flops", "transcendentals", "bytes_accessed", "mathematical_flops")
+        ordered = sorted(groups.items(), key=lambda item: (-item[1][2], -item[1][4], item[0]))
+        return Table(columns, tuple((key, *row) for key, row in ordered))
+
+    def to_json(self) -> dict[str, Any]:
+        """Totals, loops and traffic as plain values."""
+        names = ("total", "total_once", "mathematical", "minimum")
+        return {
+            "module": self.module.name,
+            **{name: getattr(self, name).to_json() for name in names},
+            "unknown_trips": self.unknown_trips,
+            "loops": [
+                {"name": each.name, "computation": each.computation, "trips": each.trips, "source": each.source}
+                | {"body": each.body.to_json()}
+                for each in self.loops
+            ],
+            "conditionals": [
+                {"name": each.name, "branches": {name: branch.to_json() for name, branch in each.branches}}
+                for each in self.conditionals
+            ],
+            "uncounted": list(self.uncounted),
+            "traffic": [{name: getattr(wire, name) for name in Wire.__slots__} for wire in self.wires],
+        }
+
+    def _counting(self, way: Way) -> Counting:
+        if way not in self._countings:
+            counts = {
+                loop: self.unknown_trips if trips.count is None else trips.count for loop, trips in self._trips.items()
+            }
+            self._countings[way] = Counting(self._found, way, counts)
+        return self._countings[way]
+
+    @cached_property
+    def _runs(self) -> dict[Graph, Cost]:
+        return times(self._counting(LOOPED))
+
+    def _running(self) -> Iterator[Apply]:
+        for graph in self._found.graphs:
+            if graph in self._runs:
+                yield from self._nodes(graph)
+
+    def _nodes(self, graph: Graph) -> Iterator[Apply]:
+        return (node for node in graph.nodes if isinstance(node, Apply) and node not in self._computed)
+
+    @cached_property
+    def _computed(self) -> frozenset[Apply]:
+        return frozenset(self._found.computed)
+
+    def _contexts(self, by_scope: bool) -> Iterator[tuple[Graph, str, Cost, Cost]]:
+        """Every graph that runs, in each scope that calls it, with how often it runs there, by both counts.
+
+        Where scopes do not matter, once for each graph.
+        """
+        looped, exact = self._counting(LOOPED), self._counting(MATHEMATICAL)
+        waiting: dict[Graph, dict[str, tuple[Cost, Cost]]] = {self.module.entry: {"": (ONE, ONE)}}
+        for graph in reversed(self._found.graphs):
+            for outer, (runs, exact_runs) in waiting.get(graph, {}).items():
+                yield graph, outer, runs, exact_runs
+                for call in self._found.graphs[graph].calls:
+                    scope = joined(outer, op_name_of(call)) if by_scope else ""
+                    for (called, each), (_, exact_each) in zip(looped.shares(call), exact.shares(call), strict=True):
+                        scopes = waiting.setdefault(called, {})
+                        before = scopes.get(scope, (ZERO, ZERO))
+                        after = before[0] + runs.times(each), before[1] + exact_runs.times(exact_each)
+                        scopes[scope] = after
+
+
+def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknown_trips: int = 1) -> CostReport:
+    """Work out what a module costs.
+
+    `trip_counts` say how often loops run, by the names of their whiles (`while.6`, or `computation/while.6`), before
+    what the text says or what follows from it; loops whose counts depend on the data run `unknown_trips` times.
+    Raises HloomError where there is no entry, where graphs call each other in a circle, and for a name that no loop
+    has.
+    """
+    return CostReport(module, trip_counts or {}, unknown_trips)
+
+
+def _body_cost(counting: Counting, node: Apply) -> Cost:
+    return counting(node.attributes.get("body")) + counting(node.attributes.get("condition"))

@@ -1,0 +1,171 @@
+"""What every graph costs under one way of counting: by whose rules, and how often loops and branches run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hloom.analysis.counts import ONE, ZERO, Cost, least, most
+from hloom.analysis.rules import RULES, Application, branches_of, fused_gather_or_scatter
+from hloom.analysis.rules.table import Count
+from hloom.analysis.survey import GraphSurvey, Kind, Survey
+from hloom.ir import Apply, Graph
+from hloom.text import HloomError
+
+INSIDE_CALLS = frozenset(("call", "async-start", "while", "conditional"))
+"""Opcodes that cost nothing of their own: what they cost stands at the instructions of the graphs they call."""
+Share = tuple[Graph, Cost]
+"""A called graph, and how often it runs (for each property) in one run of the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way of counting.
+
+    `is_mathematical`: by the mathematical counts, not XLA's. `repeats_loops`: as often as they run, not once.
+    `takes_least`: of branches the cheapest, not the dearest.
+    """
+
+    is_mathematical: bool = False
+    repeats_loops: bool = True
+    takes_least: bool = False
+
+
+ONCE = Way(repeats_loops=False)
+"""XLA's own way."""
+LOOPED = Way()
+MATHEMATICAL = Way(is_mathematical=True)
+LEAST = Way(takes_least=True)
+
+
+@dataclass(slots=True)
+class Counting:
+    """The costs of graphs and instructions under one way; `trips` are the runs of each loop's body."""
+
+    found: Survey
+    way: Way
+    trips: Mapping[Apply, int]
+    graphs: dict[Graph, Cost] = field(default_factory=dict)
+    kinds: dict[Kind, Cost] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for graph, part in self.found.graphs.items():
+            model = self.found.alike[graph]
+            self.graphs[graph] = self._sum(part) if model is graph else self.graphs[model]
+
+    def _sum(self, part: GraphSurvey) -> Cost:
+        flops = transcendentals = accessed = 0
+        for kind, number in part.kinds.items():
+            each = self.kinds.get(kind)
+            if each is None:
+                each = self.kinds[kind] = self._count(self.found.kinds[kind])
+            flops += each.flops * number
+            transcendentals += each.transcendentals * number
+            accessed += each.bytes_accessed * number
+        return Cost(flops, transcendentals, accessed)
+
+    def __call__(self, graph: Graph | None) -> Cost:
+        """What one run of a graph costs; nothing where it is not defined."""
+        return self.graphs.get(graph, ZERO) if graph is not None else ZERO
+
+    def loop(self, application: Application) -> Cost:
+        """What a while costs; the condition is asked once more than the body runs."""
+        runs = self._runs(application.node)
+        body, condition = application.attributes.get("body"), application.attributes.get("condition")
+        return self(body) * runs[0] + self(condition) * runs[1]
+
+    def branches(self, costs: list[Cost]) -> Cost:
+        """What a conditional costs: of each property the greatest, or the least."""
+        return (least if self.way.takes_least else most)(costs)
+
+    def whole(self, node: Apply) -> Cost:
+        """What an instruction costs, the graphs that it calls included."""
+        kind = self.found.kind(node)
+        known = self.kinds.get(kind)
+        if known is None:
+            known = self.kinds[kind] = self._count(node)
+        return known
+
+    def own(self, node: Apply) -> Cost:
+        """What an instruction costs beside the instructions of the graphs that run in its place."""
+        if node.opcode in INSIDE_CALLS:
+            return ZERO
+        whole = self.whole(node)
+        return Cost(bytes_accessed=whole.bytes_accessed) if self.shares(node) else whole
+
+    def shares(self, node: Apply) -> list[Share]:
+        """The graphs that run in an instruction's place, and how often."""
+        giver = _SHARES.get(node.opcode)
+        return giver(self, node) if giver is not None else []
+
+    def _count(self, node: Apply) -> Cost:
+        rule = RULES.get(node.op.name)
+        if rule is None:
+            return ZERO
+        count: Count = rule.mathematical if self.way.is_mathematical and rule.mathematical else rule.xla
+        try:
+            return count(self.found.application(node), self)
+        except (LookupError, AttributeError, TypeError, ValueError) as problem:
+            raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
+
+    def _runs(self, node: Apply) -> tuple[int, int]:
+        if not self.way.repeats_loops:
+            return 1, 1
+        trips = self.trips.get(node, 1)
+        return trips, trips + 1
+
+    def _called(self, node: Apply, name: str) -> list[Share]:
+        graph = node.attributes.get(name)
+        return [(graph, ONE)] if graph is not None else []
+
+    def _loop_shares(self, node: Apply) -> list[Share]:
+        body, condition = (Cost(runs, runs, runs) for runs in self._runs(node))
+        pairs = ((node.attributes.get("body"), body), (node.attributes.get("condition"), condition))
+        return [(graph, times) for graph, times in pairs if graph is not None]
+
+    def _branch_shares(self, node: Apply) -> list[Share]:
+        """Each property is the branch's that has most (or least) of it, the first of equals."""
+        graphs = branches_of(self.found.application(node))
+        if not graphs:
+            return []
+        costs = [self(graph) for graph in graphs]
+        chosen = self.branches(costs)
+        firsts = [
+            next(place for place, cost in enumerate(costs) if getattr(cost, name) == getattr(chosen, name))
+            for name in Cost.__slots__
+        ]
+        return [(graph, Cost(*(int(first == place) for first in firsts))) for place, graph in enumerate(graphs)]
+
+    def _fusion_shares(self, node: Apply) -> list[Share]:
+        graph = node.attributes.get("calls")
+        is_custom = node.attributes.get("kind") == "kCustom"
+        if graph is None or (is_custom and fused_gather_or_scatter(graph) is not None):
+            return []
+        return [(graph, Cost(1, 1, 0))]
+
+
+_SHARES: dict[str, Callable[[Counting, Apply], list[Share]]] = {
+    "call": lambda counting, node: counting._called(node, "to_apply"),
+    "async-start": lambda counting, node: counting._called(node, "calls"),
+    "while": Counting._loop_shares,
+    "conditional": Counting._branch_shares,
+    "fusion": Counting._fusion_shares,
+}
+
+
+def times(counting: Counting) -> dict[Graph, Cost]:
+    """How often each graph runs in one run of the module, for each property.
+
+    The properties differ inside fusions, whose instructions move no bytes, and in conditionals, where one branch may
+    have the most arithmetic and another the most bytes. Functions that are applied to elements (reducers, comparators)
+    do not appear: they are part of the instruction that applies them.
+    """
+    runs: dict[Graph, Cost] = {counting.found.entry: ONE}
+    for graph in reversed(counting.found.graphs):
+        own = runs.get(graph)
+        if own is None:
+            continue
+        for call in counting.found.graphs[graph].calls:
+            for called, each in counting.shares(call):
+                runs[called] = runs.get(called, ZERO) + own.times(each)
+    return runs

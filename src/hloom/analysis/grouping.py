@@ -1,0 +1,109 @@
+"""By what costs are added up: opcode, computation, scope, Python's layer, source line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from hloom.ir import Graph, Module, Node, StackTables
+from hloom.text import HloomError
+
+UNKNOWN = "(unknown)"
+"""The group of what the text says nothing of."""
+OUTSIDE = "(no layer)"
+"""The group of what stands in no scope that Python named."""
+BY = ("opcode", "computation", "scope", "layer", "source")
+_TRANSFORMATION = re.compile(r"^(jvp|transpose|vmap|checkpoint|remat|custom_jvp|custom_vjp)\((.*)\)$")
+_WRAPPER = re.compile(
+    r"^((p?jit|pmap|shard_map|xla_call|core_call|rematted_computation)(\(.*\))?|while|body|cond|scan|"
+    r"branch_[0-9]+_fun|closed_call|checkpoint|remat2?|custom_[jv][jv]p_call.*)$"
+)
+EINSUM = "->"
+"""What tells the scope that einsum makes, `bij,bjk->bik`, from those that Python names."""
+_SEPARATOR = re.compile(r"/(?![^()]*\))")
+"""A slash that stands outside of parentheses."""
+
+
+@lru_cache(maxsize=1 << 16)
+def parts(op_name: str) -> tuple[str, ...]:
+    """The levels of an op_name; of several joined by semicolons, the first.
+
+    >>> parts("jit(step)/transpose(jvp(layer_0))/mlp/dot_general")
+    ('jit(step)', 'transpose(jvp(layer_0))', 'mlp', 'dot_general')
+    """
+    first = op_name.partition(";")[0]
+    return tuple(part for part in _SEPARATOR.split(first) if part)
+
+
+@lru_cache(maxsize=1 << 16)
+def layer(op_name: str) -> str:
+    """The scopes that Python named, without what JAX wraps around them and without the operation itself.
+
+    Forward and backward computations of a layer so come together.
+
+    >>> layer("jit(step)/transpose(jvp(layer_0))/mlp/dot_general"), layer("jit(step)/jvp(layer_0)/mlp/add")
+    ('layer_0/mlp', 'layer_0/mlp')
+    """
+    named = [_unwrapped(part) for part in parts(op_name)[:-1]]
+    return "/".join(part for part in named if part and not _WRAPPER.match(part) and EINSUM not in part)
+
+
+def _unwrapped(part: str) -> str:
+    while match := _TRANSFORMATION.match(part):
+        part = match[2]
+    return part
+
+
+def joined(outer: str, op_name: str) -> str:
+    """The whole op_name of an instruction in a graph that is called from a scope.
+
+    XLA's names inside functions are whole where they begin like the caller's, and go on from it where they do not.
+
+    >>> joined("jit(f)/while/body/call", "add"), joined("jit(f)/call", "jit(f)/call/add")
+    ('jit(f)/while/body/call/add', 'jit(f)/call/add')
+    """
+    if not outer or not op_name:
+        return op_name or outer
+    return op_name if parts(op_name)[:1] == parts(outer)[:1] else f"{outer}/{op_name}"
+
+
+def op_name_of(node: Node) -> str:
+    """What the metadata call an instruction; nothing where there are none, or they are malformed."""
+    try:
+        metadata = node.metadata
+    except HloomError:
+        return ""
+    return metadata.op_name if metadata is not None else ""
+
+
+def source_of(node: Node, tables: StackTables | None) -> str:
+    """The file and line that made an instruction: `model.py:12`."""
+    try:
+        metadata = node.metadata
+    except HloomError:
+        return UNKNOWN
+    if metadata is None:
+        return UNKNOWN
+    if metadata.source_file:
+        return f"{metadata.source_file}:{metadata.source_line}"
+    frames = tables.trace(metadata.stack_frame_id) if tables is not None and metadata.stack_frame_id else []
+    return f"{frames[0].file}:{frames[0].line}" if frames else UNKNOWN
+
+
+def namer(by: str, module: Module, depth: int | None) -> Callable[[Node, Graph, str], str]:
+    """What gives an instruction's group, from the instruction, its graph and its whole op_name.
+
+    Raises ValueError for a name that is none of BY.
+    """
+    if by == "opcode":
+        return lambda node, graph, name: node.opcode
+    if by == "computation":
+        return lambda node, graph, name: graph.name
+    if by == "source":
+        return lambda node, graph, name: source_of(node, module.stack_tables)
+    if by == "scope":
+        return lambda node, graph, name: "/".join(parts(name)[:depth]) or UNKNOWN
+    if by == "layer":
+        return lambda node, graph, name: "/".join(parts(layer(name))[:depth]) or OUTSIDE
+    raise ValueError(f"costs cannot be added up by '{by}', only by {', '.join(BY)}")

@@ -1,0 +1,206 @@
+"""Whole numbers that a program computes, as sums of what is not known: enough to follow a loop's counter.
+
+A value is traced back through tuples, copies, fusions and calls, into the operands of the calls, and through loops
+that pass it on unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hloom.analysis.rules import Application, branches_of
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType
+
+DEEPEST = 100
+"""How many sums inside sums are followed; a deeper value is not known."""
+PASSED_ON = frozenset(("copy", "bitcast", "reshape", "broadcast", "convert", "opt-barrier", "copy-start", "copy-done"))
+ENTERED = {"call": "to_apply", "fusion": "calls"}
+
+
+class Frame(NamedTuple):
+    """Where a graph was entered: the call, and the frame around it; a loop's own frame names the while."""
+
+    call: Apply
+    outer: Frame | None
+
+
+class Value(NamedTuple):
+    """A part of a node's value: which node, which element of its tuple, and in which call."""
+
+    node: Node
+    index: tuple[int, ...] = ()
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A constant and unknown values, each so many times."""
+
+    constant: int = 0
+    terms: Mapping[Value, int] = field(default_factory=dict)
+
+    def __add__(self, other: Linear) -> Linear:
+        terms = dict(self.terms)
+        for value, times in other.terms.items():
+            terms[value] = terms.get(value, 0) + times
+        return Linear(self.constant + other.constant, {value: times for value, times in terms.items() if times})
+
+    def __mul__(self, times: int) -> Linear:
+        if not times:
+            return Linear()
+        return Linear(self.constant * times, {value: each * times for value, each in self.terms.items()})
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self + other * -1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing in it is unknown."""
+        return not self.terms
+
+
+class Tracer:
+    """Follows values; remembers which loops pass which elements on."""
+
+    def __init__(self, callers: Mapping[Graph, list[Apply]]) -> None:
+        self._callers = callers
+        self._steps: dict[tuple[Apply, tuple[int, ...]], Linear] = {}
+        self._sums: dict[Value, Linear] = {}
+
+    def linear(self, value: Value, depth: int = 0) -> Linear:
+        """A value as a sum; one that is not known is its own term."""
+        source = self.source(value)
+        found = self._sums.get(source)
+        if found is None:
+            found = self._sums[source] = self._sum_of(source, depth) or Linear(0, {source: 1})
+        return found
+
+    def _sum_of(self, source: Value, depth: int) -> Linear | None:
+        node = source.node
+        if isinstance(node, Constant):
+            number = _integer(node)
+            return Linear(number) if number is not None else None
+        rule = ARITHMETIC.get(node.opcode)
+        if rule is None or source.index or depth > DEEPEST or not _is_integer(node):
+            return None
+        return rule([self.linear(Value(each, (), source.frame), depth + 1) for each in node.inputs])
+
+    def step(self, loop: Apply, index: tuple[int, ...]) -> Linear:
+        """What one run of a loop's body adds to an element of its state."""
+        key = (loop, index)
+        if key not in self._steps:
+            body = loop.attributes["body"]
+            before = Value(body.parameters[0], index, Frame(loop, None)) if body.parameters else None
+            self._steps[key] = Linear(0, {Value(loop): 1})  # while it is being followed, it is not known
+            if before is not None and body.output is not None:
+                after = self.linear(Value(body.output, index, Frame(loop, None)))
+                self._steps[key] = after - Linear(0, {before: 1})
+        return self._steps[key]
+
+    def source(self, value: Value) -> Value:
+        """Where a value comes from: past everything that only passes it on."""
+        while True:
+            further = self._before(value)
+            if further is None:
+                return value
+            value = further
+
+    def _before(self, value: Value) -> Value | None:
+        node, index, frame = value
+        if isinstance(node, Parameter):
+            return self._before_parameter(node, index, frame)
+        if not isinstance(node, Apply):
+            return None
+        opcode = node.opcode
+        if opcode == "get-tuple-element":
+            return Value(node.inputs[0], (node.attributes["index"], *index), frame)
+        if opcode == "tuple":
+            return Value(node.inputs[index[0]], index[1:], frame) if index else None
+        if opcode in PASSED_ON:
+            is_whole = opcode != "convert" or _is_integer(node.inputs[0])
+            return Value(node.inputs[0], index, frame) if is_whole else None
+        if opcode in ENTERED:
+            graph = node.attributes[ENTERED[opcode]]
+            return Value(graph.output, index, Frame(node, frame)) if graph.output is not None else None
+        if opcode == "while" and self._passes_on(node, index):
+            return Value(node.inputs[0], index, frame)
+        return None
+
+    def _before_parameter(self, node: Parameter, index: tuple[int, ...], frame: Frame | None) -> Value | None:
+        if frame is not None:
+            if frame.call.opcode == "while":
+                return None
+            return Value(frame.call.inputs[node.number], index, frame.outer)
+        callers = self._callers.get(node.graph, [])
+        if len(callers) != 1:
+            return None
+        call = callers[0]
+        if call.opcode in ENTERED:
+            return Value(call.inputs[node.number], index)
+        if call.opcode == "while" and self._passes_on(call, index):
+            return Value(call.inputs[0], index)
+        if call.opcode == "conditional":
+            branches = branches_of(Application(call.op, (), None, call.attributes, call))
+            return Value(call.inputs[1 + branches.index(node.graph)], index)
+        return None
+
+    def _passes_on(self, loop: Apply, index: tuple[int, ...]) -> bool:
+        step = self.step(loop, index)
+        return step.is_constant and step.constant == 0
+
+
+def _is_integer(node: Node) -> bool:
+    kind = node.type
+    return isinstance(kind, TensorType) and (kind.dtype.is_integer or kind.dtype.name == "pred")
+
+
+def _integer(node: Constant) -> int | None:
+    """The one whole number that a constant holds; None for others."""
+    literal = node.value
+    if not isinstance(literal, Literal) or not _is_integer(node) or literal.is_elided:
+        return None
+    if not literal.is_splat:
+        return None
+    return int(literal.splat_value())
+
+
+def _sum(operands: list[Linear]) -> Linear:
+    return operands[0] + operands[1]
+
+
+def _difference(operands: list[Linear]) -> Linear:
+    return operands[0] - operands[1]
+
+
+def _negative(operands: list[Linear]) -> Linear:
+    return operands[0] * -1
+
+
+def _product(operands: list[Linear]) -> Linear | None:
+    left, right = operands
+    if right.is_constant:
+        return left * right.constant
+    return right * left.constant if left.is_constant else None
+
+
+def _of_constants(function: Callable[[int, int], int]) -> Callable[[list[Linear]], Linear | None]:
+    def folded(operands: list[Linear]) -> Linear | None:
+        left, right = operands
+        if not (left.is_constant and right.is_constant):
+            return None
+        return Linear(function(left.constant, right.constant))
+
+    return folded
+
+
+ARITHMETIC: dict[str, Callable[[list[Linear]], Linear | None]] = {
+    "add": _sum,
+    "subtract": _difference,
+    "negate": _negative,
+    "multiply": _product,
+    "maximum": _of_constants(max),
+    "minimum": _of_constants(min),
+}
+"""How the ops that counters are made with combine sums; None where the result is no sum."""

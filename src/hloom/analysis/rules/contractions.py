@@ -1,0 +1,185 @@
+"""Matrix products, convolutions, Fourier transforms, factorisations and solves."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from hloom.analysis.counts import Cost
+from hloom.analysis.rules.table import Application, Inner, rules
+from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
+from hloom.ir import TensorType, Type, Window, WindowDimension
+
+FMA = 2
+"""A multiplication and the addition of its product."""
+COMPLEX_FMA = 8
+"""The same of complex numbers, in real operations."""
+
+
+def _dims(kind: Type | None) -> tuple[int, ...]:
+    return kind.dims if isinstance(kind, TensorType) else ()
+
+
+def _fma(application: Application) -> int:
+    kind = application.operand(0)
+    return COMPLEX_FMA if isinstance(kind, TensorType) and kind.dtype.is_complex else FMA
+
+
+def _width(application: Application) -> int:
+    """How many products are added up for one element of the result."""
+    dims = _dims(application.operand(0))
+    return math.prod(dims[place] for place in application.attribute("lhs_contracting_dims") or ())
+
+
+def _dot(application: Application, inner: Inner) -> Cost:
+    return Cost(FMA * application.elements * _width(application), 0, application.accessed)
+
+
+def _exact_dot(application: Application, inner: Inner) -> Cost:
+    return Cost(_fma(application) * application.elements * _width(application), 0, application.accessed)
+
+
+def _exact_scaled_dot(application: Application, inner: Inner) -> Cost:
+    scaled = elements(application.operand(0)) + elements(application.operand(1))
+    return _exact_dot(application, inner) + Cost(flops=scaled)
+
+
+def _ragged_dot(application: Application, inner: Inner) -> Cost:
+    groups = len(application.attribute("rhs_group_dims") or ())
+    kept = math.prod(_dims(application.result)[groups:])
+    return Cost(FMA * kept * _width(application), 0, application.accessed)
+
+
+def _exact_ragged_dot(application: Application, inner: Inner) -> Cost:
+    taken = ("rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
+    places = {place for name in taken for place in application.attribute(name) or ()}
+    columns = math.prod(size for place, size in enumerate(_dims(application.operand(1))) if place not in places)
+    return Cost(_fma(application) * elements(application.operand(0)) * columns, 0, application.accessed)
+
+
+def _convolution(application: Application, inner: Inner) -> Cost:
+    return Cost(FMA * _products(application), 0, application.accessed)
+
+
+def _exact_convolution(application: Application, inner: Inner) -> Cost:
+    return Cost(_fma(application) * _products(application), 0, application.accessed)
+
+
+def _products(application: Application) -> int:
+    """The products of a convolution whose both factors are there: padding and holes of dilation are left out."""
+    labels = application.attribute("dim_labels")
+    window = application.attribute("window") or Window()
+    left, right, result = _dims(application.operand(0)), _dims(application.operand(1)), _dims(application.result)
+    count = 1
+    places = zip(labels.spatial(labels.lhs), labels.spatial(labels.rhs), labels.spatial(labels.output), strict=True)
+    for (at_left, at_right, at_result), dimension in zip(places, window.dimensions, strict=False):
+        count *= positions(left[at_left], right[at_right], result[at_result], dimension)
+    features = left[labels.lhs.index("f")] // (application.attribute("feature_group_count") or 1)
+    batch = left[labels.lhs.index("b")] // (application.attribute("batch_group_count") or 1)
+    return features * batch * result[labels.output.index("f")] * count
+
+
+@lru_cache(maxsize=4096)
+def positions(base: int, kernel: int, result: int, window: WindowDimension) -> int:
+    """How many pairs of a place in the window and a place in the result meet an element of the base.
+
+    One dimension each. Place `k` of the window at place `o` of the result meets the element
+    (o * stride - padding_low + k * window_dilation) / base_dilation, where that is one.
+
+    >>> positions(4, 3, 4, WindowDimension(3, padding_low=1, padding_high=1))
+    10
+    """
+    return sum(_meetings(base, result, window, place * window.window_dilation) for place in range(kernel))
+
+
+def _meetings(base: int, result: int, window: WindowDimension, offset: int) -> int:
+    stride, hole = window.stride, window.base_dilation
+    start = offset - window.padding_low
+    first = max(0, -(start // stride))
+    last = min(result - 1, ((base - 1) * hole - start) // stride)
+    if last < first:
+        return 0
+    common = math.gcd(stride, hole)
+    if start % common:
+        return 0
+    period = hole // common
+    residue = -start // common * pow(stride // common, -1, period) % period if period > 1 else 0
+    first += (residue - first) % period
+    return (last - first) // period + 1 if first <= last else 0
+
+
+def _fft(application: Application, inner: Inner) -> Cost:
+    logs = math.prod(size.bit_length() - 1 for size in application.attribute("fft_length") or ())
+    return Cost(FMA * 4 * logs * elements(application.operand(0)), 0, application.accessed)
+
+
+def _exact_fft(application: Application, inner: Inner) -> Cost:
+    lengths = application.attribute("fft_length") or ()
+    is_real = application.attribute("fft_type") in ("RFFT", "IRFFT")
+    points = max(elements(application.operand(0)), application.elements)
+    flops = sum(5 * points * math.ceil(math.log2(size)) for size in lengths if size > 1)
+    return Cost(flops // 2 if is_real else flops, 0, application.accessed)
+
+
+def _cholesky(application: Application, inner: Inner) -> Cost:
+    order = (_dims(application.operand(0)) or (0,))[-1]
+    return Cost(order * elements(application.operand(0)) // 3, 0, shape_bytes(application.operand(0)))
+
+
+def _exact_cholesky(application: Application, inner: Inner) -> Cost:
+    order = (_dims(application.operand(0)) or (0,))[-1]
+    flops = order * elements(application.operand(0)) // 3 * (_fma(application) // FMA)
+    batch = elements(application.operand(0)) // (order or 1) // (order or 1)
+    triangle = batch * order * (order + 1) // 2 * _element_bytes(application.operand(0))
+    return Cost(flops, batch * order, triangle + leaf_bytes(application.result))
+
+
+def _triangular_solve(application: Application, inner: Inner) -> Cost:
+    order = (_dims(application.operand(0)) or (0,))[-1]
+    matrix, right = shape_bytes(application.operand(0)), shape_bytes(application.operand(1))
+    accessed = leaf_bytes(application.result) + matrix // 2 + right
+    return Cost(FMA * order * elements(application.operand(1)), 0, accessed)
+
+
+def _exact_triangular_solve(application: Application, inner: Inner) -> Cost:
+    order = (_dims(application.operand(0)) or (0,))[-1]
+    solve = _triangular_solve(application, inner)
+    return Cost(_fma(application) // FMA * order * elements(application.operand(1)), 0, solve.bytes_accessed)
+
+
+def _element_bytes(kind: Type | None) -> int:
+    return kind.dtype.byte_count if isinstance(kind, TensorType) else 0
+
+
+rules("dot", _dot, _exact_dot, because="XLA counts a complex multiplication with its addition as two operations, not 8")
+rules(
+    "scaled-dot",
+    _dot,
+    _exact_scaled_dot,
+    because="XLA leaves out the multiplications by the scales, one for each element of both operands",
+)
+rules(
+    "ragged-dot",
+    _ragged_dot,
+    _exact_ragged_dot,
+    because="XLA drops the result's first dimensions, one for each group dimension, whatever they are",
+)
+rules("convolution", _convolution, _exact_convolution, because="as of dot, for complex numbers")
+rules(
+    "fft",
+    _fft,
+    _exact_fft,
+    because="XLA multiplies the logarithms of several lengths, takes 8 operations for 5, and reals for complex numbers",
+)
+rules(
+    "cholesky",
+    _cholesky,
+    _exact_cholesky,
+    because="XLA counts complex numbers as real ones, no square roots, and half of the result's bytes",
+)
+rules(
+    "triangular-solve",
+    _triangular_solve,
+    _exact_triangular_solve,
+    because="XLA counts the whole matrix, of which half is zeros",
+)

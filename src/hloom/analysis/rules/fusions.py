@@ -1,0 +1,132 @@
+"""The bytes of a fusion: what crosses its border, counted as XLA's HloCostAnalysis does.
+
+Source: xla/service/hlo_cost_analysis.cc, FusionProcessOutputBytesAccessed, FusionParameterReadBytes and
+FusionCountConstantsMemoryAccess, with the default of one full use of each instruction.
+"""
+
+from __future__ import annotations
+
+from hloom.analysis.sizes import elements, shape_bytes
+from hloom.ir import Apply, Constant, Graph, Node, TensorType, TupleType, Type
+
+IMMEDIATE_ELEMENTS = 1
+"""Constants of so many elements are part of the code; larger ones are read. (XLA's GPU analysis takes 8.)"""
+SHARES_NO_READ = frozenset(("broadcast", "reshape"))
+
+Users = dict[Node, list[Node]]
+
+
+def fused_gather_or_scatter(graph: Graph) -> Apply | None:
+    """The first gather or scatter in a graph: what XLA takes a custom fusion for."""
+    for node in graph.nodes:
+        if isinstance(node, Apply) and node.opcode in ("gather", "scatter"):
+            return node
+    return None
+
+
+def fused_bytes(graph: Graph, result: Type | None) -> int:
+    """The bytes that a fusion of this graph reads and writes."""
+    users = _users(graph)
+    read = sum(_operand_bytes(parameter, users) for parameter in graph.parameters)
+    return _written(graph, result) + _constant_bytes(graph) + read
+
+
+def _users(graph: Graph) -> Users:
+    """The users of each node of a graph, each once; indexing the whole module would take longer."""
+    users: Users = {node: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for used in dict.fromkeys(node.inputs):
+            if used in users:
+                users[used].append(node)
+    return users
+
+
+def _written(graph: Graph, result: Type | None) -> int:
+    root = graph.output
+    if not isinstance(result, TupleType) or root is None or root.opcode != "tuple":
+        return _array_written(root, result)
+    return sum(_array_written(made, kind) for made, kind in zip(root.inputs, result.elements, strict=False))
+
+
+def _array_written(made: Node | None, kind: Type | None) -> int:
+    """What is written for one result; an updated array is written where it changes only."""
+    if isinstance(kind, TupleType):
+        return sum(shape_bytes(leaf) for leaf in kind.leaves() if isinstance(leaf, TensorType))
+    if made is not None and made.opcode == "dynamic-update-slice" and len(made.inputs) > 1:
+        return shape_bytes(made.inputs[1].type)
+    return shape_bytes(kind) if isinstance(kind, TensorType) else 0
+
+
+def _constant_bytes(graph: Graph) -> int:
+    constants = (node for node in graph.nodes if isinstance(node, Constant))
+    return sum(shape_bytes(node.type) for node in constants if elements(node.type) > IMMEDIATE_ELEMENTS)
+
+
+def _operand_bytes(parameter: Node, users: Users) -> int:
+    if not isinstance(parameter.type, TupleType):
+        return _read_bytes(parameter, users)
+    total = 0
+    for index in _indices(parameter.type):
+        total += _read_bytes(_element(parameter, index, users), users)
+    return total
+
+
+def _indices(kind: TupleType) -> list[tuple[int, ...]]:
+    """Where the leaves of a tuple stand."""
+    found: list[tuple[int, ...]] = []
+    pending: list[tuple[Type, tuple[int, ...]]] = [(kind, ())]
+    while pending:
+        part, index = pending.pop()
+        if isinstance(part, TupleType):
+            pending += [(each, (*index, place)) for place, each in reversed(list(enumerate(part.elements)))]
+        else:
+            found.append(index)
+    return found
+
+
+def _element(node: Node, index: tuple[int, ...], users: Users) -> Node:
+    for place in index:
+        takers = (user for user in users[node] if user.opcode == "get-tuple-element")
+        node = next((user for user in takers if user.attributes.get("index") == place), node)
+    return node
+
+
+def _read_bytes(node: Node, users: Users) -> int:
+    """What the users of a fused parameter read of it; those that read all of it share one reading."""
+    total, is_read = 0, False
+    whole = shape_bytes(node.type)
+    for user in users[node]:
+        opcode = user.opcode
+        if opcode == "fusion":
+            total += sum(_nested_bytes(user, place, users) for place, each in enumerate(user.inputs) if each is node)
+        elif opcode == "slice" or (opcode == "dynamic-slice" and user.inputs[0] is node):
+            total += shape_bytes(user.type)
+        elif opcode == "dynamic-update-slice" and user.inputs[0] is node:
+            continue
+        elif opcode in SHARES_NO_READ:
+            total += whole
+        elif not is_read:
+            is_read = True
+            total += whole
+    return total
+
+
+def _nested_bytes(fusion: Node, place: int, users: Users) -> int:
+    """What a fusion inside a fusion reads of one operand: what its own users take of it, where it is simple."""
+    graph = fusion.attributes["calls"]
+    if place >= len(graph.parameters) or graph.output is None:
+        return 0
+    parameter = graph.parameters[place]
+    inputs = graph.root.inputs
+    is_simple = not inputs or inputs[0] is parameter
+    total, is_read = 0, False
+    for user in users[fusion]:
+        if is_simple and (user.opcode == "slice" or (user.opcode == "dynamic-slice" and user.inputs[0] is fusion)):
+            total += shape_bytes(user.type)
+        elif is_simple and user.opcode == "dynamic-update-slice" and user.inputs[0] is fusion:
+            continue
+        elif not is_read:
+            is_read = True
+            is_slice = is_simple and user.opcode in ("dynamic-slice", "dynamic-update-slice")
+            total += shape_bytes(fusion.type) if is_slice else _read_bytes(parameter, _users(graph))
+    return total

@@ -1,0 +1,113 @@
+"""Ops that move, choose or make elements without arithmetic, and random numbers."""
+
+from __future__ import annotations
+
+from hloom.analysis.counts import Cost
+from hloom.analysis.rules.pointwise import transcendental
+from hloom.analysis.rules.table import Application, Inner, moves, nothing, rules
+from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements, shape_bytes
+from hloom.ir import TensorType, default_layout
+
+
+def _slice(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(application.result))
+
+
+def _dynamic_slice(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(application.result) + shape_bytes(application.operand(1)))
+
+
+def _exact_dynamic_slice(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(application.result) + sum(map(shape_bytes, application.operands[1:])))
+
+
+def _dynamic_update_slice(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(application.operand(1)) + shape_bytes(application.operand(2)))
+
+
+def _exact_dynamic_update_slice(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=shape_bytes(application.operand(1)) + sum(map(shape_bytes, application.operands[1:])))
+
+
+def gather(application: Application, inner: Inner) -> Cost:
+    """What is gathered is read and written, and the indices are read."""
+    return Cost(bytes_accessed=2 * shape_bytes(application.result) + shape_bytes(application.operand(1)))
+
+
+def scatter(application: Application, inner: Inner) -> Cost:
+    """The places that updates go to are read and written, updates and indices read, the function applied to each."""
+    count = len(application.operands) // 2
+    updates = application.operands[count + 1 :]
+    accessed = 3 * sum(map(shape_bytes, updates)) + shape_bytes(application.operand(count))
+    function = inner(application.attribute("to_apply"))
+    return function.arithmetic(elements(updates[0] if updates else None)) + Cost(bytes_accessed=accessed)
+
+
+def _transpose(application: Application, inner: Inner) -> Cost:
+    return nothing(application, inner) if _keeps_memory(application) else moves(application, inner)
+
+
+def _keeps_memory(application: Application) -> bool:
+    """Whether a transpose and the change of layout cancel each other."""
+    operand, result = application.operand(0), application.result
+    order = application.attribute("dimensions") or ()
+    if not isinstance(operand, TensorType) or not isinstance(result, TensorType) or operand.rank != len(order):
+        return False
+    moved = tuple(order[place] for place in _minor_to_major(result) if place < len(order))
+    return moved == _minor_to_major(operand)
+
+
+def _minor_to_major(kind: TensorType) -> tuple[int, ...]:
+    return (kind.layout or default_layout(kind.rank)).minor_to_major
+
+
+def _infeed(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=leaf_bytes(application.result))
+
+
+def _outfeed(application: Application, inner: Inner) -> Cost:
+    return Cost(bytes_accessed=sum(map(leaf_bytes, application.operands)))
+
+
+def _random_bits(application: Application, inner: Inner) -> Cost:
+    return Cost(transcendentals=leaf_elements(application.result), bytes_accessed=application.accessed)
+
+
+def _exact_random(application: Application, inner: Inner) -> Cost:
+    is_normal = application.attribute("distribution") == "rng_normal"
+    return transcendental(application, inner) if is_normal else moves(application, inner)
+
+
+rules("slice", _slice)
+rules(
+    "dynamic-slice",
+    _dynamic_slice,
+    _exact_dynamic_slice,
+    because="XLA counts the bytes of the first index only",
+)
+rules(
+    "dynamic-update-slice",
+    _dynamic_update_slice,
+    _exact_dynamic_update_slice,
+    because="XLA counts the bytes of the first index only",
+)
+rules("gather", gather)
+rules("scatter", scatter)
+rules("transpose", _transpose)
+rules("broadcast concatenate copy dynamic-reshape iota pad reshape reverse set-dimension-size", moves)
+rules(
+    "get-dimension-size partition-id replica-id rng-get-and-update-state",
+    moves,
+    nothing,
+    because="XLA counts the bytes of a value that is only a number, and of the array that it is asked of",
+)
+rules("bitcast", nothing)
+rules("infeed", _infeed)
+rules("outfeed", _outfeed)
+rules("rng", transcendental, _exact_random, because="XLA takes every random number for a transcendental function")
+rules(
+    "rng-bit-generator",
+    _random_bits,
+    moves,
+    because="XLA takes every random number for a transcendental function, the state's too; it is integer arithmetic",
+)

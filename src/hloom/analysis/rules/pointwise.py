@@ -1,0 +1,68 @@
+"""Ops that work element by element."""
+
+from __future__ import annotations
+
+from hloom.analysis.counts import Cost
+from hloom.analysis.rules.table import Application, Count, Inner, moves, rules
+from hloom.ir import TensorType
+
+COMPLEX_FLOPS = {
+    "add": 2,
+    "subtract": 2,
+    "negate": 2,
+    "multiply": 6,
+    "divide": 11,
+    "abs": 3,
+    "sign": 5,
+    "compare": 2,
+}
+"""Real operations of one complex operation: (a+bi)/(c+di) takes two products, a square sum and two divisions."""
+
+
+def _flops(application: Application, inner: Inner) -> Cost:
+    return Cost(flops=application.elements, bytes_accessed=application.accessed)
+
+
+def transcendental(application: Application, inner: Inner) -> Cost:
+    """One transcendental function for each element of the result."""
+    return Cost(transcendentals=application.elements, bytes_accessed=application.accessed)
+
+
+def _by_dtype(application: Application, inner: Inner) -> Cost:
+    first = application.operand(0)
+    is_complex = isinstance(first, TensorType) and first.dtype.is_complex
+    each = COMPLEX_FLOPS.get(application.op.name, 1) if is_complex else 1
+    transcendentals = application.elements if is_complex and application.op.name in ("abs", "sign") else 0
+    return Cost(application.elements * each, transcendentals, application.accessed)
+
+
+def _times(count: int) -> Count:
+    def counted(application: Application, inner: Inner) -> Cost:
+        return Cost(flops=application.elements * count, bytes_accessed=application.accessed)
+
+    return counted
+
+
+rules(
+    "maximum minimum remainder and or xor not shift-left shift-right-arithmetic shift-right-logical mulhi ceil floor "
+    "round-nearest-afz round-nearest-even count-leading-zeros popcnt is-finite",
+    _flops,
+)
+rules(
+    "add subtract multiply divide negate abs sign compare",
+    _flops,
+    _by_dtype,
+    because="XLA counts an operation on complex numbers as one; multiplication is six real ones",
+)
+rules(
+    "acos acosh asin asinh atan2 atanh cbrt cosh cosine erf exponential exponential-minus-one log log-plus-one "
+    "logistic power rsqrt sine sinh sqrt tan tanh",
+    transcendental,
+)
+rules(
+    "convert bitcast-convert stochastic-convert reduce-precision real imag complex select tuple-select",
+    _flops,
+    moves,
+    because="XLA counts one operation per element where values are only converted, chosen or put together",
+)
+rules("clamp", _flops, _times(2), because="XLA counts one operation per element; clamp is a maximum and a minimum")

@@ -1,0 +1,102 @@
+"""How a rule is written down: XLA's count of an opcode, and the mathematical one where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hloom.analysis.counts import Cost
+from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
+from hloom.ir import Apply, Attributes, Graph, Op, Type
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """What a rule sees of an instruction: types (None where unknown) and attributes.
+
+    `node` is the instruction itself, where the counting must know which one it is.
+    """
+
+    op: Op
+    operands: tuple[Type | None, ...]
+    result: Type | None
+    attributes: Attributes
+    node: Apply
+
+    def attribute(self, name: str) -> Any:
+        """An attribute's value, or the default that its row gives."""
+        found = self.attributes.get(name)
+        if found is not None or name not in self.op.attributes:
+            return found
+        return self.op.attributes[name].default
+
+    def operand(self, number: int) -> Type | None:
+        """The type of an operand; None where there is no such operand."""
+        return self.operands[number] if -len(self.operands) <= number < len(self.operands) else None
+
+    @property
+    def accessed(self) -> int:
+        """All operands and the result, once: XLA's count of bytes wherever an opcode has no other."""
+        return leaf_bytes(self.result) + sum(map(shape_bytes, self.operands))
+
+    @property
+    def elements(self) -> int:
+        """The elements of the result."""
+        return elements(self.result)
+
+
+class Inner(Protocol):
+    """What a rule is told of the graphs that an instruction calls."""
+
+    def __call__(self, graph: Graph | None) -> Cost:
+        """What one run of a graph costs; nothing where there is none."""
+        ...
+
+    def loop(self, application: Application) -> Cost:
+        """What a while costs: how often its graphs run is the counting's business."""
+        ...
+
+    def branches(self, costs: list[Cost]) -> Cost:
+        """What a conditional costs, from what its branches cost."""
+        ...
+
+
+Count = Callable[[Application, Inner], Cost]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How an opcode is counted.
+
+    `xla` follows HloCostAnalysis. `mathematical` counts what the instruction's definition asks for; None says that
+    both agree, else `because` says where they part.
+    """
+
+    xla: Count
+    mathematical: Count | None = None
+    because: str = ""
+
+
+RULES: dict[str, Rule] = {}
+"""The rule of every opcode; the family files fill it."""
+
+
+def rules(opcodes: str, xla: Count, mathematical: Count | None = None, *, because: str = "") -> None:
+    """Set down the rule of some opcodes; a mathematical count needs its reason, and an opcode has one rule."""
+    if (mathematical is None) != (not because):
+        raise ValueError(f"{opcodes}: a mathematical count and its reason go together")
+    for opcode in opcodes.split():
+        if opcode in RULES:
+            raise ValueError(f"{opcode} has a rule already")
+        RULES[opcode] = Rule(xla, mathematical, because)
+
+
+def nothing(application: Application, inner: Inner) -> Cost:
+    """No cost at all."""
+    return Cost()
+
+
+def moves(application: Application, inner: Inner) -> Cost:
+    """Bytes only: every operand is read and the result written."""
+    return Cost(bytes_accessed=application.accessed)

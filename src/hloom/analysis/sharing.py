@@ -1,0 +1,180 @@
+"""Which results an instruction writes over an operand: because it must, or because it may where the operand dies.
+
+The rules are XLA's (xla/hlo/analysis/alias_info.cc, GetInPlaceInputOutputPairs, and xla/service/
+hlo_dataflow_analysis.cc, CanShareOperandBufferWithUser), without those of single GPU libraries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.ops import ROWS, elementwise
+
+Index = tuple[int, ...]
+"""Which element of a tuple, and which of that, and so on; of an array, nothing."""
+ELEMENTWISE = frozenset(elementwise.ROWS) | {"copy", "convert", "bitcast-convert", "reduce-precision"} & set(ROWS)
+"""Opcodes that read an element of each operand to make the element at the same place."""
+OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
+"""The one operand that an opcode may write its result over."""
+DEEPEST = 1000
+"""How many instructions that only pass a value on are followed inside a fusion."""
+
+
+class Pair(NamedTuple):
+    """A result that lies in an operand's buffer."""
+
+    operand: int
+    operand_index: Index
+    result_index: Index
+
+
+@dataclass(slots=True)
+class Sharing:
+    """Answers for the instructions of one module; what it finds out about fused graphs it keeps."""
+
+    _users: dict[Graph, dict[Node, list[Node]]] = field(default_factory=dict)
+    _pairs: dict[Graph, tuple[Pair, ...]] = field(default_factory=dict)
+    _elementwise: dict[Node, bool] = field(default_factory=dict)
+
+    def pairs(self, node: Apply) -> tuple[Pair, ...]:
+        """The results that must lie in an operand's buffer.
+
+            dynamic-update-slice(x, update, start)   the result in x
+            scatter(x, y, indices, u, v)             element 0 in x, element 1 in y
+            fusion(x), whose root updates x          the result in x
+        """
+        opcode = node.opcode
+        if opcode in ("dynamic-update-slice", "set-dimension-size"):
+            return (Pair(0, (), ()),)
+        if opcode == "scatter":
+            return _each(len(node.inputs) // 2)
+        if opcode == "all-reduce-start":
+            return _each(len(node.inputs))
+        if opcode == "ragged-all-to-all":
+            return (Pair(1, (), ()),)
+        if opcode == "fusion":
+            return self._fusion_pairs(node)
+        return _written(node)
+
+    def may_overwrite(self, user: Apply, operand: Node, result: Type | None, result_index: Index = ()) -> bool:
+        """Whether an instruction can write this result over an array that it reads for the last time."""
+        if operand.opcode == "constant" or not isinstance(operand.type, TensorType):
+            return False
+        numbers = [number for number, each in enumerate(user.inputs) if each is operand]
+        if any(Pair(number, (), result_index) in self.pairs(user) for number in numbers):
+            return True
+        if not _same(operand.type, result):
+            return False
+        opcode = user.opcode
+        if opcode == "fusion":
+            return self._fusion_overwrites(user, numbers)
+        if opcode in OVERWRITTEN:
+            return numbers == [OVERWRITTEN[opcode]]
+        if opcode == "sort":
+            return numbers == [result_index[0] if result_index else 0]
+        return opcode in ELEMENTWISE
+
+    def _fusion_pairs(self, node: Apply) -> tuple[Pair, ...]:
+        graph = node.attributes.get("calls")
+        if not isinstance(graph, Graph) or graph.output is None:
+            return _written(node)
+        if graph not in self._pairs:
+            self._pairs[graph] = tuple(self._found_pairs(graph))
+        return self._pairs[graph] + _written(node)
+
+    def _found_pairs(self, graph: Graph) -> list[Pair]:
+        root = graph.root
+        results = [((), root)] if root.opcode != "tuple" else [((place,), each) for place, each in enumerate(root.inputs)]
+        found: list[Pair] = []
+        for index, made in results:
+            source = _followed(made)
+            if not isinstance(source, Apply):
+                continue
+            for pair in self.pairs(source):
+                origin = _followed(source.inputs[pair.operand])
+                if not pair.result_index and isinstance(origin, Parameter):
+                    found.append(Pair(origin.number, (), index))
+        return found
+
+    def _fusion_overwrites(self, fusion: Apply, numbers: list[int]) -> bool:
+        graph = fusion.attributes.get("calls")
+        if not isinstance(graph, Graph) or len(graph.parameters) != len(fusion.inputs) or not numbers:
+            return False
+        parameter = graph.parameters[numbers[0]]
+        kind = fusion.attributes.get("kind")
+        if kind in ("kLoop", "kInput"):
+            if parameter not in self._elementwise:
+                self._elementwise[parameter] = self._is_read_elementwise(graph, parameter)
+            return self._elementwise[parameter]
+        return kind == "kOutput" and self._is_added(graph, parameter)
+
+    def _is_read_elementwise(self, graph: Graph, parameter: Node) -> bool:
+        """Whether all that is made of a fused parameter is made of it element by element."""
+        users = self._users_in(graph)
+        seen, pending = {parameter}, [parameter]
+        while pending:
+            for user in users.get(pending.pop(), ()):
+                if user.opcode not in ELEMENTWISE and user.opcode != "tuple":
+                    return False
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+        return True
+
+    def _is_added(self, graph: Graph, parameter: Node) -> bool:
+        """Whether a fused parameter is only added to a product, at the end."""
+        root = graph.root
+        if root.opcode != "add" or self._users_in(graph).get(parameter) != [root]:
+            return False
+        return any(each.opcode in ("dot", "convolution") for each in root.inputs)
+
+    def _users_in(self, graph: Graph) -> dict[Node, list[Node]]:
+        if graph not in self._users:
+            users: dict[Node, list[Node]] = {}
+            for node in graph.nodes:
+                for used in dict.fromkeys(node.inputs):
+                    users.setdefault(used, []).append(node)
+            self._users[graph] = users
+        return self._users[graph]
+
+
+@cache
+def _each(count: int) -> tuple[Pair, ...]:
+    if count == 1:
+        return (Pair(0, (), ()),)
+    return tuple(Pair(number, (), (number,)) for number in range(count))
+
+
+def _written(node: Apply) -> tuple[Pair, ...]:
+    """What `output_to_operand_aliasing` says."""
+    listed = node.attributes.get("output_to_operand_aliasing") or ()
+    return tuple(Pair(each.operand, each.operand_index, each.output_index) for each in listed)
+
+
+def _followed(node: Node) -> Node:
+    """Where a value comes from, behind what only passes it on."""
+    for _ in range(DEEPEST):
+        if node.opcode == "bitcast":
+            node = node.inputs[0]
+        elif node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
+            node = node.inputs[0].inputs[node.attributes["index"]]
+        else:
+            break
+    return node
+
+
+@cache
+def _same(one: Type | None, other: Type | None) -> bool:
+    """Whether two arrays are alike in elements, dimensions and layout, an absent layout being the plain one."""
+    if isinstance(one, TupleType) or not isinstance(one, TensorType) or not isinstance(other, TensorType):
+        return False
+    if one is other:
+        return True
+    return one.dtype is other.dtype and one.dims == other.dims and _order(one) == _order(other)
+
+
+def _order(kind: TensorType) -> tuple[int, ...]:
+    return kind.layout.minor_to_major if kind.layout is not None else tuple(range(kind.rank - 1, -1, -1))

@@ -1,0 +1,219 @@
+"""The account of a module: what it holds, how large it is, and what in it is not understood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from heapq import nlargest
+from typing import Any
+
+from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter, TensorType, Type, without_layout
+from hloom.ops import collective
+from hloom.text import HloomError
+
+LARGEST = 10
+"""How many of the largest tensors are listed."""
+_MOVES_NOTHING = frozenset(("partition-id", "replica-id"))
+_FINISHES = "-done"
+"""Asynchronous pairs count at their start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One instruction's result; `bytes` counts all elements unpacked, layouts and padding aside."""
+
+    name: str
+    computation: str
+    opcode: str
+    type: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One line of the tree of called computations, in preorder: who is called, how deep, how often, by which opcodes.
+
+    `times` counts the caller's instructions that call it. A computation's own calls follow its first line only;
+    `is_repeated` marks the others.
+    """
+
+    computation: str
+    depth: int
+    opcodes: tuple[str, ...]
+    times: int
+    instructions: int
+    is_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """All instructions of one kind that talk to other devices; `bytes` are those of their results on one device."""
+
+    opcode: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The account of a module.
+
+    Counts by opcode and by element type go from many to few; `dtypes` counts the arrays that instructions yield.
+    `calls` begins with the entry. `unreached` are computations that the entry does not call. Bytes that are not known
+    (dimensions without a bound) count as nought.
+    """
+
+    name: str
+    source: str
+    entry: str
+    is_scheduled: bool
+    replica_count: int
+    partition_count: int
+    computation_count: int
+    instruction_count: int
+    entry_instruction_count: int
+    parameter_count: int
+    parameter_bytes: int
+    output_count: int
+    output_bytes: int
+    constant_bytes: int
+    elided_constant_count: int
+    sharded_count: int
+    opcodes: Mapping[str, int]
+    dtypes: Mapping[str, int]
+    calls: tuple[Call, ...]
+    unreached: tuple[str, ...]
+    largest: tuple[Tensor, ...]
+    collectives: tuple[Collective, ...]
+    custom_calls: Mapping[str, int]
+    unresolved: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The account as a dict of plain values, which `json.dumps` takes."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        opcodes = ", ".join(f"{opcode} {count:,}" for opcode, count in list(self.opcodes.items())[:8])
+        return (
+            f"{self.name}: {self.computation_count:,} computations, {self.instruction_count:,} instructions; "
+            f"{self.parameter_count:,} parameters of {self.parameter_bytes:,} bytes, "
+            f"{self.output_count:,} outputs of {self.output_bytes:,} bytes; {opcodes}"
+        )
+
+
+def summary(module: Module) -> Summary:
+    """Account for a module; raises HloomError where it has no entry."""
+    entry = module.entry
+    nodes = list(module.nodes())
+    sizes: dict[Type | None, int] = {}
+    opcodes = Counter(node.opcode for node in nodes)
+    constants = [node for node in nodes if isinstance(node, Constant) and isinstance(node.value, Literal)]
+    calls, reached = _calls(entry)
+    outputs = list(entry.output.type.leaves()) if entry.output is not None and entry.output.type is not None else []
+    return Summary(
+        name=module.name,
+        source=module.source_name,
+        entry=entry.name,
+        is_scheduled=module.is_scheduled,
+        replica_count=module.attributes.get("replica_count") or 1,
+        partition_count=module.attributes.get("num_partitions") or 1,
+        computation_count=len(module.graphs),
+        instruction_count=len(nodes),
+        entry_instruction_count=len(entry.nodes),
+        parameter_count=len(entry.parameters),
+        parameter_bytes=sum(_bytes(parameter.type, sizes) for parameter in entry.parameters),
+        output_count=len(outputs),
+        output_bytes=sum(_bytes(leaf, sizes) for leaf in outputs),
+        constant_bytes=sum(_bytes(node.type, sizes) for node in constants),
+        elided_constant_count=sum(1 for node in constants if isinstance(node.value, Literal) and node.value.is_elided),
+        sharded_count=sum(1 for node in nodes if "sharding" in node.attributes),
+        opcodes=dict(opcodes.most_common()),
+        dtypes=_dtypes(nodes),
+        calls=calls,
+        unreached=tuple(graph.name for graph in module.graphs if graph not in reached),
+        largest=_largest(nodes, sizes),
+        collectives=_collectives(nodes, sizes),
+        custom_calls=dict(_custom_calls(nodes).most_common()),
+        unresolved=tuple(str(each) for each in module.unresolved),
+        notes=tuple(module.notes),
+    )
+
+
+def _bytes(kind: Type | None, sizes: dict[Type | None, int]) -> int:
+    """The bytes of a type, worked out once for each type."""
+    size = sizes.get(kind)
+    if size is None:
+        try:
+            size = kind.byte_count if kind is not None else 0
+        except HloomError:
+            size = 0
+        sizes[kind] = size
+    return size
+
+
+def _dtypes(nodes: list[Node]) -> dict[str, int]:
+    kinds = Counter(node.type for node in nodes)
+    found: Counter[str] = Counter()
+    for kind, count in kinds.items():
+        for leaf in kind.leaves() if kind is not None else ():
+            found[leaf.dtype.name if isinstance(leaf, TensorType) else str(leaf)] += count
+    return dict(found.most_common())
+
+
+def _largest(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Tensor, ...]:
+    """The largest results of instructions that make data: tuples only collect it."""
+    makers = (node for node in nodes if isinstance(node.type, TensorType) and not isinstance(node, Parameter))
+    found = nlargest(LARGEST, makers, key=lambda node: _bytes(node.type, sizes))
+    return tuple(
+        Tensor(node.name, node.graph.name, node.opcode, _text(node.type), _bytes(node.type, sizes)) for node in found
+    )
+
+
+def _text(kind: Type | None) -> str:
+    return "?" if kind is None else str(without_layout(kind))
+
+
+def _collectives(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Collective, ...]:
+    counts: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
+    for node in nodes:
+        opcode = node.opcode
+        if opcode in collective.ROWS and opcode not in _MOVES_NOTHING and not opcode.endswith(_FINISHES):
+            counts[opcode] += 1
+            moved[opcode] += _bytes(node.type, sizes)
+    return tuple(Collective(opcode, count, moved[opcode]) for opcode, count in counts.most_common())
+
+
+def _custom_calls(nodes: list[Node]) -> Counter[str]:
+    calls = (node for node in nodes if node.opcode == "custom-call")
+    return Counter(str(node.attributes.get("custom_call_target", "?")) for node in calls)
+
+
+def _calls(entry: Graph) -> tuple[tuple[Call, ...], set[Graph]]:
+    """The tree of calls below the entry in preorder, and the graphs in it."""
+    lines = [Call(entry.name, 0, (), 1, len(entry.nodes))]
+    reached = {entry}
+    pending = [_called(entry)]
+    while pending:
+        found = next(pending[-1], None)
+        if found is None:
+            pending.pop()
+            continue
+        graph, callers = found
+        opcodes = tuple(dict.fromkeys(caller.opcode for caller in callers))
+        is_repeated = graph in reached
+        lines.append(Call(graph.name, len(pending), opcodes, len(callers), len(graph.nodes), is_repeated))
+        if not is_repeated:
+            reached.add(graph)
+            pending.append(_called(graph))
+    return tuple(lines), reached
+
+
+def _called(graph: Graph) -> Iterator[tuple[Graph, list[Node]]]:
+    callers: dict[Graph, list[Node]] = {}
+    for node in graph.nodes:
+        for called in node.called_graphs:
+            callers.setdefault(called, []).append(node)
+    return iter(callers.items())

@@ -1,0 +1,78 @@
+"""Tables of plain values: for people, for JSON, for pandas and polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Named columns and rows of plain values; `str` lays it out, numbers to the right.
+
+    >>> print(Table(("name", "flops"), (("dot", 12000), ("add", 7))))
+    name   flops
+    dot   12,000
+    add        7
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def top(self, count: int) -> Table:
+        """The first so many rows."""
+        return Table(self.columns, self.rows[:count])
+
+    def sorted_by(self, column: str) -> Table:
+        """The rows from the greatest value of a column to the smallest; equal ones keep their order."""
+        place = self.columns.index(column)
+        return Table(self.columns, tuple(sorted(self.rows, key=lambda row: row[place], reverse=True)))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """A list of records, which `json.dumps` takes."""
+        return list(self)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame; raises HloomError where pandas is not installed."""
+        return _library("pandas").DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame; raises HloomError where polars is not installed."""
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.columns)
+        return _library("polars").DataFrame(
+            {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
+        )
+
+    def __str__(self) -> str:
+        texts = [self.columns, *([_text(value) for value in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        is_number = [all(isinstance(row[place], int | float) for row in self.rows) for place in range(len(widths))]
+        return "\n".join(_line(row, widths, is_number) for row in texts)
+
+
+def _line(row: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
+    cells = zip(row, widths, is_number, strict=True)
+    return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise HloomError(f"a table as a {name} frame needs {name}", hint=f"pip install {name}") from None

@@ -1,0 +1,68 @@
+"""`hloom draw`: a module, or a part of it, as a picture or a graph file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hloom.cli.options import Origin, as_json, from_file, to_output
+from hloom.cli.reading import read, working
+from hloom.cli.writing import write_text
+from hloom.hlo import write_whole
+from hloom.viz import SUFFIXES, Selection, to_dot, to_json
+
+
+@click.command("draw")
+@from_file
+@click.option("--computation", metavar="C", help="Draw this computation only.")
+@click.option("--around", metavar="NODE", help="Draw what is near this instruction; C/NODE names its computation.")
+@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How near: so many uses.")
+@click.option("--across-calls", is_flag=True, help="Let hops lead into and out of called computations.")
+@click.option("--collapse-fusions", is_flag=True, help="Leave out what fusions, calls and wrappers hold.")
+@as_json("Write JSON, whatever OUT is called.")
+@to_output(f"Write into this file; its suffix is the format: {' '.join(SUFFIXES)}.")
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    computation: str | None,
+    around: str | None,
+    hops: int,
+    across_calls: bool,
+    collapse_fusions: bool,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Draw a module as a graph.
+
+    Without OUT, Graphviz DOT (or with --json, JSON) goes to the standard output. Pictures need Graphviz's program
+    dot; it draws some hundred instructions well, so draw a part of a large module.
+
+    \b
+    Examples:
+      hloom draw step.hlo -o step.dot
+      hloom draw step.hlo --around dot.3 --hops 3 -o dot.svg
+      hloom draw step.hlo --computation region_0.1 -o region.png
+      hloom draw step.hlo --collapse-fusions -o step.graphml
+      hloom draw step.hlo --json | jq '.nodes | length'
+    """
+    writer = to_json if json_output else to_dot if output is None else SUFFIXES.get(output.suffix.lower())
+    if writer is None:
+        raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(SUFFIXES)}", param_hint="-o")
+    program = read(Origin(file, strict, module, stage))
+    selection: Selection = {
+        "computation": computation,
+        "around": around,
+        "hops": hops,
+        "across_calls": across_calls,
+        "collapse_fusions": collapse_fusions,
+    }
+    with working("drawing"):
+        contents = writer(program, **selection)
+    if output is not None:
+        write_whole(output, contents)
+        return
+    assert isinstance(contents, str), "what goes to the standard output is text"
+    write_text(contents, None)

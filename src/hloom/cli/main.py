@@ -1,0 +1,69 @@
+"""The group of subcommands: each is imported when it runs, and what goes wrong is said once."""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+
+import click
+
+from hloom.text import HloomError
+
+COMMANDS = {
+    "inspect": "What is in a module: computations, opcodes, sizes, calls.",
+    "print": "Print a module as HLO text, in several styles.",
+    "draw": "Draw a module: DOT, SVG, PNG, JSON, GraphML.",
+    "cost": "FLOPs and bytes, by opcode, scope, layer or source line.",
+    "run": "Run a module on XLA's CPU client and look at the outputs.",
+}
+"""The subcommands, each a file of this room, with what the list of all of them says."""
+
+
+class Commands(click.Group):
+    """A group that imports a subcommand's file only to run it, and turns errors into one message and exit status 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"hloom.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except HloomError as error:
+            _fail(ctx, str(error))
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # click ends quietly when the reader of a pipe is gone
+                raise
+            _fail(ctx, str(error))
+        except MemoryError:
+            _fail(ctx, "out of memory")
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hloom")
+def main() -> None:
+    """Read, print, draw and run XLA HLO programs.
+
+    FILE is HLO text or a proto, plain or packed (.hlo .txt .pb, each also .gz .zst), a directory that XLA dumped
+    into, or - for the standard input.
+
+    \b
+    Examples:
+      hloom inspect step.hlo
+      hloom print step.hlo.pb --short-parsable
+      hloom draw step.hlo --around dot.3 --hops 2 -o dot.svg
+      hloom run step.hlo --seed 1
+    """
+
+
+def _fail(ctx: click.Context, message: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    ctx.exit(1)

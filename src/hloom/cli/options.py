@@ -1,0 +1,50 @@
+"""The arguments that all subcommands take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a module comes from, as the command line says it."""
+
+    file: str
+    strict: bool = False
+    module: str | None = None
+    stage: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return "the standard input" if self.file == "-" else self.file
+
+
+def from_file(function: Function) -> Function:
+    """Add FILE and what says how to read it; the command gets `file`, `strict`, `module` and `stage`."""
+    decorators = (
+        click.argument("file", metavar="FILE"),
+        click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
+        click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
+        click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),
+    )
+    for decorate in reversed(decorators):
+        function = decorate(function)
+    return function
+
+
+def to_output(what: str) -> Callable[[Function], Function]:
+    """Add -o/--output: the command gets `output`, a path or None for the standard output."""
+    return click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help=what)
+
+
+def as_json(what: str = "Write JSON.") -> Callable[[Function], Function]:
+    """Add --json: the command gets `json_output`."""
+    return click.option("--json", "json_output", is_flag=True, help=what)

@@ -1,0 +1,100 @@
+"""`hloom print`: a module as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from hloom.cli.options import Origin, as_json, from_file, to_output
+from hloom.cli.reading import read
+from hloom.cli.writing import write_json, write_text
+from hloom.hlo import PrintOptions, save, to_text
+
+
+@click.command("print")
+@from_file
+@click.option("--short-parsable", is_flag=True, help="The shortest text that reads back.")
+@click.option("--canonical", is_flag=True, help="The same text for modules that differ in names only.")
+@click.option("--ir", is_flag=True, help="A listing of graphs and closures, for people.")
+@click.option("--no-percent", is_flag=True, help="Names without %.")
+@click.option("--operand-types", is_flag=True, help="Every operand with its type.")
+@click.option("--no-metadata", is_flag=True, help="Leave metadata and stack tables out.")
+@click.option("--elide", type=click.IntRange(min=0), metavar="N", help="Write constants of more elements as {...}.")
+@as_json('Write {"module": NAME, "form": FORM, "text": TEXT}.')
+@to_output("Write into this file, whole or not at all.")
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    short_parsable: bool,
+    canonical: bool,
+    ir: bool,
+    no_percent: bool,
+    operand_types: bool,
+    no_metadata: bool,
+    elide: int | None,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Print a module as HLO text.
+
+    Without options nothing is left out, and the text reads back to the same module. OUT may be called .gz or .zst
+    (the text is packed) or .pb (a proto is written).
+
+    \b
+    Examples:
+      hloom print step.hlo.pb                       # a proto as text
+      hloom print step.hlo --short-parsable
+      hloom print step.hlo --elide 10 --no-metadata
+      hloom print step.hlo --ir | less
+      hloom print dump/ --module jit_f --stage after_optimizations -o f.hlo.gz
+    """
+    form = _form(short_parsable=short_parsable, canonical=canonical, ir=ir)
+    styled = {"--no-percent": no_percent, "--operand-types": operand_types, "--no-metadata": no_metadata}
+    given = [name for name, is_given in {**styled, "--elide": elide is not None}.items() if is_given]
+    if form == "ir" and given:
+        raise click.UsageError(f"{given[0]} styles HLO text, and --ir is another form")
+    program = read(Origin(file, strict, module, stage))
+    options = FORMS[form]
+    if options is not None:
+        options = replace(
+            options,
+            percent=options.percent and not no_percent,
+            operand_types=options.operand_types or operand_types,
+            metadata=options.metadata and not no_metadata,
+            constant_limit=elide,
+        )
+    if output is not None and not json_output and options is not None and _is_container(output):
+        save(program, output, options)
+        return
+    text = to_text(program, options or "ir")
+    if json_output:
+        write_json({"module": program.name, "form": form, "text": text}, output)
+    else:
+        write_text(text, output)
+
+
+FORMS: dict[str, PrintOptions | None] = {
+    "hlo": PrintOptions(),
+    "short": PrintOptions.short_parsable(),
+    "canonical": PrintOptions.canonical(),
+    "ir": None,
+}
+"""The options that each form begins with; the listing has none."""
+
+
+def _form(**wanted: bool) -> str:
+    names = {"short_parsable": "short"}
+    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in chosen[:2])
+        raise click.UsageError(f"{options} are two forms: give one")
+    return names.get(chosen[0], chosen[0]) if chosen else "hlo"
+
+
+def _is_container(path: Path) -> bool:
+    """Whether the file's name asks for more than text."""
+    return path.suffix.lower() in (".pb", ".gz", ".zst")

@@ -1,0 +1,168 @@
+"""`hloom run`: a module on XLA's CPU client, its outputs as a table, a file, or compared with another module's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.cli.options import Origin, as_json, from_file, to_output
+from hloom.cli.reading import read, working
+from hloom.cli.writing import write_json, write_tables
+from hloom.hlo import replacing
+from hloom.runtime import Difference, OutputRow, RunResult, compare, load_arrays, run, save_arrays
+
+MOST_OUTPUTS = 40
+"""How many outputs the table shows."""
+MOST_DIFFERENCES = 10
+"""How many outputs that differ are listed."""
+
+
+@click.command("run")
+@from_file
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
+@click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
+@click.option("--check", metavar="OTHER", help="Run this module too, on the same inputs, and compare the outputs.")
+@click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="The relative tolerance of --check.")
+@click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
+@as_json()
+@to_output("Write the outputs into this .npz file, whole or not at all.")
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    inputs: Path | None,
+    seed: int | None,
+    check: str | None,
+    rtol: float | None,
+    devices: int | None,
+    timeout: float,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Run a module on XLA's CPU client.
+
+    The inputs are random, the same for the same seed, or come from a file. The exit status is 1 where --check finds
+    outputs that differ beyond the tolerance of their type (f32: 1e-4) or beyond R. Needs jax: pip install
+    'hloom[run]'.
+
+    \b
+    Examples:
+      hloom run step.hlo
+      hloom run step.hlo --inputs x.npz -o y.npz
+      hloom run step.hlo --check optimised.hlo --rtol 1e-5
+      hloom run sharded.hlo --devices 8 --json
+    """
+    if inputs is not None and seed is not None:
+        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+    if rtol is not None and check is None:
+        raise click.UsageError("--rtol is the tolerance of --check")
+    if output is not None and output.suffix.lower() != ".npz":
+        raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
+    program = read(Origin(file, strict, module, stage))
+    other = None if check is None else read(Origin(check, strict))
+    arrays = None if inputs is None else load_arrays(inputs)
+    with working(f"running {file}"):
+        result = run(program, _in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
+    differences = None
+    if other is not None:
+        with working(f"running {check}"):
+            reference = run(other, result.inputs, devices=devices, timeout=timeout)
+        differences = compare(result.outputs, reference.outputs, rtol)
+    if output is not None:
+        _save(output, result)
+    if json_output:
+        write_json(_record(result, check, differences), None)
+    else:
+        write_tables(_tables(result, check, differences), None)
+    if differences:
+        click.get_current_context().exit(1)
+
+
+def _in_order(arrays: dict[str, Any] | None) -> Any:
+    """Arrays saved without names (`arr_0`, ...) or as outputs (`output_0`, ...) are given in order, others by name."""
+    if arrays is None:
+        return None
+    for stem in ("arr_", "output_"):
+        if arrays and all(name == f"{stem}{number}" for number, name in enumerate(arrays)):
+            return list(arrays.values())
+    return arrays
+
+
+def _save(output: Path, result: RunResult) -> None:
+    with replacing(output) as beside:
+        save_arrays(beside, {f"output_{number}": array for number, array in enumerate(result.outputs)})
+
+
+def _record(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "seconds": result.seconds,
+        "compile_seconds": result.compile_seconds,
+        "outputs": [_output_record(row) for row in result.rows()],
+    }
+    if differences is not None:
+        record["check"] = {
+            "other": check,
+            "agrees": not differences,
+            "differences": [{"output": each.output, "reason": each.reason} for each in differences],
+        }
+    return record
+
+
+def _output_record(row: OutputRow) -> dict[str, Any]:
+    return {
+        "number": row.number,
+        "type": row.type,
+        "minimum": _plain(row.minimum),
+        "maximum": _plain(row.maximum),
+        "not_finite": row.not_finite,
+    }
+
+
+def _plain(value: float | complex | None) -> object:
+    """A value that JSON can hold: of a complex number, both parts."""
+    return [value.real, value.imag] if isinstance(value, complex) else value
+
+
+def _tables(
+    result: RunResult, check: str | None, differences: Sequence[Difference] | None
+) -> Iterator[RenderableType]:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("output", "type", "least", "greatest", "not finite"):
+        table.add_column(name, justify="left" if name == "type" else "right", overflow="fold")
+    for row in result.rows()[:MOST_OUTPUTS]:
+        numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
+        table.add_row(str(row.number), Text(row.type), *numbers)
+    yield table
+    if len(result.outputs) > MOST_OUTPUTS:
+        yield Text(f"and {len(result.outputs) - MOST_OUTPUTS:,} more outputs")
+    devices = f" on {len(result.per_device)} devices" if result.per_device else ""
+    yield Text(f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}")
+    if differences is not None:
+        yield _verdict(len(result.outputs), check or "", differences)
+
+
+def _verdict(count: int, check: str, differences: Sequence[Difference]) -> Text:
+    if not differences:
+        return Text(f"all {count:,} outputs agree with those of {check}", style="green")
+    lines = [f"{len(differences):,} of {count:,} outputs differ from those of {check}"]
+    lines += [f"  {each}" for each in differences[:MOST_DIFFERENCES]]
+    if len(differences) > MOST_DIFFERENCES:
+        lines.append(f"  and {len(differences) - MOST_DIFFERENCES:,} more")
+    return Text("\n".join(lines), style="red")
+
+
+def _number(value: float | complex | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, complex):
+        return f"{value:.4g}"
+    return f"{value:.6g}"

@@ -1,0 +1,15 @@
+"""What tests of programs assert: that they cost no more than they should, do not communicate, compute the same.
+
+    def test_step():
+        module = hloom.parse(jax.jit(step).lower(*arguments).as_text("hlo"))
+        assert_flops(module, at_most=3e9)
+        assert_no_collective(module, "all-gather")
+
+Each raises AssertionError, which names the instructions and source lines that are to blame. To add an assertion, write
+it in the file of what it asserts about, or in a new one.
+"""
+
+from hloom.testing.costs import assert_bytes_accessed as assert_bytes_accessed
+from hloom.testing.costs import assert_flops as assert_flops
+from hloom.testing.costs import assert_no_collective as assert_no_collective
+from hloom.testing.equivalence import assert_equivalent as assert_equivalent

@@ -1,0 +1,162 @@
+"""Costs added up: by opcode, computation, scope, layer and source line; and the tables that hold them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+
+from hloom.analysis import BY, Table, cost
+from hloom.analysis.grouping import joined, layer, parts
+from hloom.hlo import parse
+from hloom.text import HloomError
+from tests.corpus import lowered
+
+MODULE = """
+HloModule step
+
+FileNames
+1 "model.py"
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+helper {
+  a = f32[4] parameter(0)
+  ROOT b = f32[4] tanh(a), metadata={op_name="tanh" source_file="layers.py" source_line=3}
+}
+
+fused {
+  a = f32[4] parameter(0)
+  b = f32[4] negate(a), metadata={op_name="jit(step)/jvp(layer_0)/mlp/neg" stack_frame_id=1}
+  ROOT c = f32[4] add(b, a), metadata={op_name="jit(step)/transpose(jvp(layer_1))/attention/add"}
+}
+
+ENTRY main {
+  a = f32[4] parameter(0)
+  b = f32[4] call(a), to_apply=helper, metadata={op_name="jit(step)/jvp(layer_0)/jit(helper)"}
+  c = f32[4] call(b), to_apply=helper, metadata={op_name="jit(step)/jvp(layer_1)/jit(helper)"}
+  ROOT d = f32[4] fusion(c), kind=kLoop, calls=fused, metadata={op_name="jit(step)/transpose(jvp(layer_1))/attention/add"}
+}
+"""
+
+
+def column(by: str, value: str, depth: int | None = None) -> dict[str, int]:
+    table = cost(parse(MODULE)).by(by, depth=depth)
+    return {row[by]: row[value] for row in table if row[value]}
+
+
+def test_by_opcode():
+    assert column("opcode", "flops") == {"negate": 4, "add": 4}
+    assert column("opcode", "transcendentals") == {"tanh": 8}
+    assert column("opcode", "times")["tanh"] == 2
+
+
+def test_bytes_of_a_fusion_stand_at_the_fusion_and_its_arithmetic_inside():
+    assert column("opcode", "bytes_accessed") == {"tanh": 64, "fusion": 32}
+    assert column("computation", "flops") == {"fused": 8}
+
+
+def test_by_scope_shared_computations_stand_where_they_are_called_from():
+    assert column("scope", "transcendentals") == {
+        "jit(step)/jvp(layer_0)/jit(helper)/tanh": 4,
+        "jit(step)/jvp(layer_1)/jit(helper)/tanh": 4,
+    }
+    assert column("scope", "transcendentals", depth=2) == {"jit(step)/jvp(layer_0)": 4, "jit(step)/jvp(layer_1)": 4}
+    assert column("scope", "flops", depth=1) == {"jit(step)": 8}
+
+
+def test_by_layer_forward_and_backward_come_together():
+    assert column("layer", "flops", depth=1) == {"layer_0": 4, "layer_1": 4}
+    assert column("layer", "transcendentals") == {"layer_0": 4, "layer_1": 4}
+    assert column("layer", "bytes_accessed") == {"layer_0": 32, "layer_1": 32, "layer_1/attention": 32}
+
+
+def test_by_source_line_from_both_kinds_of_metadata():
+    assert column("source", "transcendentals") == {"layers.py:3": 8}
+    assert column("source", "flops") == {"model.py:7": 4, "(unknown)": 4}
+
+
+def test_only_what_is_known_groups():
+    with pytest.raises(ValueError, match="cannot be added up by 'color', only by opcode"):
+        cost(parse(MODULE)).by("color")
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_groups_add_up_to_the_total(by: str, stage: str):
+    for name, text in lowered(stage).items():
+        if not name.startswith(("models.", "control.", "sharding.")):
+            continue
+        found = cost(parse(text))
+        table = found.by(by, depth=2)
+        for value in ("flops", "transcendentals", "bytes_accessed"):
+            assert sum(row[value] for row in table) == getattr(found.total, value), name
+        assert sum(row["mathematical_flops"] for row in table) == found.mathematical.flops, name
+
+
+def test_names_are_cut_outside_of_parentheses():
+    assert parts("jit(a/b)/c;jit(d)/e") == ("jit(a/b)", "c")
+
+
+@pytest.mark.parametrize(
+    ("op_name", "named"),
+    [
+        ("jit(f)/jvp(encoder)/mlp/dot_general", "encoder/mlp"),
+        ("jit(f)/transpose(jvp(encoder))/mlp/dot_general", "encoder/mlp"),
+        ("jit(f)/vmap(jvp(encoder))/add", "encoder"),
+        ("jit(f)/while/body/closed_call/layer/checkpoint/rematted_computation/mlp/add", "layer/mlp"),
+        ("jit(f)/cond/branch_1_fun/head/add", "head"),
+        ("jit(f)/jvp()/attention/bqhd,bkhd->bhqk/dot_general", "attention"),
+        ("jit(f)/add", ""),
+        ("", ""),
+    ],
+)
+def test_layers_are_what_python_named(op_name: str, named: str):
+    assert layer(op_name) == named
+
+
+def test_names_inside_calls_go_on_from_the_caller():
+    assert joined("jit(f)/call", "") == "jit(f)/call"
+    assert joined("", "jit(f)/add") == "jit(f)/add"
+
+
+TABLE = Table(("name", "flops"), (("a", 1), ("b", 3), ("c", 2)))
+
+
+def test_tables_sort_cut_and_turn_into_json():
+    assert [row["name"] for row in TABLE.sorted_by("flops").top(2)] == ["b", "c"]
+    assert json.loads(json.dumps(TABLE.to_json()))[1] == {"name": "b", "flops": 3}
+    assert len(TABLE) == 3
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_without_its_library_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(HloomError, match=f"needs {library}") as caught:
+        getattr(TABLE, f"to_{library}")()
+    assert caught.value.hint == f"pip install {library}"
+
+
+def test_frames_get_names_and_values(monkeypatch: pytest.MonkeyPatch):
+    frames = types.SimpleNamespace(DataFrame=lambda data, **options: (data, options))
+    monkeypatch.setitem(sys.modules, "pandas", frames)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "polars", frames)  # type: ignore[arg-type]
+    assert TABLE.to_pandas() == ([["a", 1], ["b", 3], ["c", 2]], {"columns": ["name", "flops"]})
+    assert TABLE.to_polars() == ({"name": ["a", "b", "c"], "flops": [1, 3, 2]}, {})
+    assert Table(("name",), ()).to_polars() == ({"name": []}, {})
+
+
+def test_the_report_is_json():
+    found = cost(parse(lowered("after")["sharding.ring"]))
+    record = json.loads(json.dumps(found.to_json()))
+    assert record["total"]["flops"] == found.total.flops
+    assert record["loops"][0]["trips"] == found.loops[0].trips if found.loops else record["loops"] == []

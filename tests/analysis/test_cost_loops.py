@@ -1,0 +1,106 @@
+"""Loops and branches in totals: a transformer scanned with rematerialisation, and conditionals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hloom.analysis import Cost, CostReport, cost
+from hloom.hlo import parse
+from hloom.runtime import cost as ask_xla
+
+LAYERS = 12
+CHILD = Path(__file__).with_name("lower_layers.py")
+
+
+@cache
+def texts() -> dict[str, list[str]]:
+    """The training step with its layers scanned and unrolled, each before and after XLA's optimisations."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    run = subprocess.run([sys.executable, str(CHILD)], env=environment, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def report(layers: str, stage: int = 0) -> CostReport:
+    return cost(parse(texts()[layers][stage]))
+
+
+def flops_of(found: CostReport, opcode: str) -> int:
+    return next(row["flops"] for row in found.by("opcode") if row["opcode"] == opcode)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_scan_with_remat_costs_almost_ten_times_what_xla_says(stage: int):
+    found = report("scanned", stage)
+    xla = ask_xla(texts()["scanned"][stage])["flops"]
+    assert [loop.trips for loop in found.loops] == [LAYERS, LAYERS]
+    assert found.total_once.flops == pytest.approx(xla, rel=1e-4)
+    assert found.total.flops / xla == pytest.approx(9.8, abs=0.1)
+
+
+def test_a_scan_costs_what_its_layers_cost_unrolled():
+    scanned, unrolled = report("scanned"), report("unrolled")
+    assert not unrolled.loops
+    assert flops_of(scanned, "dot") == flops_of(unrolled, "dot")
+    assert scanned.total.transcendentals == unrolled.total.transcendentals
+    assert scanned.total.flops == pytest.approx(unrolled.total.flops, rel=0.05)
+
+
+def test_trip_counts_are_derived_before_xla_writes_them_and_the_same_after():
+    before, after = report("scanned", 0), report("scanned", 1)
+    assert {loop.source for loop in before.loops} == {"derived"}
+    assert {loop.source for loop in after.loops} == {"known_trip_count"}
+    assert flops_of(before, "dot") == flops_of(after, "dot")
+
+
+BRANCHES = """
+many {
+  x = f32[8] parameter(0)
+  a = f32[8] negate(x)
+  b = f32[8] negate(a)
+  ROOT c = f32[8] negate(b)
+}
+few {
+  x = f32[8] parameter(0)
+  ROOT a = f32[8] tanh(x)
+}
+none {
+  ROOT x = f32[8] parameter(0)
+}
+ENTRY main {
+  i = s32[] parameter(0)
+  x = f32[8] parameter(1)
+  ROOT r = f32[8] conditional(i, x, x, x), branch_computations={many, few, none}
+}
+"""
+
+
+def test_conditionals_cost_their_dearest_branch_property_by_property():
+    found = cost(parse(BRANCHES))
+    assert found.total == found.total_once == Cost(24, 8, 192)
+    assert found.minimum == Cost(0, 0, 0)
+    (conditional,) = found.conditionals
+    assert conditional.branches == (("many", Cost(24, 0, 192)), ("few", Cost(0, 8, 64)), ("none", Cost()))
+
+
+def test_of_a_conditional_each_property_stands_at_its_branch():
+    found = cost(parse(BRANCHES))
+    by_computation = {row["computation"]: row for row in found.by("computation")}
+    assert by_computation["many"]["flops"] == 24
+    assert by_computation["few"]["transcendentals"] == 8
+    assert sum((each.total for each in found.per_node), Cost()) == found.total
+
+
+def test_true_and_false_branches():
+    text = BRANCHES.replace("i = s32[]", "i = pred[]").replace(
+        "conditional(i, x, x, x), branch_computations={many, few, none}",
+        "conditional(i, x, x), true_computation=few, false_computation=none",
+    )
+    (conditional,) = cost(parse(text)).conditionals
+    assert [name for name, _ in conditional.branches] == ["few", "none"]

@@ -1,0 +1,110 @@
+"""Bytes on the wire per device, and steps, from replica groups; transfers and copies to the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloom.analysis import Wire, cost
+from hloom.analysis.collectives import traffic
+from hloom.analysis.counting import LOOPED, Counting, times
+from hloom.analysis.survey import survey
+from hloom.hlo import parse
+from tests.corpus import lowered
+
+ADD = """
+add {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+"""
+FOUR = "replica_groups={{0,1,2,3},{4,5,6,7}}"
+
+
+def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]") -> tuple[Wire, ...]:
+    text = f"HloModule m{header}\n{ADD}\nENTRY e {{\n  a = {parameter} parameter(0)\n  ROOT r = {instruction}\n}}"
+    return cost(parse(text)).traffic(algorithm)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "sent", "ring", "halving"),
+    [
+        (f"f32[64] all-reduce(a), {FOUR}, to_apply=add", 384, 6, 4),
+        (f"f32[64] all-reduce-start(a), {FOUR}, to_apply=add", 384, 6, 4),
+        (f"f32[256] all-gather(a), {FOUR}, dimensions={{0}}", 768, 3, 2),
+        (f"(f32[64], f32[256]) all-gather-start(a), {FOUR}, dimensions={{0}}", 768, 3, 2),
+        (f"f32[16] reduce-scatter(a), {FOUR}, dimensions={{0}}, to_apply=add", 192, 3, 2),
+        (f"f32[64] all-to-all(a), {FOUR}, dimensions={{0}}", 192, 3, 3),
+        (f"f32[64] collective-broadcast(a), {FOUR}", 256, 3, 2),
+        ("f32[64] collective-permute(a), source_target_pairs={{0,1},{1,0}}", 256, 1, 1),
+        ("f32[64] collective-permute(a), source_target_pairs={{0,0}}", 0, 1, 1),
+        ("f32[64] all-reduce(a), replica_groups={{0},{1}}, to_apply=add", 0, 2, 2),
+    ],
+)
+def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
+    (by_ring,) = wires(instruction)
+    (by_halving,) = wires(instruction, algorithm="halving-doubling")
+    assert by_ring.sent_bytes == by_halving.sent_bytes == sent
+    if sent:
+        assert (by_ring.steps, by_halving.steps) == (ring, halving)
+
+
+@pytest.mark.parametrize(
+    ("groups", "size"),
+    [
+        ("", 2),  # all replicas
+        ("replica_groups={}", 2),
+        ("replica_groups={{0,1}}", 2),
+        ("channel_id=1", 8),  # all replicas and partitions
+        ("channel_id=1, replica_groups={{0},{1}}", 4),  # a replica's partitions take part too
+        ("channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,3},{4,5},{6,7}}", 2),
+        ("channel_id=1, use_global_device_ids=true, replica_groups=[2,4]<=[8]", 4),
+        ("replica_groups={{0,1,2},{3}}", 3),  # the largest decides
+    ],
+)
+def test_group_sizes(groups: str, size: int):
+    header = ", replica_count=2, num_partitions=4"
+    (wire,) = wires(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
+    assert wire.group_size == size
+
+
+def test_without_global_ids_a_channel_means_partitions():
+    (wire,) = wires("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
+    assert wire.group_size == 4
+
+
+def test_the_host():
+    (copied,) = wires("(f32[64]{0:S(5)}, f32[64], u32[]) copy-start(a)")
+    assert (copied.host_bytes, copied.sent_bytes) == (256, 0)
+    assert wires("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
+    (fed,) = wires("(f32[8], token[]) infeed(a)", parameter="token[]")
+    assert fed.host_bytes == 32
+
+
+def test_sends_count_where_they_start():
+    text = """
+ENTRY e {
+  a = f32[64] parameter(0)
+  t = token[] after-all()
+  s = (f32[64], u32[], token[]) send(a, t), channel_id=1
+  d = token[] send-done(s), channel_id=1
+  r = (f32[64], u32[], token[]) recv(t), channel_id=1
+  e = (f32[64], token[]) recv-done(r), channel_id=1
+  h = (f32[64], u32[], token[]) send(a, t), channel_id=2, is_host_transfer=true
+  ROOT f = token[] send-done(h), channel_id=2, is_host_transfer=true
+}
+"""
+    found = {wire.name: (wire.sent_bytes, wire.host_bytes) for wire in cost(parse(text)).wires}
+    assert found == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
+
+
+def test_collectives_in_loops_count_as_often_as_they_run():
+    looped = [wire for wire in cost(parse(lowered("after")["sharding.pipeline_scan"])).wires if wire.times > 1]
+    assert looped
+
+
+def test_other_algorithms_are_refused():
+    module = parse("ENTRY e { ROOT a = f32[] parameter(0) }")
+    found = survey(module)
+    with pytest.raises(ValueError, match="no algorithm is called 'star'"):
+        traffic(module, found, times(Counting(found, LOOPED, {})), "star")

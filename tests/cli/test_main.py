@@ -1,0 +1,111 @@
+"""The program as a whole: help, exit statuses, pipes, time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hloom.cli import reading
+from hloom.cli.main import COMMANDS
+from tests.cli.conftest import ROOT, STEP, Call, spawn
+
+QUICK = 0.5
+"""Seconds that `hloom inspect` of a small file may take, at best of some tries."""
+
+
+def test_help_lists_the_subcommands(call: Call):
+    result = call("--help")
+    assert result.exit_code == 0
+    for name, line in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line)}$", result.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_subcommand_has_help_with_examples(call: Call, name: str):
+    result = call(name, "--help")
+    assert result.exit_code == 0
+    assert re.search(rf"\n  Examples:\n    hloom {name} ", result.stdout)
+    for option in ("--json", "-o, --output OUT", "--strict", "--module NAME", "--stage NAME", "-h, --help"):
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_subcommand_says_one_error(name: str, broken: Path, tmp_path: Path):
+    for path, message in (
+        (broken, f"error: {broken}:4:1: expected an operand, found '}}'\n  }}\n  ^\n"),
+        (tmp_path / "x.hlo", f"error: cannot read {tmp_path / 'x.hlo'}: no such file or directory\n"),
+    ):
+        result = spawn(name, path)
+        assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("frob",), ("inspect",), ("inspect", "a", "b"), ("draw", "x", "--hops", "z"), ("run", "x", "--frob")],
+)
+def test_bad_usage(call: Call, arguments: tuple[str, ...]):
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Usage: " in result.stderr
+
+
+def test_a_dump_directory(call: Call, tmp_path: Path):
+    for name in ("f", "g"):
+        (tmp_path / f"module_0000.jit_{name}.before_optimizations.txt").write_text(STEP)
+    result = call("inspect", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "module_0000.jit_g: before_optimizations" in result.stderr
+    assert call("inspect", tmp_path, "--module", "jit_g", "--stage", "before_optimizations").exit_code == 0
+
+
+def test_a_file_with_an_odd_name(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("inspect", "ENTRY e { ROOT x = f32[] parameter(0) }").stderr.startswith("error: cannot read ENTRY e {")
+    Path("ENTRY").write_text(STEP)
+    assert call("inspect", "ENTRY").exit_code == 0
+
+
+def test_a_reader_that_goes_away():
+    lines = "".join(f"  x{n} = f32[] constant(0)\n" for n in range(50_000))
+    code = f"{sys.executable} -m hloom.cli print - | head -1"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {code}"],
+        input=f"HloModule m\nENTRY e {{\n{lines}}}\n",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+    assert done.stdout == "HloModule m\n"
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_inspect_is_quick(step: Path):
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert spawn("inspect", step).returncode == 0
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < QUICK
+
+
+def test_a_bar_appears_where_work_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(reading, "PATIENCE", 0.01)
+    with reading.working("waiting"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with reading.working("waiting"):
+        time.sleep(0.3)
+    assert "waiting" in capsys.readouterr().err
+    monkeypatch.setattr(reading, "PATIENCE", 60)
+    with reading.working("waiting"):
+        pass
+    assert "waiting" not in capsys.readouterr().err
