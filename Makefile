@@ -1,0 +1,42 @@
+# Every target makes its own environment, so a fresh clone needs Python 3.11 or newer and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+TESTS ?=
+
+.PHONY: demo test test-long bench lint docs clean
+
+demo: $(READY)  ## lower a GPT-2 training step, read, inspect, draw, print and run it
+	$(BIN)/python scripts/demo.py
+
+test: $(READY)  ## every test and every example in the docs, but the long ones
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not long" $(TESTS)
+
+test-long: $(READY)  ## the long tests too
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+bench: $(READY)  ## how fast reading and printing are
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	@for each in benchmarks/*.py; do \
+	  [ -e "$$each" ] || { echo "no benchmarks yet"; break; }; \
+	  echo "$$each"; $(BIN)/python "$$each" || exit 1; \
+	done
+
+lint: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+docs: $(READY)  ## the pictures in docs/images, made anew
+	$(BIN)/python scripts/make_images.py
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hloom needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@

@@ -1,0 +1,41 @@
+"""What hloom is measured against: XLA's own parser and printer in jaxlib, and xDSL's reader of generic MLIR.
+
+All that is private in jaxlib and used by the benchmarks is used here.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from jax.interpreters.mlir import make_ir_context
+from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
+from jaxlib.mlir import ir
+
+XLA = "XLA"
+XDSL = "xDSL"
+
+xla_parse = _hlo.hlo_module_from_text
+xla_print = _hlo.HloModule.to_string
+xla_write = _hlo.HloModule.as_serialized_hlo_module_proto
+xla_read = _hlo.HloModule.from_serialized_hlo_module_proto
+xla_dot = _hlo.hlo_module_to_dot_graph
+
+
+def generic_mlir(text: str) -> str:
+    """The program of an HLO text as StableHLO, in MLIR's generic form."""
+    program = _jax.mlir.hlo_to_stablehlo(xla_write(xla_parse(text)))
+    with make_ir_context():
+        return ir.Module.parse(program).operation.get_asm(print_generic_op_form=True)  # type: ignore[return-value]
+
+
+def xdsl_parse(text: str) -> object:
+    """Read generic MLIR with xDSL, every dialect but builtin unregistered; needs the extra `bench`."""
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import Builtin
+    from xdsl.parser import Parser
+
+    context = Context(allow_unregistered=True)
+    context.load_dialect(Builtin)
+    return Parser(context, text).parse_module()

@@ -1,0 +1,87 @@
+"""The programs that are measured: GPT-2 training steps that JAX lowers on the spot, and texts made to be hard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from hloom.hlo import parse
+from scripts.lower_gpt2 import Config, lower
+
+_GRAPH = re.compile(r"^(?:ENTRY )?(%?[\w.-]+) \{$|((?:to_apply|calls|condition|body)=%?[\w.-]+)", re.MULTILINE)
+SMALL, LARGE = Config(), Config(layers=96)
+"""GPT-2 small, and a model of GPT-3's depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How large the programs are, and how many seconds the samples of one figure may take."""
+
+    small: Config = SMALL
+    large: Config = LARGE
+    copies: int = 19
+    rows: int = 5000
+    seconds: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module's text, what the table calls it, and how many instructions it has."""
+
+    name: str
+    text: str
+    instructions: int
+
+
+@cache
+def training_step(config: Config, metadata: bool) -> Program:
+    """A GPT-2 training step before XLA optimises it."""
+    text = lower(config, metadata=metadata)
+    name = f"GPT-2, {config.layers} layers{', with metadata' if metadata else ''}"
+    return Program(name, text, _count(text))
+
+
+def training_steps(plan: Plan) -> list[Program]:
+    """Both sizes, without and with metadata."""
+    return [training_step(config, metadata) for config in (plan.small, plan.large) for metadata in (False, True)]
+
+
+def repeated(program: Program, copies: int) -> Program:
+    """A program several times in one module: its computations under changed names, the last copy's entry the entry."""
+    header, _, body = program.text.partition("\n\n")
+    parts = [header]
+    for number in range(copies):
+        copy = _GRAPH.sub(lambda match, tail=f".copy{number}": _renamed(match, tail), body)
+        parts.append(copy if number == copies - 1 else copy.replace("\nENTRY ", "\n"))
+    text = "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    return Program(f"{program.name}, {copies} times", text, _count(text))
+
+
+def alike(rows: int) -> Program:
+    """Instructions that all have one type and the same attributes."""
+    lines = (f"  %b.{row} = f32[8,16]{{0,1}} transpose(%a), dimensions={{1,0}}" for row in range(rows))
+    return _flat("every line alike", "f32[16,8]{1,0}", lines)
+
+
+def unlike(rows: int) -> Program:
+    """Instructions of which each has a type and attributes that no other has."""
+    lines = (
+        f"  %b.{row} = f32[{row + 1},8]{{1,0}} slice(%a), slice={{[{row}:{2 * row + 1}], [0:8]}}" for row in range(rows)
+    )
+    return _flat("no two lines alike", f"f32[{2 * rows + 2},8]{{1,0}}", lines)
+
+
+def _flat(name: str, operand: str, lines: Iterable[str]) -> Program:
+    body = "\n".join(lines)
+    text = f"HloModule flat\n\nENTRY %main {{\n  %a = {operand} parameter(0)\n{body}\n  ROOT %end = () tuple()\n}}\n"
+    return Program(name, text, _count(text))
+
+
+def _renamed(match: re.Match[str], tail: str) -> str:
+    return match[0][:-2] + tail + " {" if match[1] else match[0] + tail
+
+
+def _count(text: str) -> int:
+    return parse(text).node_count

@@ -1,0 +1,23 @@
+"""All figures, by section, in the table's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from benchmarks.figures import Figure
+from benchmarks.graphs import drawings, editing, protos
+from benchmarks.memory import memory
+from benchmarks.printing import printing
+from benchmarks.programs import Plan
+from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
+
+SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
+    "reading": reading,
+    "million": reading_a_million,
+    "xdsl": reading_against_xdsl,
+    "printing": printing,
+    "memory": memory,
+    "protos": protos,
+    "drawings": drawings,
+    "editing": editing,
+}

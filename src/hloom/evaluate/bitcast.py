@@ -1,0 +1,82 @@
+"""Bitcasts: the memory of an array, as its layout orders it, read as another array."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
+from hloom.ir import COMBINED, Apply, TensorType, default_layout
+from hloom.text import Unsupported
+
+
+@evaluator("bitcast")
+def _bitcast(node: Apply, operands: Values, run: Runner) -> Value:
+    (operand,) = arrays_of(operands)
+    source, target = node.inputs[0].type, array_type(node)
+    if not isinstance(source, TensorType) or source.dynamic or target.dynamic:
+        raise Unsupported("the layouts of both sides must be known, and their dimensions static")
+    memory = in_memory(operand, source, target).reshape(-1)
+    if source.dtype is not target.dtype:
+        memory = reinterpreted(memory, source, target)
+    return out_of_memory(memory, target, source)
+
+
+def in_memory(array: np.ndarray, kind: TensorType, other: TensorType) -> np.ndarray:
+    """An array with its dimensions cut and ordered as they lie in memory.
+
+    Where the type at the other end has the same dimensions and tiles (ones aside), the tiles are left out. Raises
+    Unsupported where they are not the same and leave padding in memory.
+    """
+    cut, order = memory_order(kind, other)
+    return array.reshape(cut).transpose(order)
+
+
+def out_of_memory(memory: np.ndarray, kind: TensorType, other: TensorType) -> np.ndarray:
+    """The array of a type whose memory is given: the inverse of `in_memory`."""
+    cut, order = memory_order(kind, other)
+    return memory.reshape([cut[place] for place in order]).transpose(np.argsort(order)).reshape(kind.dims)
+
+
+def memory_order(kind: TensorType, other: TensorType) -> tuple[list[int], list[int]]:
+    """The dimensions cut into the pieces that lie together in memory, and the order in which these lie there."""
+    layout = kind.layout or default_layout(kind.rank)
+    major_to_minor = list(reversed(layout.minor_to_major))
+    if not layout.tiles or _lies_alike(kind, other):
+        return list(kind.dims), major_to_minor
+    memory = [(axis, kind.dims[axis], 1) for axis in major_to_minor]  # (axis, size, step) per place in memory
+    for tile in layout.tiles:
+        memory = _tiled(memory, tile, kind)
+    places = sorted(range(len(memory)), key=lambda place: (memory[place][0], -memory[place][2]))
+    return [memory[place][1] for place in places], [places.index(place) for place in range(len(memory))]
+
+
+def _tiled(memory: list[tuple[int, int, int]], tile: tuple[int, ...], kind: TensorType) -> list[tuple[int, int, int]]:
+    if COMBINED in tile or len(tile) > len(memory):
+        raise Unsupported(f"the tiles of {kind} join dimensions")
+    kept = len(memory) - len(tile)
+    outer, inner = memory[:kept], []
+    for (axis, size, step), length in zip(memory[kept:], tile, strict=True):
+        if size % length:
+            raise Unsupported(f"the tiles of {kind} leave padding in memory")
+        outer.append((axis, size // length, step * length))
+        inner.append((axis, length, step))
+    return outer + inner
+
+
+def _lies_alike(one: TensorType, other: TensorType) -> bool:
+    """Whether two arrays have the same dimensions in memory, ones aside, and the same tiles."""
+    layouts = [each.layout or default_layout(each.rank) for each in (one, other)]
+    sizes = [
+        [kind.dims[axis] for axis in reversed(layout.minor_to_major) if kind.dims[axis] != 1]
+        for kind, layout in zip((one, other), layouts, strict=True)
+    ]
+    return sizes[0] == sizes[1] and layouts[0].tiles == layouts[1].tiles
+
+
+def reinterpreted(memory: np.ndarray, source: TensorType, target: TensorType) -> np.ndarray:
+    """The bits of elements read as another type; several narrow elements lie in a wide one, the first lowest."""
+    for kind in (source, target):
+        stored = (kind.layout.element_bits if kind.layout else 0) or kind.dtype.byte_count * 8
+        if stored != kind.dtype.bits:
+            raise Unsupported(f"the elements of {kind} are stored in {stored} bits each")
+    return np.ascontiguousarray(memory).view(target.dtype.numpy)

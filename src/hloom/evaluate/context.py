@@ -1,0 +1,22 @@
+"""What asynchronous starts yield besides operands and outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloom.evaluate.inputs import assemble
+from hloom.evaluate.table import Value
+from hloom.ir import Apply, TensorType, TupleType
+
+
+def context(node: Apply) -> tuple[Value, ...]:
+    """The third element and those behind it of what a node yields: noughts, which nothing may look at."""
+    if not isinstance(node.type, TupleType):
+        return ()
+    return tuple(
+        assemble(
+            kind,
+            iter([np.zeros(each.dims, each.dtype.numpy) for each in kind.leaves() if isinstance(each, TensorType)]),
+        )
+        for kind in node.type.elements[2:]
+    )

@@ -1,0 +1,78 @@
+"""Matrix products of any dimensions, dense and scaled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
+from hloom.ir import Apply, DType, Kind, dtype_of
+from hloom.ir.numbers import round_doubles
+from hloom.text import Unsupported
+
+
+@evaluator("dot")
+def _dot(node: Apply, operands: Values, run: Runner) -> Value:
+    """Sum up in doubles and round once, whatever `algorithm` and `operand_precision` allow to be less exact."""
+    left, right = arrays_of(operands)
+    return narrowed(product(node, widened(left, right), widened(right, left)), array_type(node).dtype)
+
+
+def widened(operand: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """An operand in the type in which products are summed: doubles for floats, 64 bits for integers and pred."""
+    return operand.astype(np.result_type(_wide(operand), _wide(other)))
+
+
+def _wide(operand: np.ndarray) -> type:
+    kind = dtype_of(operand.dtype)
+    if kind.is_complex:
+        return np.complex128
+    return np.float64 if kind.is_float else np.int64
+
+
+def narrowed(total: np.ndarray, dtype: DType) -> np.ndarray:
+    """A sum in the type of the result: floats rounded, integers cut off, pred whether it is not nought."""
+    if dtype.kind is Kind.BOOLEAN:
+        return total != 0
+    if dtype.is_float and total.dtype.kind != "c":
+        return round_doubles(total.astype(np.float64).reshape(-1), dtype).reshape(total.shape)
+    return total.astype(dtype.numpy)
+
+
+def product(node: Apply, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Batch dimensions, then what is left of the left operand, then what is left of the right one."""
+    names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
+    left_batch, left_contracting, right_batch, right_contracting = (node.attribute(name) for name in names)
+    left_free = other_axes(left.ndim, left_batch, left_contracting)
+    right_free = other_axes(right.ndim, right_batch, right_contracting)
+    batch = [left.shape[axis] for axis in left_batch]
+    rows, columns = [left.shape[axis] for axis in left_free], [right.shape[axis] for axis in right_free]
+    inner = math.prod(left.shape[axis] for axis in left_contracting)
+    a = left.transpose((*left_batch, *left_free, *left_contracting)).reshape((*batch, math.prod(rows), inner))
+    b = right.transpose((*right_batch, *right_contracting, *right_free)).reshape((*batch, inner, math.prod(columns)))
+    return np.matmul(a, b).reshape((*batch, *rows, *columns))
+
+
+def other_axes(rank: int, *taken: Sequence[int]) -> list[int]:
+    used = {axis for axes in taken for axis in axes}
+    return [axis for axis in range(rank) if axis not in used]
+
+
+@evaluator("scaled-dot")
+def _scaled_dot(node: Apply, operands: Values, run: Runner) -> Value:
+    """The product of operands whose elements are multiplied by scales, each for a block of neighbours."""
+    left, right, left_scale, right_scale = arrays_of(operands)
+    a, b = scaled(left, left_scale), scaled(right, right_scale)
+    return narrowed(product(node, a, b), array_type(node).dtype)
+
+
+def scaled(operand: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """An operand times its scales, as doubles; a scale of rank 0 or of ones means that there is none."""
+    wide = scale.astype(np.float64)
+    for axis, (size, count) in enumerate(zip(operand.shape, scale.shape, strict=False)):
+        if count == 0 or size % count:
+            raise Unsupported(f"{count} scales do not divide dimension {axis} of size {size}")
+        wide = np.repeat(wide, size // count, axis=axis)
+    return operand.astype(np.float64) * wide

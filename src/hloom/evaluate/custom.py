@@ -1,0 +1,9 @@
+"""What nothing but a backend or the host knows."""
+
+from __future__ import annotations
+
+from hloom.evaluate.table import none
+
+none("custom-call", because="only the backend knows what the target computes")
+none("infeed", because="nothing feeds it")
+none("outfeed", because="nothing takes it")

@@ -1,0 +1,109 @@
+"""Between flat lists of arrays, which callers give and get, and values, which are arrays, tuples and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloom.evaluate.table import TOKEN_VALUE, Value
+from hloom.ir import TOKEN, Graph, TensorType, TupleType, Type, dtype_of
+from hloom.text import HloomError, Unsupported
+
+Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""One array per parameter, the elements of tuples one by one: in order, or by name."""
+
+
+def arguments_of(graph: Graph, inputs: Inputs) -> list[Value]:
+    """The values of a graph's parameters; raises HloomError naming the first array that does not fit."""
+    parameters = [(each.name, _known(each.name, each.type)) for each in graph.parameters]
+    leaves = [leaf for name, kind in parameters for leaf in named_leaves(name, kind) if leaf[1] is not TOKEN]
+    given = _in_order(inputs, [name for name, _ in leaves])
+    arrays: list[Value] = [_checked(name, kind, value) for (name, kind), value in zip(leaves, given, strict=True)]
+    waiting = iter(arrays)
+    return [assemble(kind, waiting) for _, kind in parameters]
+
+
+def named_leaves(name: str, kind: Type) -> Iterator[tuple[str, Type]]:
+    """The leaves of a type, named by their place: `x`, or `pair.0` and `pair.1.0`."""
+    pending = [(name, kind)]
+    while pending:
+        name, kind = pending.pop()
+        if isinstance(kind, TupleType):
+            elements = [(f"{name}.{number}", element) for number, element in enumerate(kind.elements)]
+            pending.extend(reversed(elements))
+        else:
+            yield name, kind
+
+
+def assemble(kind: Type, leaves: Iterator[Value]) -> Value:
+    """A value of a type out of the arrays that it consists of; tokens are not among them."""
+    done: list[Value] = []
+    pending: list[tuple[Type, bool]] = [(kind, False)]
+    while pending:
+        each, has_elements = pending.pop()
+        if has_elements and isinstance(each, TupleType):
+            count = len(each.elements)
+            elements = tuple(done[len(done) - count :])
+            done[len(done) - count :] = [elements]
+        elif isinstance(each, TupleType):
+            pending.append((each, True))
+            pending.extend((element, False) for element in reversed(each.elements))
+        else:
+            done.append(TOKEN_VALUE if each is TOKEN else next(leaves))
+    return done[0]
+
+
+def leaves_of(value: Value) -> Iterator[np.ndarray]:
+    """The arrays of a value, in order; tokens are left out."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, tuple):
+            pending.extend(reversed(each))
+        elif each is not TOKEN_VALUE:
+            yield np.asarray(each)
+
+
+def _known(name: str, kind: Type | None) -> Type:
+    if kind is None:
+        raise HloomError(f"the type of parameter {name} is not written")
+    return kind
+
+
+def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
+    if isinstance(inputs, Mapping):
+        wrong = [*(name for name in names if name not in inputs), *(name for name in inputs if name not in names)]
+        if wrong:
+            raise HloomError(f"inputs do not go with parameters: {', '.join(wrong)}", hint=f"it has {', '.join(names)}")
+        return [inputs[name] for name in names]
+    if len(inputs) != len(names):
+        raise HloomError(f"the program takes {len(names)} arrays, {len(inputs)} are given")
+    return list(inputs)
+
+
+def _checked(name: str, kind: Type, value: Any) -> np.ndarray:
+    if not isinstance(kind, TensorType):
+        raise Unsupported(f"parameter {name} of type {kind} cannot be given from outside")
+    array = np.asarray(value)
+    if not fits(array, kind):
+        raise HloomError(f"input {name} is {_type_text(array)}, the program takes {kind}")
+    return array
+
+
+def fits(array: np.ndarray, kind: TensorType) -> bool:
+    """Whether an array is of a type; a dynamic dimension may be smaller than its bound, which may be none."""
+    if array.dtype != kind.dtype.numpy or array.ndim != kind.rank:
+        return False
+    if kind.dynamic is None:
+        return array.shape == kind.dims
+    sizes = zip(array.shape, kind.dims, kind.dynamic, strict=True)
+    return all(size == bound or (moves and (bound < 0 or size < bound)) for size, bound, moves in sizes)
+
+
+def _type_text(array: np.ndarray) -> str:
+    try:
+        return f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
+    except (KeyError, TypeError):
+        return f"a numpy array of {array.dtype}"

@@ -1,0 +1,83 @@
+"""Graphs of scalars run on whole arrays: which allow it, and the element-by-element way for those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hloom.evaluate.table import TABLE, Value
+from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.text import Unsupported
+
+SCALAR_IDENTITIES = frozenset(("bitcast", "broadcast", "reshape", "transpose"))
+"""Opcodes that give back their operand where that and the result are scalars of one type."""
+CALLS = frozenset(("call", "fusion"))
+"""Opcodes that may be run on whole arrays where the graph that they call may."""
+
+
+def common_shape(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """The shape that arrays have after broadcasting together."""
+    return np.broadcast_shapes(*(array.shape for array in arrays))
+
+
+def is_pointwise(graph: Graph, known: dict[Graph, bool]) -> bool:
+    """Whether every node of a graph, and of those it calls, may be run on many elements at once.
+
+    `known` remembers the answers.
+    """
+    pending = [graph]
+    family: list[Graph] = []
+    while pending:
+        each = pending.pop()
+        if each in family or known.get(each):
+            continue
+        if known.get(each) is False or not all(map(_allows, each.nodes)):
+            known[graph] = False
+            return False
+        family.append(each)
+        pending.extend(called for node in each.nodes for called in node.called_graphs)
+    known.update(dict.fromkeys(family, True))
+    return True
+
+
+def _allows(node: Node) -> bool:
+    if isinstance(node, (Parameter, Constant)):
+        leaves = () if node.type is None else node.type.leaves()
+        return all(isinstance(leaf, TensorType) and not leaf.rank for leaf in leaves)
+    if not isinstance(node, Apply) or isinstance(node.function, Node):
+        return False
+    if node.opcode in SCALAR_IDENTITIES:
+        return node.inputs[0].type is not None and _is_scalar_of(node.type, node.inputs[0].type)
+    row = TABLE.get(node.opcode)
+    return node.opcode in CALLS or (row is not None and row.is_pointwise)
+
+
+def _is_scalar_of(kind: Type | None, other: Type) -> bool:
+    if not isinstance(kind, TensorType) or not isinstance(other, TensorType):
+        return False
+    return kind.rank == other.rank == 0 and kind.dtype is other.dtype
+
+
+def stretched(value: Value, shape: tuple[int, ...]) -> Value:
+    """A value whose arrays all have this shape: a graph may ignore what it is given."""
+    if isinstance(value, tuple):
+        return tuple(stretched(element, shape) for element in value)
+    array = np.asarray(value)
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+def elements(arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, ...]]:
+    """The scalars of arrays, one of each at a time, after broadcasting to a shape."""
+    whole = [np.broadcast_to(array, shape) for array in arrays]
+    return (tuple(array[(*place, ...)] for array in whole) for place in np.ndindex(shape))
+
+
+def stacked(rows: Sequence[Value], shape: tuple[int, ...], kind: Type | None) -> Value:
+    """The arrays of which one scalar, or one tuple of scalars, per element is given."""
+    if isinstance(kind, TupleType):
+        columns = [[row[number] for row in rows if isinstance(row, tuple)] for number in range(len(kind.elements))]
+        return tuple(stacked(column, shape, each) for column, each in zip(columns, kind.elements, strict=True))
+    if not isinstance(kind, TensorType) or kind.rank:
+        raise Unsupported(f"a mapped computation should yield scalars, not {kind}")
+    return np.array(rows, kind.dtype.numpy).reshape(shape)

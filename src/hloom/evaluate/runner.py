@@ -1,0 +1,269 @@
+"""Run nodes, graphs and modules with numpy.
+
+A graph is planned once, where it is first run: which nodes its output needs, in order, and which values are used for
+the last time where. Running a plan is a loop over its steps; only calls of graphs nest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
+from hloom.evaluate.pointwise import CALLS, SCALAR_IDENTITIES, common_shape, elements, is_pointwise, stacked, stretched
+from hloom.evaluate.table import TABLE, Evaluator, Value, Values
+from hloom.ir import (
+    TOKEN,
+    UNBOUNDED,
+    Apply,
+    Constant,
+    Effect,
+    Graph,
+    Literal,
+    Module,
+    Node,
+    Parameter,
+    TensorType,
+    TupleType,
+    Type,
+)
+from hloom.text import HloomError, Unsupported
+
+DEEPEST = 100
+"""How deep calls of graphs may nest."""
+_MALFORMED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError, MemoryError)
+
+
+class CannotEvaluate(Unsupported):
+    """An instruction that cannot be evaluated; the message names it."""
+
+
+class LimitReached(HloomError):
+    """More elements would have been computed than the caller allows."""
+
+
+def evaluate(module: Module, inputs: Inputs = (), *, limit: int | None = None) -> tuple[np.ndarray, ...]:
+    """The outputs of a module on these inputs, computed with numpy as one device computes them.
+
+    Inputs are one array per parameter, in order or by name; the elements of a tuple count as parameters of their own
+    (`pair.0`). Outputs are arrays, tuples flattened and tokens left out. `limit` is how many elements may be computed
+    in all. Raises CannotEvaluate naming the first instruction that cannot be, LimitReached, and HloomError for inputs
+    that do not fit and for elided constants.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
+    >>> evaluate(module, [np.float32([1, 2])])
+    (array([-1., -2.], dtype=float32),)
+    """
+    value = evaluate_graph(module.entry, arguments_of(module.entry, inputs), limit=limit)
+    return tuple(leaves_of(value))
+
+
+def evaluate_graph(graph: Graph, arguments: Sequence[Value], *, limit: int | None = None) -> Value:
+    """The value of a graph of one value per parameter; otherwise as `evaluate`."""
+    with np.errstate(all="ignore"):
+        return GraphRunner(limit).call(graph, arguments)
+
+
+def evaluate_node(node: Apply, operands: Sequence[Value], *, limit: int | None = None) -> Value:
+    """The value of one node, given its operands' values; otherwise as `evaluate`."""
+    with np.errstate(all="ignore"):
+        return GraphRunner(limit).apply(node, tuple(operands))
+
+
+def literal_value(literal: Literal) -> Value:
+    """The value of a literal; raises HloomError where any of it was elided."""
+    if literal.is_elided:
+        raise HloomError(
+            f"the data of this {literal.type} constant were left out of the text, as {{...}}, and are never invented",
+            hint="print the program with whole constants: print_large_constants in XLA's HloPrintOptions",
+        )
+    return assemble(literal.type, (leaf.numpy() for leaf in literal.leaves() if leaf.type is not TOKEN))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Compute the node's value, then forget the values used for the last time."""
+
+    node: Node
+    forgotten: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What running a graph does: known values, then steps in order."""
+
+    constants: dict[Node, Value]
+    steps: tuple[Step, ...]
+
+
+class GraphRunner:
+    """Runs graphs; remembers their plans, how deep calls nest, and how many elements may still be computed."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._left = limit
+        self._limit = limit
+        self._depth = 0
+        self._plans: dict[Graph, Plan] = {}
+        self._pointwise: dict[Graph, bool] = {}
+
+    def call(self, graph: Graph, arguments: Sequence[Value]) -> Value:
+        """The value of a graph of these arguments."""
+        return self._run(graph, arguments, is_mapped=False)
+
+    def map(self, graph: Graph, arrays: Sequence[np.ndarray]) -> Value:
+        """A graph of scalars on every element of arrays: on whole arrays at once where all its nodes allow that."""
+        shape = common_shape(arrays)
+        if is_pointwise(graph, self._pointwise):
+            return stretched(self._run(graph, arrays, is_mapped=True), shape)
+        rows = [self.call(graph, row) for row in elements(arrays, shape)]
+        return stacked(rows, shape, graph.root.type)
+
+    def apply(self, node: Apply, operands: Values) -> Value:
+        """The value of one node, checked against its type."""
+        self._count(node, operands)
+        value = self._compute(node, operands)
+        if not _fits(value, node.type):
+            raise CannotEvaluate(f"{node.name}: {node.opcode} gives {_shown(value)}, but its type is {node.type}")
+        return value
+
+    def apply_mapped(self, node: Apply, operands: Values) -> Value:
+        """The value of one node of scalars whose operands are arrays of many such scalars."""
+        if node.opcode in SCALAR_IDENTITIES:
+            return operands[0]
+        if node.opcode in CALLS:
+            return self._run(next(iter(node.called_graphs)), operands, is_mapped=True)
+        self._count(node, operands)
+        return self._compute(node, operands)
+
+    def _compute(self, node: Apply, operands: Values) -> Value:
+        row = _row(node)
+        assert row.function is not None, "_row refuses those without"
+        try:
+            value = row.function(node, operands, self)
+        except (CannotEvaluate, LimitReached):
+            raise
+        except HloomError as error:
+            raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {error.message}") from error
+        except _MALFORMED as error:
+            raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {error}") from error
+        return np.asarray(value) if isinstance(value, np.generic) else value
+
+    def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> Value:
+        if self._depth == DEEPEST:
+            raise HloomError(f"calls nest deeper than {DEEPEST} graphs, the innermost {graph.name}")
+        plan = self._plans.get(graph) or self._plan(graph)
+        if len(arguments) != len(graph.parameters):
+            raise HloomError(f"graph {graph.name} takes {len(graph.parameters)} values, {len(arguments)} are given")
+        values = dict(plan.constants)
+        values.update(zip(graph.parameters, arguments, strict=True))
+        apply = self.apply_mapped if is_mapped else self.apply
+        self._depth += 1
+        for step in plan.steps:
+            node = cast(Apply, step.node)
+            values[node] = apply(node, tuple([values[operand] for operand in node.inputs]))
+            for each in step.forgotten:
+                del values[each]
+        self._depth -= 1
+        return values[graph.root]
+
+    def _plan(self, graph: Graph) -> Plan:
+        plan = self._plans[graph] = _plan_of(graph)
+        return plan
+
+    def _count(self, node: Apply, operands: Values) -> None:
+        """Take what a node is about to compute from what may still be."""
+        if self._left is None:
+            return
+        self._left -= max([_size_of(node.type), *(each.size for each in operands if isinstance(each, np.ndarray))])
+        if self._left < 0:
+            raise LimitReached(f"{node.name}: more than {self._limit} elements would be computed")
+
+
+def _plan_of(graph: Graph) -> Plan:
+    if graph.is_declared:
+        raise CannotEvaluate(f"graph {graph.name} is called, but not defined")
+    needed = _needed(graph)
+    constants: dict[Node, Value] = {}
+    steps: list[Step] = []
+    seen = {graph.root}
+    for node in reversed([node for node in graph.nodes if node in needed]):
+        if isinstance(node, Constant):
+            constants[node] = _constant_value(node)
+        elif not isinstance(node, Parameter):
+            last_uses = [each for each in dict.fromkeys(node.inputs) if each not in seen]
+            seen.update(last_uses)
+            unused = [node] if node not in seen else []
+            steps.append(Step(node, (*last_uses, *unused)))
+    return Plan(constants, tuple(reversed(steps)))
+
+
+def _needed(graph: Graph) -> set[Node]:
+    """The nodes that the output needs, and those that the outside world would notice."""
+    needed: set[Node] = set()
+    pending = [graph.root, *filter(_is_noticed, graph.nodes)]
+    while pending:
+        node = pending.pop()
+        if node in needed:
+            continue
+        if node.graph is not graph or node.opcode == "missing":
+            raise CannotEvaluate(f"graph {graph.name} uses {node.name}, which it does not define")
+        needed.add(node)
+        pending.extend(node.inputs)
+    return needed
+
+
+def _is_noticed(node: Node) -> bool:
+    if not isinstance(node, Apply) or isinstance(node.function, Node):
+        return False
+    return node.function.effect is Effect.OUTSIDE or bool(node.attributes.get("custom_call_has_side_effect"))
+
+
+def _constant_value(node: Constant) -> Value:
+    if not isinstance(node.value, Literal):
+        raise CannotEvaluate(f"{node.name}: a function as a value cannot be evaluated")
+    try:
+        return literal_value(node.value)
+    except HloomError as error:
+        raise HloomError(f"{node.name}: {error.message}", hint=error.hint) from None
+
+
+def _row(node: Apply) -> Evaluator:
+    if isinstance(node.function, Node):
+        raise CannotEvaluate(f"{node.name}: a computed call cannot be evaluated")
+    row = TABLE.get(node.opcode)
+    if row is None:
+        raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: nothing says what it computes")
+    if row.function is None:
+        raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {row.because}")
+    return row
+
+
+def _size_of(kind: Type | None) -> int:
+    leaves = () if kind is None else kind.leaves()
+    arrays = (leaf for leaf in leaves if isinstance(leaf, TensorType) and UNBOUNDED not in leaf.dims)
+    return 1 + sum(math.prod(array.dims) for array in arrays)
+
+
+def _fits(value: Value, kind: Type | None) -> bool:
+    """Whether a value is of a type; a dynamic dimension may be smaller than its bound."""
+    pending: list[tuple[Value, Type | None]] = [(value, kind)]
+    while pending:
+        value, kind = pending.pop()
+        if isinstance(kind, TupleType):
+            if not isinstance(value, tuple) or len(value) != len(kind.elements):
+                return False
+            pending.extend(zip(value, kind.elements, strict=True))
+        elif isinstance(kind, TensorType) and not (isinstance(value, np.ndarray) and fits(value, kind)):
+            return False
+    return True
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else str(value)

@@ -1,0 +1,92 @@
+"""The benchmarks run and say what they should, on programs too small to time."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("jaxlib")
+
+from benchmarks import peers
+from benchmarks.clock import Job, Times, take_turns
+from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
+from benchmarks.programs import Plan, Program, alike, repeated, training_step, unlike
+from benchmarks.sections import SECTIONS
+from benchmarks.table import to_json, to_table
+from hloom.hlo import parse
+from hloom.ir import equal
+from scripts.lower_gpt2 import Config
+
+TINY = Config(layers=1, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
+LARGER = Config(layers=2, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
+PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0)
+
+FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
+PROGRAM = Program("p", "", 100)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_section_gives_figures(section: str):
+    if section == "xdsl":
+        pytest.importorskip("xdsl")
+    figures = list(SECTIONS[section](PLAN))
+    assert figures
+    assert all(each.ratio is not None and each.ratio > 0 for each in figures)
+
+
+def test_jobs_take_turns_backwards_every_other_round():
+    order: list[str] = []
+    take_turns([Job(lambda _: order.append("a")), Job(lambda _: order.append("b"))], seconds=0, fewest=3)
+    assert "".join(order) == "abbaab"
+
+
+def test_a_job_gets_a_fresh_argument_each_time():
+    made: Iterator[int] = iter(range(100))
+    seen: list[int] = []
+    take_turns([Job(seen.append, lambda: next(made))], seconds=0, fewest=3)
+    assert seen == [0, 1, 2]
+
+
+def test_times_as_fast_is_higher_when_we_are_faster():
+    figure = times_as_fast("read", PROGRAM, FAST, "XLA", SLOW, AtLeast(2))
+    assert (figure.ratio, figure.median_ratio, figure.passes) == (2.0, 3.0, True)
+    assert figure.instructions_per_second == 100
+
+
+def test_times_the_time_is_lower_when_we_are_faster():
+    figure = times_the_time("print", PROGRAM, SLOW, "XLA", FAST, AtMost(1.5))
+    assert (figure.ratio, figure.passes) == (2.0, False)
+
+
+def test_growth_is_one_when_linear():
+    figure = growth("read", PROGRAM, Program("q", "", 200), FAST, SLOW, AtMost(1.3))
+    assert (figure.ratio, figure.median_ratio) == (1.0, 1.5)
+
+
+def test_without_a_bar_there_is_no_verdict():
+    assert Figure("x", "1", "p", "2", 0.5).passes is None
+
+
+def test_repeated_copies_keep_their_own_computations():
+    once = training_step(TINY, False)
+    often = repeated(once, 3)
+    assert often.instructions == 3 * once.instructions
+    module = parse(often.text)
+    last = [graph for graph in module.graphs if graph.name.endswith(".copy2")]
+    assert len(module.graphs) == 3 * len(last)
+    assert all(called in last for graph in last for node in graph.nodes for called in node.called_graphs)
+    assert equal(module.entry, parse(once.text).entry)
+
+
+@pytest.mark.parametrize("program", [alike(20), unlike(20)], ids=["alike", "unlike"])
+def test_made_texts_are_programs_that_xla_reads_too(program: Program):
+    (graph,) = peers.xla_parse(program.text).computations()
+    assert len(graph.instructions()) == program.instructions
+
+
+def test_the_table_and_the_json_have_a_row_for_each_figure():
+    figures = [Figure("x", "1 ms", "XLA", "2 ms", 2.0, 2.1, AtLeast(1), 10.0), Figure("y", "1 B", "limit", "2 B")]
+    assert to_table(figures).row_count == 2
+    rows = json.loads(to_json(figures))["figures"]
+    assert [row["subject"] for row in rows] == ["x", "y"]
+    assert [row["passes"] for row in rows] == [True, None]

@@ -1,0 +1,88 @@
+"""The examples in the documents do what they show.
+
+Of a document's fenced blocks, `python` ones run as doctests, one after the other; `console` ones run each line that
+begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file. All
+run in one empty directory. `...` in an expected output stands for anything, and one space for any
+white space.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hloom.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    path.relative_to(ROOT) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if path.name != "CHANGELOG.md"
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+_BLOCK = re.compile(r"^(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+
+
+def blocks(text: str) -> Iterator[re.Match[str]]:
+    return _BLOCK.finditer(text)
+
+
+def check_console(body: str) -> None:
+    for match in _COMMAND.finditer(body):
+        program, *arguments = shlex.split(match["command"], comments=True)
+        assert program == "hloom", f"cannot run: {match['command']}"
+        result = CliRunner().invoke(main, arguments)
+        found, expected = plain(result.output), plain(match["output"])
+        assert doctest.OutputChecker().check_output(expected, found, FLAGS), f"{match['command']} wrote:\n{found}"
+
+
+def plain(text: str) -> str:
+    """The lines without what stands at their ends, and without blank ones."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if line.strip())
+
+
+def check_python(body: str, names: dict[str, object], where: str) -> None:
+    test = doctest.DocTestParser().get_doctest(body, names, where, where, 0)
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append, clear_globs=False)
+    names.update(test.globs)
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for match in blocks((ROOT / path).read_text()):
+        if match["file"]:
+            Path(match["file"]).write_text(match["body"])
+        elif match["language"] == "console":
+            check_console(match["body"])
+        elif match["language"] == "python":
+            check_python(match["body"], names, str(path))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(path: Path):
+    for target in _LINK.findall((ROOT / path).read_text()):
+        assert os.path.exists(ROOT / path.parent / target), target
+
+
+def test_the_readme_opens_with_what_it_is_a_picture_and_two_commands():
+    text = (ROOT / "README.md").read_text()
+    picture, demo, tests = (text.index(each) for each in ("![", "make demo", "make test"))
+    assert text.index("hloom reads") < picture < demo < tests < 2000
+
+
+def test_pictures_are_made_from_output():
+    picture = (ROOT / "docs" / "images" / "inspect.svg").read_text()
+    for word in ("jit__lambda", "opcodes", "calls", "reduce"):
+        assert word in picture

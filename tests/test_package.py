@@ -1,0 +1,78 @@
+"""`import hloom`: quick, without its dependencies, with every name it promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import hloom
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST = 0.150
+"""Seconds that `import hloom` may take, at best of some tries: other programs run on the same machine."""
+HEAVY = ("jax", "jaxlib", "numpy", "ml_dtypes", "google", "rich", "click", "rustworkx")
+
+
+def in_child(code: str) -> str:
+    """What a program prints that runs in a new interpreter, with this source tree first on its path."""
+    prelude = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n"
+    return subprocess.run(
+        [sys.executable, "-I", "-c", prelude + code], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_import_takes_less_than_150_ms():
+    code = "import time; start = time.perf_counter(); import hloom; print(time.perf_counter() - start)"
+    assert min(float(in_child(code)) for _ in range(5)) < LONGEST
+
+
+def test_import_loads_nothing_heavy():
+    code = f"import hloom; print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert in_child(code) == "[]\n"
+
+
+def test_reading_printing_and_drawing_do_not_import_jax():
+    code = """
+import hloom
+module = hloom.parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
+hloom.print(module), hloom.to_dot(module), hloom.to_json(module), hloom.to_graphml(module)
+hloom.summary(module), hloom.verify(module), hloom.run
+print([name for name in sys.modules if name.partition(".")[0] in ("jax", "jaxlib")])
+"""
+    assert in_child(code) == "[]\n"
+
+
+@pytest.mark.parametrize("name", dir(hloom))
+def test_every_name_is_there(name: str):
+    assert getattr(hloom, name) is not None
+
+
+def test_names_are_those_that_type_checkers_see():
+    text = (ROOT / "src" / "hloom" / "__init__.py").read_text()
+    seen = set(re.findall(r"^    from hloom\.\w+ import (\w+) as \1$", text, re.MULTILINE))
+    assert seen | {"print"} == set(dir(hloom)) - {"__version__"}
+
+
+def test_names_come_from_the_doors_of_rooms():
+    for name, (room, original) in hloom._OWNERS.items():
+        assert getattr(hloom, name) is getattr(import_module(f"hloom.{room}"), original)
+
+
+def test_an_unknown_name():
+    with pytest.raises(AttributeError, match=r"^module 'hloom' has no attribute 'frobnicate'$"):
+        _ = hloom.frobnicate  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_version_is_the_projects():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert hloom.__version__ == project["version"]
+
+
+def test_the_package_is_typed():
+    assert (ROOT / "src" / "hloom" / "py.typed").exists()
