@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 TESTS ?=
+SECTIONS ?=
 
 .PHONY: demo test test-long bench lint docs clean
 
@@ -17,12 +18,9 @@ test: $(READY)  ## every test and every example in the docs, but the long ones
 test-long: $(READY)  ## the long tests too
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
-bench: $(READY)  ## how fast reading and printing are
+bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and xDSL; SECTIONS="reading memory" for some
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	@for each in benchmarks/*.py; do \
-	  [ -e "$$each" ] || { echo "no benchmarks yet"; break; }; \
-	  echo "$$each"; $(BIN)/python "$$each" || exit 1; \
-	done
+	$(BIN)/python -m benchmarks $(SECTIONS)
 
 lint: $(READY)  ## style and types
 	$(BIN)/ruff check .

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sysconfig
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -19,8 +18,7 @@ _VERDICTS = {True: "[green]pass", False: "[bold red]FAIL", None: ""}
 
 def to_table(figures: Sequence[Figure]) -> Table:
     """One row for each figure."""
-    python = f"Python {platform.python_version()} ({'' if is_optimised() else 'not '}built with profiles)"
-    table = Table(title=f"hloom {version('hloom')}, {python}, jaxlib {version('jaxlib')}")
+    table = Table(title=f"hloom {version('hloom')}, Python {platform.python_version()}, jaxlib {version('jaxlib')}")
     table.add_column("subject")
     for title in ("ours", "peer's", "ratio", "of medians", "bar", "instructions/s"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -43,18 +41,12 @@ def to_json(figures: Sequence[Figure]) -> str:
     """The figures, and where they were measured."""
     machine = {
         "python": platform.python_version(),
-        "python_is_optimised": is_optimised(),
         "jaxlib": version("jaxlib"),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
     rows = [asdict(each) | {"bar": each.bar and str(each.bar), "passes": each.passes} for each in figures]
     return json.dumps({"machine": machine, "figures": rows}, indent=1)
-
-
-def is_optimised() -> bool:
-    """Whether this Python was built with profile-guided optimisation, as those of distributions are."""
-    return "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 
 
 def _number(ratio: float | None) -> str:

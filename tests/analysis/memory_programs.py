@@ -526,7 +526,9 @@ def hessian_product(w, x):
     def loss(w):
         return jnp.sum(jnp.tanh(x @ w) ** 2)
 
-    return jax.jvp(jax.grad(loss), (w,), (w,))[1], jax.vmap(jax.grad(lambda w, e: jnp.sum(jnp.tanh(e @ w))), (None, 0))(w, x)
+    return jax.jvp(jax.grad(loss), (w,), (w,))[1], jax.vmap(jax.grad(lambda w, e: jnp.sum(jnp.tanh(e @ w))), (None, 0))(
+        w, x
+    )
 
 
 @program(f32(64, 64, 64), f32(64, 64, 64))

@@ -40,7 +40,7 @@ INSTRUCTIONS = [
     ("b = f32[] constant(x)", "5:22: expected a value of f32[], found 'x'"),
     ("b = c64[2] constant({1, 2})", "5:24: expected '(', as c64 has two parts"),
     ("b = c64[2] constant((1, 2))", "5:23: expected '{': c64[2] has rank 1"),
-    ("b = f32[4] add-start(x, x)", "6:1: add-start needs a type ((operands), outputs, ...)"),
+    ("b = f32[4] add-start(x, x)", "5:14: add-start needs a type ((operands), outputs, ...)"),
     ('b = f32[4] negate(x), origin={{"x"}}, origin={{"x"}}', "5:41: attribute 'origin' is given twice"),
     ("b = f32[4] negate(x), control-predecessors={}", "5:46: expected the name of an instruction"),
     ("b = f32[4] negate(f32[5] x)", "5:28: operand x is said to be f32[5], but it is f32[4]"),
@@ -237,9 +237,9 @@ STRICT_INSTRUCTIONS = [
     ("nan =  f32[4] negate(x)", "5:3: 'nan' is a reserved word; as a name it needs a %"),
     (
         'b = ((f32[4]), f32[4]) custom-call-start(x), custom_call_target="f"\n  c = f32[4] negate-done(b)',
-        "7:1: negate-done ends custom-call-start",
+        "6:14: negate-done ends custom-call-start",
     ),
-    ("b = f32[4] negate-done(x)", "6:1: negate-done ends nothing asynchronous"),
+    ("b = f32[4] negate-done(x)", "5:14: negate-done ends nothing asynchronous"),
     ("b = f32[4] negate(x), speed=1", "5:25: negate has no attribute 'speed'"),
     ("b = f32[4] negate(y)", "5:21: nothing before this is called 'y' in e"),
     (
@@ -467,7 +467,7 @@ def test_a_tab_and_unprintable_characters_do_not_move_the_caret():
         parse("HloModule m\n\nENTRY e {\n\tx = f32[4]\x01 parameter(0)\n}\n")
     assert str(caught.value).splitlines()[1:] == [
         "   x = f32[4]\N{REPLACEMENT CHARACTER} parameter(0)",
-        "            ^",
+        "             ^",
     ]
 
 

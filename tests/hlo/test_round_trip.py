@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -199,7 +198,8 @@ def first_difference(left: str, right: str) -> str:
     """The first lines that differ, from a little before where they do."""
     for one, other in zip_longest(left.splitlines(), right.splitlines(), fillvalue="nothing"):
         if one != other:
-            place = len(os.path.commonprefix([one, other]))
+            pairs = enumerate(zip(one, other, strict=False))
+            place = next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
             return f"{one[max(0, place - 40) : place + 80]!r} and {other[max(0, place - 40) : place + 80]!r}"
     return "nothing"
 

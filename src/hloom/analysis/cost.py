@@ -65,8 +65,8 @@ class CostReport:
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
         self.module = module
         self.unknown_trips = unknown_trips
-        self._found: Survey = survey(module)
-        self._trips: dict[Apply, Trips] = find_trips(self._found, trip_counts)
+        self.found: Survey = survey(module)
+        self._trips: dict[Apply, Trips] = find_trips(self.found, trip_counts)
         self._countings: dict[Way, Counting] = {}
 
     def __repr__(self) -> str:
@@ -75,27 +75,27 @@ class CostReport:
     @property
     def total(self) -> Cost:
         """The whole module by XLA's rules, loops as often as they run, of branches the dearest."""
-        return self._counting(LOOPED)(self.module.entry)
+        return self.counting(LOOPED)(self.module.entry)
 
     @property
     def total_once(self) -> Cost:
         """The whole module as XLA's HloCostAnalysis counts it: every loop's body once."""
-        return self._counting(ONCE)(self.module.entry)
+        return self.counting(ONCE)(self.module.entry)
 
     @property
     def mathematical(self) -> Cost:
         """The whole module by the mathematical counts, loops as often as they run."""
-        return self._counting(MATHEMATICAL)(self.module.entry)
+        return self.counting(MATHEMATICAL)(self.module.entry)
 
     @property
     def minimum(self) -> Cost:
         """As `total`, of branches the cheapest."""
-        return self._counting(LEAST)(self.module.entry)
+        return self.counting(LEAST)(self.module.entry)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
         """Every loop that runs, innermost first."""
-        counting = self._counting(LOOPED)
+        counting = self.counting(LOOPED)
         return tuple(
             Loop(node.name, node.graph.name, trips.count, trips.source, _body_cost(counting, node))
             for node, trips in self._trips.items()
@@ -109,13 +109,13 @@ class CostReport:
     @cached_property
     def conditionals(self) -> tuple[Conditional, ...]:
         """Every conditional that runs, with the cost of each branch."""
-        counting = self._counting(LOOPED)
-        nodes = [call for part in self._found.graphs.values() for call in part.calls if call.opcode == "conditional"]
+        counting = self.counting(LOOPED)
+        nodes = [call for part in self.found.graphs.values() for call in part.calls if call.opcode == "conditional"]
         return tuple(
             Conditional(
                 node.name,
                 node.graph.name,
-                tuple((graph.name, counting(graph)) for graph in branches_of(self._found.application(node))),
+                tuple((graph.name, counting(graph)) for graph in branches_of(self.found.application(node))),
             )
             for node in nodes
         )
@@ -124,12 +124,12 @@ class CostReport:
     def uncounted(self) -> tuple[str, ...]:
         """The instructions whose cost nobody knows: custom calls, unknown opcodes, calls of computed functions."""
         unknown = [node for node in self._running() if node.opcode == "custom-call" or node.opcode not in RULES]
-        return tuple(node.name for node in (*unknown, *self._found.computed))
+        return tuple(node.name for node in (*unknown, *self.found.computed))
 
     @cached_property
     def per_node(self) -> tuple[NodeCost, ...]:
         """The cost of every instruction that runs, callees first; parameters and constants cost nothing."""
-        looped, once, mathematical = (self._counting(way) for way in (LOOPED, ONCE, MATHEMATICAL))
+        looped, once, mathematical = (self.counting(way) for way in (LOOPED, ONCE, MATHEMATICAL))
         runs = self._runs
         return tuple(
             NodeCost(node, runs[node.graph], once.whole(node), looped.own(node), mathematical.own(node))
@@ -139,11 +139,11 @@ class CostReport:
     @cached_property
     def wires(self) -> tuple[Wire, ...]:
         """What every collective, transfer and copy sends, by ring algorithms."""
-        return traffic(self.module, self._found, self._runs)
+        return traffic(self.module, self.found, self._runs)
 
     def traffic(self, algorithm: str = "ring") -> tuple[Wire, ...]:
         """What every collective, transfer and copy sends, by a given algorithm."""
-        return traffic(self.module, self._found, self._runs, algorithm)
+        return traffic(self.module, self.found, self._runs, algorithm)
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
         """The total added up by opcode, computation, scope, layer or source line, from the most FLOPs to the least.
@@ -152,9 +152,9 @@ class CostReport:
         the group, `times` their runs together; `mathematical_flops` are the mathematical count.
         """
         name_of = namer(what, self.module, depth)
-        looped, mathematical = self._counting(LOOPED), self._counting(MATHEMATICAL)
+        looped, mathematical = self.counting(LOOPED), self.counting(MATHEMATICAL)
         groups: dict[str, list[int]] = {}
-        for graph, outer, runs, exact_runs in self._contexts(what in ("scope", "layer")):
+        for graph, outer, runs, exact_runs in self.contexts(what in ("scope", "layer")):
             for node in self._nodes(graph):
                 total = looped.own(node).times(runs)
                 key = name_of(node, graph, joined(outer, op_name_of(node)))
@@ -187,20 +187,21 @@ class CostReport:
             "traffic": [{name: getattr(wire, name) for name in Wire.__slots__} for wire in self.wires],
         }
 
-    def _counting(self, way: Way) -> Counting:
+    def counting(self, way: Way) -> Counting:
+        """What graphs and instructions cost under one way of counting."""
         if way not in self._countings:
             counts = {
                 loop: self.unknown_trips if trips.count is None else trips.count for loop, trips in self._trips.items()
             }
-            self._countings[way] = Counting(self._found, way, counts)
+            self._countings[way] = Counting(self.found, way, counts)
         return self._countings[way]
 
     @cached_property
     def _runs(self) -> dict[Graph, Cost]:
-        return times(self._counting(LOOPED))
+        return times(self.counting(LOOPED))
 
     def _running(self) -> Iterator[Apply]:
-        for graph in self._found.graphs:
+        for graph in self.found.graphs:
             if graph in self._runs:
                 yield from self._nodes(graph)
 
@@ -209,19 +210,19 @@ class CostReport:
 
     @cached_property
     def _computed(self) -> frozenset[Apply]:
-        return frozenset(self._found.computed)
+        return frozenset(self.found.computed)
 
-    def _contexts(self, by_scope: bool) -> Iterator[tuple[Graph, str, Cost, Cost]]:
+    def contexts(self, by_scope: bool) -> Iterator[tuple[Graph, str, Cost, Cost]]:
         """Every graph that runs, in each scope that calls it, with how often it runs there, by both counts.
 
         Where scopes do not matter, once for each graph.
         """
-        looped, exact = self._counting(LOOPED), self._counting(MATHEMATICAL)
+        looped, exact = self.counting(LOOPED), self.counting(MATHEMATICAL)
         waiting: dict[Graph, dict[str, tuple[Cost, Cost]]] = {self.module.entry: {"": (ONE, ONE)}}
-        for graph in reversed(self._found.graphs):
+        for graph in reversed(self.found.graphs):
             for outer, (runs, exact_runs) in waiting.get(graph, {}).items():
                 yield graph, outer, runs, exact_runs
-                for call in self._found.graphs[graph].calls:
+                for call in self.found.graphs[graph].calls:
                     scope = joined(outer, op_name_of(call)) if by_scope else ""
                     for (called, each), (_, exact_each) in zip(looped.shares(call), exact.shares(call), strict=True):
                         scopes = waiting.setdefault(called, {})

@@ -11,11 +11,16 @@ from functools import cache
 from typing import NamedTuple
 
 from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
-from hloom.ops import ROWS, elementwise
+from hloom.ops import elementwise
 
 Index = tuple[int, ...]
 """Which element of a tuple, and which of that, and so on; of an array, nothing."""
-ELEMENTWISE = frozenset(elementwise.ROWS) | {"copy", "convert", "bitcast-convert", "reduce-precision"} & set(ROWS)
+ELEMENTWISE = frozenset(elementwise.ROWS) - {"opt-barrier", "add-dependency", "tuple-select"} | {
+    "bitcast-convert",
+    "convert",
+    "reduce-precision",
+    "stochastic-convert",
+}
 """Opcodes that read an element of each operand to make the element at the same place."""
 OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
 """The one operand that an opcode may write its result over."""
@@ -42,9 +47,11 @@ class Sharing:
     def pairs(self, node: Apply) -> tuple[Pair, ...]:
         """The results that must lie in an operand's buffer.
 
-            dynamic-update-slice(x, update, start)   the result in x
-            scatter(x, y, indices, u, v)             element 0 in x, element 1 in y
-            fusion(x), whose root updates x          the result in x
+        ```
+        dynamic-update-slice(x, update, start)   the result in x
+        scatter(x, y, indices, u, v)             element 0 in x, element 1 in y
+        fusion(x), whose root updates x          the result in x
+        ```
         """
         opcode = node.opcode
         if opcode in ("dynamic-update-slice", "set-dimension-size"):
@@ -77,6 +84,10 @@ class Sharing:
             return numbers == [result_index[0] if result_index else 0]
         return opcode in ELEMENTWISE
 
+    def may_replace(self, old: Node, made: Apply) -> bool:
+        """Whether a fused elementwise result may be written over an array that is read for it."""
+        return made.opcode in ELEMENTWISE and _same(old.type, made.type)
+
     def _fusion_pairs(self, node: Apply) -> tuple[Pair, ...]:
         graph = node.attributes.get("calls")
         if not isinstance(graph, Graph) or graph.output is None:
@@ -87,7 +98,8 @@ class Sharing:
 
     def _found_pairs(self, graph: Graph) -> list[Pair]:
         root = graph.root
-        results = [((), root)] if root.opcode != "tuple" else [((place,), each) for place, each in enumerate(root.inputs)]
+        is_tuple = root.opcode == "tuple"
+        results = [((place,), each) for place, each in enumerate(root.inputs)] if is_tuple else [((), root)]
         found: list[Pair] = []
         for index, made in results:
             source = _followed(made)

@@ -22,7 +22,7 @@ _OF_THE_PAIR = ("async_execution_thread", "output_to_operand_aliasing")
 
 
 def read_sugar(
-    cursor: Cursor, body: BodyReader, opcode: str, name: str, type_: Type | None, inputs: tuple[Node, ...]
+    cursor: Cursor, body: BodyReader, opcode: str, name: str, type_: Type | None, inputs: tuple[Node, ...], start: int
 ) -> Apply | None:
     """`slice-start(x), slice={[0:8]}` as async-start of a computation around the op; None if it is none."""
     step = next((each for each in STEPS if opcode.endswith(each)), None)
@@ -30,7 +30,6 @@ def read_sugar(
     if step is None or op is None or op.name in OWN_OPCODES:
         return None
     async_op = OPS["async" + step]
-    start = cursor.skip()
     attributes, metadata = read_attributes(cursor, _row(op, step), body)
     if step != "-start":
         if body.reader.strict and opcode.removesuffix(step) != (wrapped := wrapped_opcode(inputs)):

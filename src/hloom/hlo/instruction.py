@@ -106,7 +106,7 @@ def read_expression(cursor: Cursor, body: BodyReader, name: str, place: int) -> 
         op = OPS.get(opcode)
         inputs = read_operands(cursor, body)
         if op is None:
-            sugar = read_sugar(cursor, body, opcode, name, type_, inputs)
+            sugar = read_sugar(cursor, body, opcode, name, type_, inputs, start)
             op = None if sugar else _unknown(cursor, body, opcode, start)
             node = sugar or _apply(cursor, body, name, type_, op, inputs, start)  # type: ignore[arg-type]
         else:

@@ -178,7 +178,7 @@ class _Printer:
         self.canonical: dict[Referent, str] = _canonical_names(module) if options.canonical_names else {}
         self.is_plain = options == DEFAULT
         self._type_texts: dict[Type, str] = {}
-        self._literal_texts: dict[Literal, str] = {}
+        self._literal_texts: dict[int, str] = {}
 
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
@@ -265,23 +265,25 @@ class _Printer:
         root = graph.root.type
         if root is None:
             return ""
+        texts, canonical = self._type_texts, self.canonical
         parts: list[str] = []
         for number, parameter in enumerate(graph.parameters):
-            if parameter.type is None or parameter.number != number:
+            kind = parameter.type
+            if kind is None or parameter.number != number:
                 return ""
-            name = self.canonical.get(parameter) or parameter.name
-            parts.append(f"{name}: {self._without_layout(parameter.type)}")
-        return f"({', '.join(parts)}) -> {self._without_layout(root)} "
+            name = canonical[parameter] if canonical else parameter.name
+            parts.append(f"{name}: {texts.get(kind) or self._without_layout(kind)}")
+        return f"({', '.join(parts)}) -> {texts.get(root) or self._without_layout(root)} "
 
     def _leaf(self, node: Node) -> str:
         if isinstance(node, Parameter):
             return f"parameter({node.number})"
         if not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError(f"{node!r} holds a function as a value: HLO text cannot say that")
-        text = self._literal_texts.get(node.value)
+        text = self._literal_texts.get(id(node.value))  # by identity: equal ones are mostly the same object
         if text is None:
             text = f"constant({format_literal(node.value, limit=self.options.constant_limit)})"
-            self._literal_texts[node.value] = text
+            self._literal_texts[id(node.value)] = text
         return text
 
     def _tail(self, node: Node) -> str:

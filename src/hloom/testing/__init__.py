@@ -13,3 +13,4 @@ from hloom.testing.costs import assert_bytes_accessed as assert_bytes_accessed
 from hloom.testing.costs import assert_flops as assert_flops
 from hloom.testing.costs import assert_no_collective as assert_no_collective
 from hloom.testing.equivalence import assert_equivalent as assert_equivalent
+from hloom.testing.memory import assert_peak_memory as assert_peak_memory

@@ -1,0 +1,109 @@
+"""Which buffers get memory of their own, and which lie in that of an output or a donated parameter.
+
+Parameters and outputs have memory of their own for the whole run; before an output is written, or after a donated
+parameter is last read, temporaries may lie there. What is left is packed into one piece. The order of choices is XLA's
+(xla/service/buffer_assignment.cc): the largest buffers choose first, and choose the smallest place that takes them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import merge
+
+from hloom.analysis.buffers import Buffer, Span
+from hloom.analysis.values import Values
+
+TRIES_PER_BUFFER = 20
+"""How many places are tried per buffer on average before the smaller ones are given none."""
+
+
+@dataclass(slots=True)
+class Place:
+    """The memory of an output or a donated parameter: its bytes, and when it is in use for what."""
+
+    size: int
+    spans: list[Span]
+
+
+@dataclass(slots=True)
+class Allocation:
+    """The temporaries that need memory of their own, elementwise reuse joined; and what lies in the fixed places.
+
+    `places` are by the fixed buffers' ids.
+    """
+
+    places: dict[int, Place] = field(default_factory=dict)
+    temporaries: list[Buffer] = field(default_factory=list)
+
+
+def allocate(values: Values, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> Allocation:
+    """Find places for the free buffers in those of the fixed ones."""
+    found = Allocation({id(buffer): Place(buffer.size, list(buffer.spans)) for buffer in fixed})
+    places = sorted(found.places.values(), key=lambda place: (place.size, -place.spans[0].start))
+    sizes = [place.size for place in places]
+    homes = {span.value: place for place in places for span in place.spans}
+    buffers = sorted(free, key=lambda buffer: (-buffer.size, buffer.spans[0].start))
+    tries = TRIES_PER_BUFFER * len(buffers) + 100_000
+    left: list[Buffer] = []
+    for buffer in buffers:
+        first = bisect_left(sizes, buffer.size)
+        operands = [homes[old] for old, _ in values.overwrites.get(buffer.spans[0].value, ()) if old in homes]
+        home = next((place for place in operands if _takes(place, buffer, values)), None)
+        while home is None and first < len(places) and tries > 0:
+            tries -= 1
+            if _takes(places[first], buffer, values):
+                home = places[first]
+            first += 1
+        if home is None:
+            left.append(buffer)
+            continue
+        home.spans = list(merge(home.spans, buffer.spans))
+        homes.update({span.value: home for span in buffer.spans})
+    found.temporaries = _reused(values, left)
+    return found
+
+
+def _takes(place: Place, buffer: Buffer, values: Values) -> bool:
+    """Whether a buffer is in use only while its place is not; an operand may be overwritten as it dies."""
+    if buffer.size > place.size:
+        return False
+    spans = place.spans
+    for span in buffer.spans:
+        at = bisect_left(spans, span)
+        if at and not _follows(spans[at - 1], span, values):
+            return False
+        if at < len(spans) and not _follows(span, spans[at], values):
+            return False
+    return True
+
+
+def _follows(earlier: Span, later: Span, values: Values) -> bool:
+    if earlier.end != later.start:
+        return earlier.end < later.start
+    return any(old == earlier.value for old, _ in values.overwrites.get(later.value, ()))
+
+
+def _reused(values: Values, buffers: list[Buffer]) -> list[Buffer]:
+    """Let elementwise results take over the buffers of operands that die there.
+
+        a = sine(x)     b = add(a, y), the last to read a     ->     a and b in one buffer
+
+    Only buffers of a single value take part, as in XLA (xla/service/heap_simulator).
+    """
+    owners = {buffer.spans[0].value: buffer for buffer in buffers if len(buffer.spans) == 1}
+    gone: set[int] = set()
+    for buffer in sorted(buffers, key=lambda each: each.spans[0]):
+        value = buffer.spans[0].value
+        for old, is_direct in values.overwrites.get(value, ()) if value in owners else ():
+            owner = owners.get(old)
+            if not is_direct or owner is None or owner.spans[-1] != (owner.spans[-1].start, values.starts[value], old):
+                continue
+            owner.spans.append(buffer.spans[0])
+            owner.size = max(owner.size, buffer.size)
+            owners[value] = owner
+            del owners[old]
+            gone.add(id(buffer))
+            break
+    return [buffer for buffer in buffers if id(buffer) not in gone]

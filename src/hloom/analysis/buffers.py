@@ -1,0 +1,102 @@
+"""Which values share a buffer, and when each buffer is in use.
+
+Values are joined that must lie at one place: a loop's state through all its rounds, a branch's result and the
+conditional's, an array and its update in place, a donated parameter and its output. Where the earlier one is still
+read after the later one is written, a compiler makes a copy, and the two stay apart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hloom.analysis.values import Merge, Values
+
+
+class Span(NamedTuple):
+    """From and up to which time a value needs its buffer, both included."""
+
+    start: int
+    end: int
+    value: int
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A piece of memory: its bytes, the values in it, and their spans in order of time."""
+
+    size: int
+    spans: list[Span]
+
+    @property
+    def values(self) -> list[int]:
+        """The numbers of the values in it, in order of time."""
+        return [span.value for span in self.spans]
+
+
+class Buffers:
+    """The buffers of a program; `of(value)` is where a value lies."""
+
+    def __init__(self, values: Values, merges: list[Merge]) -> None:
+        self._values = values
+        self._parents = list(range(len(values)))
+        self._spans: dict[int, list[Span]] = {}
+        for merge in merges:
+            self._join(merge)
+        self._buffers: dict[int, Buffer] = {}
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Each buffer that has bytes once, in the order in which their first values are made."""
+        seen: set[int] = set()
+        for value, size in enumerate(self._values.sizes):
+            root = self._root(value) if size else value
+            if size and root not in seen:
+                seen.add(root)
+                yield self.of(value)
+
+    def of(self, value: int) -> Buffer:
+        """The buffer of a value."""
+        root = self._root(value)
+        found = self._buffers.get(root)
+        if found is None:
+            spans = self._spans_of(root)
+            sizes = self._values.sizes
+            found = Buffer(max([sizes[span.value] for span in spans]), spans)
+            self._buffers[root] = found
+        return found
+
+    def _root(self, value: int) -> int:
+        parents = self._parents
+        while parents[value] != value:
+            parents[value] = parents[parents[value]]
+            value = parents[value]
+        return value
+
+    def _spans_of(self, root: int) -> list[Span]:
+        found = self._spans.get(root)
+        return [Span(self._values.starts[root], self._values.ends[root], root)] if found is None else found
+
+    def _join(self, merge: Merge) -> None:
+        """Join the buffers of two values, unless one is in use while the other is."""
+        one, other = self._root(merge.earlier), self._root(merge.later)
+        if one == other:
+            return
+        few, many = sorted((self._spans_of(one), self._spans_of(other)), key=len)
+        places = [bisect_left(many, span) for span in few]
+        if any(_meets(many, place, span, merge.may_touch) for place, span in zip(places, few, strict=True)):
+            return
+        for place, span in zip(reversed(places), reversed(few), strict=True):
+            many.insert(place, span)
+        self._parents[other] = one
+        self._spans.pop(other, None)
+        self._spans[one] = many
+
+
+def _meets(spans: list[Span], place: int, span: Span, may_touch: bool) -> bool:
+    """Whether a span that would stand at this place is in use together with its neighbours there."""
+    less = 0 if may_touch else 1
+    before = place > 0 and spans[place - 1].end > span.start - less
+    after = place < len(spans) and spans[place].start < span.end + less
+    return before or after

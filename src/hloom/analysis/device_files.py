@@ -1,0 +1,134 @@
+"""Reading a file of devices: TOML, checked field by field, with the line in what is said of an error."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hloom.text import HloomError, Source
+
+Table = dict[str, Any]
+"""One device as its file has it."""
+
+NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
+OPTIONAL_NUMBERS = ("start_seconds", "cache_bytes", "cache_bandwidth", "devices_per_host")
+RATES = ("matrix", "vector")
+OPTIONAL_RATES = ("transcendental", "opcodes")
+FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
+LINK_FIELDS = ("name", "kind", "topology", "bandwidth", "latency", "devices", "sources")
+TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
+MAY_BE_NOUGHT = frozenset(("launch_seconds", "start_seconds", "cache_bytes", "cache_bandwidth", "latency"))
+_HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
+
+
+def read_tables(path: Path) -> dict[str, Table]:
+    """The devices of a file, checked; raises HloomError with the place of what is wrong."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise HloomError(f"the devices in {path} cannot be read: {problem}") from None
+    return check_devices(text, str(path))
+
+
+def check_devices(text: str, name: str) -> dict[str, Table]:
+    """The devices of a text; `name` is what messages call it."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise HloomError(f"{name}: this is no TOML: {problem}") from None
+    checker = _Checker(Source(text, name))
+    for each, table in tables.items():
+        checker.device(each, table)
+    return tables
+
+
+class _Checker:
+    """Says of one text what is wrong, with the line."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def device(self, name: str, table: object) -> None:
+        if not isinstance(table, dict):
+            self.fail(f"'{name}' should be a table, [{name}], that describes a device", "", name)
+        self.known(name, table, FIELDS)
+        for field in ("title", *NUMBERS, *RATES):
+            if field not in table:
+                self.fail(f"the device '{name}' has no {field}", name, "")
+        if not isinstance(table["title"], str):
+            self.fail(f"the title of '{name}' should be a string", name, "title")
+        for field in (*NUMBERS, *OPTIONAL_NUMBERS):
+            if field in table:
+                self.number(name, field, table[field])
+        for field in (*RATES, *OPTIONAL_RATES):
+            self.rates(name, field, table.get(field, {}))
+        if not table["vector"] or not table["matrix"]:
+            self.fail(f"the device '{name}' states no rates", name, "")
+        if "f32" not in table["vector"]:
+            self.fail(f"the vector rates of '{name}' should have one for f32", f"{name}.vector", "")
+        self.sources(name, table)
+        self.links(name, table.get("links", []))
+
+    def known(self, name: str, table: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+        for field in table:
+            if field not in fields:
+                near = get_close_matches(field, fields, n=1)
+                self.fail(f"'{name}' has no field '{field}'", name, field, near[0] if near else ", ".join(fields))
+
+    def number(self, name: str, field: str, value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value in (1e999, -1e999):
+            self.fail(f"{field} of '{name}' should be a number, not {value!r}", name, field)
+        elif value < 0 or (value == 0 and field not in MAY_BE_NOUGHT):
+            self.fail(f"{field} of '{name}' should be positive, not {value!r}", name, field)
+
+    def rates(self, name: str, field: str, rates: object) -> None:
+        if not isinstance(rates, dict):
+            self.fail(f"{field} of '{name}' should be a table of rates", name, field)
+        for key, value in rates.items():
+            self.number(f"{name}.{field}", key, value)
+            if field in RATES and not re.fullmatch(r"(b?f|s)\d+\w*", key):
+                self.fail(f"'{key}' is no element type: rates are for f64, f32, bf16, s8 and so on", f"{name}.{field}", key)
+
+    def sources(self, name: str, table: Mapping[str, Any]) -> None:
+        sources = table.get("sources", {})
+        figures = [each for each in (*NUMBERS, *OPTIONAL_NUMBERS) if each in table]
+        figures += [f"{each}.{key}" for each in (*RATES, *OPTIONAL_RATES) for key in table.get(each, {})]
+        for figure in figures:
+            if not sources.get(figure) and not sources.get(figure.partition(".")[0]):
+                self.fail(f"{figure} of '{name}' has no source", name, figure, f'[{name}.sources] {figure} = "where from"')
+
+    def links(self, name: str, links: object) -> None:
+        if not isinstance(links, list):
+            self.fail(f"the links of '{name}' should be tables: [[{name}.links]]", name, "links")
+        for link in links:
+            self.link(f"{name}.links", link)
+
+    def link(self, name: str, link: Mapping[str, Any]) -> None:
+        self.known(name, link, LINK_FIELDS)
+        for field in ("name", "kind", "topology", "bandwidth", "latency"):
+            if field not in link:
+                self.fail(f"a link of '{name.removesuffix('.links')}' has no {field}", name, "")
+        for field in ("bandwidth", "latency", "devices"):
+            if field in link:
+                self.number(name, field, link[field])
+        if link["topology"] not in TOPOLOGIES:
+            self.fail(f"no topology is called '{link['topology']}'", name, "topology", ", ".join(TOPOLOGIES))
+        for field in ("bandwidth", "latency"):
+            if not link.get("sources", {}).get(field):
+                self.fail(f"{field} of the link '{link['name']}' has no source", name, field)
+
+    def fail(self, message: str, table: str, key: str, hint: str | None = None) -> None:
+        raise HloomError(message, self.source.place(self.offset(table, key)), hint)
+
+    def offset(self, table: str, key: str) -> int:
+        """Where a key of a table stands in the text, else the table, else the beginning."""
+        text = self.source.text
+        headers = [each for each in _HEADER.finditer(text) if each["name"].replace('"', "") == table]
+        start = headers[0].start() if headers else 0
+        pattern = re.compile(rf'^\s*"?{re.escape(key)}"?\s*=', re.MULTILINE)
+        found = pattern.search(text, start) if key else None
+        return found.start() if found else start

@@ -1,0 +1,148 @@
+"""Devices by name: how fast they compute, how fast their memory and their links are; from `devices.toml` and users."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+
+from hloom.analysis.device_files import Table, read_tables
+from hloom.ir import DType
+from hloom.text import HloomError
+
+OWN_FILE = Path(__file__).with_name("devices.toml")
+VARIABLE = "HLOOM_DEVICES"
+"""The environment variable that names a file of devices; several are separated as in PATH."""
+FAST = "f32_fast"
+"""The matrix rate of f32 where the precision that is asked for is the default."""
+DEFAULT = "default"
+"""The rate of transcendental functions that have none of their own."""
+FLOPS_EACH = 8
+"""How many vector operations a transcendental function is taken for where a device states no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How devices reach each other, or the host.
+
+    `bandwidth` is in bytes per second that one device sends: altogether through a `switch`, to each other device in a
+    `mesh`, along one axis in a torus, to the host for `host`. `latency` is in seconds for each step. `devices` is how
+    many are joined: those with neighbouring numbers; None for any number.
+    """
+
+    name: str
+    kind: str
+    topology: str
+    bandwidth: float
+    latency: float
+    devices: int | None = None
+    sources: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: dense peak rates in operations, bytes and functions per second, sizes in bytes, times in seconds.
+
+    `matrix` and `vector` hold FLOP/s by element type, `transcendental` functions per second by opcode (`default` for
+    the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
+    instruction takes beside its work, `start_seconds` what a run of a program takes once. Values of `cache_bytes`
+    together move at `cache_bandwidth`, where there is a cache that holds them.
+    """
+
+    name: str
+    title: str
+    memory_bytes: float
+    memory_bandwidth: float
+    launch_seconds: float
+    matrix: Mapping[str, float]
+    vector: Mapping[str, float]
+    transcendental: Mapping[str, float]
+    opcodes: Mapping[str, float]
+    links: tuple[Link, ...]
+    start_seconds: float = 0.0
+    cache_bytes: float = 0.0
+    cache_bandwidth: float = 0.0
+    devices_per_host: int = 1
+    sources: Mapping[str, str] | None = None
+
+    def matrix_rate(self, dtype: DType, is_fast: bool = True) -> float:
+        """FLOP/s of a dot or convolution; `is_fast` says that its precision is the default."""
+        if is_fast and dtype.name == "f32" and FAST in self.matrix:
+            return self.matrix[FAST]
+        return _rate(self.matrix, dtype)
+
+    def vector_rate(self, dtype: DType) -> float:
+        """FLOP/s of what is done element by element."""
+        return _rate(self.vector, dtype)
+
+    def transcendental_rate(self, opcode: str) -> float:
+        """Functions per second of a transcendental opcode."""
+        known = self.transcendental
+        return known.get(opcode) or known.get(DEFAULT) or self.vector["f32"] / FLOPS_EACH
+
+    def bytes_rate(self, count: float) -> float:
+        """Bytes per second at which so many bytes move together."""
+        return self.cache_bandwidth if count <= self.cache_bytes else self.memory_bandwidth
+
+
+def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
+    """The device of a name, from a file of one's own, the files that HLOOM_DEVICES names, or the package's.
+
+    Raises HloomError with near misses for a name that none has, and with the line for what a file says wrong.
+    """
+    known = devices(file)
+    if name.lower() in known:
+        return known[name.lower()]
+    near = get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(known)}"
+    raise HloomError(f"no device is called '{name}'", hint=hint)
+
+
+def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:
+    """All devices by name; those of later files take the place of earlier ones of the same name."""
+    named = [Path(each) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+    found: dict[str, Device] = {}
+    for path in (OWN_FILE, *named, *([Path(file)] if file is not None else [])):
+        found |= _own() if path == OWN_FILE else _read(path)
+    return found
+
+
+@lru_cache(1)
+def _own() -> dict[str, Device]:
+    return _read(OWN_FILE)
+
+
+def _read(path: Path) -> dict[str, Device]:
+    return {name.lower(): _device(name, table) for name, table in read_tables(path).items()}
+
+
+def _device(name: str, table: Table) -> Device:
+    links = tuple(Link(**each) for each in table.get("links", ()))
+    rates = {each: dict(table.get(each, {})) for each in ("matrix", "vector", "transcendental", "opcodes")}
+    return Device(name, **{**table, **rates, "links": links})
+
+
+def _rate(rates: Mapping[str, float], dtype: DType) -> float:
+    """The rate of a type, else of the nearest wider one that is known, else of the widest narrower one."""
+    if dtype.name in rates:
+        return rates[dtype.name]
+    bits = dtype.bits // 2 if dtype.is_complex else dtype.bits
+    is_whole = dtype.is_integer or dtype.name == "pred"
+    alike = {each: int(_digits(each)) for each in rates if each != FAST and is_whole == each.startswith("s")}
+    if not alike:
+        alike = {each: int(_digits(each)) for each in rates if each != FAST}
+    wider = [each for each in alike if alike[each] >= bits]
+    return rates[min(wider, key=lambda each: alike[each]) if wider else max(alike, key=lambda each: alike[each])]
+
+
+def _digits(name: str) -> str:
+    """The bits in a type's name: `8` of f8 and of f8e4m3fn.
+
+    >>> _digits("bf16"), _digits("f8e4m3fn")
+    ('16', '8')
+    """
+    digits = name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return digits[: next((place for place, each in enumerate(digits) if not each.isdigit()), len(digits))]

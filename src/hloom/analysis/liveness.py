@@ -1,0 +1,211 @@
+"""Which buffers are in use at each time of a run, and how much memory that makes."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hloom.analysis.allocation import Allocation, allocate
+from hloom.analysis.buffers import Buffer, Buffers
+from hloom.analysis.fused import Planner
+from hloom.analysis.packing import height, live_bytes
+from hloom.analysis.running import find_values
+from hloom.analysis.schedule import order_of
+from hloom.analysis.sizes import POINTER_BYTES, leaf_bytes
+from hloom.analysis.values import Merge, Tree, Values, leaves, part_at
+from hloom.ir import BufferDonor, InputOutputAlias, Module, Node, TupleType, Type, without_layout
+
+Index = tuple[int, ...]
+
+
+Donations = dict[Index, tuple[int, Index]]
+"""By which element of the output: the number of the parameter whose memory it takes, and which element of that."""
+
+
+@dataclass(slots=True)
+class Liveness:
+    """A run of a module, buffer by buffer.
+
+    `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs lie apart from
+    arguments unless aliased, and hold a table of pointers for each tuple. `donations` says which parameter an output
+    takes the place of; `last_reads` when each value of a parameter is read for the last time.
+    """
+
+    module: Module
+    values: Values
+    arguments: int
+    outputs: int
+    aliases: int
+    temporaries: int
+    parameter_buffers: list[Buffer]
+    output_buffers: list[Buffer]
+    allocation: Allocation
+    donations: Donations = field(default_factory=dict)
+    last_reads: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes at one time: arguments and outputs, what is aliased counted once, and the temporaries."""
+        return self.arguments + self.outputs - self.aliases + self.temporaries
+
+    @property
+    def length(self) -> int:
+        """How many instructions run, one after the other, loops once."""
+        return len(self.values.steps)
+
+    @property
+    def steps(self) -> list[Node]:
+        """The instruction at each time."""
+        return self.values.steps
+
+    def timeline(self) -> np.ndarray:
+        """The bytes in use at each time: arguments and outputs at all times, and the temporaries of that time."""
+        fixed = self.arguments + self.outputs - self.aliases
+        return fixed + live_bytes(self.allocation.temporaries, self.length)
+
+
+def liveness(module: Module, schedule: str | None = None, given: Donations | None = None) -> Liveness:
+    """Find when each buffer of a module is in use; `given` are donations beside those that the module names.
+
+    A scheduled module runs in its own order and fuses nothing more. Any other is taken to run in the order asked for
+    (one of SCHEDULES, "list" where none is), elementwise work fused.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # what is made here stays to the end: looking for garbage among it costs a third of the time
+    try:
+        return _liveness(module, schedule, given)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _liveness(module: Module, schedule: str | None, given: Donations | None) -> Liveness:
+    planner = Planner(module.is_scheduled and schedule != "list", order_of(module, schedule))
+    values = find_values(module, planner)
+    donations = {**dict(_donations(module)), **(given or {})}
+    donated = {leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)}
+    fixed = {leaf for tree in values.parameters for leaf in leaves(tree)}
+    last_reads = {leaf: values.ends[leaf] for leaf in fixed}
+    for leaf in (fixed | values.constants) - donated:
+        values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
+    outputs = leaves(values.output)
+    aliases = list(_aliases(values, donations, planner.is_final))
+    found = _account(module, values, Buffers(values, [*values.merges, *aliases]), donations, fixed, outputs)
+    found.last_reads = last_reads
+    return found
+
+
+def _account(
+    module: Module,
+    values: Values,
+    buffers: Buffers,
+    donations: Donations,
+    fixed: set[int],
+    outputs: list[int],
+) -> Liveness:
+    root = module.entry.output
+    replaced = {leaf for index in donations for leaf in leaves_below(values.output, index)}
+    parameter_buffers = _distinct(buffers.of(leaf) for leaf in sorted(fixed))
+    kept = {id(buffer) for buffer in parameter_buffers}
+    live_out = _distinct(buffers.of(leaf) for leaf in outputs if leaf not in replaced)
+    output_buffers = [buffer for buffer in live_out if id(buffer) not in kept]
+    constants = {id(buffers.of(leaf)) for leaf in values.constants}
+    places = {id(buffer) for buffer in output_buffers}
+    elsewhere = kept | constants | places
+    free = [buffer for buffer in buffers if id(buffer) not in elsewhere]
+    donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
+    allocation = allocate(values, [*output_buffers, *donors], free)
+    aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
+    return Liveness(
+        module=module,
+        values=values,
+        arguments=sum(_all_bytes(parameter.type) for parameter in module.entry.parameters),
+        outputs=_all_bytes(root.type if root is not None else None),
+        aliases=sum(values.sizes[leaf] for leaf in aliased),
+        temporaries=height(allocation.temporaries, len(values.steps)),
+        parameter_buffers=parameter_buffers,
+        output_buffers=output_buffers,
+        allocation=allocation,
+        donations=donations,
+    )
+
+
+def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
+    return list({id(buffer): buffer for buffer in buffers}.values())
+
+
+def _all_bytes(kind: Type | None) -> int:
+    """The bytes of a value, the tables of pointers of its tuples included."""
+    if kind is None:
+        return 0
+    tables, pending = 0, [kind]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, TupleType):
+            tables += POINTER_BYTES * len(part.elements)
+            pending.extend(part.elements)
+    return leaf_bytes(kind) + tables
+
+
+def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
+    """Which parameter each output takes the place of; donors without an output get the first of their type."""
+    taken: set[Index] = set()
+    for alias in module.attributes.get("input_output_alias") or ():
+        assert isinstance(alias, InputOutputAlias)
+        taken.add(alias.output_index)
+        yield alias.output_index, (alias.parameter, alias.parameter_index)
+    donors = module.attributes.get("buffer_donor") or ()
+    root = module.entry.output
+    if not donors or root is None or root.type is None:
+        return
+    waiting: dict[Type, list[Index]] = {}
+    for index, kind in indexed(root.type):
+        if index not in taken:
+            waiting.setdefault(without_layout(kind), []).append(index)
+    for donor in donors:
+        assert isinstance(donor, BufferDonor)
+        kind = _type_at(module, donor)
+        found = waiting.get(kind) if kind is not None else None
+        if found:
+            yield found.pop(0), (donor.parameter, donor.parameter_index)
+
+
+def indexed(kind: Type) -> Iterator[tuple[Index, Type]]:
+    """The types that are no tuples, and where each stands."""
+    pending: list[tuple[Index, Type]] = [((), kind)]
+    while pending:
+        index, part = pending.pop()
+        if isinstance(part, TupleType):
+            pending += [((*index, place), each) for place, each in reversed(list(enumerate(part.elements)))]
+        else:
+            yield index, part
+
+
+def _type_at(module: Module, donor: BufferDonor) -> Type | None:
+    kind = module.entry.parameters[donor.parameter].type
+    for place in donor.parameter_index:
+        kind = kind.elements[place] if isinstance(kind, TupleType) else None
+    return None if kind is None else without_layout(kind)
+
+
+def leaves_at(trees: list[Tree], number: int, index: Index) -> list[int]:
+    """The values in an element of one of several trees."""
+    return leaves_below(trees[number], index) if number < len(trees) else []
+
+
+def leaves_below(tree: Tree, index: Index) -> list[int]:
+    """The values in an element of a tree; none where there is no such element."""
+    part = part_at(tree, index)
+    return [] if part is None else leaves(part)
+
+
+def _aliases(values: Values, donations: Donations, is_final: bool) -> Iterator[Merge]:
+    """Let donated parameters and their outputs share, where nothing reads the one after the other is written."""
+    for index, (number, place) in donations.items():
+        rows = zip(leaves_at(values.parameters, number, place), leaves_below(values.output, index), strict=False)
+        for given, made in rows:
+            is_met = is_final or any(old == given for old, _ in values.overwrites.get(made, ()))
+            yield Merge(given, made, is_met)

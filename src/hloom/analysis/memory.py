@@ -1,0 +1,252 @@
+"""How much memory a run of a module takes, when most, for what, and what could be done about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hloom.analysis.assignment import XlaAccount, xla_account
+from hloom.analysis.buffers import Buffer
+from hloom.analysis.grouping import op_name_of, source_of
+from hloom.analysis.liveness import Index, Liveness, indexed, leaves_at, leaves_below, liveness
+from hloom.ir import Module, TensorType, Type, without_layout
+
+OWN = "own"
+"""The schedule of a module that XLA has scheduled."""
+MOST_POINTS = 2000
+"""A timeline of more points is thinned out, each point then being the highest of its neighbours."""
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBuffer:
+    """A buffer in use at the peak: what lies there then, and from and up to which time.
+
+    `kind` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
+    whole run, and what lies in an output's memory may be a temporary value for now. `index` says which
+    element of a tuple lies there.
+    """
+
+    name: str
+    index: Index
+    computation: str
+    opcode: str
+    type: str
+    bytes: int
+    kind: str
+    start: int
+    end: int
+    scope: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Donatable:
+    """An input whose memory an output of the same type could take, if the caller gave it away.
+
+    `is_free` says that nothing reads the input once the output is written; otherwise a copy would be made.
+    """
+
+    parameter: int
+    index: Index
+    name: str
+    type: str
+    bytes: int
+    output_index: Index
+    is_free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """What a run takes, in bytes.
+
+    `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the one piece of memory that
+    holds them all, `live` what of it is in use at the worst time, `peak_time`, when `peak_instruction` runs.
+    `donatable_bytes` is by how much giving away all inputs that can be without a copy would lower the peak.
+    `timeline` are times and bytes, arguments and outputs included. `xla` is XLA's own account where the file holds
+    one.
+    """
+
+    module: str
+    schedule: str
+    peak: int
+    arguments: int
+    outputs: int
+    aliases: int
+    temporaries: int
+    live: int
+    peak_time: int
+    length: int
+    peak_instruction: str
+    at_peak: tuple[LiveBuffer, ...]
+    donatable: tuple[Donatable, ...]
+    donatable_bytes: int
+    timeline: tuple[tuple[int, int], ...]
+    opaque_calls: int = 0
+    xla: XlaAccount | None = field(default=None)
+
+    def fits(self, budget: int) -> bool:
+        """Whether a run takes no more than so many bytes."""
+        return self.peak <= budget
+
+    def to_shrink(self, budget: int) -> tuple[LiveBuffer, ...]:
+        """The largest buffers at the peak that together hold as many bytes as are too many."""
+        missing = self.peak - budget
+        found: list[LiveBuffer] = []
+        for each in self.at_peak:
+            if missing <= 0:
+                break
+            found.append(each)
+            missing -= each.bytes
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a dict of plain values, which `json.dumps` takes."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.module}: {self.peak:,} bytes at the peak, at {self.peak_instruction}: "
+            f"arguments {self.arguments:,}, outputs {self.outputs:,}, of them aliased {self.aliases:,}, temporaries {self.temporaries:,}"
+        )
+
+
+def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
+    """Work out how much memory a run of a module takes.
+
+    A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure
+    (docs/memory.md says how nearly). Of any other it is an estimate, for the order asked for: "list", ours, or "text".
+    Raises ValueError for another name.
+    """
+    found = liveness(module, schedule)
+    timeline = found.timeline()
+    peak_time = int(np.argmax(timeline[: max(found.length, 1)])) if found.length else 0
+    fixed = found.arguments + found.outputs - found.aliases
+    donatable = tuple(sorted(_donatable(found), key=lambda each: -each.bytes))
+    return MemoryReport(
+        module=module.name,
+        schedule=schedule or (OWN if module.is_scheduled else "list"),
+        peak=found.peak,
+        arguments=found.arguments,
+        outputs=found.outputs,
+        aliases=found.aliases,
+        temporaries=found.temporaries,
+        live=int(timeline.max(initial=fixed)) - fixed,
+        peak_time=peak_time,
+        length=found.length,
+        peak_instruction=found.steps[peak_time].name if found.length else "",
+        at_peak=tuple(sorted(_at_peak(found, peak_time), key=lambda each: -each.bytes)),
+        donatable=donatable,
+        donatable_bytes=_saved(found, schedule, donatable),
+        timeline=_thinned(timeline[: found.length]),
+        opaque_calls=found.values.opaque_calls,
+        xla=xla_account(module),
+    )
+
+
+def bytes_of(text: str) -> int:
+    """The bytes that a text names; raises ValueError where it names none.
+
+    >>> bytes_of("80GiB"), bytes_of("1.5 MB"), bytes_of("4096")
+    (85899345920, 1500000, 4096)
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is no number of bytes, such as 80GiB, 500MB or 4096")
+    power = " KMGTP".index(match[2].upper() or " ")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+
+
+def _at_peak(found: Liveness, time: int) -> Iterator[LiveBuffer]:
+    """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
+    for buffer in found.parameter_buffers:
+        yield _live(found, buffer, "argument", time)
+    for buffer in found.output_buffers:
+        yield _live(found, buffer, "output", time)
+    for buffer in found.allocation.temporaries:
+        if buffer.size and any(start <= time <= end for start, end, _ in buffer.spans):
+            yield _live(found, buffer, "temporary", time)
+
+
+def _live(found: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
+    values = found.values
+    place = found.allocation.places.get(id(buffer), buffer)
+    within = [span for span in place.spans if span.start <= time <= span.end]
+    span = buffer.spans[0] if kind == "argument" else within[-1] if within else buffer.spans[-1]
+    node, index = values.nodes[span.value], values.indices[span.value]
+    start, end = (0, found.length) if kind != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
+    return LiveBuffer(
+        name=node.name,
+        index=index,
+        computation=node.graph.name,
+        opcode=node.opcode,
+        type=_text(_element(node.type, index)),
+        bytes=buffer.size,
+        kind=kind,
+        start=start,
+        end=end,
+        scope=op_name_of(node),
+        source=source_of(node, found.module.stack_tables),
+    )
+
+
+def _element(kind: Type | None, index: Index) -> Type | None:
+    return dict(indexed(kind)).get(index) if kind is not None and index else kind
+
+
+def _text(kind: Type | None) -> str:
+    return "?" if kind is None else str(without_layout(kind))
+
+
+def _donatable(found: Liveness) -> Iterator[Donatable]:
+    """Match inputs that stay the caller's with outputs of their type, in order."""
+    values, entry = found.values, found.module.entry
+    root = entry.output
+    if root is None or root.type is None:
+        return
+    given = {leaf for tree in values.parameters for leaf in leaves_below(tree, ())}
+    waiting: dict[Type, list[tuple[Index, int]]] = {}
+    for index, kind in indexed(root.type):
+        made = leaves_below(values.output, index)
+        if index not in found.donations and len(made) == 1 and made[0] not in given and isinstance(kind, TensorType):
+            waiting.setdefault(without_layout(kind), []).append((index, made[0]))
+    taken = set(found.donations.values())
+    for parameter in entry.parameters:
+        for index, kind in indexed(parameter.type) if parameter.type is not None else ():
+            outputs = waiting.get(without_layout(kind))
+            if (parameter.number, index) in taken or not outputs:
+                continue
+            output_index, made = outputs.pop(0)
+            leaf = leaves_at(values.parameters, parameter.number, index)[0]
+            yield Donatable(
+                parameter=parameter.number,
+                index=index,
+                name=parameter.name,
+                type=_text(kind),
+                bytes=values.sizes[leaf],
+                output_index=output_index,
+                is_free=_is_free(found, leaf, made),
+            )
+
+
+def _saved(found: Liveness, schedule: str | None, donatable: tuple[Donatable, ...]) -> int:
+    given = {each.output_index: (each.parameter, each.index) for each in donatable if each.is_free}
+    return max(found.peak - liveness(found.module, schedule, given).peak, 0) if given else 0
+
+
+def _is_free(found: Liveness, given: int, made: int) -> bool:
+    last, written = found.last_reads.get(given, 0), found.values.starts[made]
+    if last == written:
+        return any(old == given for old, _ in found.values.overwrites.get(made, ()))
+    return last < written
+
+
+def _thinned(timeline: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """The points of a timeline, at most MOST_POINTS of them."""
+    step = -(-len(timeline) // MOST_POINTS) or 1
+    places = [start + int(np.argmax(timeline[start : start + step])) for start in range(0, len(timeline), step)]
+    return tuple((place, int(timeline[place])) for place in places)

@@ -1,0 +1,104 @@
+"""Where temporary buffers lie in one piece of memory, so that those in use together do not overlap.
+
+The largest first, each in the smallest gap that it fits into; once more the longest-lived first; the lower of the two
+counts. That is XLA's choice too (xla/service/heap_simulator, GlobalDecreasingSizeBestFitHeap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hloom.analysis.buffers import Buffer
+
+ALIGNMENT = 64
+"""Each buffer begins at a multiple of so many bytes (the CPU client's)."""
+MOST_PACKED = 2000
+"""So many buffers, the largest, are packed; the others are taken to fit into the gaps."""
+
+
+def height(buffers: Sequence[Buffer], length: int) -> int:
+    """The bytes that hold all these buffers, over so many times."""
+    lowest = int(live_bytes(buffers, length).max(initial=0))
+    largest = sorted(buffers, key=lambda buffer: -buffer.size)[:MOST_PACKED]
+    if _lowest_possible(largest) <= lowest:
+        return lowest
+    lengths = _lengths(largest)
+    packed = _packed(sorted(largest, key=lambda buffer: (-buffer.size, -lengths[id(buffer)][0])))
+    if packed > lowest:
+        packed = min(packed, _packed(sorted(largest, key=lambda buffer: (-lengths[id(buffer)][1], -buffer.size))))
+    return max(lowest, packed)
+
+
+def live_bytes(buffers: Iterable[Buffer], length: int) -> np.ndarray:
+    """The bytes in use at each time."""
+    changes = np.zeros(length + 2, dtype=np.int64)
+    for buffer in buffers:
+        size = aligned(buffer.size)
+        last = -1
+        for start, end, _ in buffer.spans:
+            start = max(start, last + 1)
+            if end < start:
+                continue
+            changes[start] += size
+            changes[end + 1] -= size
+            last = end
+    return np.cumsum(changes)[: length + 1]
+
+
+def aligned(size: int) -> int:
+    """The size, rounded up to whole units of alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _lowest_possible(buffers: Sequence[Buffer]) -> int:
+    """All of them side by side."""
+    return sum(aligned(buffer.size) for buffer in buffers)
+
+
+def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
+    """How long a buffer's first value and the whole buffer are in use, by id; the unit is a value's making or dying.
+
+    XLA's heap simulator counts so; among buffers of one size, the longer-lived choose first.
+    """
+    events = [(start, 0, value) for buffer in buffers for start, _, value in buffer.spans]
+    events += [(end, 1, value) for buffer in buffers for _, end, value in buffer.spans]
+    clock = {(kind, value): time for time, (_, kind, value) in enumerate(sorted(events))}
+    lengths: dict[int, tuple[int, int]] = {}
+    for buffer in buffers:
+        first, last = buffer.spans[0].value, buffer.spans[-1].value
+        born = clock[0, first]
+        lengths[id(buffer)] = (clock[1, first] - born, clock[1, last] - born)
+    return lengths
+
+
+def _packed(buffers: Sequence[Buffer]) -> int:
+    count = sum(len(buffer.spans) for buffer in buffers)
+    starts, ends, bottoms, tops = (np.zeros(count, dtype=np.int64) for _ in range(4))
+    used, top = 0, 0
+    for buffer in buffers:
+        size = aligned(buffer.size)
+        meets = np.zeros(used, dtype=bool)
+        for start, end, _ in buffer.spans:
+            meets |= (starts[:used] <= end) & (ends[:used] >= start)
+        place = _gap(bottoms[:used][meets], tops[:used][meets], size)
+        for start, end, _ in buffer.spans:
+            starts[used], ends[used], bottoms[used], tops[used] = start, end, place, place + size
+            used += 1
+        top = max(top, place + size)
+    return top
+
+
+def _gap(bottoms: np.ndarray, tops: np.ndarray, size: int) -> int:
+    """The offset of the smallest gap between those in use that is large enough, or behind them all."""
+    if not len(bottoms):
+        return 0
+    order = np.argsort(bottoms, kind="stable")
+    bottoms, reached = bottoms[order], np.maximum.accumulate(tops[order])
+    begins = np.concatenate(([0], reached[:-1]))
+    room = bottoms - begins
+    fitting = np.flatnonzero(room >= size)
+    if not len(fitting):
+        return int(reached[-1])
+    return int(begins[fitting[np.argmin(room[fitting])]])

@@ -1,0 +1,106 @@
+"""How long a device computes at one instruction: FLOPs by element type, transcendental functions by opcode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloom.analysis.counting import Counting
+from hloom.analysis.counts import Cost
+from hloom.analysis.devices import Device
+from hloom.analysis.sizes import elements, leaf_elements
+from hloom.ir import Apply, DType, Graph, Node, TensorType, TupleType, Type, Window, dtype
+
+MATRIX = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve"))
+"""Opcodes whose FLOPs run at the matrix rate."""
+SCANS = frozenset(("reduce-window",))
+TypeOf = Callable[[Node], Type | None]
+
+
+class Computing:
+    """Seconds of computing on one device, by one way of counting."""
+
+    def __init__(self, device: Device, counting: Counting) -> None:
+        self.device = device
+        self.counting = counting
+        self._graphs: dict[Graph, tuple[float, Cost]] = {}
+
+    def seconds(self, node: Apply) -> tuple[float, Cost]:
+        """How long an instruction computes, and what it costs, the functions that run inside it included.
+
+        Inside fusions and calls the seconds of their instructions add up.
+        """
+        called = node.attributes.get("calls" if node.opcode == "fusion" else "to_apply")
+        if node.opcode in ("fusion", "call") and isinstance(called, Graph):
+            seconds, cost = self._graph(called)
+            return seconds, Cost(cost.flops, cost.transcendentals, self.counting.own(node).bytes_accessed)
+        cost = self.counting.own(node)
+        return self._one(node, cost), cost
+
+    def _graph(self, graph: Graph) -> tuple[float, Cost]:
+        if graph not in self._graphs:
+            total, cost = 0.0, Cost()
+            for node in graph.nodes:
+                if isinstance(node, Apply):
+                    seconds, each = self.seconds(node)
+                    total, cost = total + seconds, cost + each
+            self._graphs[graph] = total, cost
+        return self._graphs[graph]
+
+    def _one(self, node: Apply, cost: Cost) -> float:
+        opcode = node.opcode
+        rate = self.device.opcodes.get(opcode)
+        if rate:
+            return self._work(node, cost) / rate
+        if not cost.flops and not cost.transcendentals:
+            return 0.0
+        kind = self._dtype(node)
+        if opcode in MATRIX:
+            return cost.flops / self.device.matrix_rate(kind, _is_fast(node))
+        flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
+        seconds = flops / self.device.vector_rate(kind)
+        if cost.transcendentals:
+            seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
+        return seconds
+
+    def _work(self, node: Apply, cost: Cost) -> float:
+        """What an opcode's own rate counts: comparisons of a sort, elements that are gathered or scattered, else FLOPs."""
+        kinds = [self.counting.found.type_of(operand) for operand in node.inputs]
+        if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
+            places = node.attributes.get("dimensions") or (0,)
+            length = kinds[0].dims[places[0]] if kinds[0].dims else 1
+            return sum(map(elements, kinds)) * max(1, (length - 1).bit_length())
+        if node.opcode == "scatter":
+            return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))
+        if node.opcode == "gather":
+            return leaf_elements(self.counting.found.type_of(node))
+        return cost.flops or leaf_elements(self.counting.found.type_of(node))
+
+    def _dtype(self, node: Apply) -> DType:
+        """The widest element type of an instruction's operands; of the result where it has none."""
+        kinds = [self.counting.found.type_of(operand) for operand in node.inputs] or [
+            self.counting.found.type_of(node)
+        ]
+        found = [kind.dtype for each in kinds for kind in _leaves(each)]
+        return max(found, key=lambda each: each.bits, default=dtype("f32"))
+
+
+def _leaves(kind: Type | None) -> list[TensorType]:
+    if isinstance(kind, TupleType):
+        return [leaf for leaf in kind.leaves() if isinstance(leaf, TensorType)]
+    return [kind] if isinstance(kind, TensorType) else []
+
+
+def _is_fast(node: Apply) -> bool:
+    """Whether a dot leaves the precision to the device."""
+    return not any(each in ("high", "highest") for each in node.attributes.get("operand_precision") or ())
+
+
+def _scanned(node: Apply, flops: float) -> float:
+    """The FLOPs of a window as long as its dimension: a running sum, which compilers make in log n steps of n."""
+    window, kind = node.attributes.get("window"), node.type
+    if not isinstance(window, Window) or not isinstance(kind, TensorType):
+        return flops
+    sized = [place for place, each in enumerate(window.dimensions) if each.size != 1]
+    if len(sized) != 1 or window.dimensions[sized[0]].size != kind.dims[sized[0]]:
+        return flops
+    return min(flops, elements(kind) * (kind.dims[sized[0]] - 1).bit_length())

@@ -1,0 +1,213 @@
+"""How long a module takes on a device, by the roofline model; an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hloom.analysis.collectives import Wire
+from hloom.analysis.cost import CostReport, cost
+from hloom.analysis.counting import INSIDE_CALLS, MATHEMATICAL
+from hloom.analysis.counts import Cost
+from hloom.analysis.devices import Device, device
+from hloom.analysis.fusing import PLUMBING, Fusing, Group, border_bytes, is_fused
+from hloom.analysis.grouping import joined, namer, op_name_of
+from hloom.analysis.links import members_of, wire_seconds
+from hloom.analysis.rates import Computing
+from hloom.analysis.tables import Table
+from hloom.ir import Apply, Graph, Module
+
+BOUNDS = ("compute", "memory", "link", "launch")
+"""What may take an instruction's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one instruction, or a group that runs as one, takes: seconds and costs of one run.
+
+    `node` is the last of the group, `instructions` how many there are, `times` how often it runs in a run of the
+    module. Computing and moving go on beside each other, and beside sending: the longest counts, and the launch.
+    """
+
+    node: Apply
+    instructions: int
+    times: int
+    cost: Cost
+    sent_bytes: int
+    compute: float
+    memory: float
+    link: float
+    launch: float
+
+    @property
+    def seconds(self) -> float:
+        """Of one run."""
+        return max(self.compute, self.memory, self.link) + self.launch
+
+    @property
+    def total(self) -> float:
+        """Of all runs."""
+        return self.seconds * self.times
+
+    @property
+    def bound(self) -> str:
+        """Which of BOUNDS takes longest."""
+        parts = (self.compute, self.memory, self.link, self.launch)
+        return BOUNDS[parts.index(max(parts))]
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte that moves."""
+        operations = self.cost.flops + self.cost.transcendentals
+        return operations / self.cost.bytes_accessed if self.cost.bytes_accessed else 0.0
+
+    @property
+    def achieved(self) -> float:
+        """Operations per second."""
+        return (self.cost.flops + self.cost.transcendentals) / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        names = ("times", "instructions", "sent_bytes", "compute", "memory", "link", "launch", "seconds", "total")
+        return {
+            "name": self.node.name,
+            "computation": self.node.graph.name,
+            "opcode": self.node.opcode,
+            **{name: getattr(self, name) for name in names},
+            **self.cost.to_json(),
+            "bound": self.bound,
+            "intensity": self.intensity,
+        }
+
+
+class Roofline:
+    """The time of a module on a device; made by `roofline`."""
+
+    def __init__(self, report: CostReport, on: Device) -> None:
+        self.report = report
+        self.device = on
+        self.is_fused = is_fused(report.module)
+        self._fusing = Fusing(self.is_fused)
+        self._computing = Computing(on, report.counting(MATHEMATICAL))
+        self._graphs: dict[Graph, list[Timing]] = {}
+
+    def __repr__(self) -> str:
+        return f"<roofline of {self.report.module.name} on {self.device.name}: {self.seconds:.3g} s>"
+
+    @property
+    def seconds(self) -> float:
+        """Of one run of the module, its start included; what runs beside each other counts one after the other."""
+        return self.device.start_seconds + sum(each.total for each in self.timings)
+
+    @cached_property
+    def timings(self) -> tuple[Timing, ...]:
+        """Everything that takes time, from the most to the least."""
+        found = [
+            each if each.times == times else _repeated(each, times)
+            for graph, _, times in self._running(by_scope=False)
+            for each in self._graph(graph)
+        ]
+        return tuple(sorted(found, key=lambda each: -each.total))
+
+    def bounds(self) -> dict[str, float]:
+        """How many seconds each of BOUNDS is what limits the program."""
+        found = dict.fromkeys(BOUNDS, 0.0)
+        for each in self.timings:
+            found[each.bound] += each.total
+        return found
+
+    def by(self, what: str, *, depth: int | None = None) -> Table:
+        """The seconds added up by opcode, computation, scope, layer or source line, from the most to the least.
+
+        A group counts where its last instruction does.
+        """
+        name_of = namer(what, self.report.module, depth)
+        groups: dict[str, list[float]] = {}
+        for graph, outer, times in self._running(what in ("scope", "layer")):
+            for each in self._graph(graph):
+                name = name_of(each.node, graph, joined(outer, op_name_of(each.node)))
+                row = groups.setdefault(name, [0, *[0.0] * (1 + len(BOUNDS))])
+                row[0] += times
+                row[1] += each.seconds * times
+                row[2 + BOUNDS.index(each.bound)] += each.seconds * times
+        columns = (what, "times", "seconds", *BOUNDS)
+        ordered = sorted(groups.items(), key=lambda item: (-item[1][1], item[0]))
+        return Table(columns, tuple((key, *row) for key, row in ordered))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the total, what limits it, and everything that takes time."""
+        return {
+            "module": self.report.module.name,
+            "device": self.device.name,
+            "is_estimate": True,
+            "fused_by": "compiler" if self.is_fused else "model",
+            "seconds": self.seconds,
+            "start_seconds": self.device.start_seconds,
+            "bounds": self.bounds(),
+            "unknown_loops": [loop.name for loop in self.report.unknown_loops],
+            "uncounted": list(self.report.uncounted),
+            "instructions": [each.to_json() for each in self.timings],
+        }
+
+    def _running(self, by_scope: bool) -> Iterator[tuple[Graph, str, int]]:
+        """The graphs whose instructions move bytes of their own, in each scope, and how often they run."""
+        for graph, outer, runs, _ in self.report.contexts(by_scope):
+            if runs.bytes_accessed and not self._fusing.is_pointwise(graph):
+                yield graph, outer, runs.bytes_accessed
+
+    def _graph(self, graph: Graph) -> list[Timing]:
+        """What takes time in one run of a graph."""
+        if graph not in self._graphs:
+            made = [self._timing(group) for group in self._fusing.groups(graph)]
+            self._graphs[graph] = [each for each in made if each is not None]
+        return self._graphs[graph]
+
+    def _timing(self, group: Group) -> Timing | None:
+        root = group.root
+        if root.opcode in PLUMBING or (root.opcode in INSIDE_CALLS and not self._fusing.is_inlined(root)):
+            return None
+        parts = [self._computing.seconds(member) for member in group.members]
+        flops, functions = (sum(getattr(each, name) for _, each in parts) for name in ("flops", "transcendentals"))
+        is_bordered = not self.is_fused and self._fusing.takes(root)
+        moved = border_bytes(group, self.report.found.type_of) if is_bordered else parts[0][1].bytes_accessed
+        wire = self._wires.get(root)
+        link = wire_seconds(wire, members_of(root, self.report.module), self.device) if wire is not None else 0.0
+        spent = Cost(flops, functions, max(0, moved))
+        if spent == Cost() and not link:
+            return None
+        memory = spent.bytes_accessed / self.device.bytes_rate(spent.bytes_accessed)
+        sent = wire.sent_bytes if wire is not None else 0
+        compute = sum(seconds for seconds, _ in parts)
+        return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, self.device.launch_seconds)
+
+    @cached_property
+    def _wires(self) -> Mapping[Apply, Wire]:
+        named = {(wire.computation, wire.name): wire for wire in self.report.wires}
+        if not named:
+            return {}
+        graphs = {graph.name: graph for graph in self.report.found.graphs}
+        nodes = {key: graphs[key[0]][key[1]] for key in named}
+        return {node: named[key] for key, node in nodes.items() if isinstance(node, Apply)}
+
+
+def roofline(
+    module: Module,
+    on: Device | str,
+    *,
+    trip_counts: Mapping[str, int] | None = None,
+    unknown_trips: int = 1,
+) -> Roofline:
+    """Estimate how long a module takes on a device, which is given or named.
+
+    A text before optimisation is taken to be fused by a simple model (`fusing.py`); after it, as it is. Loops count as
+    `cost` counts them. Raises HloomError for a device that nobody knows, and as `cost` does.
+    """
+    found = device(on) if isinstance(on, str) else on
+    return Roofline(cost(module, trip_counts=trip_counts, unknown_trips=unknown_trips), found)
+
+
+def _repeated(each: Timing, times: int) -> Timing:
+    parts = (each.cost, each.sent_bytes, each.compute, each.memory, each.link, each.launch)
+    return Timing(each.node, each.instructions, times, *parts)

@@ -1,0 +1,103 @@
+"""In which order a graph's instructions run: as scheduled, as written, or so that little memory is in use.
+
+The list schedule takes, of the instructions whose operands are made, the one that frees most bytes for those that it
+needs; of equals, the one written first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+
+from hloom.analysis.sizes import leaf_bytes
+from hloom.ir import Graph, Module, Node
+
+SCHEDULES = ("list", "text")
+PASSING = frozenset(("bitcast", "get-tuple-element", "tuple", "reshape", "opt-barrier"))
+"""Opcodes that yield what they are given, without memory of their own."""
+
+
+def order_of(module: Module, schedule: str | None = None) -> Callable[[Graph], Sequence[Node]]:
+    """What orders a module's graphs: its own schedule where it has one, else ours; or as asked for.
+
+    Raises ValueError for a name that is none of SCHEDULES.
+    """
+    if schedule is not None and schedule not in SCHEDULES:
+        raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
+    if schedule == "text" or (schedule is None and module.is_scheduled):
+        return as_written
+    return list_schedule
+
+
+def as_written(graph: Graph) -> Sequence[Node]:
+    """The order of the text."""
+    return graph.nodes
+
+
+def list_schedule(graph: Graph) -> Sequence[Node]:
+    """An order that keeps little memory in use; operands and control predecessors come first."""
+    return _ListSchedule(graph).order()
+
+
+class _ListSchedule:
+    """Lists by place in the text; a value whose last reader is left names it by the sum of its readers left."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes = graph.nodes
+        places = {node: place for place, node in enumerate(self.nodes)}
+        count = len(self.nodes)
+        self.waiting = [0] * count
+        self.readers: list[list[int]] = [[] for _ in range(count)]
+        self.left = [0] * count
+        self.sums = [0] * count
+        self.sizes = [0 if node.opcode in PASSING else leaf_bytes(node.type) for node in self.nodes]
+        self.operands: list[list[int]] = []
+        for place, node in enumerate(self.nodes):
+            before = node.attributes.get("control-predecessors") or ()
+            operands = [places[each] for each in dict.fromkeys((*node.inputs, *before)) if each in places]
+            self.operands.append(operands)
+            self.waiting[place] = len(operands)
+            for operand in operands:
+                self.readers[operand].append(place)
+                self.left[operand] += 1
+                self.sums[operand] += place
+        self._free_parameters()
+
+    def _free_parameters(self) -> None:
+        """Parameters and constants are there all the time."""
+        for place, node in enumerate(self.nodes):
+            if node.opcode in ("parameter", "constant"):
+                self.sizes[place] = 0
+
+    def order(self) -> list[Node]:
+        """The nodes in order; what waits for itself comes at the end, as written."""
+        nodes, left = self.nodes, self.left
+        gains = [-size for size in self.sizes]
+        for operand, count in enumerate(left):
+            if count == 1:
+                gains[self.sums[operand]] += self.sizes[operand]
+        ready = [(-gains[place], place) for place in range(len(nodes)) if not self.waiting[place]]
+        heapify(ready)
+        done = [False] * len(nodes)
+        order: list[Node] = []
+        while ready:
+            gain, place = heappop(ready)
+            if done[place] or -gain != gains[place]:
+                continue
+            done[place] = True
+            order.append(nodes[place])
+            for operand in self.operands[place]:
+                left[operand] -= 1
+                self.sums[operand] -= place
+                if left[operand] == 1:
+                    last = self.sums[operand]
+                    gains[last] += self.sizes[operand]
+                    if not self.waiting[last]:
+                        heappush(ready, (-gains[last], last))
+            for reader in self.readers[place]:
+                self.waiting[reader] -= 1
+                if not self.waiting[reader]:
+                    heappush(ready, (-gains[reader], reader))
+        if len(order) < len(nodes):
+            order += [node for place, node in enumerate(nodes) if not done[place]]
+        return order

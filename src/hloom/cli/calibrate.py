@@ -1,0 +1,94 @@
+"""`hloom calibrate`: measure this machine through XLA and write what it is as a file of devices."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hloom.analysis import check_devices
+from hloom.cli.options import as_json
+from hloom.cli.writing import write_json, write_text
+from hloom.runtime.calibrate import Rates, calibrate
+
+PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
+
+
+@click.command("calibrate")
+@click.option("--name", default="cpu", show_default=True, help="What the device is called.")
+@as_json("Write the measurements as JSON.")
+@click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help="Write into this file.")
+def command(name: str, json_output: bool, output: Path | None) -> None:
+    """Measure this machine and write a file of devices.
+
+    Matrix products, copies, arithmetic, transcendental functions, collectives and the time to start a program are
+    measured through XLA's CPU client, which takes about half a minute; the machine should have nothing else to do.
+
+    \b
+    Examples:
+      hloom calibrate -o mine.toml
+      hloom roofline step.hlo --devices mine.toml --device cpu
+    """
+    rates = calibrate(said=lambda what: click.echo(f"measuring: {what}", err=True))
+    if json_output:
+        write_json(asdict(rates), output)
+        return
+    text = to_toml(rates, name)
+    check_devices(text, str(output or "the measurements"))
+    write_text(text, output)
+
+
+def to_toml(rates: Rates, name: str) -> str:
+    """The measurements as a file of devices, with one device of this name."""
+    source = f'"measured by hloom calibrate on {_machine()}"'
+    head = {
+        "memory_bytes": float(_memory()),
+        "memory_bandwidth": rates.memory_bandwidth,
+        "launch_seconds": rates.launch_seconds,
+        "start_seconds": rates.start_seconds,
+        "cache_bytes": rates.cache_bytes,
+        "cache_bandwidth": rates.cache_bandwidth,
+    }
+    tables = {
+        "matrix": rates.matrix,
+        "vector": rates.vector,
+        "transcendental": rates.transcendental,
+        "opcodes": rates.opcodes,
+    }
+    lines = [f"[{name}]", f'title = "{_machine()}"', *(f"{key} = {value:.4g}" for key, value in head.items())]
+    for table, values in tables.items():
+        lines += ["", f"[{name}.{table}]", *(f"{key} = {value:.4g}" for key, value in values.items())]
+    lines += ["", f"[{name}.sources]", *(f"{key} = {source}" for key in (*head, *tables))]
+    lines += [
+        "",
+        f"[[{name}.links]]",
+        'name = "shared memory"',
+        'kind = "memory"',
+        'topology = "switch"',
+        f"bandwidth = {rates.link_bandwidth:.4g}",
+        f"latency = {rates.link_latency:.4g}",
+        f"sources = {{ bandwidth = {source}, latency = {source} }}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _machine() -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    model = platform.processor() or platform.machine()
+    try:
+        listed = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.partition(":")[2].strip() for line in listed if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{cores} cores of {model}".replace('"', "'").replace("\\", "/")
+
+
+def _memory() -> int:
+    """The machine's memory in bytes, or 1 where the system does not say."""
+    try:
+        return os.sysconf(PHYSICAL_BYTES[0]) * os.sysconf(PHYSICAL_BYTES[1])
+    except (AttributeError, OSError, ValueError):
+        return 1

@@ -1,0 +1,112 @@
+"""Ops that work element by element: the tables of their functions by kind of element, compare, clamp and select.
+
+Floats below f32 are computed in f32 and rounded back, as XLA's CPU does. Denormals are kept, which XLA's CPU takes for
+noughts in f32, bf16 and f64.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from hloom.evaluate.complexes import COMPLEX, joined
+from hloom.evaluate.floats import REAL
+from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
+from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
+from hloom.evaluate.widening import narrowed, widened
+from hloom.ir import Apply, DType, Kind, dtype_of
+from hloom.text import Unsupported
+
+FUNCTIONS: dict[Kind, dict[str, Callable[..., np.ndarray]]] = {
+    Kind.BOOLEAN: PREDICATE,
+    Kind.SIGNED: INTEGER,
+    Kind.UNSIGNED: INTEGER,
+    Kind.FLOAT: REAL,
+    Kind.COMPLEX: COMPLEX,
+}
+"""What each opcode computes on arrays of at least a byte, by kind of element."""
+_OPCODES = sorted(set().union(*FUNCTIONS.values(), WIDTH))
+_DIRECTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GE": operator.ge,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "LT": operator.lt,
+}
+
+
+@pointwise(*_OPCODES)
+def _elementwise(node: Apply, operands: Values, run: Runner) -> Value:
+    arrays = arrays_of(operands)
+    return narrowed(applied(node.opcode, arrays), array_type(node).dtype)
+
+
+def applied(opcode: str, arrays: list[np.ndarray]) -> np.ndarray:
+    """The wide values of an opcode on arrays of one element type; raises Unsupported where that has no such opcode."""
+    dtype = dtype_of(arrays[0].dtype)
+    wide = [widened(array) for array in arrays]
+    if opcode in WIDTH and dtype.is_integer:
+        return WIDTH[opcode](dtype.bits, *wide)
+    function = FUNCTIONS[dtype.kind].get(opcode)
+    if function is None:
+        raise Unsupported(f"there is none of {dtype}")
+    return function(*wide)
+
+
+@pointwise("complex")
+def _complex(node: Apply, operands: Values, run: Runner) -> Value:
+    real, imaginary = arrays_of(operands)
+    return joined(real, imaginary)
+
+
+@pointwise("compare")
+def _compare(node: Apply, operands: Values, run: Runner) -> Value:
+    """An order in which NaN is unequal to all, itself included; or the total order of the bits."""
+    left, right = arrays_of(operands)
+    dtype = dtype_of(left.dtype)
+    direction = node.attribute("direction")
+    if dtype.is_complex and direction not in ("EQ", "NE"):
+        raise Unsupported("complex numbers have no order")
+    is_total = node.attribute("type") == "TOTALORDER" and dtype.is_float
+    sides = (order_keys(left), order_keys(right)) if is_total else (widened(left), widened(right))
+    return _DIRECTIONS[direction](*sides)
+
+
+def order_keys(array: np.ndarray) -> np.ndarray:
+    """Integers in the total order of floats: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
+
+    The one NaN of the types without -0 has the bits of -0 and comes first; f8e8m0fnu has no signs.
+    """
+    dtype = dtype_of(array.dtype)
+    if dtype.name == "f8e8m0fnu":
+        return array.view(np.uint8)
+    keys = _flipped(array, dtype)
+    if not dtype.name.endswith("fnuz"):
+        return keys
+    return np.where(np.isnan(array), np.iinfo(keys.dtype).min, keys)
+
+
+def _flipped(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """The bits as signed integers, those of negative numbers turned around."""
+    spare = dtype.byte_count * 8 - dtype.bits
+    words = (array.view(f"i{dtype.byte_count}") << spare) >> spare
+    return np.where(words < 0, words ^ np.iinfo(words.dtype).max, words)
+
+
+@pointwise("clamp")
+def _clamp(node: Apply, operands: Values, run: Runner) -> Value:
+    """The lesser of the upper bound and the greater of the lower bound and the operand; NaN where any of them is."""
+    low, operand, high = arrays_of(operands)
+    raised = narrowed(applied("maximum", [low, operand]), array_type(node).dtype)
+    return narrowed(applied("minimum", [np.asarray(raised), high]), array_type(node).dtype)
+
+
+@pointwise("select")
+def _select(node: Apply, operands: Values, run: Runner) -> Value:
+    predicate, on_true, on_false = arrays_of(operands)
+    if on_true.dtype != on_false.dtype:
+        on_true, on_false = widened(on_true), widened(on_false)
+    return narrowed(np.where(predicate, on_true, on_false), array_type(node).dtype)

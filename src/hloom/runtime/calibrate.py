@@ -1,0 +1,245 @@
+"""How fast this machine is at what programs are made of, measured by running small programs through XLA.
+
+Each program runs several times and the best counts: what disturbs a machine only ever slows it. Rates leave out what
+a run takes once. Nothing here knows what the rates are for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hloom.runtime.run import run_text
+
+SAMPLES = 9
+MATRIX_SIZES = (256, 512, 1024)
+MATRIX_DTYPES = ("f32", "bf16", "f64")
+VECTOR_DTYPES = ("f32", "bf16", "f64", "s32")
+CHAIN = 32
+"""How many operations a vector probe makes of each element that it reads."""
+VECTOR_ELEMENTS = 1 << 19
+COPY_ELEMENTS = tuple(1 << power for power in (16, 18, 19, 20, 21, 22, 23, 24))
+"""How many f32 a copy reads, and as many writes: from what fits in a cache to what does not."""
+FUNCTIONS = (
+    *("exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "sine", "cosine", "tan"),
+    *("sqrt", "rsqrt", "cbrt", "erf", "power", "atan2"),
+)
+LOOP_TRIPS = 20_000
+LOOP_GROUPS = 4
+"""How many groups of instructions the loop probe runs in each trip: the condition, the counter, and two dots."""
+COLLECTIVE_DEVICES = 2
+COLLECTIVE_ELEMENTS = (1 << 10, 1 << 22)
+
+SUM = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
+LESS = "less {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = pred[] compare(a, b), direction=LT\n}\n"
+
+
+@dataclass(slots=True)
+class Rates:
+    """What was measured: FLOP/s by element type, functions, operations and bytes per second, seconds.
+
+    `matrix_samples` are the rates of single sizes, `copies` the bytes per second of copies by their bytes. Of
+    collectives, `link_bandwidth` is in bytes that one device sends per second, `link_latency` in seconds for each step.
+    """
+
+    start_seconds: float = 0.0
+    launch_seconds: float = 0.0
+    matrix: dict[str, float] = field(default_factory=dict)
+    matrix_samples: dict[str, dict[int, float]] = field(default_factory=dict)
+    vector: dict[str, float] = field(default_factory=dict)
+    transcendental: dict[str, float] = field(default_factory=dict)
+    opcodes: dict[str, float] = field(default_factory=dict)
+    copies: dict[int, float] = field(default_factory=dict)
+    memory_bandwidth: float = 0.0
+    cache_bandwidth: float = 0.0
+    cache_bytes: float = 0.0
+    link_bandwidth: float = 0.0
+    link_latency: float = 0.0
+    devices: int = COLLECTIVE_DEVICES
+
+
+Measure = Callable[[str], float]
+"""Gives the seconds of one run of a text."""
+
+
+def best_of(text: str, samples: int = SAMPLES) -> float:
+    """The fewest seconds that a program took in several runs, without compiling."""
+    return min(run_text(text).seconds for _ in range(samples))
+
+
+def calibrate(measure: Measure = best_of, said: Callable[[str], None] = lambda what: None) -> Rates:
+    """Measure this machine; `said` is told what comes next. Raises HloomError where XLA is missing or fails."""
+    found = Rates()
+    for what, step in _STEPS:
+        said(what)
+        step(found, measure)
+    return found
+
+
+def _starting(found: Rates, measure: Measure) -> None:
+    found.start_seconds = measure(entry(["f32[8]"], "ROOT r = f32[8] negate(p0)"))
+
+
+def _launching(found: Rates, measure: Measure) -> None:
+    """Each trip of the loop runs a few tiny groups, which take the launch and next to nothing else."""
+    body = """body {
+  s = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[8,8] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[8,8]) tuple(j, z)
+}
+condition {
+  s = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(TRIPS)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+"""
+    loop = """zero = s32[] constant(0)
+  t = (s32[], f32[8,8]) tuple(zero, p0)
+  w = (s32[], f32[8,8]) while(t), condition=condition, body=body
+  ROOT r = f32[8,8] get-tuple-element(w), index=1"""
+    text = entry(["f32[8,8]"], loop, body.replace("TRIPS", str(LOOP_TRIPS)))
+    found.launch_seconds = _beyond(measure(text), found) / (LOOP_TRIPS * LOOP_GROUPS)
+
+
+def _multiplying(found: Rates, measure: Measure) -> None:
+    for dtype in MATRIX_DTYPES:
+        samples = {size: 2 * size**3 / _beyond(measure(dot(dtype, size)), found) for size in MATRIX_SIZES}
+        found.matrix_samples[dtype] = samples
+        found.matrix[dtype] = _mean(samples.values())
+
+
+def _copying(found: Rates, measure: Measure) -> None:
+    for count in COPY_ELEMENTS:
+        kind = f"f32[{count}]"
+        seconds = _beyond(measure(entry([kind], f"ROOT r = {kind} negate(p0)")), found)
+        found.copies[8 * count] = 8 * count / seconds
+    found.memory_bandwidth = found.copies[8 * COPY_ELEMENTS[-1]]
+    found.cache_bandwidth, found.cache_bytes = _cache(found.copies, found.memory_bandwidth)
+
+
+def _cache(copies: dict[int, float], memory: float) -> tuple[float, float]:
+    """The rate of what fits into a cache, and how much that is: as far as copies are nearer to it than to memory's."""
+    rate = sorted(copies.values())[-2]
+    fitting = [size for size, each in copies.items() if each > math.sqrt(rate * memory)]
+    return (rate, max(fitting)) if rate > 1.5 * memory and fitting else (memory, 0.0)
+
+
+def _computing(found: Rates, measure: Measure) -> None:
+    for dtype in VECTOR_DTYPES:
+        kind = f"{dtype}[{VECTOR_ELEMENTS}]"
+        lines = [f"x{n + 1} = {kind} {'multiply' if n % 2 else 'add'}(x{n}, p1)" for n in range(CHAIN)]
+        body = "\n  ".join([f"x0 = {kind} add(p0, p1)", *lines, f"ROOT r = {kind} add(x{CHAIN}, p0)"])
+        seconds = _beyond(measure(entry([kind, kind], body)), found)
+        found.vector[dtype] = VECTOR_ELEMENTS * (CHAIN + 2) / seconds
+
+
+def _calling(found: Rates, measure: Measure) -> None:
+    kind = f"f32[{VECTOR_ELEMENTS}]"
+    for opcode in FUNCTIONS:
+        operands = "p0, p1" if opcode in ("power", "atan2") else "p0"
+        text = entry([kind, kind], f"ROOT r = {kind} {opcode}({operands})")
+        found.transcendental[opcode] = VECTOR_ELEMENTS / _beyond(measure(text), found)
+    found.transcendental["default"] = found.transcendental["exponential"]
+
+
+def _others(found: Rates, measure: Measure) -> None:
+    for opcode, (text, work) in _programs().items():
+        found.opcodes[opcode] = work / _beyond(measure(text), found)
+
+
+def _programs() -> dict[str, tuple[str, float]]:
+    """Programs of opcodes that reach neither the matrix nor the vector rate, and how much each of them does."""
+    length, rows, columns = 1 << 16, 1 << 12, 64
+    table, indices, updates = f"f32[{rows},{columns}]", f"s32[{rows},1]", f"f32[{rows},{columns}]"
+    picked = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
+    placed = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"
+    return {
+        "sort": (
+            entry([f"f32[{length}]"], f"ROOT r = f32[{length}] sort(p0), dimensions={{0}}, to_apply=less", LESS),
+            length * 16,
+        ),
+        "fft": (
+            entry(["c64[256,1024]"], "ROOT r = c64[256,1024] fft(p0), fft_type=FFT, fft_length={1024}"),
+            5 * 256 * 1024 * 10,
+        ),
+        "gather": (
+            entry([table, indices], f"ROOT r = {updates} gather(p0, p1), {picked}, slice_sizes={{1,{columns}}}"),
+            rows * columns,
+        ),
+        "scatter": (
+            entry([table, indices, updates], f"ROOT r = {table} scatter(p0, p1, p2), {placed}, to_apply=sum", SUM),
+            rows * columns,
+        ),
+        "convolution": (
+            entry(
+                ["f32[8,32,32,64]", "f32[3,3,64,64]"],
+                "ROOT r = f32[8,32,32,64] convolution(p0, p1), window={size=3x3 pad=1_1x1_1}, "
+                "dim_labels=b01f_01io->b01f",
+            ),
+            2 * 8 * 64 * 64 * (32 * 3 - 2) ** 2,
+        ),
+        "transpose": (
+            entry(["f32[1024,1024]"], "ROOT r = f32[1024,1024] transpose(p0), dimensions={1,0}"),
+            1 << 20,
+        ),
+    }
+
+
+def _talking(found: Rates, measure: Measure) -> None:
+    """A ring of two devices sends a half twice, in two steps, for an all-reduce; and once for an all-gather."""
+    small, large = (_both(count, measure) for count in COLLECTIVE_ELEMENTS)
+    sent = 3 * 4 * (COLLECTIVE_ELEMENTS[1] - COLLECTIVE_ELEMENTS[0]) / 2
+    found.link_latency = max(0.0, small - 2 * found.start_seconds) / 3
+    found.link_bandwidth = sent / max(large - small, 1e-9)
+
+
+def _both(count: int, measure: Measure) -> float:
+    """Seconds of an all-reduce and an all-gather that both give so many f32."""
+    whole, part = f"f32[{count}]", f"f32[{count // COLLECTIVE_DEVICES}]"
+    groups = "replica_groups={{0,1}}"
+    reduced = entry([whole], f"ROOT r = {whole} all-reduce(p0), {groups}, to_apply=sum", SUM)
+    gathered = entry([part], f"ROOT r = {whole} all-gather(p0), {groups}, dimensions={{0}}")
+    header = f"HloModule calibrate, replica_count={COLLECTIVE_DEVICES}"
+    return sum(measure(text.replace("HloModule calibrate", header)) for text in (reduced, gathered))
+
+
+_STEPS: tuple[tuple[str, Callable[[Rates, Measure], None]], ...] = (
+    ("starting a program", _starting),
+    ("launching instructions", _launching),
+    ("multiplying matrices", _multiplying),
+    ("copying memory", _copying),
+    ("computing element by element", _computing),
+    ("transcendental functions", _calling),
+    ("sorting, gathering, convolving", _others),
+    ("collectives", _talking),
+)
+
+
+def dot(dtype: str, size: int) -> str:
+    """A program that multiplies two square matrices."""
+    kind = f"{dtype}[{size},{size}]"
+    return entry([kind, kind], f"ROOT r = {kind} dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+
+
+def entry(parameters: list[str], body: str, before: str = "") -> str:
+    """A module whose entry takes parameters of these types, p0, p1, ..."""
+    lines = [f"  p{number} = {kind} parameter({number})" for number, kind in enumerate(parameters)]
+    return "\n".join(["HloModule calibrate", before, "ENTRY main {", *lines, f"  {body}", "}", ""])
+
+
+def _beyond(seconds: float, found: Rates) -> float:
+    """What a program took beside starting; never less than a twentieth of it, where the two are hard to tell apart."""
+    return max(seconds - found.start_seconds, seconds / 20)
+
+
+def _mean(values: Iterator[float] | object) -> float:
+    """The geometric mean."""
+    logs = [math.log(each) for each in values]  # type: ignore[attr-defined]
+    return math.exp(sum(logs) / len(logs))

@@ -1,0 +1,195 @@
+"""What the report says of a program beside its peak, and what tests and the command line make of it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import hloom
+from hloom.analysis import bytes_of, memory
+from hloom.cli import main
+from hloom.testing import assert_peak_memory
+
+STEP = """HloModule step, is_scheduled=true
+
+ENTRY main {
+  weights = f32[512,512] parameter(0), metadata={op_name="weights"}
+  x = f32[512,512] parameter(1), metadata={op_name="x"}
+  hidden = f32[512,512] dot(x, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/mlp/dot" source_file="/home/me/model.py" source_line=12}
+  active = f32[512,512] tanh(hidden), metadata={op_name="jit(f)/mlp/tanh" source_file="/home/me/model.py" source_line=13}
+  gradient = f32[512,512] dot(active, hidden), lhs_contracting_dims={0}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/mlp/backward" source_file="/home/me/model.py" source_line=14}
+  ROOT updated = f32[512,512] subtract(weights, gradient), metadata={op_name="jit(f)/update" source_file="/home/me/model.py" source_line=15}
+}
+"""
+M = 2**20
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    path = tmp_path / "step.hlo"
+    path.write_text(STEP)
+    return path
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def test_the_peak_and_what_is_alive_then():
+    found = memory(hloom.parse(STEP))
+    assert (found.peak, found.arguments, found.outputs, found.temporaries) == (5 * M, 2 * M, M, 2 * M)
+    assert (found.peak_instruction, found.peak_time, found.length) == ("gradient", 4, 6)
+    alive = {(each.name, each.kind, each.bytes) for each in found.at_peak}
+    assert alive == {
+        ("weights", "argument", M), ("x", "argument", M), ("hidden", "output", M),
+        ("gradient", "temporary", M), ("active", "temporary", M),
+    }  # fmt: skip
+    active = next(each for each in found.at_peak if each.name == "active")
+    assert (active.scope, active.source, active.start, active.end) == (
+        "jit(f)/mlp/tanh", "/home/me/model.py:13", 3, 4,
+    )  # fmt: skip
+
+
+def test_the_timeline():
+    found = memory(hloom.parse(STEP))
+    assert [bytes // M for _, bytes in found.timeline] == [3, 3, 3, 4, 5, 4]
+    assert max(bytes for _, bytes in found.timeline) == found.peak
+
+
+def test_long_timelines_are_thinned_out_but_keep_their_peak():
+    lines = [f"  v{i + 1} = f32[4] negate(v{i})" for i in range(9000)]
+    text = "\n".join(["HloModule m, is_scheduled=true", "ENTRY e {", "  v0 = f32[4] parameter(0)", *lines])
+    found = memory(hloom.parse(f"{text}\n  ROOT r = f32[4] sine(v9000)\n}}\n"))
+    assert 1000 < len(found.timeline) <= 2000
+    assert max(bytes for _, bytes in found.timeline) == found.arguments + found.outputs + found.live
+
+
+def test_inputs_that_could_be_donated():
+    (found,) = memory(hloom.parse(STEP)).donatable
+    assert (found.parameter, found.name, found.bytes, found.output_index, found.is_free) == (0, "weights", M, (), True)
+    assert memory(hloom.parse(STEP)).donatable_bytes == 0  # the output's memory is in use all the time as it is
+    donated = STEP.replace("is_scheduled=true", "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }")
+    after = memory(hloom.parse(donated))
+    assert (after.donatable, after.aliases, after.peak) == ((), M, 5 * M)
+
+
+def test_what_donating_saves():
+    text = "HloModule m, is_scheduled=true\nENTRY e { x = f32[256] parameter(0)\n ROOT y = f32[256] sine(x) }"
+    found = memory(hloom.parse(text))
+    assert (found.peak, found.donatable_bytes) == (2048, 1024)
+
+
+def test_an_input_that_is_still_read_is_no_free_gift():
+    text = """HloModule m, is_scheduled=true
+    ENTRY e {
+      x = f32[256] parameter(0)
+      y = f32[256] reverse(x), dimensions={0}
+      z = s32[256] convert(x)
+      ROOT t = (f32[256], s32[256]) tuple(y, z)
+    }"""
+    found = memory(hloom.parse(text))
+    assert [(each.name, each.is_free) for each in found.donatable] == [("x", False)]
+    assert found.donatable_bytes == 0
+
+
+def test_what_would_have_to_shrink():
+    found = memory(hloom.parse(STEP))
+    assert not found.fits(4 * M)
+    assert found.fits(5 * M)
+    assert len(found.to_shrink(4 * M)) == 1
+    assert len(found.to_shrink(2 * M + 1)) == 3
+    assert found.to_shrink(5 * M) == ()
+
+
+def test_a_module_without_instructions_of_its_own():
+    found = memory(hloom.parse("HloModule m, is_scheduled=true\nENTRY e { ROOT x = f32[256] parameter(0) }"))
+    assert (found.arguments, found.outputs, found.temporaries) == (1024, 1024, 0)
+
+
+def test_deep_nesting_takes_no_recursion():
+    calls = ["g0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }"]
+    calls += [
+        f"g{i} {{ p = f32[4] parameter(0)\n ROOT r = f32[4] call(p), to_apply=g{i - 1} }}" for i in range(1, 3000)
+    ]
+    entry = "ENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=g2999 }"
+    found = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
+    assert (found.peak, found.opaque_calls) == (32, 0)
+
+
+def test_calls_that_multiply_are_not_followed_for_ever():
+    calls = ["g0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }"]
+    for i in range(1, 60):
+        calls.append(
+            f"g{i} {{ p = f32[4] parameter(0)\n a = f32[4] call(p), to_apply=g{i - 1}\n "
+            f"ROOT r = f32[4] call(a), to_apply=g{i - 1} }}"
+        )
+    entry = "ENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=g59 }"
+    found = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
+    assert found.opaque_calls > 0
+
+
+def test_assert_peak_memory():
+    module = hloom.parse(STEP)
+    assert_peak_memory(module, at_most="5MiB")
+    assert_peak_memory(module, at_most=5 * M)
+    message = (
+        "step takes 5,242,880 bytes, more than 4,194,304, at gradient:\n"
+        "  1,048,576 bytes, argument: main/weights = f32[512,512] parameter  (unknown)\n"
+    )
+    with pytest.raises(AssertionError, match=re.escape(message)) as caught:
+        assert_peak_memory(module, at_most="4MiB")
+    assert "main/active = f32[512,512] tanh  /home/me/model.py:13" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-3", "80 apples", "1e9"])
+def test_what_is_no_size(text: str):
+    with pytest.raises(ValueError, match="is no number of bytes"):
+        bytes_of(text)
+
+
+def test_command(step: Path):
+    result = call("memory", step)
+    assert result.exit_code == 0
+    for word in ("5,242,880", "5.0 MiB", "▲ gradient", "active", "model.py:13", "jit(f)/mlp/tanh", "could be donated"):
+        assert word in result.stdout
+
+
+def test_command_with_a_budget(step: Path):
+    fits = call("memory", step, "--budget", "6MiB")
+    assert (fits.exit_code, "fits into 6.0 MiB: 1.0 MiB are left" in fits.stdout) == (0, True)
+    tight = call("memory", step, "--budget", "3MiB")
+    assert tight.exit_code == 1
+    for words in ("does not fit into 3.0 MiB: 2.0 MiB are too many", "what would have to shrink"):
+        assert words in tight.stdout
+
+
+def test_command_as_json(step: Path, tmp_path: Path):
+    result = call("memory", step, "--json", "--budget", "3MiB", "--schedule", "text")
+    value = json.loads(result.stdout)
+    assert (result.exit_code, value["fits"], value["peak"], value["schedule"]) == (1, False, 5 * M, "text")
+    assert call("memory", step, "--json", "-o", tmp_path / "x.json").exit_code == 0
+    assert json.loads((tmp_path / "x.json").read_text())["at_peak"][0]["bytes"] == M
+
+
+def test_command_draws_svg(step: Path, tmp_path: Path):
+    result = call("memory", step, "-o", tmp_path / "x.svg", "--budget", "1GB")
+    assert result.exit_code == 0
+    picture = (tmp_path / "x.svg").read_text()
+    assert picture.startswith("<svg")
+    assert "budget 953.7 MiB" in picture
+
+
+def test_command_draws_png_or_says_what_is_missing(step: Path, tmp_path: Path):
+    result = call("memory", step, "-o", tmp_path / "x.png")
+    if result.exit_code:
+        assert result.stderr == "error: a PNG needs matplotlib\n  pip install matplotlib, or write an .svg\n"
+        assert not (tmp_path / "x.png").exists()
+    else:
+        assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("arguments", [("--budget", "much"), ("-o", "x.gif"), ("--schedule", "best")])
+def test_command_refuses(step: Path, arguments: tuple[str, ...]):
+    assert call("memory", step, *arguments).exit_code == 2
