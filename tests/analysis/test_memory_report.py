@@ -120,11 +120,8 @@ def test_deep_nesting_takes_no_recursion():
 
 def test_calls_that_multiply_are_not_followed_for_ever():
     calls = ["g0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }"]
-    for i in range(1, 60):
-        calls.append(
-            f"g{i} {{ p = f32[4] parameter(0)\n a = f32[4] call(p), to_apply=g{i - 1}\n "
-            f"ROOT r = f32[4] call(a), to_apply=g{i - 1} }}"
-        )
+    twice = "g{0} {{ p = f32[4] parameter(0)\n a = f32[4] call(p), to_apply=g{1}\n ROOT r = f32[4] call(a), to_apply=g{1} }}"
+    calls += [twice.format(i, i - 1) for i in range(1, 60)]
     entry = "ENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=g59 }"
     found = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
     assert found.opaque_calls > 0

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from hloom import wire
 from hloom.hlo import Limits, PrintOptions, dump_modules, load, parse, print_module, save, to_text, write_whole
 from hloom.hlo import storage as storage_module
-from hloom.hlo.proto import write_proto
+from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import Module, equal
 from hloom.text import HloomError, ParseError, Unsupported
 
@@ -503,3 +504,12 @@ for source in (traced, lowered, lowered.compile(), lowered.compiler_ir("hlo")):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     names = ("Traced", "Lowered", "Compiled", "XlaComputation")
     assert done.stdout.splitlines() == [f"{name} jit__lambda [False]" for name in names], done.stderr
+
+
+def test_a_saved_proto_keeps_what_the_module_carries(tmp_path):
+    plain = parse("HloModule a ENTRY e { x = f32[2]{0} parameter(0) ROOT y = f32[2]{0} negate(x) }")
+    proto = wire.HloProto(hlo_module=wire.HloModuleProto.FromString(write_proto(plain)))
+    proto.buffer_assignment.logical_buffers.add(id=1, size=8)
+    module = read_proto(proto.SerializeToString())
+    save(module, tmp_path / "x.pb")
+    assert load(tmp_path / "x.pb").attachments["buffer_assignment"].logical_buffers[0].size == 8

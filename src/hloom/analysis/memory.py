@@ -109,10 +109,13 @@ class MemoryReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        return (
-            f"{self.module}: {self.peak:,} bytes at the peak, at {self.peak_instruction}: "
-            f"arguments {self.arguments:,}, outputs {self.outputs:,}, of them aliased {self.aliases:,}, temporaries {self.temporaries:,}"
+        parts = (
+            f"arguments {self.arguments:,}",
+            f"outputs {self.outputs:,}",
+            f"of them aliased {self.aliases:,}",
+            f"temporaries {self.temporaries:,}",
         )
+        return f"{self.module}: {self.peak:,} bytes at the peak, at {self.peak_instruction}: {', '.join(parts)}"
 
 
 def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:

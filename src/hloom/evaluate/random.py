@@ -44,7 +44,7 @@ def _as_words(state: np.ndarray) -> np.ndarray:
 
 def _as_elements(numbers: np.ndarray, dtype: DType) -> np.ndarray:
     """The lowest bits of each number as an element."""
-    return numbers.astype(f"u{dtype.byte_count}").view(dtype.numpy)
+    return np.asarray(numbers.astype(f"u{dtype.byte_count}").view(dtype.numpy))
 
 
 def three_fry(state: np.ndarray, dims: Sequence[int], bits: int) -> tuple[np.ndarray, np.ndarray]:

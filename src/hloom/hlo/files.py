@@ -111,10 +111,18 @@ def _text_bytes(module: Module, options: PrintOptions) -> bytes:
     return print_module(module, options).encode("utf-8", "surrogateescape")
 
 
+def _proto_bytes(module: Module, options: PrintOptions) -> bytes:
+    """The smallest message that has a place for all the module carries."""
+    del options
+    if "arguments" in module.attachments or "result" in module.attachments:
+        return write_proto(module, "hlo_snapshot")
+    return write_proto(module, "hlo" if "buffer_assignment" in module.attachments else "hlo_module")
+
+
 WRITERS: dict[str, Callable[[Module, PrintOptions], bytes]] = {
     ".hlo": _text_bytes,
     ".txt": _text_bytes,
-    ".pb": lambda module, options: write_proto(module),
+    ".pb": _proto_bytes,
 }
 """What makes the bytes of a file, by its suffix."""
 
