@@ -20,7 +20,6 @@ from tests.corpus import handwritten, lowered
 FAMILIES = {"elementwise": elementwise, "shaping": shaping, "indexing": indexing, "random": random}
 
 LIES = {
-    "opcode_random/state": "the state of rng-get-and-update-state is u64[2]",
     "quirk_bitcast_of_tuple/b": "a bitcast takes arrays",
     "quirk_bitcast_size_mismatch/b": "a bitcast keeps the size",
     "quirk_bitcast_type_mismatch/b": "a bitcast keeps the size",

@@ -18,8 +18,11 @@ Dimension = tuple[int, ...]
 class FactorKind(Enum):
     """What splitting a factor over devices costs.
 
-    PARALLEL: nothing. CONTRACTED and REDUCED: partial results, combined by the factor's reducer. WINDOWED: a halo.
-    INDEXED: a mask and a sum. SHIFTED: an exchange with neighbours. WHOLE: it cannot be split without gathering.
+    PARALLEL: nothing. CONTRACTED and REDUCED: partial results, combined by the factor's reducer. WINDOWED: a halo; the
+    size counts window positions, and where the window slides the dimension has another. INDEXED: a mask, and a sum
+    where the factor is absent from the result. SHIFTED: an exchange with neighbours; the size is the result's, and an
+    operand's dimension may differ. WHOLE: it cannot be split without gathering. A factor that stands nowhere counts the
+    places inside a window. A size of -1 is unbounded.
     """
 
     PARALLEL = "parallel"
