@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,22 @@ def test_a_module_without_instructions_of_its_own():
     assert (found.arguments, found.outputs, found.temporaries) == (1024, 1024, 0)
 
 
+def test_sizes_that_no_machine_has_are_refused():
+    text = "ENTRY e { x = f32[1099511627776,1099511627776] parameter(0)\n ROOT y = f32[] constant(0) }"
+    with pytest.raises(hloom.HloomError, match="no machine has so many"):
+        memory(hloom.parse(text))
+
+
+@pytest.mark.parametrize(
+    "header", ["", ", buffer_donor={ (7, {}) }", ", input_output_alias={ {}: (7, {}, may-alias) }"]
+)
+def test_parameters_that_are_not_there(header: str):
+    text = (
+        f"HloModule m, is_scheduled=true{header}\nENTRY e {{ x = f32[256] parameter(2)\n ROOT y = f32[256] sine(x) }}"
+    )
+    assert memory(hloom.parse(text)).peak == 2048
+
+
 def test_deep_nesting_takes_no_recursion():
     calls = ["g0 { p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p) }"]
     calls += [
@@ -190,3 +207,35 @@ def test_command_draws_png_or_says_what_is_missing(step: Path, tmp_path: Path):
 @pytest.mark.parametrize("arguments", [("--budget", "much"), ("-o", "x.gif"), ("--schedule", "best")])
 def test_command_refuses(step: Path, arguments: tuple[str, ...]):
     assert call("memory", step, *arguments).exit_code == 2
+
+
+def chain(count: int) -> str:
+    """Products and sums, each of the last result and of one up to 500 before."""
+    lines = ["HloModule chain", "ENTRY e {", "  v0 = f32[16,16] parameter(0)"]
+    for i in range(1, count):
+        operands = f"v{i - 1}, v{max(0, i - 1 - i * i % 500)}"
+        dims = ", lhs_contracting_dims={1}, rhs_contracting_dims={0}" if i % 4 == 0 else ""
+        lines.append(f"  v{i} = f32[16,16] {'add' if i % 4 else 'dot'}({operands}){dims}")
+    return "\n".join([*lines, f"  ROOT r = f32[16,16] negate(v{count - 1})", "}"])
+
+
+def test_a_long_chain_in_one_place_is_quick():
+    lines = [f"  v{i + 1} = f32[4] negate(v{i})" for i in range(40_000)]
+    text = "\n".join(["HloModule m, is_scheduled=true", "ENTRY e {", "  v0 = f32[4] parameter(0)", *lines])
+    module = hloom.parse(f"{text}\n  ROOT r = f32[4] sine(v40000)\n}}\n")
+    started = time.process_time()
+    assert memory(module).temporaries == 0
+    assert time.process_time() - started < 10
+
+
+def test_the_time_grows_as_the_program():
+    seconds = []
+    for count in (3_000, 12_000):
+        module = hloom.parse(chain(count))
+        tries = []
+        for _ in range(2):
+            started = time.process_time()
+            memory(module)
+            tries.append(time.process_time() - started)
+        seconds.append(min(tries))
+    assert seconds[1] < 4 * 2.5 * seconds[0]

@@ -128,9 +128,7 @@ def test_scatter_writes_in_place():
 
 def test_sort_writes_in_place():
     less = "l { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = pred[] compare(a, b), direction=LT }"
-    body = (
-        "x = K[] parameter(0)\n a = K[] reverse(x), dimensions={0}\n b = K[] sort(a), dimensions={0}, to_apply=l"
-    )
+    body = "x = K[] parameter(0)\n a = K[] reverse(x), dimensions={0}\n b = K[] sort(a), dimensions={0}, to_apply=l"
     assert temporaries(f"{body}\n {total('b')}", f"{less}\n{SUM}") == K
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hloom.hlo import PrintOptions, parse, print_module
 from hloom.hlo.body import BodyReader
 from hloom.ir import Module, difference
+from hloom.ops import COMMON, OPS
 from hloom.text import HloomError, HloomWarning
 from tests.corpus import handwritten, lowered
 from tests.hlo.modules import modules
@@ -35,6 +36,13 @@ UNREADABLE = {
     )
 }
 """What is no HLO any more; `test_reader` says why."""
+
+
+LEFT_OUT = {
+    "layout_parts": "XLA does not read back its own print of a tuple whose elements have #(u32) or *(u64)",
+    "shape_written_is_believed": "XLA's printer reads the sixth element of a pair, and may die of it",
+}
+"""Texts that XLA accepts and cannot be asked about twice, and why."""
 
 
 LOSSLESS = {
@@ -68,8 +76,13 @@ def of_folder(folder: str, today: bool = False) -> dict[str, str]:
     return {
         name: text
         for name, text in handwritten().items()
-        if name not in REFUSED | UNREADABLE and not (today and name.startswith(FOREIGN))
+        if name not in REFUSED | UNREADABLE and not (today and (name in LEFT_OUT or name.startswith(FOREIGN)))
     }
+
+
+def some(texts: dict[str, str]) -> dict[str, str]:
+    """The short texts and every fourth of the others, where there are many options to try."""
+    return {name: text for place, (name, text) in enumerate(texts.items()) if place % 4 == 0 or len(text) < 1500}
 
 
 def problems(texts: dict[str, str], check: Callable[[str], None]) -> dict[str, str]:
@@ -134,7 +147,7 @@ def test_printing_what_was_printed_changes_nothing(folder: str, options: str):
         printed = print_module(quietly(text), shown)
         assert print_module(quietly(printed), shown) == printed
 
-    assert problems(of_folder(folder), check) == {}
+    assert problems(some(of_folder(folder)), check) == {}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -191,7 +204,7 @@ def test_xla_reads_every_shorter_print(folder: str, options: str):
         answer = xla(print_module(quietly(without_elisions(text)), SHORTER[options]))
         assert answer.verdict == "accepted", answer.message
 
-    assert problems(of_folder(folder, today=True), check) == {}
+    assert problems(some(of_folder(folder, today=True)), check) == {}
 
 
 def first_difference(left: str, right: str) -> str:
@@ -247,5 +260,46 @@ def test_generated_modules_print_and_read_back(text: str):
 def test_xla_sees_the_same_program_in_generated_modules(text: str):
     module = parse(text)
     printed = print_module(module)
-    assert full(printed) == full(text)
+    if ".anon" not in full(text):  # XLA makes names of operands unique in the order of the text
+        assert full(printed) == full(text)
     assert canonical(print_module(module, PrintOptions(operand_types=True, percent=False))) == canonical(text)
+
+
+# Every row of the op table
+
+REDUCER = "f {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n\n"
+RARE = {
+    "all-gather-start": (
+        "a = f32[4] parameter(0)",
+        "b = (f32[4], f32[8]) all-gather-start(a), replica_groups={}, constrain_layout=true, dimensions={0}",
+    ),
+    "all-reduce-start": (
+        "a = f32[4] parameter(0)",
+        "b = f32[4] all-reduce-start(a), replica_groups={}, constrain_layout=true, to_apply=f",
+    ),
+    "custom-call": (
+        "a = f32[4] parameter(0)",
+        'b = f32[4] custom-call(a), batch_group_count=2, custom_call_target="f"',
+    ),
+}
+"""Instructions with attributes that no text of the corpus gives."""
+
+
+def rare(opcode: str) -> str:
+    lines = "".join(f"  {line}\n" for line in RARE[opcode])
+    return f"HloModule m\n\n{REDUCER}ENTRY e {{\n{lines}}}\n"
+
+
+@pytest.mark.parametrize("opcode", RARE)
+def test_rare_attributes(opcode: str):
+    module = parse(rare(opcode), strict=True)
+    assert_equal(module, parse(print_module(module), strict=True))
+    assert full(print_module(module)) == full(rare(opcode))
+
+
+def test_every_attribute_of_every_op_is_read_and_printed_by_some_text():
+    texts = [text for folder in FOLDERS for text in of_folder(folder).values()] + list(map(rare, RARE))
+    seen = {(node.opcode, name) for text in texts for node in quietly(text).nodes() for name in ("", *node.attributes)}
+    rows = {(op.name, name) for op in OPS.values() for name in ("", *op.attributes) if name not in COMMON}
+    assert rows - seen == set()
+    assert set(COMMON) <= {name for _, name in seen}

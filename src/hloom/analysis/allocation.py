@@ -7,10 +7,9 @@ parameter is last read, temporaries may lie there. What is left is packed into o
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import merge
 
 from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.values import Values
@@ -59,7 +58,8 @@ def allocate(values: Values, fixed: Iterable[Buffer], free: Iterable[Buffer]) ->
         if home is None:
             left.append(buffer)
             continue
-        home.spans = list(merge(home.spans, buffer.spans))
+        for span in buffer.spans:
+            insort(home.spans, span)  # near the end mostly, since buffers of one size come in order of time
         homes.update({span.value: home for span in buffer.spans})
     found.temporaries = _reused(values, left)
     return found

@@ -15,13 +15,17 @@ Table = dict[str, Any]
 """One device as its file has it."""
 
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
-OPTIONAL_NUMBERS = ("start_seconds", "cache_bytes", "cache_bandwidth", "devices_per_host")
+OPTIONAL_NUMBERS = (
+    *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "devices_per_host"),
+)
 RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
 FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
 LINK_FIELDS = ("name", "kind", "topology", "bandwidth", "latency", "devices", "sources")
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
-MAY_BE_NOUGHT = frozenset(("launch_seconds", "start_seconds", "cache_bytes", "cache_bandwidth", "latency"))
+MAY_BE_NOUGHT = frozenset(
+    ("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "latency")
+)
 _HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 
 

@@ -48,8 +48,11 @@ class Device:
 
     `matrix` and `vector` hold FLOP/s by element type, `transcendental` functions per second by opcode (`default` for
     the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
-    instruction takes beside its work, `start_seconds` what a run of a program takes once. Values of `cache_bytes`
-    together move at `cache_bandwidth`, where there is a cache that holds them.
+    instruction takes beside its work, `start_seconds` what a run of a program takes once.
+
+    Two things that CPUs have and accelerators have not: a result of `fresh_bytes` and more lies in memory that the
+    system first has to give, at `fresh_bandwidth` beside the writing; and what moves `spread_bytes` and more is spread
+    over the cores, which takes `spread_seconds`.
     """
 
     name: str
@@ -63,8 +66,10 @@ class Device:
     opcodes: Mapping[str, float]
     links: tuple[Link, ...]
     start_seconds: float = 0.0
-    cache_bytes: float = 0.0
-    cache_bandwidth: float = 0.0
+    fresh_bytes: float = 0.0
+    fresh_bandwidth: float = 0.0
+    spread_bytes: float = 0.0
+    spread_seconds: float = 0.0
     devices_per_host: int = 1
     sources: Mapping[str, str] | None = None
 
@@ -83,9 +88,11 @@ class Device:
         known = self.transcendental
         return known.get(opcode) or known.get(DEFAULT) or self.vector["f32"] / FLOPS_EACH
 
-    def bytes_rate(self, count: float) -> float:
-        """Bytes per second at which so many bytes move together."""
-        return self.cache_bandwidth if count <= self.cache_bytes else self.memory_bandwidth
+    def memory_seconds(self, moved: float, written: float) -> float:
+        """How long so many bytes take to move, of which so many are the result."""
+        fresh = written / self.fresh_bandwidth if self.fresh_bytes and written >= self.fresh_bytes else 0.0
+        spread = self.spread_seconds if self.spread_bytes and moved >= self.spread_bytes else 0.0
+        return moved / self.memory_bandwidth + fresh + spread
 
 
 def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:

@@ -83,7 +83,7 @@ class Fusing:
         if graph not in self._inlined:
             self._inlined[graph] = False  # a circle of calls ends here
             inside = [each for each in graph.nodes if isinstance(each, Apply)]
-            self._inlined[graph] = all(self.joins(each) for each in inside)
+            self._inlined[graph] = all(each.opcode not in SLICES and self.joins(each) for each in inside)
         return self._inlined[graph]
 
 

@@ -16,11 +16,14 @@ from hloom.analysis.running import find_values
 from hloom.analysis.schedule import order_of
 from hloom.analysis.sizes import POINTER_BYTES, leaf_bytes
 from hloom.analysis.values import Merge, Tree, Values, leaves, part_at
-from hloom.ir import BufferDonor, InputOutputAlias, Module, Node, TupleType, Type, without_layout
+from hloom.ir import BufferDonor, Module, Node, TupleType, Type, without_layout
+from hloom.text import HloomError
 
 Index = tuple[int, ...]
 
 
+MOST_BYTES = 2**60
+"""Sums of sizes beyond this would not fit into the integers that they are worked out in."""
 Donations = dict[Index, tuple[int, Index]]
 """By which element of the output: the number of the parameter whose memory it takes, and which element of that."""
 
@@ -85,7 +88,10 @@ def liveness(module: Module, schedule: str | None = None, given: Donations | Non
 def _liveness(module: Module, schedule: str | None, given: Donations | None) -> Liveness:
     planner = Planner(module.is_scheduled and schedule != "list", order_of(module, schedule))
     values = find_values(module, planner)
-    donations = {**dict(_donations(module)), **(given or {})}
+    if sum(values.sizes) > MOST_BYTES:
+        raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: no machine has so many")
+    named = {**dict(_donations(module)), **(given or {})}
+    donations = {index: each for index, each in named.items() if leaves_at(values.parameters, *each)}
     donated = {leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)}
     fixed = {leaf for tree in values.parameters for leaf in leaves(tree)}
     last_reads = {leaf: values.ends[leaf] for leaf in fixed}
@@ -154,7 +160,6 @@ def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
     """Which parameter each output takes the place of; donors without an output get the first of their type."""
     taken: set[Index] = set()
     for alias in module.attributes.get("input_output_alias") or ():
-        assert isinstance(alias, InputOutputAlias)
         taken.add(alias.output_index)
         yield alias.output_index, (alias.parameter, alias.parameter_index)
     donors = module.attributes.get("buffer_donor") or ()
@@ -166,7 +171,6 @@ def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
         if index not in taken:
             waiting.setdefault(without_layout(kind), []).append(index)
     for donor in donors:
-        assert isinstance(donor, BufferDonor)
         kind = _type_at(module, donor)
         found = waiting.get(kind) if kind is not None else None
         if found:
@@ -185,9 +189,11 @@ def indexed(kind: Type) -> Iterator[tuple[Index, Type]]:
 
 
 def _type_at(module: Module, donor: BufferDonor) -> Type | None:
-    kind = module.entry.parameters[donor.parameter].type
+    parameters = {parameter.number: parameter.type for parameter in module.entry.parameters}
+    kind = parameters.get(donor.parameter)
     for place in donor.parameter_index:
-        kind = kind.elements[place] if isinstance(kind, TupleType) else None
+        is_there = isinstance(kind, TupleType) and 0 <= place < len(kind.elements)
+        kind = kind.elements[place] if is_there and isinstance(kind, TupleType) else None
     return None if kind is None else without_layout(kind)
 
 

@@ -224,7 +224,7 @@ def _donatable(found: Liveness) -> Iterator[Donatable]:
             if (parameter.number, index) in taken or not outputs:
                 continue
             output_index, made = outputs.pop(0)
-            leaf = leaves_at(values.parameters, parameter.number, index)[0]
+            (leaf,) = leaves_at(values.parameters, parameter.number, index)
             yield Donatable(
                 parameter=parameter.number,
                 index=index,

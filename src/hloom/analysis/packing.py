@@ -73,17 +73,29 @@ def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     return lengths
 
 
+def _extents(buffer: Buffer) -> list[tuple[int, int]]:
+    """When a buffer is in use, spans that touch being one."""
+    found: list[tuple[int, int]] = []
+    for start, end, _ in buffer.spans:
+        if found and start <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
 def _packed(buffers: Sequence[Buffer]) -> int:
-    count = sum(len(buffer.spans) for buffer in buffers)
+    extents = [_extents(buffer) for buffer in buffers]
+    count = sum(map(len, extents))
     starts, ends, bottoms, tops = (np.zeros(count, dtype=np.int64) for _ in range(4))
     used, top = 0, 0
-    for buffer in buffers:
+    for buffer, spans in zip(buffers, extents, strict=True):
         size = aligned(buffer.size)
         meets = np.zeros(used, dtype=bool)
-        for start, end, _ in buffer.spans:
+        for start, end in spans:
             meets |= (starts[:used] <= end) & (ends[:used] >= start)
         place = _gap(bottoms[:used][meets], tops[:used][meets], size)
-        for start, end, _ in buffer.spans:
+        for start, end in spans:
             starts[used], ends[used], bottoms[used], tops[used] = start, end, place, place + size
             used += 1
         top = max(top, place + size)

@@ -15,7 +15,8 @@ from hloom.analysis.devices import Device, device
 from hloom.analysis.fusing import PLUMBING, Fusing, Group, border_bytes, is_fused
 from hloom.analysis.grouping import joined, namer, op_name_of
 from hloom.analysis.links import members_of, wire_seconds
-from hloom.analysis.rates import Computing
+from hloom.analysis.rates import MATRIX, Computing
+from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, Graph, Module
 
@@ -177,7 +178,8 @@ class Roofline:
         spent = Cost(flops, functions, max(0, moved))
         if spent == Cost() and not link:
             return None
-        memory = spent.bytes_accessed / self.device.bytes_rate(spent.bytes_accessed)
+        written = leaf_bytes(self.report.found.type_of(root)) if root.opcode not in MATRIX else 0
+        memory = self.device.memory_seconds(spent.bytes_accessed, written)
         sent = wire.sent_bytes if wire is not None else 0
         compute = sum(seconds for seconds, _ in parts)
         return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, self.device.launch_seconds)

@@ -53,7 +53,9 @@ class _Run:
     def whole(self) -> Values:
         """The values of the entry and all that it calls."""
         values, entry = self.values, self.module.entry
-        values.parameters = [self._made(each, each.type, 0) for each in entry.parameters]
+        values.parameters = [()] * (1 + max((each.number for each in entry.parameters), default=-1))
+        for each in entry.parameters:
+            values.parameters[each.number] = self._made(each, each.type, 0)
         values.output = self._visited(entry, values.parameters)
         self._read(values.output, len(values.steps))
         return values

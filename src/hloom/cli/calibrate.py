@@ -49,8 +49,10 @@ def to_toml(rates: Rates, name: str) -> str:
         "memory_bandwidth": rates.memory_bandwidth,
         "launch_seconds": rates.launch_seconds,
         "start_seconds": rates.start_seconds,
-        "cache_bytes": rates.cache_bytes,
-        "cache_bandwidth": rates.cache_bandwidth,
+        "fresh_bytes": rates.fresh_bytes,
+        "fresh_bandwidth": rates.fresh_bandwidth,
+        "spread_bytes": rates.spread_bytes,
+        "spread_seconds": rates.spread_seconds,
     }
     tables = {
         "matrix": rates.matrix,

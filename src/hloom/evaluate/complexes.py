@@ -47,9 +47,10 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     to_infinity = np.copysign(np.inf, np.real(y)).astype(np.real(x).dtype)
     is_over_nought = (y == 0) & ~(np.isnan(np.real(x)) & np.isnan(np.imag(x)))
     ratio = np.where(is_over_nought, joined(to_infinity * np.real(x), to_infinity * np.imag(x)), ratio)
-    is_great = np.isinf(x) & np.isfinite(y) & (y != 0)
+    is_lost = np.isnan(np.real(ratio)) & np.isnan(np.imag(ratio))
+    is_great = is_lost & np.isinf(x) & np.isfinite(y)
     ratio = np.where(is_great, _scaled(_direction(x) * np.conj(y), np.inf), ratio)
-    return np.where(np.isfinite(x) & np.isinf(y), _scaled(x * np.conj(_direction(y)), 0.0), ratio)
+    return np.where(is_lost & np.isfinite(x) & np.isinf(y), _scaled(x * np.conj(_direction(y)), 0.0), ratio)
 
 
 def _direction(x: np.ndarray) -> np.ndarray:

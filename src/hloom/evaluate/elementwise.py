@@ -86,7 +86,7 @@ def order_keys(array: np.ndarray) -> np.ndarray:
     keys = _flipped(array, dtype)
     if not dtype.name.endswith("fnuz"):
         return keys
-    return np.where(np.isnan(array), np.iinfo(keys.dtype).min, keys)
+    return np.where(np.isnan(array), np.int16(-256), keys.astype(np.int16))
 
 
 def _flipped(array: np.ndarray, dtype: DType) -> np.ndarray:

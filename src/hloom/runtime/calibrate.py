@@ -19,8 +19,14 @@ VECTOR_DTYPES = ("f32", "bf16", "f64", "s32")
 CHAIN = 32
 """How many operations a vector probe makes of each element that it reads."""
 VECTOR_ELEMENTS = 1 << 19
-COPY_ELEMENTS = tuple(1 << power for power in (16, 18, 19, 20, 21, 22, 23, 24))
-"""How many f32 a copy reads, and as many writes: from what fits in a cache to what does not."""
+COPY_ELEMENTS = tuple(1 << power for power in (14, 15, 16, 17, 18, 20, 21, 22, 23, 24))
+"""How many f32 a copy reads, and as many writes."""
+STEADY_ELEMENTS = (1 << 20, 1 << 21, 1 << 22)
+"""Copies that are long enough to be steady, and whose results the system gives memory for only once."""
+SPREAD_ELEMENTS = (1 << 16, 1 << 17, 1 << 18)
+"""Copies that are spread over the cores, and short enough to show what that takes."""
+SPREAD_BYTES = 1 << 18
+"""From how many bytes on XLA's CPU compiler spreads a loop over cores, about."""
 FUNCTIONS = (
     *("exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "sine", "cosine", "tan"),
     *("sqrt", "rsqrt", "cbrt", "erf", "power", "atan2"),
@@ -32,7 +38,23 @@ COLLECTIVE_DEVICES = 2
 COLLECTIVE_ELEMENTS = (1 << 10, 1 << 22)
 
 SUM = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
-LESS = "less {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = pred[] compare(a, b), direction=LT\n}\n"
+LESS = """less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  zero = f32[] constant(0)
+  none = f32[] constant(nan)
+  a_none = pred[] compare(a, a), direction=NE
+  a_zero = pred[] compare(a, zero), direction=EQ
+  a_plain = f32[] select(a_zero, zero, a)
+  a_key = f32[] select(a_none, none, a_plain)
+  b_none = pred[] compare(b, b), direction=NE
+  b_zero = pred[] compare(b, zero), direction=EQ
+  b_plain = f32[] select(b_zero, zero, b)
+  b_key = f32[] select(b_none, none, b_plain)
+  ROOT s = pred[] compare(a_key, b_key), direction=LT, type=TOTALORDER
+}
+"""
+"""The order that JAX sorts by: all that is not a number is equal and comes last, and both zeros are."""
 
 
 @dataclass(slots=True)
@@ -52,8 +74,10 @@ class Rates:
     opcodes: dict[str, float] = field(default_factory=dict)
     copies: dict[int, float] = field(default_factory=dict)
     memory_bandwidth: float = 0.0
-    cache_bandwidth: float = 0.0
-    cache_bytes: float = 0.0
+    fresh_bandwidth: float = 0.0
+    fresh_bytes: float = 0.0
+    spread_seconds: float = 0.0
+    spread_bytes: float = 0.0
     link_bandwidth: float = 0.0
     link_latency: float = 0.0
     devices: int = COLLECTIVE_DEVICES
@@ -116,19 +140,25 @@ def _multiplying(found: Rates, measure: Measure) -> None:
 
 
 def _copying(found: Rates, measure: Measure) -> None:
-    for count in COPY_ELEMENTS:
-        kind = f"f32[{count}]"
-        seconds = _beyond(measure(entry([kind], f"ROOT r = {kind} negate(p0)")), found)
-        found.copies[8 * count] = 8 * count / seconds
-    found.memory_bandwidth = found.copies[8 * COPY_ELEMENTS[-1]]
-    found.cache_bandwidth, found.cache_bytes = _cache(found.copies, found.memory_bandwidth)
+    """Reading and writing; large results, for which the system gives fresh memory; and spreading over cores."""
+    seconds = {count: _beyond(measure(copy(count)), found) for count in COPY_ELEMENTS}
+    found.copies = {8 * count: 8 * count / each for count, each in seconds.items()}
+    sums = {count: 4 * count / _beyond(measure(total(count)), found) for count in STEADY_ELEMENTS}
+    found.memory_bandwidth = _mean([*(found.copies[8 * count] for count in STEADY_ELEMENTS), *sums.values()])
+    found.spread_bytes = SPREAD_BYTES
+    spread = [seconds[count] - 8 * count / found.memory_bandwidth for count in SPREAD_ELEMENTS]
+    found.spread_seconds = max(0.0, min(spread))
+    found.fresh_bytes, found.fresh_bandwidth = _fresh(found)
 
 
-def _cache(copies: dict[int, float], memory: float) -> tuple[float, float]:
-    """The rate of what fits into a cache, and how much that is: as far as copies are nearer to it than to memory's."""
-    rate = sorted(copies.values())[-2]
-    fitting = [size for size, each in copies.items() if each > math.sqrt(rate * memory)]
-    return (rate, max(fitting)) if rate > 1.5 * memory and fitting else (memory, 0.0)
+def _fresh(found: Rates) -> tuple[float, float]:
+    """From which size of result on copies are slow, and the bytes of result per second that this costs."""
+    slow = [size for size, rate in found.copies.items() if size > 8 * STEADY_ELEMENTS[-1] and rate < found.memory_bandwidth / 1.5]
+    if not slow:
+        return 0.0, 0.0
+    largest = max(slow)
+    extra = largest / found.copies[largest] - largest / found.memory_bandwidth
+    return min(slow) / 2, largest / 2 / extra
 
 
 def _computing(found: Rates, measure: Measure) -> None:
@@ -220,6 +250,18 @@ _STEPS: tuple[tuple[str, Callable[[Rates, Measure], None]], ...] = (
     ("sorting, gathering, convolving", _others),
     ("collectives", _talking),
 )
+
+
+def copy(count: int) -> str:
+    """A program that reads and writes so many f32."""
+    return entry([f"f32[{count}]"], f"ROOT r = f32[{count}] negate(p0)")
+
+
+def total(count: int) -> str:
+    """A program that reads so many f32."""
+    kind, rows = f"f32[{count // 256},256]", f"f32[{count // 256}]"
+    body = f"z = f32[] constant(0)\n  ROOT r = {rows} reduce(p0, z), dimensions={{1}}, to_apply=sum"
+    return entry([kind], body, SUM)
 
 
 def dot(dtype: str, size: int) -> str:
