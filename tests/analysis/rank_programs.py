@@ -117,6 +117,13 @@ PROGRAMS = {
     "transpose": (lambda x: x.T + 0, array(2048, 2048)),
     "max pooling": (pool, array(8, 112, 112, 32)),
     "cross entropy": (cross_entropy, array(512, 8192), array(512, dtype=jnp.int32)),
+    "matmul 32": (jnp.dot, array(32, 32), array(32, 32)),
+    "matmul 2048": (jnp.dot, array(2048, 2048), array(2048, 2048)),
+    "softmax, small": (jax.nn.softmax, array(8, 128)),
+    "sort, large": (jnp.sort, array(1 << 20)),
+    "cosine, large": (jnp.cos, array(1 << 22)),
+    "loop of scalars": (lambda x: jax.lax.fori_loop(0, 50_000, lambda _, y: y * 0.5 + x, x), array()),
+    "deep training step": (train, [array(768, 768)] * 12, array(512, 768), array(512, 768)),
     "concatenate": (lambda x, y: jnp.concatenate([x, y], 1), array(2048, 1024), array(2048, 1024)),
 }
 

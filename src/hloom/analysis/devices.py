@@ -50,9 +50,9 @@ class Device:
     the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
     instruction takes beside its work, `start_seconds` what a run of a program takes once.
 
-    Two things that CPUs have and accelerators have not: a result of `fresh_bytes` and more lies in memory that the
-    system first has to give, at `fresh_bandwidth` beside the writing; and what moves `spread_bytes` and more is spread
-    over the cores, which takes `spread_seconds`.
+    Two things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
+    first has to give memory, at `fresh_bandwidth` beside the writing; and what moves `spread_bytes` and more, element
+    by element, is spread over the cores, which takes `spread_seconds`.
     """
 
     name: str
@@ -88,11 +88,17 @@ class Device:
         known = self.transcendental
         return known.get(opcode) or known.get(DEFAULT) or self.vector["f32"] / FLOPS_EACH
 
-    def memory_seconds(self, moved: float, written: float) -> float:
-        """How long so many bytes take to move, of which so many are the result."""
-        fresh = written / self.fresh_bandwidth if self.fresh_bytes and written >= self.fresh_bytes else 0.0
-        spread = self.spread_seconds if self.spread_bytes and moved >= self.spread_bytes else 0.0
-        return moved / self.memory_bandwidth + fresh + spread
+    def memory_seconds(self, moved: float) -> float:
+        """How long so many bytes take to move."""
+        return moved / self.memory_bandwidth
+
+    def fresh_seconds(self, written: float) -> float:
+        """How long it takes to be given memory for a result of so many bytes."""
+        return written / self.fresh_bandwidth if self.fresh_bytes and written >= self.fresh_bytes else 0.0
+
+    def spreading_seconds(self, moved: float) -> float:
+        """How long it takes to spread over the cores what moves so many bytes."""
+        return self.spread_seconds if self.spread_bytes and moved >= self.spread_bytes else 0.0
 
 
 def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:

@@ -68,7 +68,7 @@ class Computing:
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
             places = node.attributes.get("dimensions") or (0,)
             length = kinds[0].dims[places[0]] if kinds[0].dims else 1
-            return sum(map(elements, kinds)) * max(1, (length - 1).bit_length())
+            return elements(kinds[0]) * max(1, (length - 1).bit_length())
         if node.opcode == "scatter":
             return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))
         if node.opcode == "gather":

@@ -12,13 +12,13 @@ from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.counting import INSIDE_CALLS, MATHEMATICAL
 from hloom.analysis.counts import Cost
 from hloom.analysis.devices import Device, device
-from hloom.analysis.fusing import PLUMBING, Fusing, Group, border_bytes, is_fused
+from hloom.analysis.fusing import FREE, PLUMBING, Fusing, Group, border_bytes, is_fused
 from hloom.analysis.grouping import joined, namer, op_name_of
 from hloom.analysis.links import members_of, wire_seconds
 from hloom.analysis.rates import MATRIX, Computing
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
-from hloom.ir import Apply, Graph, Module
+from hloom.ir import Apply, Graph, Module, Node
 
 BOUNDS = ("compute", "memory", "link", "launch")
 """What may take an instruction's time."""
@@ -178,11 +178,32 @@ class Roofline:
         spent = Cost(flops, functions, max(0, moved))
         if spent == Cost() and not link:
             return None
-        written = leaf_bytes(self.report.found.type_of(root)) if root.opcode not in MATRIX else 0
-        memory = self.device.memory_seconds(spent.bytes_accessed, written)
+        memory = self.device.memory_seconds(spent.bytes_accessed)
+        if root in self._results:
+            memory += self.device.fresh_seconds(leaf_bytes(self.report.found.type_of(root)))
         sent = wire.sent_bytes if wire is not None else 0
         compute = sum(seconds for seconds, _ in parts)
-        return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, self.device.launch_seconds)
+        launch = self.device.launch_seconds
+        if root.opcode not in MATRIX:
+            launch += self.device.spreading_seconds(spent.bytes_accessed)
+        return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, launch)
+
+    @cached_property
+    def _results(self) -> frozenset[Node]:
+        """The instructions that make the module's results, behind what only passes them on."""
+        found: set[Node] = set()
+        pending = [self.report.module.entry.root]
+        while pending:
+            node = pending.pop()
+            if node in found:
+                continue
+            found.add(node)
+            called = node.attributes.get("to_apply") if node.opcode == "call" else None
+            if isinstance(called, Graph) and called.output is not None:
+                pending.append(called.output)
+            elif node.opcode in PLUMBING | FREE:
+                pending += node.inputs
+        return frozenset(found)
 
     @cached_property
     def _wires(self) -> Mapping[Apply, Wire]:
