@@ -14,8 +14,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hloom.analysis import CostReport as CostReport
+    from hloom.analysis import MemoryReport as MemoryReport
+    from hloom.analysis import Roofline as Roofline
     from hloom.analysis import Summary as Summary
+    from hloom.analysis import cost as cost
+    from hloom.analysis import memory as memory
+    from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
+    from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
     from hloom.hlo import PrintOptions as PrintOptions
@@ -54,7 +61,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS: dict[str, tuple[str, ...]] = {
-    "analysis": ("Summary", "summary"),
+    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
+    "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
     "ir": (
         "Graph",
@@ -78,7 +86,6 @@ _ROOMS: dict[str, tuple[str, ...]] = {
 """What each room gives to the user under the room's own name."""
 _OTHER_NAMES = {"to_text": "print"}
 _OWNERS = {_OTHER_NAMES.get(name, name): (room, name) for room, names in _ROOMS.items() for name in names}
-
 
 
 def __getattr__(name: str) -> Any:

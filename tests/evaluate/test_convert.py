@@ -11,7 +11,7 @@ from hloom.hlo import parse
 from hloom.ir import DTYPES, Kind
 from hloom.ir.numbers import integer_range, round_doubles
 from hloom.runtime import run_text
-from tests.evaluate.test_elementwise import assert_all, batch, distance, is_same, joined, one, without_denormals
+from tests.evaluate.batches import assert_all, batch, distance, is_same, joined, one, without_denormals
 from tests.evaluate.xla import types
 
 NAMES = [name for name in DTYPES if name not in ("s1", "u1")]  # XLA's CPU has no types of one bit

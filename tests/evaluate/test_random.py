@@ -8,7 +8,7 @@ from hloom.evaluate import CannotEvaluate, evaluate
 from hloom.hlo import parse
 from hloom.runtime import run_text
 
-DIMENSIONS = ("", "5", "4,3", "3,5", "7,1,3", "0,3", "3,4,2", "5,3,2")
+DIMENSIONS = ("", "5", "4,3", "3,5", "7,1,3", "0,3", "3,4,2")
 STATES = (
     (5, 6, 7),
     (2**64 - 3, 2**64 - 2, 2**63 + 7),
@@ -32,7 +32,7 @@ def generator(algorithm: str, size: int, dtypes: str) -> str:
 
 @pytest.mark.parametrize(("algorithm", "size"), ALGORITHMS)
 def test_bits(algorithm, size):
-    text = generator(algorithm, size, "u2 u4 u8 u16 u32 u64")
+    text = generator(algorithm, size, "u4 u16 u32 u64")
     for state in STATES:
         inputs = [np.array(state[:size], np.uint64)]
         for theirs, ours in zip(run_text(text, inputs).outputs, evaluate(parse(text), inputs), strict=True):

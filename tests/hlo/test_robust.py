@@ -214,6 +214,11 @@ def instructions(line: Callable[[int], str]) -> Callable[[int], str]:
     return lambda count: HEADER + "\n".join(f"  {line(number)}" for number in range(count)) + "\n}\n"
 
 
+def fewer(line: Callable[[int], str]) -> Callable[[int], str]:
+    """The same for what takes longer to read."""
+    return lambda count: instructions(line)(count // 4)
+
+
 def repeated(before: str, part: Callable[[int], str], after: str, separator: str = ", ") -> Callable[[int], str]:
     return lambda count: HEADER + before + separator.join(map(part, range(count))) + after + "\n}\n"
 
@@ -251,7 +256,7 @@ GROWING: dict[str, Callable[[int], str]] = {
     "comments": instructions(lambda n: f"b{n} = f32[] /*c*/ negate(a) // foo"),
     "blank lines": instructions(lambda n: f"b{n} = f32[] negate(a)\n \n"),
     "continued lines": instructions(lambda n: f'b{n} = f32[] negate(a)\n  , metadata={{op_name="x"}}'),
-    "asynchronous pairs": instructions(
+    "asynchronous pairs": fewer(
         lambda n: (
             f'start{n} = ((f32[]), f32[], u32[]) custom-call-start(a), custom_call_target="f"\n'
             f"  done{n} = f32[] custom-call-done(start{n})"

@@ -16,7 +16,8 @@ Table = dict[str, Any]
 
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
-    *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "devices_per_host"),
+    *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
+    "devices_per_host",
 )
 RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
@@ -24,7 +25,10 @@ FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links"
 LINK_FIELDS = ("name", "kind", "topology", "bandwidth", "latency", "devices", "sources")
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
 MAY_BE_NOUGHT = frozenset(
-    ("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "latency")
+    (
+        *("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds"),
+        *("small_loop_bytes", "latency"),
+    )
 )
 _HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 

@@ -50,9 +50,10 @@ class Device:
     the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
     instruction takes beside its work, `start_seconds` what a run of a program takes once.
 
-    Two things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
-    first has to give memory, at `fresh_bandwidth` beside the writing; and what moves `spread_bytes` and more, element
-    by element, is spread over the cores, which takes `spread_seconds`.
+    Three things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
+    first has to give memory, at `fresh_bandwidth` beside the writing. What moves `spread_bytes` and more, element
+    by element, is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than `small_loop_bytes`
+    in a trip is compiled as one, and launches nothing.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Device:
     fresh_bandwidth: float = 0.0
     spread_bytes: float = 0.0
     spread_seconds: float = 0.0
+    small_loop_bytes: float = 0.0
     devices_per_host: int = 1
     sources: Mapping[str, str] | None = None
 

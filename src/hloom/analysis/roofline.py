@@ -9,7 +9,7 @@ from typing import Any
 
 from hloom.analysis.collectives import Wire
 from hloom.analysis.cost import CostReport, cost
-from hloom.analysis.counting import INSIDE_CALLS, MATHEMATICAL
+from hloom.analysis.counting import INSIDE_CALLS, MATHEMATICAL, ONCE
 from hloom.analysis.counts import Cost
 from hloom.analysis.devices import Device, device
 from hloom.analysis.fusing import FREE, PLUMBING, Fusing, Group, border_bytes, is_fused
@@ -183,10 +183,18 @@ class Roofline:
             memory += self.device.fresh_seconds(leaf_bytes(self.report.found.type_of(root)))
         sent = wire.sent_bytes if wire is not None else 0
         compute = sum(seconds for seconds, _ in parts)
-        launch = self.device.launch_seconds
+        launch = self.device.launch_seconds if root.graph not in self._small_loops else 0.0
         if root.opcode not in MATRIX:
             launch += self.device.spreading_seconds(spent.bytes_accessed)
         return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, launch)
+
+    @cached_property
+    def _small_loops(self) -> frozenset[Graph]:
+        """The graphs of loops that are compiled as one."""
+        once = self.report.counting(ONCE)
+        loops = (call for part in self.report.found.graphs.values() for call in part.calls if call.opcode == "while")
+        small = [loop for loop in loops if once.whole(loop).bytes_accessed < self.device.small_loop_bytes]
+        return frozenset(graph for loop in small for graph in loop.called_graphs)
 
     @cached_property
     def _results(self) -> frozenset[Node]:

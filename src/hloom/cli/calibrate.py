@@ -14,6 +14,8 @@ from hloom.cli.options import as_json
 from hloom.cli.writing import write_json, write_text
 from hloom.runtime.calibrate import Rates, calibrate
 
+SMALL_LOOP_BYTES = 1024
+"""Loops that touch fewer bytes in a trip XLA's CPU compiler makes into one function (SmallWhileLoopHoistingPass)."""
 PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 
 
@@ -53,6 +55,7 @@ def to_toml(rates: Rates, name: str) -> str:
         "fresh_bandwidth": rates.fresh_bandwidth,
         "spread_bytes": rates.spread_bytes,
         "spread_seconds": rates.spread_seconds,
+        "small_loop_bytes": SMALL_LOOP_BYTES,
     }
     tables = {
         "matrix": rates.matrix,

@@ -59,7 +59,7 @@ def command(
     """
     program = read(Origin(file, strict, module, stage))
     with working("counting"):
-        found = cost(program, trip_counts=dict(map(_trip, trips)), unknown_trips=unknown_trips)
+        found = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
         groups = found.by(by, depth=depth)
     if json_output:
         write_json({**found.to_json(), "by": by, "groups": groups.to_json()}, output)
@@ -67,7 +67,8 @@ def command(
         write_tables(tables(found, groups, top), output)
 
 
-def _trip(text: str) -> tuple[str, int]:
+def trip(text: str) -> tuple[str, int]:
+    """The name of a loop and how often it runs, from NAME=N."""
     name, equals, count = text.rpartition("=")
     if not equals or not name or not count.isdecimal():
         raise click.BadParameter(f"'{text}' is not NAME=N", param_hint="--trips")

@@ -14,9 +14,10 @@ import numpy as np
 from hloom.evaluate.complexes import COMPLEX, joined
 from hloom.evaluate.floats import REAL
 from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
+from hloom.evaluate.sorting import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
 from hloom.evaluate.widening import narrowed, widened
-from hloom.ir import Apply, DType, Kind, dtype_of
+from hloom.ir import Apply, Kind, dtype_of
 from hloom.text import Unsupported
 
 FUNCTIONS: dict[Kind, dict[str, Callable[..., np.ndarray]]] = {
@@ -71,29 +72,8 @@ def _compare(node: Apply, operands: Values, run: Runner) -> Value:
     if dtype.is_complex and direction not in ("EQ", "NE"):
         raise Unsupported("complex numbers have no order")
     is_total = node.attribute("type") == "TOTALORDER" and dtype.is_float
-    sides = (order_keys(left), order_keys(right)) if is_total else (widened(left), widened(right))
+    sides = (total_order_keys(left), total_order_keys(right)) if is_total else (widened(left), widened(right))
     return _DIRECTIONS[direction](*sides)
-
-
-def order_keys(array: np.ndarray) -> np.ndarray:
-    """Integers in the total order of floats: -NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
-
-    The one NaN of the types without -0 has the bits of -0 and comes first; f8e8m0fnu has no signs.
-    """
-    dtype = dtype_of(array.dtype)
-    if dtype.name == "f8e8m0fnu":
-        return array.view(np.uint8)
-    keys = _flipped(array, dtype)
-    if not dtype.name.endswith("fnuz"):
-        return keys
-    return np.where(np.isnan(array), np.int16(-256), keys.astype(np.int16))
-
-
-def _flipped(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """The bits as signed integers, those of negative numbers turned around."""
-    spare = dtype.byte_count * 8 - dtype.bits
-    words = (array.view(f"i{dtype.byte_count}") << spare) >> spare
-    return np.where(words < 0, words ^ np.iinfo(words.dtype).max, words)
 
 
 @pointwise("clamp")
