@@ -9,6 +9,7 @@ import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+import jax
 from jax.interpreters.mlir import make_ir_context
 from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
@@ -21,6 +22,11 @@ xla_print = _hlo.HloModule.to_string
 xla_write = _hlo.HloModule.as_serialized_hlo_module_proto
 xla_read = _hlo.HloModule.from_serialized_hlo_module_proto
 xla_dot = _hlo.hlo_module_to_dot_graph
+
+
+def xla_cost(module: object) -> dict[str, float]:
+    """XLA's own cost analysis of a module."""
+    return _jax.hlo_module_cost_analysis(jax.devices("cpu")[0].client, module)
 
 
 def generic_mlir(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from benchmarks.analysis import analysis
 from benchmarks.figures import Figure
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
@@ -20,4 +21,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "protos": protos,
     "drawings": drawings,
     "editing": editing,
+    "analysis": analysis,
 }

@@ -310,8 +310,6 @@ def test_an_edit_shows_in_the_next_print():
 DIFFERENCES = {
     "async": "XLA prints OP-start and OP-done for short, hloom the computation that they stand for",
     "-0": "XLA prints -0, which reads as the integer 0",
-    "origin": "XLA prints result_accuracy and parameter_replication among the attributes of every instruction",
-    "rows": "XLA's order of the attributes of convolution and scan",
 }
 """Why some texts differ from XLA's."""
 
@@ -323,10 +321,6 @@ DIFFERENT = {
     "literal_complex": "-0",
     "literal_float_spellings": "-0",
     "quirk_literal_specials_without_a_code": "-0",
-    "attribute_every_common_one_at_once": "origin",
-    "attribute_parameter_replication": "origin",
-    "opcode_convolution": "rows",
-    "opcode_scan": "rows",
 }
 
 

@@ -30,7 +30,7 @@ MAY_BE_NOUGHT = frozenset(
         *("small_loop_bytes", "latency"),
     )
 )
-_HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 
 
 def read_tables(path: Path) -> dict[str, Table]:
@@ -99,7 +99,8 @@ class _Checker:
         for key, value in rates.items():
             self.number(f"{name}.{field}", key, value)
             if field in RATES and not re.fullmatch(r"(b?f|s)\d+\w*", key):
-                self.fail(f"'{key}' is no element type: rates are for f64, f32, bf16, s8 and so on", f"{name}.{field}", key)
+                message = f"'{key}' is no element type: rates are for f64, f32, bf16, s8 and so on"
+                self.fail(message, f"{name}.{field}", key)
 
     def sources(self, name: str, table: Mapping[str, Any]) -> None:
         sources = table.get("sources", {})
@@ -107,7 +108,8 @@ class _Checker:
         figures += [f"{each}.{key}" for each in (*RATES, *OPTIONAL_RATES) for key in table.get(each, {})]
         for figure in figures:
             if not sources.get(figure) and not sources.get(figure.partition(".")[0]):
-                self.fail(f"{figure} of '{name}' has no source", name, figure, f'[{name}.sources] {figure} = "where from"')
+                hint = f'[{name}.sources] {figure} = "where from"'
+                self.fail(f"{figure} of '{name}' has no source", name, figure, hint)
 
     def links(self, name: str, links: object) -> None:
         if not isinstance(links, list):
@@ -137,6 +139,6 @@ class _Checker:
         text = self.source.text
         headers = [each for each in _HEADER.finditer(text) if each["name"].replace('"', "") == table]
         start = headers[0].start() if headers else 0
-        pattern = re.compile(rf'^\s*"?{re.escape(key)}"?\s*=', re.MULTILINE)
+        pattern = re.compile(rf'^[ \t]*"?{re.escape(key)}"?\s*=', re.MULTILINE)
         found = pattern.search(text, start) if key else None
         return found.start() if found else start

@@ -28,7 +28,7 @@ BOUNDS = ("compute", "memory", "link", "launch")
 class Timing:
     """What one instruction, or a group that runs as one, takes: seconds and costs of one run.
 
-    `node` is the last of the group, `instructions` how many there are, `times` how often it runs in a run of the
+    `node` is the last of the group that does something, `instructions` how many there are, `times` how often it runs in a run of the
     module. Computing and moving go on beside each other, and beside sending: the longest counts, and the launch.
     """
 
@@ -186,7 +186,8 @@ class Roofline:
         launch = self.device.launch_seconds if root.graph not in self._small_loops else 0.0
         if root.opcode not in MATRIX:
             launch += self.device.spreading_seconds(spent.bytes_accessed)
-        return Timing(root, len(group.members), 1, spent, sent, compute, memory, link, launch)
+        shown = next(member for member in group.members if member.opcode not in FREE)
+        return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch)
 
     @cached_property
     def _small_loops(self) -> frozenset[Graph]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from hloom.analysis import Roofline, Timing
+from hloom.ir import dtype
 
 COLUMNS, LINES = 90, 18
 """The plot on a terminal."""
@@ -22,10 +23,11 @@ UNITS = ("", "k", "M", "G", "T", "P")
 
 
 def roofs(found: Roofline) -> list[tuple[str, float]]:
-    """The rates that bound computing: the vector rate of f32, and the fastest matrix rate."""
+    """The rates that bound computing: of vectors of f32, and of matrices of f32 by default and of bf16."""
     device = found.device
-    kind = max(device.matrix, key=lambda each: device.matrix[each])
-    return [("vector f32", device.vector["f32"]), (f"matrix {kind}", device.matrix[kind])]
+    f32, bf16 = (device.matrix_rate(dtype(name)) for name in ("f32", "bf16"))
+    matrices = [("matrix f32", f32), ("matrix bf16", bf16)] if f32 != bf16 else [("matrix", bf16)]
+    return [("vector f32", device.vector["f32"]), *matrices]
 
 
 class Scale:
@@ -81,7 +83,8 @@ def characters(found: Roofline, columns: int = COLUMNS, lines: int = LINES) -> l
     drawn = [f"{_short(10.0 ** labels[n]) if n in labels else '':>7} │{''.join(row)}" for n, row in enumerate(cells)]
     low, high = (_short(10.0**power) for power in scale.across)
     legend = "operations per second over operations per byte; bound by C compute, M memory, L link, . launch"
-    return [*(line.rstrip() for line in drawn), f"{'':>7} └{'─' * columns}", f"{'':>9}{low:<{columns - 8}}{high:>8}", legend]
+    axis = [f"{'':>7} └{'─' * columns}", f"{'':>9}{low:<{columns - 8}}{high:>8}"]
+    return [*(line.rstrip() for line in drawn), *axis, legend]
 
 
 def _put(cells: list[list[str]], column: int, height: float, mark: str) -> None:
@@ -121,8 +124,8 @@ def svg(found: Roofline) -> str:
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         _text(left, 20, title),
-        *(_grid(across(10.0**power), None, _short(10.0**power)) for power in range(scale.across[0], scale.across[1] + 1)),
-        *(_grid(None, down(10.0**power), _short(10.0**power)) for power in range(scale.up[0], scale.up[1] + 1)),
+        *(_grid(across(each), None, _short(each)) for each in _powers(scale.across)),
+        *(_grid(None, down(each), _short(each)) for each in _powers(scale.up)),
         _text(left, height - 10, "operations for each byte; operations per second upwards"),
     ]
     end = 10.0 ** scale.across[1]
@@ -136,15 +139,20 @@ def svg(found: Roofline) -> str:
     parts.append(_line(across(start), down(start * bandwidth), across(ridge), down(ridge * bandwidth)))
     parts.append(_text(across(start) + 4, down(start * bandwidth) - 14, f"memory: {_short(bandwidth)}B/s"))
     parts += [_point(each, across(each.intensity), down(each.achieved), found.seconds) for each in points]
-    parts += [_text(width - right + 6, height - lower - 16 * n, f"bound by {each}", COLOURS[each]) for n, each in enumerate(COLOURS)]
+    for place, (bound, colour) in enumerate(COLOURS.items()):
+        parts.append(_text(width - right + 6, height - lower - 16 * place, f"bound by {bound}", colour))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def _point(each: Timing, x: float, y: float, seconds: float) -> str:
     radius = 3 + 22 * math.sqrt(each.total / seconds)
     said = f"{each.node.graph.name}/{each.node.name} {each.node.opcode}: {each.total * 1e6:.4g} us, {each.bound}"
-    colour = COLOURS[each.bound]
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.5"><title>{escape(said)}</title></circle>'
+    place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"'
+    return f'<circle {place} fill="{COLOURS[each.bound]}" fill-opacity="0.5"><title>{escape(said)}</title></circle>'
+
+
+def _powers(decades: tuple[int, int]) -> list[float]:
+    return [10.0**power for power in range(decades[0], decades[1] + 1)]
 
 
 def _grid(x: float | None, y: float | None, label: str) -> str:

@@ -25,8 +25,16 @@ ESTIMATE = "An estimate: peak rates, nothing overlaps, and a simple model of wha
 FUSED = "An estimate: peak rates, nothing overlaps; fusions as the compiler made them."
 
 
+def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    """Write the devices that are known, and end."""
+    if is_wanted:
+        write_tables([_listed()], None)
+        context.exit()
+
+
 @click.command("roofline")
 @from_file
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the devices.")
 @click.option("--device", "name", metavar="NAME", default="h100", show_default=True, help="The device.")
 @click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
 @click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
@@ -55,8 +63,8 @@ def command(
 
     Each instruction takes the longer of computing and moving its bytes, and its launch; collectives take what the
     links that their groups span take. A text before optimisation is fused by a simple model. Devices come with
-    hloom (`hloom roofline - --device help` lists them), from --devices, or from the files that HLOOM_DEVICES names;
-    `hloom calibrate` writes one for this machine.
+    hloom (--list shows them), from --devices, or from the files that HLOOM_DEVICES names; `hloom calibrate` writes one
+    for this machine.
 
     \b
     Examples:
@@ -65,9 +73,6 @@ def command(
       hloom roofline step.hlo --device h100 -o step.svg
       hloom roofline step.hlo --devices mine.toml --device cpu --json
     """
-    if name == "help":
-        write_tables([_listed(listed)], output)
-        return
     chosen = device(name, listed)
     program = read(Origin(file, strict, module, stage))
     with working("estimating"):
@@ -84,6 +89,7 @@ def command(
 
 def tables(found: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables and a plot, each table of at most `top` lines."""
+    yield Text(f"{found.report.module.name} on {found.device.title}\n", style="bold")
     yield _totals(found)
     yield _instructions(found.timings, found.seconds, top) if groups is None else _groups(groups, found.seconds, top)
     if shown(found):
@@ -105,7 +111,7 @@ def _table(title: str, *columns: str, names: int = 1) -> Table:
 
 
 def _totals(found: Roofline) -> Table:
-    table = _table(f"{found.report.module.name} on {found.device.title}", "bound by", "time", "%")
+    table = _table("time", "bound by", "time", "%")
     for name, seconds in found.bounds().items():
         table.add_row(name, time_text(seconds), _share(seconds, found.seconds))
     if found.device.start_seconds:
@@ -146,12 +152,13 @@ def _groups(groups: Rows, seconds: float, top: int) -> Table:
     return table
 
 
-def _listed(file: Path | None) -> Table:
+def _listed() -> Table:
     table = _table("devices", "name", "device", "matrix bf16", "memory", "size", names=2)
-    for name, each in devices(file).items():
+    for name, each in devices().items():
         matrix = each.matrix.get("bf16")
         rate = f"{matrix / 1e12:,.4g} TFLOP/s" if matrix else ""
-        table.add_row(name, each.title, rate, f"{each.memory_bandwidth / 1e9:,.4g} GB/s", byte_text(int(each.memory_bytes)))
+        bandwidth = f"{each.memory_bandwidth / 1e9:,.4g} GB/s"
+        table.add_row(name, each.title, rate, bandwidth, byte_text(int(each.memory_bytes)))
     return table
 
 

@@ -89,8 +89,8 @@ def optional(
 COMMON: Mapping[str, Attribute] = MappingProxyType(
     {
         "outer_dimension_partitions": optional(AttributeKind.INTEGERS, carried=True),  # in texts of 2020 only
-        "sharding": optional(AttributeKind.SHARDING, carried=True),
         "parameter_replication": optional(AttributeKind.BOOLEANS, carried=True),
+        "sharding": optional(AttributeKind.SHARDING, carried=True),
         "frontend_attributes": optional(AttributeKind.FRONTEND, carried=True),
         "control-predecessors": optional(AttributeKind.NODES),
         "statistics": optional(AttributeKind.STATISTICS, carried=True),

@@ -25,7 +25,7 @@ from hloom.ir import (
 )
 from hloom.ops import conversion
 from hloom.ops.leaves import dims_of, identity_axes, leaves_of, passed_on
-from hloom.ops.rows import ENUM, row, table
+from hloom.ops.rows import COMMON, ENUM, row, table
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims, same_elements, tensor, wider
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -183,7 +183,8 @@ def _pointwise(names: str, arity: int, infer: Rule) -> list[Op]:
 
 
 def _accurate(names: str, infer: Rule) -> list[Op]:
-    accuracy = {"result_accuracy": optional(AttributeKind.ACCURACY)}
+    before = list(COMMON)[: list(COMMON).index("statistics") + 1]  # XLA prints it in the middle of the common ones
+    accuracy = {name: COMMON[name] for name in before} | {"result_accuracy": optional(AttributeKind.ACCURACY)}
     return [row(name, 1, accuracy, omits_type=True, infer=infer, axes=pointwise_axes) for name in names.split()]
 
 

@@ -132,9 +132,9 @@ ROWS = table(
         (0, None),
         {
             **DIMENSIONS,
+            "num_carries": required(INTEGER),
             "is_reverse": optional(BOOLEAN, False),
             "is_associative": optional(BOOLEAN),
-            "num_carries": required(INTEGER),
             **TO_APPLY,
         },
         omits_type=True,

@@ -7,7 +7,7 @@ a run takes once. Nothing here knows what the rates are for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from hloom.runtime.run import run_text
@@ -169,7 +169,8 @@ def _copying(found: Rates, measure: Measure) -> None:
 
 def _fresh(found: Rates) -> tuple[float, float]:
     """From which size of result on copies are slow, and the bytes of result per second that this costs."""
-    slow = [size for size, rate in found.copies.items() if size > 8 * STEADY_ELEMENTS[-1] and rate < found.memory_bandwidth / 1.5]
+    longer = [size for size in found.copies if size > 8 * STEADY_ELEMENTS[-1]]
+    slow = [size for size in longer if found.copies[size] < found.memory_bandwidth / 1.5]
     if not slow:
         return 0.0, 0.0
     largest = max(slow)
@@ -297,7 +298,7 @@ def _beyond(seconds: float, found: Rates) -> float:
     return max(seconds - found.start_seconds, seconds / 20)
 
 
-def _mean(values: Iterator[float] | object) -> float:
+def _mean(values: Iterable[float]) -> float:
     """The geometric mean."""
-    logs = [math.log(each) for each in values]  # type: ignore[attr-defined]
+    logs = [math.log(each) for each in values]
     return math.exp(sum(logs) / len(logs))

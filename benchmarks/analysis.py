@@ -1,0 +1,75 @@
+"""Figures of analyses: inferring types, counting costs, liveness, estimating time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from benchmarks import peers
+from benchmarks.clock import Job, Times, take_turns
+from benchmarks.figures import AtMost, Figure, growth, milliseconds, times_the_time
+from benchmarks.programs import Plan, Program, training_step
+from hloom.analysis import cost, memory, roofline
+from hloom.hlo import parse
+from hloom.ir import Apply, Module, infer_type
+
+SECOND = AtMost(1)
+LINEAR = AtMost(2)
+"""Caches and the garbage collector make large modules dearer; what is quadratic would pass this by far."""
+DEVICE = "h100"
+
+
+def analysis(plan: Plan) -> Iterator[Figure]:
+    """Each analysis of a module just read: seconds for the large program, growth, and XLA's own cost analysis."""
+    programs = training_step(plan.small, True), training_step(plan.large, True)
+    for subject, run in _ANALYSES.items():
+        jobs = [_job(run, program) for program in programs]
+        less, more = take_turns(jobs, plan.seconds)
+        yield _within_a_second(subject, programs[1], more)
+        yield growth(subject, *programs, less, more, LINEAR)
+    for program in programs:
+        jobs = [_job(_count, program), Job(peers.xla_cost, lambda text=program.text: peers.xla_parse(text))]
+        ours, theirs = take_turns(jobs, plan.seconds)
+        yield times_the_time("cost", program, ours, peers.XLA, theirs, AtMost(3))
+
+
+def _job(run: Callable[[Module], object], program: Program) -> Job:
+    return Job(run, lambda: parse(program.text))
+
+
+def _infer(module: Module) -> None:
+    """The type of every instruction, from those that are written of its operands."""
+    for node in module.nodes():
+        if isinstance(node, Apply) and node.op.infer is not None:
+            infer_type(node.op, [operand.type for operand in node.inputs if operand.type], node.attributes, node.type)
+
+
+def _count(module: Module) -> object:
+    """All that `hloom cost` shows: totals by each count, loops, and groups by opcode."""
+    found = cost(module)
+    return found.total, found.total_once, found.mathematical, found.minimum, found.loops, found.by("opcode")
+
+
+def _estimate(module: Module) -> object:
+    found = roofline(module, DEVICE)
+    return found.seconds, found.by("opcode")
+
+
+_ANALYSES: dict[str, Callable[[Module], object]] = {
+    "infer types": _infer,
+    "cost": _count,
+    "memory": memory,
+    "roofline": _estimate,
+}
+
+
+def _within_a_second(subject: str, program: Program, times: Times) -> Figure:
+    return Figure(
+        f"{subject}: {program.name}",
+        milliseconds(times.best),
+        "limit",
+        "1 s",
+        times.best,
+        times.median,
+        SECOND,
+        program.instructions / times.best,
+    )

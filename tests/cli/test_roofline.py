@@ -1,0 +1,104 @@
+"""`hloom roofline` and `hloom calibrate` as programs: tables, plots, JSON, devices of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from hloom.analysis import check_devices, device
+from hloom.cli.calibrate import to_toml
+from hloom.runtime.calibrate import Rates, calibrate
+from tests.cli.conftest import Call
+
+MINE = """
+[mine]
+title = "my machine"
+memory_bytes = 1e9
+memory_bandwidth = 1e10
+launch_seconds = 0
+matrix = { f32 = 1e12, bf16 = 1e12 }
+vector = { f32 = 1e11 }
+sources = { memory_bytes = "me", memory_bandwidth = "me", launch_seconds = "me", matrix = "me", vector = "me" }
+"""
+
+
+def test_the_page_says_what_takes_the_time_and_that_it_is_an_estimate(call: Call, step: Path):
+    output = call("roofline", step, "--device", "h100").output
+    for words in ("NVIDIA H100 SXM5", "all, estimated", "dot", "bound by", "An estimate: peak rates", "flop/byte", "╱"):
+        assert words in output
+
+
+def test_times_by_scope(call: Call, step: Path):
+    output = call("roofline", step, "--by", "scope", "--depth", "1").output
+    assert "time by scope" in output
+    assert "jit(f)" in output
+
+
+def test_json_holds_every_instruction(call: Call, step: Path):
+    record = json.loads(call("roofline", step, "--json", "--by", "opcode").stdout)
+    assert record["is_estimate"] is True
+    assert {each["name"] for each in record["instructions"]} == {"dot", "total"}
+    assert record["seconds"] == pytest.approx(sum(each["total"] for each in record["instructions"]))
+    assert record["seconds"] == pytest.approx(sum(each["seconds"] for each in record["groups"]))
+
+
+def test_a_picture(call: Call, step: Path, tmp_path: Path):
+    path = tmp_path / "plot.svg"
+    assert call("roofline", step, "-o", path).exit_code == 0
+    picture = ElementTree.parse(path).getroot()
+    titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any(each.startswith("main/dot dot:") for each in titles)
+    assert "matrix bf16" in path.read_text()
+
+
+def test_devices_of_ones_own(call: Call, step: Path, tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    assert "my machine" in call("roofline", step, "--devices", path, "--device", "mine").output
+    path.write_text(MINE.replace("1e10", "fast"))
+    result = call("roofline", step, "--devices", path, "--device", "mine")
+    assert result.exit_code == 1
+    assert "this is no TOML" in result.output
+
+
+def test_an_unknown_device_is_refused_with_near_misses(call: Call, step: Path):
+    result = call("roofline", step, "--device", "h10")
+    assert result.exit_code == 1
+    assert "did you mean h100" in result.output
+
+
+def test_the_devices_are_listed(call: Call):
+    output = call("roofline", "--list").output
+    assert "tpu-v5e" in output
+    assert "989.4 TFLOP/s" in output
+
+
+def measured() -> Rates:
+    """What calibrating gives on a machine that takes a microsecond for each byte of a program's text."""
+    return calibrate(lambda text: len(text) * 1e-6)
+
+
+def test_what_is_measured_is_a_file_of_devices(tmp_path: Path):
+    text = to_toml(measured(), "here")
+    assert set(check_devices(text, "here.toml")) == {"here"}
+    path = tmp_path / "here.toml"
+    path.write_text(text)
+    found = device("here", path)
+    assert found.start_seconds == pytest.approx(len("HloModule calibrate\n\nENTRY main {\n  p0 = f32[8] parameter(0)\n  ROOT r = f32[8] negate(p0)\n}\n") * 1e-6)
+    assert found.matrix["f32"] > 0
+    assert found.transcendental["sine"] > 0
+    assert found.links[0].kind == "memory"
+
+
+def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda said: (said("copies"), measured())[1])
+    path = tmp_path / "here.toml"
+    result = call("calibrate", "-o", path)
+    assert result.exit_code == 0
+    assert "measuring: copies" in result.output
+    assert "[cpu.matrix]" in path.read_text()
+    assert json.loads(call("calibrate", "--json").stdout)["devices"] == 2
+    assert call("calibrate", "-o", tmp_path / "nowhere" / "here.toml").exit_code == 1
