@@ -27,7 +27,8 @@ def analysis(plan: Plan) -> Iterator[Figure]:
         yield _within_a_second(subject, programs[1], more)
         yield growth(subject, *programs, less, more, LINEAR)
     for program in programs:
-        jobs = [_job(_count, program), Job(peers.xla_cost, lambda text=program.text: peers.xla_parse(text))]
+        theirs_job = Job(peers.xla_cost, lambda text=program.text: peers.xla_parse(text))
+        jobs = [_job(lambda module: cost(module).total_once, program), theirs_job]
         ours, theirs = take_turns(jobs, plan.seconds)
         yield times_the_time("cost", program, ours, peers.XLA, theirs, AtMost(3))
 

@@ -23,7 +23,7 @@ def loss(weights, x, y):
 
 
 def train(weights, x, y):
-    return [weight - 0.1 * each for weight, each in zip(weights, jax.grad(loss)(weights, x, y))]
+    return [weight - 0.1 * each for weight, each in zip(weights, jax.grad(loss)(weights, x, y), strict=True)]
 
 
 def chain(x, y):
@@ -38,7 +38,9 @@ def norm(x, scale):
 
 
 def recurrent(weight, xs):
-    step = lambda state, x: (jnp.tanh(state @ weight + x), None)
+    def step(state, x):
+        return jnp.tanh(state @ weight + x), None
+
     return jax.lax.scan(step, xs[0], xs)[0]
 
 
@@ -57,8 +59,8 @@ def pool(x):
 def block(x, mix, up, down, scale):
     h = norm(x, scale)
     q, k, v = jnp.split(h @ mix, 3, axis=-1)
-    heads = lambda t: t.reshape(t.shape[0], t.shape[1], 4, -1).swapaxes(1, 2)
-    x = x + attention(heads(q), heads(k), heads(v)).swapaxes(1, 2).reshape(x.shape)
+    q, k, v = (each.reshape(each.shape[0], each.shape[1], 4, -1).swapaxes(1, 2) for each in (q, k, v))
+    x = x + attention(q, k, v).swapaxes(1, 2).reshape(x.shape)
     return x + jax.nn.gelu(norm(x, scale) @ up) @ down
 
 
@@ -81,7 +83,12 @@ PROGRAMS = {
     "convolution 3x3": (convolve, array(4, 56, 56, 64), array(3, 3, 64, 64)),
     "convolution 1x1": (convolve, array(8, 28, 28, 128), array(1, 1, 128, 256)),
     "convolution 7x7": (convolve, array(2, 112, 112, 3), array(7, 7, 3, 64)),
-    "perceptron's training step": (train, [array(512, 1024), array(1024, 1024), array(1024, 64)], array(256, 512), array(256, 64)),
+    "perceptron's training step": (
+        train,
+        [array(512, 1024), array(1024, 1024), array(1024, 64)],
+        array(256, 512),
+        array(256, 64),
+    ),
     "small training step": (train, [array(64, 128), array(128, 16)], array(64, 64), array(64, 16)),
     "transformer block": (block, array(4, 128, 256), array(256, 768), array(256, 1024), array(1024, 256), array(256)),
     "gradient of a transformer block": (

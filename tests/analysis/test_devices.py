@@ -81,7 +81,7 @@ def test_peaks_are_dense():
 
 def test_names_are_found_whatever_their_case_and_near_misses_are_named():
     assert device("H100") is device("h100")
-    with pytest.raises(HloomError, match="no device is called 'h10'\n.*did you mean h100"):
+    with pytest.raises(HloomError, match=r"no device is called 'h10'\n.*did you mean h100"):
         device("h10")
 
 
@@ -113,14 +113,22 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("memory_bytes = 1e9", 'memory_bytes = "much"', "mine.toml:3:1: memory_bytes of 'mine' should be a number, not 'much'"),
+        (
+            "memory_bytes = 1e9",
+            'memory_bytes = "much"',
+            "mine.toml:3:1: memory_bytes of 'mine' should be a number, not 'much'",
+        ),
         ("memory_bytes = 1e9", "memory_bytes = -1", "mine.toml:3:1: memory_bytes of 'mine' should be positive, not -1"),
         ("memory_bytes = 1e9", "memory_byte = 1e9", "mine.toml:3:1: 'mine' has no field 'memory_byte'"),
         ("memory_bandwidth = 1e10\n", "", "mine.toml:1:1: the device 'mine' has no memory_bandwidth"),
         ('title = "a machine"', "title = 3", "mine.toml:2:1: the title of 'mine' should be a string"),
         ("bf16 = 4e12", "bf16 = 0", "mine.toml:9:1: bf16 of 'mine.matrix' should be positive, not 0"),
         ("bf16 = 4e12", "half = 4e12", "mine.toml:9:1: 'half' is no element type"),
-        ("[mine.vector]\nf32 = 1e11", "[mine.vector]\nf64 = 1e11", "mine.toml:11:1: the vector rates of 'mine' should have one for f32"),
+        (
+            "[mine.vector]\nf32 = 1e11",
+            "[mine.vector]\nf64 = 1e11",
+            "mine.toml:11:1: the vector rates of 'mine' should have one for f32",
+        ),
         ('vector = "me"\n', "", "vector.f32 of 'mine' has no source"),
         ('topology = "switch"', 'topology = "star"', "mine.toml:24:1: no topology is called 'star'"),
         ('bandwidth = "me", latency', "latency", "bandwidth of the link 'wire' has no source"),

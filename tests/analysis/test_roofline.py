@@ -289,7 +289,11 @@ def test_in_a_mesh_each_pair_has_its_own_link():
 
 
 def test_an_infeed_comes_over_the_hosts_link():
-    module = entry("t = token[] after-all()", "i = ((f32[100]), token[]) infeed(t)", "ROOT g = (f32[100]) get-tuple-element(i), index=0")
+    module = entry(
+        "t = token[] after-all()",
+        "i = ((f32[100]), token[]) infeed(t)",
+        "ROOT g = (f32[100]) get-tuple-element(i), index=0",
+    )
     assert roofline(module, ROUND).timings[0].link == pytest.approx(400 / 20 + 2)
 
 
@@ -307,7 +311,13 @@ def test_scopes_add_up_to_the_whole():
 
 
 def test_the_start_counts_once_and_fresh_results_cost_more():
-    slow = {"start_seconds": 3.0, "fresh_bytes": 4000.0, "fresh_bandwidth": 100.0, "spread_bytes": 1.0, "spread_seconds": 0.25}
+    slow = {
+        "start_seconds": 3.0,
+        "fresh_bytes": 4000.0,
+        "fresh_bandwidth": 100.0,
+        "spread_bytes": 1.0,
+        "spread_seconds": 0.25,
+    }
     on = Device(**{name: getattr(ROUND, name) for name in ROUND.__slots__} | slow)
     module = entry("x = f32[1000] parameter(0)", "ROOT c = f32[1000] copy(x)")
     assert roofline(module, on).seconds == pytest.approx(3 + 8 + 4000 / 100 + 0.5 + 0.25)

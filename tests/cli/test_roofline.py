@@ -10,6 +10,7 @@ import pytest
 
 from hloom.analysis import check_devices, device
 from hloom.cli.calibrate import to_toml
+from hloom.cli.loglog import SLOPE
 from hloom.runtime.calibrate import Rates, calibrate
 from tests.cli.conftest import Call
 
@@ -27,7 +28,15 @@ sources = { memory_bytes = "me", memory_bandwidth = "me", launch_seconds = "me",
 
 def test_the_page_says_what_takes_the_time_and_that_it_is_an_estimate(call: Call, step: Path):
     output = call("roofline", step, "--device", "h100").output
-    for words in ("NVIDIA H100 SXM5", "all, estimated", "dot", "bound by", "An estimate: peak rates", "flop/byte", "╱"):
+    for words in (
+        "NVIDIA H100 SXM5",
+        "all, estimated",
+        "dot",
+        "bound by",
+        "An estimate: peak rates",
+        "flop/byte",
+        SLOPE,
+    ):
         assert words in output
 
 
@@ -87,13 +96,17 @@ def test_what_is_measured_is_a_file_of_devices(tmp_path: Path):
     path = tmp_path / "here.toml"
     path.write_text(text)
     found = device("here", path)
-    assert found.start_seconds == pytest.approx(len("HloModule calibrate\n\nENTRY main {\n  p0 = f32[8] parameter(0)\n  ROOT r = f32[8] negate(p0)\n}\n") * 1e-6)
+    assert found.start_seconds == pytest.approx(
+        len("HloModule calibrate\n\nENTRY main {\n  p0 = f32[8] parameter(0)\n  ROOT r = f32[8] negate(p0)\n}\n") * 1e-6
+    )
     assert found.matrix["f32"] > 0
     assert found.transcendental["sine"] > 0
     assert found.links[0].kind == "memory"
 
 
-def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda said: (said("copies"), measured())[1])
     path = tmp_path / "here.toml"
     result = call("calibrate", "-o", path)

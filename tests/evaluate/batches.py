@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-import hloom.evaluate.convert
-import hloom.evaluate.elementwise  # noqa: F401
 from hloom.evaluate import evaluate
 from hloom.evaluate.sorting import total_order_keys
 from hloom.hlo import parse

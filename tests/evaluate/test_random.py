@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import hloom.evaluate.random  # noqa: F401
 from hloom.evaluate import CannotEvaluate, evaluate
 from hloom.hlo import parse
 from hloom.runtime import run_text

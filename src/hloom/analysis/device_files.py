@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hloom.text import HloomError, Source
 
@@ -60,7 +60,7 @@ class _Checker:
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    def device(self, name: str, table: object) -> None:
+    def device(self, name: str, table: Any) -> None:
         if not isinstance(table, dict):
             self.fail(f"'{name}' should be a table, [{name}], that describes a device", "", name)
         self.known(name, table, FIELDS)
@@ -87,13 +87,13 @@ class _Checker:
                 near = get_close_matches(field, fields, n=1)
                 self.fail(f"'{name}' has no field '{field}'", name, field, near[0] if near else ", ".join(fields))
 
-    def number(self, name: str, field: str, value: object) -> None:
+    def number(self, name: str, field: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value in (1e999, -1e999):
             self.fail(f"{field} of '{name}' should be a number, not {value!r}", name, field)
         elif value < 0 or (value == 0 and field not in MAY_BE_NOUGHT):
             self.fail(f"{field} of '{name}' should be positive, not {value!r}", name, field)
 
-    def rates(self, name: str, field: str, rates: object) -> None:
+    def rates(self, name: str, field: str, rates: Any) -> None:
         if not isinstance(rates, dict):
             self.fail(f"{field} of '{name}' should be a table of rates", name, field)
         for key, value in rates.items():
@@ -111,7 +111,7 @@ class _Checker:
                 hint = f'[{name}.sources] {figure} = "where from"'
                 self.fail(f"{figure} of '{name}' has no source", name, figure, hint)
 
-    def links(self, name: str, links: object) -> None:
+    def links(self, name: str, links: Any) -> None:
         if not isinstance(links, list):
             self.fail(f"the links of '{name}' should be tables: [[{name}.links]]", name, "links")
         for link in links:
@@ -131,7 +131,7 @@ class _Checker:
             if not link.get("sources", {}).get(field):
                 self.fail(f"{field} of the link '{link['name']}' has no source", name, field)
 
-    def fail(self, message: str, table: str, key: str, hint: str | None = None) -> None:
+    def fail(self, message: str, table: str, key: str, hint: str | None = None) -> NoReturn:
         raise HloomError(message, self.source.place(self.offset(table, key)), hint)
 
     def offset(self, table: str, key: str) -> int:

@@ -52,8 +52,8 @@ class Device:
 
     Three things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
     first has to give memory, at `fresh_bandwidth` beside the writing. What moves `spread_bytes` and more, element
-    by element, is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than `small_loop_bytes`
-    in a trip is compiled as one, and launches nothing.
+    by element, is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than
+    `small_loop_bytes` in a trip is compiled as one, and launches nothing.
     """
 
     name: str

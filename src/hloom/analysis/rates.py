@@ -63,7 +63,7 @@ class Computing:
         return seconds
 
     def _work(self, node: Apply, cost: Cost) -> float:
-        """What an opcode's own rate counts: comparisons of a sort, elements that are gathered or scattered, else FLOPs."""
+        """What an opcode's own rate counts: comparisons of a sort, elements gathered or scattered, else FLOPs."""
         kinds = [self.counting.found.type_of(operand) for operand in node.inputs]
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
             places = node.attributes.get("dimensions") or (0,)
@@ -77,9 +77,7 @@ class Computing:
 
     def _dtype(self, node: Apply) -> DType:
         """The widest element type of an instruction's operands; of the result where it has none."""
-        kinds = [self.counting.found.type_of(operand) for operand in node.inputs] or [
-            self.counting.found.type_of(node)
-        ]
+        kinds = [self.counting.found.type_of(operand) for operand in node.inputs] or [self.counting.found.type_of(node)]
         found = [kind.dtype for each in kinds for kind in _leaves(each)]
         return max(found, key=lambda each: each.bits, default=dtype("f32"))
 

@@ -20,7 +20,7 @@ from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, Graph, Module, Node
 
-BOUNDS = ("compute", "memory", "link", "launch")
+BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
 """What may take an instruction's time."""
 
 
@@ -28,8 +28,9 @@ BOUNDS = ("compute", "memory", "link", "launch")
 class Timing:
     """What one instruction, or a group that runs as one, takes: seconds and costs of one run.
 
-    `node` is the last of the group that does something, `instructions` how many there are, `times` how often it runs in a run of the
-    module. Computing and moving go on beside each other, and beside sending: the longest counts, and the launch.
+    `node` is the last of the group that does something, `instructions` how many there are, `times` how often it runs
+    in a run of the module. Computing and moving go on beside each other, and beside sending: the longest counts, and
+    the launch.
     """
 
     node: Apply
@@ -114,7 +115,7 @@ class Roofline:
 
     def bounds(self) -> dict[str, float]:
         """How many seconds each of BOUNDS is what limits the program."""
-        found = dict.fromkeys(BOUNDS, 0.0)
+        found: dict[str, float] = dict.fromkeys(BOUNDS, 0.0)
         for each in self.timings:
             found[each.bound] += each.total
         return found

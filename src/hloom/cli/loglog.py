@@ -19,6 +19,7 @@ COLOURS = {"compute": "#d62728", "memory": "#1f77b4", "link": "#2ca02c", "launch
 MARKS = {"compute": "C", "memory": "M", "link": "L", "launch": "."}
 MOST_POINTS = 300
 """How many instructions a picture shows: those that take most time."""
+SLOPE = "\N{BOX DRAWINGS LIGHT DIAGONAL UPPER RIGHT TO LOWER LEFT}"
 UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -75,7 +76,7 @@ def characters(found: Roofline, columns: int = COLUMNS, lines: int = LINES) -> l
             if slope >= rate:
                 _put(cells, column, scale.y(rate), "─")
         if slope < top:
-            _put(cells, column, scale.y(slope), "╱")
+            _put(cells, column, scale.y(slope), SLOPE)
     for each in reversed(points):
         _put(cells, round(scale.x(each.intensity) * (columns - 1)), scale.y(each.achieved), MARKS[each.bound])
     labels = {lines - 1 - round(_part(10.0**power, scale.up) * (lines - 1)): power for power in range(*scale.up)}

@@ -14,7 +14,7 @@ COMMANDS = {
     "print": "Print a module as HLO text, in several styles.",
     "draw": "Draw a module: DOT, SVG, PNG, JSON, GraphML.",
     "cost": "FLOPs and bytes, by opcode, scope, layer or source line.",
-    "roofline": "Time on a named device, estimated: what takes it, and what limits it.",
+    "roofline": "Time on a device, estimated: what takes it, what limits it.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",

@@ -135,7 +135,7 @@ def array_type(node: Node) -> TensorType:
 
 def arrays_of(operands: Sequence[Value]) -> list[np.ndarray]:
     """The operands, which must be arrays; raises Unsupported for tuples and tokens."""
-    arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
+    arrays = [np.asarray(operand) for operand in operands if isinstance(operand, (np.ndarray, np.generic))]
     if len(arrays) != len(operands):
         raise Unsupported("its operands should be arrays, not tuples or tokens")
     return arrays

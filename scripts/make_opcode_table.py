@@ -1,0 +1,79 @@
+"""Write docs/opcodes.md: what hloom knows of every opcode, concern by concern, and why where it knows nothing.
+
+python scripts/make_opcode_table.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hloom.analysis import RULES
+from hloom.evaluate import TABLE
+from hloom.ir import Op
+from hloom.ops import OPS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "opcodes.md"
+CONCERNS = ("infer", "axes", "evaluate", "flops", "bytes", "effect")
+YES, NONE = "yes", "none"
+
+HEAD = """# Opcodes
+
+What hloom knows of each opcode. Made by `scripts/make_opcode_table.py`; a test keeps it up to date and fails where an
+opcode has neither a rule nor a reason.
+
+| concern | what it says | where |
+|---|---|---|
+| infer | the result's type, from the operands' types and the attributes | the op's row in `src/hloom/ops` |
+| axes | which dimensions move together | the op's row in `src/hloom/ops` |
+| evaluate | the value, with numpy | the families of `src/hloom/evaluate` |
+| flops | operations: `xla` as XLA counts them, `both` a mathematical count beside it | `src/hloom/analysis/rules` |
+| bytes | bytes read and written, as for flops | `src/hloom/analysis/rules` |
+| effect | what it does besides yielding a value; none means nothing | the op's row in `src/hloom/ops` |
+
+A number in brackets leads to the reason below the table.
+"""
+
+
+def holes() -> list[str]:
+    """The concerns that say nothing of an opcode and do not say why: `dot: axes`."""
+    found: list[str] = []
+    for name, op in OPS.items():
+        found += [f"{name}: {concern}" for concern in CONCERNS if cell(op, concern) == ("", "")]
+    return found
+
+
+def cell(op: Op, concern: str) -> tuple[str, str]:
+    """What stands in the table, and the reason for it; both empty where there is neither rule nor reason."""
+    if concern in ("infer", "axes"):
+        has_rule, because = getattr(op, concern) is not None, op.because.get(concern, "")
+        return (YES, "") if has_rule else (NONE, because) if because else ("", "")
+    if concern == "evaluate":
+        row = TABLE.get(op.name)
+        if row is None:
+            return "", ""
+        return (YES, "") if row.function is not None else (NONE, row.because) if row.because else ("", "")
+    if concern == "effect":
+        return (op.effect.value if op.effect is not None else NONE), ""
+    rule = RULES.get(op.name)
+    if rule is None:
+        return "", ""
+    return ("both", rule.because) if rule.mathematical is not None else ("xla", "")
+
+
+def page() -> str:
+    """The whole page."""
+    reasons: dict[str, int] = {}
+    lines = [HEAD, f"| opcode | {' | '.join(CONCERNS)} |", f"|---|{'---|' * len(CONCERNS)}"]
+    for name in sorted(OPS):
+        cells = []
+        for concern in CONCERNS:
+            text, because = cell(OPS[name], concern)
+            number = reasons.setdefault(because, len(reasons) + 1) if because else 0
+            cells.append(f"{text} [{number}]" if number else text)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    notes = [f"{number}. {because}" for because, number in reasons.items()]
+    return "\n".join([*lines, "", "## Reasons", "", *notes, ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
