@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hloom.analysis import Device, Link, roofline
@@ -333,7 +331,3 @@ def test_every_device_gives_a_time(name: str):
     found = roofline(parse(LOOP), name)
     assert found.seconds > 0
     assert found.to_json()["is_estimate"]
-
-
-def test_a_named_device_from_a_file_is_used(tmp_path: Path):
-    assert roofline(parse(LOOP), "h100").device.title.startswith("NVIDIA")

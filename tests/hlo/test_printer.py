@@ -308,16 +308,11 @@ def test_an_edit_shows_in_the_next_print():
 # XLA's own print, read and printed again
 
 DIFFERENCES = {
-    "async": "XLA prints OP-start and OP-done for short, hloom the computation that they stand for",
     "-0": "XLA prints -0, which reads as the integer 0",
 }
 """Why some texts differ from XLA's."""
 
 DIFFERENT = {
-    "async_start_with_calls": "async",
-    "async_sugar": "async",
-    "async_sugar_for_calls_and_fusions": "async",
-    "computation_execution_thread": "async",
     "literal_complex": "-0",
     "literal_float_spellings": "-0",
     "quirk_literal_specials_without_a_code": "-0",

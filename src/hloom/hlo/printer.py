@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hloom.hlo.header_text import print_header
 from hloom.hlo.reader import LEAF
+from hloom.hlo.short_forms import ShortForms, short_forms
 from hloom.hlo.strict import RESERVED
 from hloom.hlo.written import write_attributes
 from hloom.ir import (
@@ -94,10 +95,12 @@ def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str
     """The text of `print_module` in pieces: the header, then one computation at a time."""
     if module.has_closures:
         _refuse_closures(module)
-    printer = _Printer(module, options)
+    callers = calling_nodes(module)
+    printer = _Printer(module, options, short_forms(callers))
     yield print_header(module, options.metadata)
-    for graph in ordered_graphs(module):
-        yield printer.print_graph(graph)
+    for graph in ordered_graphs(module, callers):
+        if graph not in printer.short.hidden:
+            yield printer.print_graph(graph)
 
 
 def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
@@ -110,25 +113,27 @@ def print_node(node: Node, options: PrintOptions = DEFAULT) -> str:
     return _Printer(node.graph.module, options).print_node(node)
 
 
-def ordered_graphs(module: Module) -> list[Graph]:
+def calling_nodes(module: Module) -> dict[Graph, list[Node]]:
+    """The nodes of each graph whose attributes refer to graphs or nodes."""
+    return {graph: [node for node in graph.nodes if node.attributes.refers] for graph in module.graphs}
+
+
+def ordered_graphs(module: Module, callers: dict[Graph, list[Node]] | None = None) -> list[Graph]:
     """The graphs so that every one stands after those it calls; the given order where that is so already.
 
     Raises HloomError where graphs call each other in a circle.
     """
+    callers = callers or calling_nodes(module)
     seen: set[Graph] = set(module.declared)
     for graph in module.graphs:
-        if not seen.issuperset(_called(graph)):
-            return _sorted_graphs(module)
+        if not seen.issuperset([called for node in callers[graph] for called in node.called_graphs]):
+            return _sorted_graphs(module, callers)
         seen.add(graph)
     return module.graphs
 
 
-def _called(graph: Graph) -> list[Graph]:
-    return [called for node in graph.nodes if node.attributes.refers for called in node.called_graphs]
-
-
-def _sorted_graphs(module: Module) -> list[Graph]:
-    calls = {graph: _called(graph) for graph in module.graphs}
+def _sorted_graphs(module: Module, callers: dict[Graph, list[Node]]) -> list[Graph]:
+    calls = {graph: [called for node in nodes for called in node.called_graphs] for graph, nodes in callers.items()}
     done: dict[Graph, None] = {}
     active: set[Graph] = set()
     for start in module.graphs:
@@ -171,8 +176,9 @@ def _computed_call(node: Apply) -> HloomError:
 class _Printer:
     """What all computations of one text share: options, names, and memos of texts."""
 
-    def __init__(self, module: Module, options: PrintOptions) -> None:
+    def __init__(self, module: Module, options: PrintOptions, short: ShortForms | None = None) -> None:
         self.module = module
+        self.short = short or ShortForms()
         self.options = options
         self.percent = "%" if options.percent else ""
         self.canonical: dict[Referent, str] = _canonical_names(module) if options.canonical_names else {}
@@ -183,7 +189,7 @@ class _Printer:
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
         lines = [self._heading(graph)]
-        if self.is_plain and not graph.missing:
+        if self.is_plain and not graph.missing and graph not in self.short.graphs:
             self._add_plain_lines(graph, lines)
         else:
             output = graph.output
@@ -234,6 +240,9 @@ class _Printer:
         if not isinstance(node.function, Op):
             raise _computed_call(node)
         operands = list_with_indices([self._operand(each) for each in node.inputs])
+        if node in self.short.nodes:
+            op, attributes = self.short.nodes[node]
+            return f"{head}{op.name}({operands}){self._written(op, attributes, node.raw_metadata)}"
         return f"{head}{node.function.name}({operands}){self._tail(node)}"
 
     def _operand(self, node: Node) -> str:
@@ -289,8 +298,11 @@ class _Printer:
     def _tail(self, node: Node) -> str:
         """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
-        attributes = node.attributes if self.is_plain else self._shown(node.attributes)
-        metadata = f", metadata={{{node._metadata}}}" if node._metadata is not None and self.options.metadata else ""
+        return self._written(op, node.attributes, node.raw_metadata)
+
+    def _written(self, op: Op, attributes: Attributes, raw_metadata: str | None) -> str:
+        attributes = attributes if self.is_plain else self._shown(attributes)
+        metadata = f", metadata={{{raw_metadata}}}" if raw_metadata is not None and self.options.metadata else ""
         if "backend_config" not in attributes:
             return self._attribute_text(op, attributes) + metadata
         config = Attributes(backend_config=attributes["backend_config"])
