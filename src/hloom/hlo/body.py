@@ -15,7 +15,21 @@ from hloom.hlo.instruction import read_instruction, static_type
 from hloom.hlo.literals import read_literal
 from hloom.hlo.tokens import NAME
 from hloom.hlo.types import read_type
-from hloom.ir import EMPTY, Apply, Attributes, Constant, Graph, Literal, Missing, Node, Op, Parameter, Type, compatible
+from hloom.ir import (
+    COMMON,
+    EMPTY,
+    Apply,
+    Attributes,
+    Constant,
+    Graph,
+    Literal,
+    Missing,
+    Node,
+    Op,
+    Parameter,
+    Type,
+    compatible,
+)
 from hloom.text import Cursor, HloomError, Source
 
 if TYPE_CHECKING:
@@ -232,7 +246,8 @@ class BodyReader:
         if called is not None and not self.reader.strict:
             others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
             if others is not None and "to_apply" in row.attributes and "to_apply" not in others:
-                return arranged(row, {**others, "to_apply": called})
+                values = {**others, "to_apply": called}
+                return Attributes(values) if others.keys().isdisjoint(COMMON) else arranged(row, values)
         cursor = Cursor(Source(rest))
         try:
             notes = len(self.reader.notes)

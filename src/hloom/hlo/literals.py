@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
+
 from hloom.hlo.array_reader import ArrayReader
 from hloom.hlo.plain_arrays import read_plain_array
 from hloom.ir.literal import MOST_DIMENSIONS, Literal
@@ -14,6 +16,12 @@ from hloom.text import Cursor
 DEEPEST_TUPLE = 1000
 """How deep tuples may nest where the text alone says how deep they do."""
 
+_PLAIN_NUMBER = re.compile(
+    r"-?[0-9]{1,15}(\.[0-9]*+(?:[eE][+-]?[0-9]{1,3})?|[eE][+-]?[0-9]{1,3})?(?=[ \t\r\n]*(?:\)|\Z))"
+)
+_SCALARS: dict[str, Callable[[str], int | float]] = {"f32": float, "f64": float, "s32": int, "s64": int}
+_SAFE = 2**31
+"""Numbers below this fit into all of these types."""
 ELIDED = re.compile(r"\{[ \t\r\n]*+\.\.\.[ \t\r\n]*+\}")
 
 
@@ -77,7 +85,23 @@ def _read_tuple(cursor: Cursor, type: TupleType) -> Literal:
             done.append(read_literal(cursor, element))
 
 
+def _read_plain_scalar(cursor: Cursor, type: TensorType) -> Literal | None:
+    """A scalar of the commonest types, spelt in the commonest way; None where the careful way must look at it."""
+    parse = _SCALARS.get(type.dtype.name)
+    match = parse and _PLAIN_NUMBER.match(cursor.text, cursor.skip(), cursor.end)
+    if not parse or not match or (match[1] and parse is int):
+        return None
+    number = parse(match[0])
+    if abs(number) >= _SAFE or (number == 0 and match[0].startswith("-")):
+        return None
+    cursor.position = match.end()
+    return Literal.adopt(type, np.array(number, type.dtype.numpy))
+
+
 def _read_array(cursor: Cursor, type: TensorType) -> Literal:
+    scalar = None if type.dims else _read_plain_scalar(cursor, type)
+    if scalar is not None:
+        return scalar
     if UNBOUNDED in type.dims:
         raise cursor.error(f"a constant cannot be of type {type}, whose size is unbounded")
     if type.rank > MOST_DIMENSIONS:

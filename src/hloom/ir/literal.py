@@ -235,6 +235,9 @@ def _to_integers(flat: np.ndarray, wanted: DType) -> tuple[np.ndarray, np.ndarra
 
 def _settle(data: np.ndarray, dtype: DType) -> np.ndarray:
     """The array to keep: read-only, unused bits cleared, one element where all are the same."""
+    if not data.ndim and dtype.bits >= 8:
+        data.flags.writeable = False
+        return data
     if dtype.bits < 8:
         data = (data.view(np.uint8) & np.uint8(2**dtype.bits - 1)).view(dtype.numpy)
     if data.size and any(data.strides):

@@ -82,9 +82,17 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
     assert isinstance(kind, TensorType), "leaves with data are arrays"
     if kind.dtype.kind is Kind.BOOLEAN and not data.ndim:
         return "true" if data else "false"
+    if not data.ndim and kind.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
+        return _plain_scalar(float(data), kind.dtype)
     if literal.is_splat:
         return _nest(_element_texts(data.reshape(-1)[:1], kind.dtype) * data.size, kind.dims)
     return _nest(_element_texts(data.reshape(-1), kind.dtype), kind.dims)
+
+
+def _plain_scalar(value: float, dtype: DType) -> str:
+    """The text of one finite f32 or f64 that is not -0."""
+    short = f"{value:.{_FEWER_DIGITS[dtype.name]}g}"
+    return short if dtype.numpy.type(float(short)) == value else f"{value:.{_DIGITS[dtype.name]}g}"
 
 
 def _nest(texts: list[str], dims: tuple[int, ...]) -> str:
