@@ -173,6 +173,16 @@ def _computed_call(node: Apply) -> HloomError:
     return HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
 
 
+class _BareTypes(dict[Type | None, str]):
+    """The texts of types without their layouts, made when first asked for; KeyError for a type that is not known."""
+
+    def __missing__(self, type: Type | None) -> str:
+        if type is None:
+            raise KeyError(type)
+        text = self[type] = str(without_layout(type))
+        return text
+
+
 class _Printer:
     """What all computations of one text share: options, names, and memos of texts."""
 
@@ -183,7 +193,7 @@ class _Printer:
         self.percent = "%" if options.percent else ""
         self.canonical: dict[Referent, str] = _canonical_names(module) if options.canonical_names else {}
         self.is_plain = options == DEFAULT
-        self._type_texts: dict[Type, str] = {}
+        self._bare_types = _BareTypes()
         self._literal_texts: dict[int, str] = {}
 
     def print_graph(self, graph: Graph) -> str:
@@ -213,20 +223,21 @@ class _Printer:
                 tail = self._tail(node)
             elif node._metadata is not None:
                 tail = f"{tail}, metadata={{{node._metadata}}}"
-            if isinstance(node, Apply):
+            if type(node) is Apply:
                 function, inputs = node.function, node.inputs
-                if not isinstance(function, Op):
+                if type(function) is not Op:
                     raise _computed_call(node)
-                if len(inputs) == 1:
+                count = len(inputs)
+                if count == 1:
                     operands = "%" + inputs[0].name
-                elif len(inputs) == 2:
+                elif count == 2:
                     operands = f"%{inputs[0].name}, %{inputs[1].name}"
-                elif len(inputs) < 6:
+                elif count < 6:
                     operands = ", ".join(["%" + each.name for each in inputs])
                 else:
                     operands = list_with_indices(["%" + each.name for each in inputs])
                 add(f"{root}{node.name} = {type_._text} {function.name}({operands}){tail}")
-            elif isinstance(node, Parameter):
+            elif type(node) is Parameter:
                 add(f"{root}{node.name} = {type_._text} parameter({node.number}){tail}")
             else:
                 add(f"{root}{node.name} = {type_._text} {self._leaf(node)}{tail}")
@@ -256,13 +267,7 @@ class _Printer:
         return f"%{name}" if self.percent or name in RESERVED else name
 
     def _type_text(self, type: Type) -> str:
-        return type._text if self.options.layouts else self._without_layout(type)
-
-    def _without_layout(self, type: Type) -> str:
-        text = self._type_texts.get(type)
-        if text is None:
-            text = self._type_texts[type] = str(without_layout(type))
-        return text
+        return type._text if self.options.layouts else self._bare_types[type]
 
     def _heading(self, graph: Graph) -> str:
         start = "ENTRY " if graph is self.module.entry else ""
@@ -271,18 +276,14 @@ class _Printer:
 
     def _signature(self, graph: Graph) -> str:
         """`(name: type, ...) -> type `, or nothing where a type is not known or a parameter is missing."""
-        root = graph.root.type
-        if root is None:
+        texts, names, parameters = self._bare_types, self.canonical, graph.parameters
+        if parameters and parameters[-1].number != len(parameters) - 1:
             return ""
-        texts, canonical = self._type_texts, self.canonical
-        parts: list[str] = []
-        for number, parameter in enumerate(graph.parameters):
-            kind = parameter.type
-            if kind is None or parameter.number != number:
-                return ""
-            name = canonical[parameter] if canonical else parameter.name
-            parts.append(f"{name}: {texts.get(kind) or self._without_layout(kind)}")
-        return f"({', '.join(parts)}) -> {texts.get(root) or self._without_layout(root)} "
+        try:
+            parts = [f"{names.get(each) or each.name}: {texts[each.type]}" for each in parameters]
+            return f"({', '.join(parts)}) -> {texts[graph.root.type]} "
+        except KeyError:
+            return ""
 
     def _leaf(self, node: Node) -> str:
         if isinstance(node, Parameter):
