@@ -100,7 +100,7 @@ def test_axis_maps_fit_the_types(line: str):
     if axes is None:
         assert "axes" in found.op.because
         return
-    leaves = [leaf for leaf in found.type.leaves()] if found.type else []
+    leaves = list(found.type.leaves()) if found.type else []
     dims = [axes.result_dims(place) for place in range(len(axes.results))]
     assert dims == [getattr(leaf, "dims", ()) for leaf in leaves]
 
