@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from hloom.hlo.tokens import BRACED_STEP
@@ -24,7 +25,16 @@ Name = Callable[[Any], str]
 
 def write_attributes(op: Op, attributes: Attributes, name_of: Name, limit: int | None) -> str:
     """`, name=value` of every attribute; `limit` elides literals of more elements."""
-    return "".join([f", {name}={write_value(op, name, value, name_of, limit)}" for name, value in attributes.items()])
+    rows, parts = op.attributes, []
+    for name, value in attributes.items():
+        row = rows.get(name)
+        if row is not None and row.kind is _K.INTEGERS and type(value) is tuple:  # the commonest by far
+            parts.append(f", {name}={_integers(value)}")
+        elif row is not None and row.kind is _K.GRAPH:
+            parts.append(f", {name}={name_of(value)}")
+        else:
+            parts.append(f", {name}={write_value(op, name, value, name_of, limit)}")
+    return "".join(parts)
 
 
 def write_value(op: Op, name: str, value: Any, name_of: Name, limit: int | None = None) -> str:
@@ -86,6 +96,7 @@ def write_float(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+@lru_cache(maxsize=1024)
 def _integers(values: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
