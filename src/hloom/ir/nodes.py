@@ -75,6 +75,12 @@ class Node(Referent):
         return sum(self._users.values())
 
     @property
+    def is_used(self) -> bool:
+        """Whether anything uses it: a node, or a graph that yields it."""
+        self.graph.module.index_users()
+        return bool(self._users) or self.graph.output is self
+
+    @property
     def is_output(self) -> bool:
         """Whether its graph yields it."""
         return self.graph.output is self
@@ -175,6 +181,11 @@ class Apply(Node):
     @property
     def opcode(self) -> str:
         return self.function.name if isinstance(self.function, Op) else "call-value"
+
+    @property
+    def has_row(self) -> bool:
+        """Whether an op row is applied, and not the value of a node."""
+        return isinstance(self.function, Op)
 
     @property
     def op(self) -> Op:

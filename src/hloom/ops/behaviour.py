@@ -1,0 +1,61 @@
+"""What may be done with an instruction, seen from its effect: dropped when nothing uses it, or merged, moved, copied."""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Effect, Graph, Node
+
+_STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
+"""What calls of several graphs do is the first of these that one of them does."""
+
+
+def effect_of(node: Node) -> Effect | None:
+    """What a node does beside yielding its value, calls followed; never Effect.CALLS.
+
+    A custom call without `custom_call_has_side_effect` does nothing else; an opcode that no table has may do anything.
+    """
+    if not isinstance(node, Apply):
+        return None
+    if not node.has_row:
+        return Effect.OUTSIDE
+    effect = _own_effect(node)
+    return _effect_of_graphs(node) if effect is Effect.CALLS else effect
+
+
+def may_drop(node: Node) -> bool:
+    """Whether an unused node may go: its value is all there is to it, or an order that nothing waits for."""
+    return effect_of(node) in (None, Effect.ORDER)
+
+
+def may_merge(node: Node) -> bool:
+    """Whether two of the same node are one, and one may be moved or computed twice."""
+    return effect_of(node) is None
+
+
+def _own_effect(node: Apply) -> Effect | None:
+    if not node.op.is_known:
+        return Effect.OUTSIDE
+    if node.opcode == "custom-call" and not node.attributes.get("custom_call_has_side_effect"):
+        return None
+    return node.op.effect
+
+
+def _effect_of_graphs(node: Apply) -> Effect | None:
+    found: set[Effect] = set()
+    seen: set[Graph] = set()
+    pending = list(node.called_graphs)
+    while pending:
+        graph = pending.pop()
+        if graph in seen:
+            continue
+        seen.add(graph)
+        if graph.is_declared:
+            return Effect.OUTSIDE
+        for each in graph.nodes:
+            if not isinstance(each, Apply):
+                continue
+            effect = _own_effect(each) if each.has_row else Effect.OUTSIDE
+            if effect is Effect.CALLS:
+                pending.extend(each.called_graphs)
+            elif effect is not None:
+                found.add(effect)
+    return next((effect for effect in _STRENGTH if effect in found), None)

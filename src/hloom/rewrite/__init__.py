@@ -1,0 +1,26 @@
+"""Rewriting: rules, the driver that applies them, and what it reports.
+
+To add a native rule, make a `Family` in the room `passes` and decorate a function; to add a power to declared
+patterns, edit `pattern.py` (what it is), `declare.py` (how it is written) and `compiled.py` (how it is matched).
+"""
+
+from hloom.rewrite.builder import Builder as Builder
+from hloom.rewrite.driver import apply_at as apply_at
+from hloom.rewrite.driver import explain as explain
+from hloom.rewrite.driver import rewrite as rewrite
+from hloom.rewrite.index import RuleIndex as RuleIndex
+from hloom.rewrite.looking import array_value as array_value
+from hloom.rewrite.looking import is_splat as is_splat
+from hloom.rewrite.looking import literal_value as literal_value
+from hloom.rewrite.looking import scalar_integer as scalar_integer
+from hloom.rewrite.looking import splat_of as splat_of
+from hloom.rewrite.looking import tensor_type as tensor_type
+from hloom.rewrite.looking import used_once as used_once
+from hloom.rewrite.report import Report as Report
+from hloom.rewrite.report import RuleReport as RuleReport
+from hloom.rewrite.report import Step as Step
+from hloom.rewrite.rule import Family as Family
+from hloom.rewrite.rule import Rule as Rule
+from hloom.rewrite.rule import RuleError as RuleError
+from hloom.rewrite.rule import register as register
+from hloom.rewrite.rule import registered as registered

@@ -1,0 +1,203 @@
+"""Making the nodes that stand in place of a matched node: types inferred, metadata and layouts kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import (
+    Apply,
+    Attributes,
+    DType,
+    Graph,
+    Literal,
+    Node,
+    Op,
+    TensorType,
+    Type,
+    TypeProblem,
+    default_layout,
+    dtype,
+    infer_type,
+    literal_of,
+    map_leaves,
+    same_shape,
+)
+from hloom.ops import OPS
+
+
+class Builder:
+    """Makes nodes right before `root`, the node that a rule is looking at, and keeps count of them.
+
+    New nodes take the root's metadata, and a default layout where the root's type has one. What a rule makes and then
+    does not use is taken out again.
+    """
+
+    __slots__ = ("carries_itself", "made", "made_graphs", "place", "reason", "root", "rows")
+
+    def __init__(self, root: Node, rows: Mapping[str, Op] = OPS) -> None:
+        self.root = root
+        self.place = root
+        self.rows = rows
+        self.made: list[Node] = []
+        self.made_graphs: list[Graph] = []
+        self.reason = ""
+        self.carries_itself = False
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the nodes are made in."""
+        return self.root.graph
+
+    def decline(self, reason: str) -> None:
+        """Say why the rule does not fire here; `return build.decline("...")` ends a rule."""
+        self.reason = reason
+
+    def op(
+        self,
+        opcode: str,
+        *operands: Node,
+        type: Type | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Apply:
+        """An application of an op, its type inferred; attributes by name, those with a dash in the mapping.
+
+        `type` is for ops whose operands and attributes do not say the result's (reshape, broadcast, iota, convert).
+        Raises TypeProblem where they do not go together, or where the inferred type is not the given one.
+        """
+        row = self.row(opcode)
+        values = {name: value for name, value in {**(attributes or {}), **named}.items() if value is not None}
+        self._check(row, operands, values)
+        found = self._infer(row, operands, values, type)
+        node = self.graph.add_apply(
+            row, operands, self._laid_out(found), Attributes(_without_defaults(row, values)), before=self.place,
+            metadata=self.root.raw_metadata,
+        )  # fmt: skip
+        self.made.append(node)
+        return node
+
+    def row(self, opcode: str) -> Op:
+        """The row of an opcode; raises TypeProblem where no table has it."""
+        row = self.rows.get(opcode) or OPS.get(opcode)
+        if row is None:
+            raise TypeProblem(f"no op is called '{opcode}'")
+        return row
+
+    def like(self, node: Apply, *operands: Node, type: Type | None = None, **changed: Any) -> Apply:
+        """The same op with the same attributes on other operands; some attributes changed, None taking one away."""
+        attributes = {**node.attributes, **changed}
+        return self.op(node.opcode, *operands, type=type, attributes=attributes)
+
+    def constant(self, value: Any, type: Type | DType | str | None = None) -> Node:
+        """A constant: a Literal, or numbers of an element type, or one number in every place of an array type.
+
+        An array type of rank above 0 takes the form that XLA's own passes give: a scalar and its broadcast.
+        """
+        if isinstance(value, Literal):
+            return self._constant(value)
+        if isinstance(type, TensorType) and np.ndim(value) == 0:
+            scalar = self._constant(literal_of(np.asarray(value).reshape(()), type.dtype))
+            return self.broadcast(scalar, type) if type.rank else scalar
+        if isinstance(type, TensorType):
+            type = type.dtype
+        element = dtype(type) if isinstance(type, str) else type
+        return self._constant(literal_of(value, element if isinstance(element, DType) else None))
+
+    def broadcast(self, scalar: Node, type: TensorType) -> Apply:
+        """A scalar in every place of an array type."""
+        return self.op("broadcast", scalar, type=type, dimensions=())
+
+    def reshape(self, node: Node, type: TensorType) -> Node:
+        """The node itself where it has this shape, else a reshape of it."""
+        return node if same_shape(node.type, type) else self.op("reshape", node, type=type)
+
+    def transpose(self, node: Node, dimensions: Iterable[int]) -> Node:
+        """The node itself where nothing moves, else a transpose of it."""
+        order = tuple(dimensions)
+        return node if order == tuple(range(len(order))) else self.op("transpose", node, dimensions=order)
+
+    def convert(self, node: Node, element: DType) -> Node:
+        """The node itself where it has this element type, else a conversion of it."""
+        assert isinstance(node.type, TensorType), f"{node!r} is no array"
+        return node if node.type.dtype is element else self.op("convert", node, type=node.type.with_dtype(element))
+
+    def get(self, node: Node, index: int) -> Node:
+        """An element of a tuple; where the node is a tuple instruction, its operand."""
+        if node.opcode == "tuple":
+            return node.inputs[index]
+        return self.op("get-tuple-element", node, index=index)
+
+    def reducer(self, opcode: str, element: DType) -> Graph:
+        """A computation of two scalars that combines them by an op, newly made."""
+        module = self.graph.module
+        graph = module.add_graph(f"{opcode}_{element}")
+        module.graphs.remove(graph)  # a computation stands before those that call it
+        module.graphs.insert(module.graphs.index(self.graph), graph)
+        scalar = TensorType(element)
+        left, right = graph.add_parameter(scalar, "lhs"), graph.add_parameter(scalar, "rhs")
+        graph.set_output(graph.add_apply(OPS[opcode], (left, right), infer_type(OPS[opcode], (scalar, scalar), {})))
+        self.made_graphs.append(graph)
+        return graph
+
+    def discard(self) -> None:
+        """Take out all that was made and is not used."""
+        for node in reversed(self.made):
+            if not node.is_used:
+                node.graph.erase(node)
+        for graph in reversed(self.made_graphs):
+            if not graph.callers:
+                graph.module.erase_graph(graph)
+        self.made.clear()
+        self.made_graphs.clear()
+
+    def _constant(self, literal: Literal) -> Node:
+        kind = self._laid_out(literal.type)
+        node = self.graph.add_constant(literal, kind, before=self.place, metadata=self.root.raw_metadata)
+        self.made.append(node)
+        return node
+
+    def _check(self, row: Op, operands: tuple[Node, ...], values: Mapping[str, Any]) -> None:
+        if not row.accepts(len(operands)):
+            raise TypeProblem(f"{row} does not take {len(operands)} operands")
+        unknown = [name for name in values if name not in row.attributes] if row.is_known else []
+        if unknown:
+            raise TypeProblem(f"{row} has no attribute '{unknown[0]}'")
+
+    def _infer(self, row: Op, operands: tuple[Node, ...], values: Mapping[str, Any], given: Type | None) -> Type:
+        types = [operand.type for operand in operands]
+        if row.infer is None or None in types:
+            if given is None:
+                raise TypeProblem(f"{row}: its type cannot be inferred here, so it must be given")
+            return given
+        found = infer_type(row, types, values, given)  # pyright: ignore[reportArgumentType]
+        if given is None:
+            return found
+        if not same_shape(found, given):
+            raise TypeProblem(f"{row} yields {found}, not {given}")
+        return given
+
+    def _laid_out(self, kind: Type) -> Type:
+        root = self.root.type
+        if not isinstance(root, TensorType) or root.layout is None:
+            return kind
+        return map_leaves(kind, _with_layout)
+
+
+def _with_layout(kind: Type) -> Type:
+    if isinstance(kind, TensorType) and kind.layout is None:
+        return kind.with_layout(default_layout(kind.rank))
+    return kind
+
+
+def _without_defaults(row: Op, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, those equal to their defaults left out, in the row's order."""
+    known = {name: values[name] for name in row.attributes if name in values}
+    known |= {name: value for name, value in values.items() if name not in known}
+    return {
+        name: value
+        for name, value in known.items()
+        if name not in row.attributes or row.attributes[name].required or value != row.attributes[name].default
+    }

@@ -1,0 +1,249 @@
+"""The driver: tries rules at nodes until none fires, erases what died, and keeps account.
+
+A worklist holds the nodes that may match. After a rewrite come the new nodes and the users of what was replaced, as far
+up as the deepest rule looks down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+
+from hloom.ir import Apply, Graph, Module, Node, TypeProblem, same_shape
+from hloom.ops.behaviour import effect_of, may_drop
+from hloom.rewrite.builder import Builder
+from hloom.rewrite.index import Candidate, RuleIndex
+from hloom.rewrite.lineage import Lineage
+from hloom.rewrite.report import Report, RuleReport, Step
+from hloom.rewrite.rule import Rule, RuleError
+from hloom.text import HloomError
+
+Replacement = Mapping[Node, Node]
+"""What a rule asks for: nodes, and what everything that uses them shall use."""
+
+WIDEST = 64
+"""How many users of a changed node are looked at again, beyond the direct ones."""
+_REWRITES_PER_NODE = 64
+_MOST_REWRITES = 100_000
+
+
+def rewrite(
+    module: Module,
+    rules: Iterable[Rule] | RuleIndex,
+    *,
+    name: str = "rules",
+    graphs: Sequence[Graph] | None = None,
+    watch: Callable[[Step], None] | None = None,
+) -> Report:
+    """Apply rules all over a module, in place, until none fires; the report says what happened.
+
+    `graphs` limits it to some graphs; `watch` is called before each step. Raises RuleError, which names the rules,
+    where rules undo each other, never end, or fail.
+    """
+    index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
+    driver = _Driver(module, index, Report(name), watch)
+    driver.run(module.graphs if graphs is None else graphs)
+    return driver.report
+
+
+def apply_at(module: Module, rule: Rule, node: Node) -> bool:
+    """Apply one rule at one node, in place; whether it fired."""
+    driver = _Driver(module, RuleIndex([rule]), Report(rule.name), None)
+    return isinstance(node, Apply) and any(driver.attempt(each, node) for each in driver.index.at(node))
+
+
+def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
+    """For each rule, why it does not fire at a node; empty where it does. The module stays as it is."""
+    found: list[tuple[Rule, str]] = []
+    for rule in rules:
+        if node.opcode not in rule.roots:
+            found.append((rule, f"its root is {' or '.join(rule.roots)}, not {node.opcode}"))
+            continue
+        assert isinstance(node, Apply)
+        reasons = [_reason_at(candidate, node) for candidate in RuleIndex([rule]).all_at(node)]
+        found.append((rule, "" if "" in reasons else "; or ".join(dict.fromkeys(reasons))))
+    return found
+
+
+def _reason_at(candidate: Candidate, node: Apply) -> str:
+    build = Builder(node, candidate.rule.rows)
+    try:
+        replacement = candidate.attempt(build, node)
+        if replacement is None:
+            return build.reason or "it does not match"
+        return _obstacle(candidate.rule, node, replacement, build)
+    except TypeProblem as problem:
+        return problem.message
+    finally:
+        build.discard()
+
+
+class _Driver:
+    """One run: the worklist and the accounts."""
+
+    def __init__(
+        self, module: Module, index: RuleIndex, report: Report, watch: Callable[[Step], None] | None
+    ) -> None:
+        self.module = module
+        self.index = index
+        self.report = report
+        self.watch = watch
+        self.accounts = {rule: RuleReport(rule) for rule in index.rules}
+        report.rules = list(self.accounts.values())
+        self.pending: list[Node] = []
+        self.waiting: set[Node] = set()
+        self.erased: set[Node] = set()
+        self.lineage = Lineage(module.node_count)
+        self.most = _REWRITES_PER_NODE * module.node_count + _MOST_REWRITES
+        module.index_users()
+
+    def run(self, graphs: Sequence[Graph]) -> None:
+        started = perf_counter()
+        for graph in reversed(graphs):
+            for node in reversed(graph.nodes):
+                self.push(node)
+        while self.pending:
+            node = self.pending.pop()
+            self.waiting.discard(node)
+            if node not in self.erased:
+                self.visit(node)
+        self.report.seconds = perf_counter() - started
+
+    def visit(self, node: Node) -> None:
+        candidates = self.index.at(node)
+        if not candidates or (not node.is_used and may_drop(node)):
+            return
+        assert isinstance(node, Apply)
+        for candidate in candidates:
+            if self.attempt(candidate, node):
+                return
+
+    def attempt(self, candidate: Candidate, node: Apply) -> bool:
+        """Try a rule at a node and carry it out; whether it fired."""
+        account = self.accounts[candidate.rule]
+        account.tried += 1
+        started = perf_counter()
+        build = Builder(node, candidate.rule.rows)
+        try:
+            replacement = candidate.attempt(build, node)
+            if replacement is None:
+                obstacle = build.reason or "it does not match"
+            else:
+                obstacle = _obstacle(candidate.rule, node, replacement, build)
+        except TypeProblem as problem:
+            replacement, obstacle = None, problem.message
+        except HloomError:
+            build.discard()
+            raise
+        except Exception as error:
+            build.discard()
+            raise RuleError(f"rule {candidate.rule} failed at {node!r}: {type(error).__name__}: {error}") from error
+        if obstacle or replacement is None:
+            build.discard()
+            account.rejected[obstacle] += 1
+            account.seconds += perf_counter() - started
+            return False
+        self.carry_out(candidate.rule, node, replacement, build)
+        account.matched += 1
+        account.seconds += perf_counter() - started
+        return True
+
+    def carry_out(self, rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> None:
+        step = Step(rule.name, root.graph.name, root.name)
+        try:
+            self.lineage.enter(rule, root, build.made)
+        except RuleError:
+            build.discard()
+            raise
+        if len(self.report.steps) >= self.most:
+            build.discard()
+            raise RuleError(f"no end of rewriting: {self.most:,} rewrites, the last by {rule} at {root!r}")
+        if self.watch:
+            self.watch(step)
+        self.report.steps.append(step)
+        for old, fresh in replacement.items():
+            self.push_users(old)
+            _settle(old, fresh, build)
+            old.graph.replace_uses(old, fresh)
+        self.erase_dead([*replacement, *reversed(build.made)])
+        for node in build.made:
+            if node not in self.erased:
+                self.push(node)
+        for fresh in replacement.values():
+            self.push(fresh)
+
+    def push(self, node: Node) -> None:
+        if node not in self.waiting and node.opcode in self.index.roots:
+            self.waiting.add(node)
+            self.pending.append(node)
+
+    def push_users(self, node: Node) -> None:
+        """The users of a node are tried again, and theirs, as far as rules look."""
+        level: Iterable[Node] = node.users
+        for user in level:
+            self.push(user)
+        for _ in range(self.index.depth - 1):
+            level = list(_few_users(level))
+            for user in level:
+                self.push(user)
+
+    def erase_dead(self, nodes: Iterable[Node]) -> None:
+        """Erase nodes that nothing uses, and those that only they used."""
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node in self.erased or not isinstance(node, Apply) and node.opcode != "constant":
+                continue
+            if node.is_used or not may_drop(node):
+                if node.use_count == 1:
+                    self.push(node)
+                    self.push_users(node)
+                continue
+            inputs = dict.fromkeys(node.inputs)
+            node.graph.erase(node)
+            self.lineage.forget(node)
+            self.erased.add(node)
+            self.report.erased += 1
+            pending.extend(inputs)
+
+
+def _few_users(nodes: Iterable[Node]) -> Iterable[Node]:
+    seen = 0
+    for node in nodes:
+        for user in node.users:
+            yield user
+            seen += 1
+            if seen == WIDEST:
+                return
+
+
+def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> str:
+    """Why a replacement must not be carried out; empty where it may."""
+    if not rule.effects and effect_of(root) is not None:
+        return "the root has an effect beside its value"
+    for old, fresh in replacement.items():
+        if old is fresh:
+            return "the replacement is what it replaces"
+        if not same_shape(old.type, fresh.type) and old.is_used:
+            return "the replacement has another type than what it replaces"
+        if any(user in build.made for user in old.users):
+            return "the replacement uses what it replaces"
+    return ""
+
+
+def _settle(old: Node, fresh: Node, build: Builder) -> None:
+    """Give a new node the layout and the carried attributes of what it replaces, where it has none of its own."""
+    if fresh not in build.made or not same_shape(old.type, fresh.type):
+        return
+    if fresh.type is not old.type and old.type is not None:
+        fresh.graph.set_type(fresh, old.type)
+    if not old.attributes or not isinstance(old, Apply) or not old.has_row or build.carries_itself:
+        return
+    rows = old.op.attributes
+    carried = {
+        name: value
+        for name, value in old.attributes.items()
+        if name in rows and rows[name].carried and name not in fresh.attributes
+    }
+    if carried:
+        fresh.graph.set_attributes(fresh, fresh.attributes.changed(carried))

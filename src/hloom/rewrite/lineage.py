@@ -1,0 +1,110 @@
+"""Which rewrites led to a node: how rules that undo each other, or that never end, are found out.
+
+Every rewrite is an entry that knows the one whose result it rewrote. Along such a chain the same rule must not meet the
+same expression again. Each entry is compared with one ancestor only, which moves on whenever the chain's length is a
+power of two (Brent's cycle finding), so the check costs the same however long the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from hloom.ir import Apply, Constant, Node
+from hloom.rewrite.rule import Rule, RuleError
+
+_LONGEST_CYCLE = 12
+"""How many rules of a cycle an error names."""
+
+
+@dataclass(slots=True, eq=False)
+class Rewritten:
+    """One rewrite in a chain: the rule, the expression that it met, and the rewrite before it."""
+
+    rule: Rule
+    expression: Hashable
+    before: Rewritten | None
+    length: int
+    landmark: Rewritten
+
+
+class Lineage:
+    """The chains of rewrites behind the nodes of a module."""
+
+    def __init__(self, node_count: int) -> None:
+        self.longest = node_count + 1_000
+        self._behind: dict[Node, Rewritten] = {}
+
+    def enter(self, rule: Rule, root: Node, made: list[Node]) -> None:
+        """Note that a rule made these nodes from what it found at the root, which must still be as it was found.
+
+        Raises RuleError where the rule met the same expression before in this chain, or the chain is longer than any
+        that comes to an end.
+        """
+        before = self._last_behind(root)
+        expression = () if before is None and not made else _expression(root, rule.depth)
+        length = before.length + 1 if before else 1
+        entry = Rewritten(rule, expression, before, length, None)  # pyright: ignore[reportArgumentType]
+        entry.landmark = before.landmark if before and length & (length - 1) else entry
+        if before and before.landmark.rule is rule and before.landmark.expression == expression:
+            raise _goes_round(_rules_between(entry, before.landmark), root)
+        if length > self.longest:
+            raise _never_ends(entry, root)
+        for node in made:
+            self._behind[node] = entry
+
+    def forget(self, node: Node) -> None:
+        """A node is gone."""
+        self._behind.pop(node, None)
+
+    def _last_behind(self, root: Node) -> Rewritten | None:
+        found = self._behind.get(root)
+        for each in root.inputs if found is None else ():
+            entry = self._behind.get(each)
+            if entry and (found is None or entry.length > found.length):
+                found = entry
+        return found
+
+
+def _expression(node: Node, depth: int) -> Hashable:
+    """What stands at a node down to some depth; below, the nodes themselves."""
+    if isinstance(node, Constant):
+        return node.type, node.value
+    if depth < 0 or not isinstance(node, Apply):
+        return node
+    inside = tuple([_expression(each, depth - 1) for each in node.inputs])
+    return node.function, node.type, node.attributes, inside
+
+
+def _rules_between(entry: Rewritten, start: Rewritten) -> list[Rule]:
+    rules: list[Rule] = []
+    step: Rewritten | None = entry.before
+    while step is not None:
+        rules.append(step.rule)
+        if step is start:
+            break
+        step = step.before
+    return rules[::-1]
+
+
+def _goes_round(rules: list[Rule], root: Node) -> RuleError:
+    cycle = " -> ".join(str(rule) for rule in [*rules, rules[0]][: _LONGEST_CYCLE + 1])
+    return RuleError(
+        f"rules undo each other at {root.name} of graph {root.graph.name}: {cycle}",
+        hint="make the forms that they prefer agree, or give them to different passes",
+    )
+
+
+def _never_ends(entry: Rewritten, root: Node) -> RuleError:
+    rules: dict[Rule, None] = {}
+    step: Rewritten | None = entry
+    for _ in range(2 * _LONGEST_CYCLE):
+        if step is not None:
+            rules[step.rule] = None
+            step = step.before
+    names = " -> ".join(str(rule) for rule in reversed(rules))
+    return RuleError(
+        f"no end of rewriting at {root.name} of graph {root.graph.name}: {entry.length:,} rewrites one upon another, "
+        f"the last by {names}",
+        hint="each rule must make something smaller: operations, bytes, or distance to the form it prefers",
+    )

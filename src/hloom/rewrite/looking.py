@@ -1,0 +1,86 @@
+"""What rules ask of the nodes around them: constants, uses, types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Apply, Constant, Literal, Node, TensorType
+
+_SEEN_THROUGH = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
+"""Ops that only place values: one number in every place stays so."""
+_DEEPEST = 16
+
+
+def literal_value(node: Node) -> Literal | None:
+    """The literal of a constant whose data are there; None for all else."""
+    if isinstance(node, Constant) and isinstance(node.value, Literal) and not node.value.is_elided:
+        return node.value
+    return None
+
+
+def array_value(node: Node) -> np.ndarray | None:
+    """The elements of a constant array whose data are there; None for all else."""
+    literal = literal_value(node)
+    return None if literal is None or literal.is_tuple else literal.numpy()
+
+
+def splat_of(node: Node) -> np.generic | None:
+    """The number that a node has in every place, where that shows: a constant, seen through broadcasts and reshapes."""
+    for _ in range(_DEEPEST):
+        if isinstance(node, Constant):
+            value = node.value
+            if not isinstance(value, Literal) or value.is_tuple or value.is_elided:
+                return None
+            if value.is_splat:
+                return value.splat_value()
+            return None
+        if not isinstance(node, Apply) or not node.has_row or node.op.name not in _SEEN_THROUGH:
+            return None
+        if node.op.name == "bitcast" and not _same_elements(node):
+            return None
+        node = node.inputs[0]
+    return None
+
+
+def is_splat(node: Node, value: complex) -> bool:
+    """Whether a node is this one number in every place.
+
+    Zero means an integer's or the positive zero; ask for -0.0 to have the negative one.
+    """
+    found = splat_of(node)
+    if found is None or found != value:
+        return False
+    return value != 0 or bool(np.signbit(np.real(found))) == bool(np.signbit(np.real(value)))
+
+
+def scalar_integer(node: Node) -> int | None:
+    """The value of an integer that is a constant in every place; None for all else."""
+    found = splat_of(node)
+    return None if found is None or not _is_integer(found) else int(found)
+
+
+def tensor_type(node: Node) -> TensorType | None:
+    """The node's type where it is an array's of static dimensions; None for all else."""
+    kind = node.type
+    return kind if isinstance(kind, TensorType) and kind.is_static else None
+
+
+def used_once(node: Node) -> bool:
+    """Whether exactly one operand of one node is this one, and it is not its graph's output."""
+    return node.use_count == 1 and not node.is_output
+
+
+def attribute(node: Node, name: str) -> Any:
+    """An attribute's value or its default; None for nodes that have no such attribute."""
+    return node.attribute(name) if isinstance(node, Apply) else node.attributes.get(name)
+
+
+def _is_integer(value: np.generic) -> bool:
+    return np.issubdtype(value.dtype, np.integer) or value.dtype.name in ("int4", "uint4", "int2", "uint2")
+
+
+def _same_elements(node: Apply) -> bool:
+    source = node.inputs[0].type
+    return isinstance(node.type, TensorType) and isinstance(source, TensorType) and node.type.dtype is source.dtype

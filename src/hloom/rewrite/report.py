@@ -1,0 +1,105 @@
+"""What a run of rules did: per rule what was tried, what matched and what stood in the way; and every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.rewrite.rule import Rule
+
+
+@dataclass(slots=True)
+class RuleReport:
+    """One rule's account: how often it was tried and matched, what rejected it, how many seconds it took."""
+
+    rule: Rule
+    tried: int = 0
+    matched: int = 0
+    seconds: float = 0.0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule.name,
+            "family": self.rule.family,
+            "tried": self.tried,
+            "matched": self.matched,
+            "seconds": self.seconds,
+            "rejected": dict(self.rejected.most_common()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One rewrite: the rule, the graph, and the name of the node at which it fired."""
+
+    rule: str
+    graph: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.graph}.{self.node}"
+
+
+@dataclass(slots=True)
+class Report:
+    """What one pass did to a module; `name` is the pass's."""
+
+    name: str = "rules"
+    rules: list[RuleReport] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    erased: int = 0
+    notes: list[str] = field(default_factory=list)
+    passes: list[Report] = field(default_factory=list)
+    changes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything in the module is different from before."""
+        return bool(self.steps or self.erased or self.changes) or any(each.changed for each in self.passes)
+
+    @property
+    def matched(self) -> int:
+        """How many times rules fired, the parts of a pipeline included."""
+        return len(self.steps) + sum(each.matched for each in self.passes)
+
+    def __getitem__(self, rule: str) -> RuleReport:
+        """The account of a rule by name, the parts' accounts added up; raises KeyError where none has it."""
+        found = [each for each in self.all_rules() if each.rule.name == rule]
+        if not found:
+            raise KeyError(rule)
+        return merged(found)
+
+    def all_rules(self) -> Iterable[RuleReport]:
+        """The accounts of all rules, those of the parts of a pipeline included."""
+        yield from self.rules
+        for each in self.passes:
+            yield from each.all_rules()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pass": self.name,
+            "changed": self.changed,
+            "matched": self.matched,
+            "erased": self.erased,
+            "seconds": self.seconds,
+            "notes": self.notes,
+            "rules": [each.to_json() for each in self.rules if each.tried],
+            "steps": [str(step) for step in self.steps],
+            "passes": [each.to_json() for each in self.passes],
+        }
+
+
+def merged(accounts: Iterable[RuleReport]) -> RuleReport:
+    """One account from several of the same rule."""
+    first, *others = accounts
+    total = RuleReport(first.rule, first.tried, first.matched, first.seconds, Counter(first.rejected))
+    for each in others:
+        total.tried += each.tried
+        total.matched += each.matched
+        total.seconds += each.seconds
+        total.rejected.update(each.rejected)
+    return total

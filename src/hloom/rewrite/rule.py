@@ -1,0 +1,154 @@
+"""Rules: what they look for, what stands in its place, and how they are told apart.
+
+A rule is data: a pattern and a replacement (`declare`, `trace`), or the name of a registered native function that
+looks at a node and builds what replaces it. Both run in the same driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hloom.ir import Apply, Node, Op
+from hloom.ops import OPS
+from hloom.rewrite.builder import Builder
+from hloom.text import HloomError
+
+if TYPE_CHECKING:
+    from hloom.rewrite.pattern import Pattern
+
+NativeRewrite = Callable[[Builder, Apply], Node | None]
+"""What a native rule does: look at a node, build what replaces it, or return None where it does not apply."""
+
+REGISTERED: dict[str, Callable[..., Any]] = {}
+"""Native functions by name: what a rule that was saved may call by. Nothing else can be called from a rule file."""
+
+
+class RuleError(HloomError):
+    """A rule that cannot be: what is wrong with it and where it was defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a rule was written."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One rewriting rule.
+
+    `roots` are the opcodes of the nodes it is tried at. Either `pattern` says what matches and what replaces it, or
+    `native` names the registered function that does both. Of several rules that match at a node, the one of the
+    highest `benefit` wins, then the one that comes first. `depth` says how far below the root it looks: so far above
+    a changed node, rules are tried again. A rule with `effects` may replace a root that has an effect. `family` is
+    the subject that it belongs to; `statement` is its docstring.
+    """
+
+    name: str
+    roots: tuple[str, ...]
+    pattern: Pattern | None = None
+    native: str | None = None
+    benefit: int = 1
+    depth: int = 2
+    effects: bool = False
+    family: str = ""
+    statement: str = ""
+    rows: Mapping[str, Op] = field(default_factory=lambda: OPS, repr=False)
+    cost: Callable[[Node], float] | None = field(default=None, repr=False)
+    origin: Origin | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.origin})" if self.origin else self.name
+
+    @property
+    def function(self) -> NativeRewrite:
+        """The native function; raises RuleError where nothing of that name is registered."""
+        return registered(self.native or "")
+
+
+def register(name: str, function: Callable[..., Any]) -> None:
+    """Give a native function a name by which rules, saved ones too, may call it; raises RuleError where it is taken."""
+    found = REGISTERED.get(name)
+    if found is not None and _place(found) != _place(function):
+        raise RuleError(f"a native function named '{name}' is registered already: {_place(found)}")
+    REGISTERED[name] = function
+
+
+def registered(name: str) -> Callable[..., Any]:
+    """The native function of this name; raises RuleError where there is none."""
+    found = REGISTERED.get(name)
+    if found is None:
+        raise RuleError(f"no native function named '{name}' is registered", hint="import the module that registers it")
+    return found
+
+
+def origin_of(function: Callable[..., Any]) -> Origin:
+    """Where a function was written."""
+    return Origin(*_place(function))
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, int]:
+    code = getattr(function, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (repr(function), 0)
+
+
+class Family:
+    """Native rules of one subject, in the order in which they are defined.
+
+        SHAPING = Family("shaping")
+
+        @SHAPING.rewrites("reshape")
+        def reshape_of_reshape(build, node):
+            '''reshape(reshape(x)) -> reshape(x)'''
+            inner = node.inputs[0]
+            if inner.opcode != "reshape":
+                return None
+            return build.reshape(inner.inputs[0], node.type)
+
+    A rule is named after its function, with dashes, and registered as `family.name`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rules: list[Rule] = []
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def rewrites(
+        self, *roots: str, benefit: int = 1, depth: int = 2, effects: bool = False, rows: Mapping[str, Op] = OPS
+    ) -> Callable[[NativeRewrite], Rule]:
+        """Make a rule of a function that is given a Builder and a node of one of these opcodes.
+
+        It returns the node that replaces the given one (an existing one, or one made with the builder), or None.
+        """
+
+        def define(function: NativeRewrite) -> Rule:
+            name = function.__name__.strip("_").replace("_", "-")
+            origin = origin_of(function)
+            if not function.__doc__:
+                raise RuleError(f"rule {name} ({origin}) says nothing about itself: give it a docstring")
+            unknown = [root for root in roots if root not in rows and root not in OPS]
+            if unknown or not roots:
+                raise RuleError(f"rule {name} ({origin}): no op is called '{unknown[0] if unknown else ''}'")
+            register(f"{self.name}.{name}", function)
+            made = Rule(
+                name, roots, native=f"{self.name}.{name}", benefit=benefit, depth=depth, effects=effects,
+                family=self.name, statement=function.__doc__, rows=rows, origin=origin,
+            )  # fmt: skip
+            self.rules.append(made)
+            return made
+
+        return define
+
+    def add(self, rule: Rule) -> Rule:
+        """Take in a declared rule too."""
+        self.rules.append(rule)
+        return rule
