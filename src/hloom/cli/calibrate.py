@@ -11,11 +11,16 @@ import click
 
 from hloom.analysis import check_devices
 from hloom.cli.options import as_json
-from hloom.cli.writing import write_json, write_text
+from hloom.cli.writing import check_folder, write_json, write_text
 from hloom.runtime.calibrate import Rates, calibrate
 
 SMALL_LOOP_BYTES = 1024
 """Loops that touch fewer bytes in a trip XLA's CPU compiler makes into one function (SmallWhileLoopHoistingPass)."""
+NOT_MEASURED = {
+    "memory_bytes": "what the operating system says (SC_PHYS_PAGES)",
+    "small_loop_bytes": "the default of SmallWhileLoopByteThreshold in XLA's cpu_options.cc",
+}
+"""The sources of figures that calibrating takes from elsewhere."""
 PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 
 
@@ -34,6 +39,8 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
       hloom calibrate -o mine.toml
       hloom roofline step.hlo --devices mine.toml --device cpu
     """
+    if output is not None:
+        check_folder(output)
     rates = calibrate(said=lambda what: click.echo(f"measuring: {what}", err=True))
     if json_output:
         write_json(asdict(rates), output)
@@ -45,7 +52,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
 
 def to_toml(rates: Rates, name: str) -> str:
     """The measurements as a file of devices, with one device of this name."""
-    source = f'"measured by hloom calibrate on {_machine()}"'
+    source = f"measured by hloom calibrate on {_machine()}"
     head = {
         "memory_bytes": float(_memory()),
         "memory_bandwidth": rates.memory_bandwidth,
@@ -66,7 +73,7 @@ def to_toml(rates: Rates, name: str) -> str:
     lines = [f"[{name}]", f'title = "{_machine()}"', *(f"{key} = {value:.4g}" for key, value in head.items())]
     for table, values in tables.items():
         lines += ["", f"[{name}.{table}]", *(f"{key} = {value:.4g}" for key, value in values.items())]
-    lines += ["", f"[{name}.sources]", *(f"{key} = {source}" for key in (*head, *tables))]
+    lines += ["", f"[{name}.sources]", *(f'{key} = "{NOT_MEASURED.get(key, source)}"' for key in (*head, *tables))]
     lines += [
         "",
         f"[[{name}.links]]",
