@@ -1,7 +1,10 @@
-"""HLO's ops: one row per opcode, by family.
+"""HLO's ops: one row per opcode, by family; and, by the same names, functions that apply them.
 
-To add an opcode, write its row in the family's file; reading, printing and verification follow from it.
+To add an opcode, write its row in the family's file; reading, printing and verification follow from it, and so does its
+function (`ops.reduce_window`, `ops.and_`).
 """
+
+from typing import Any
 
 from hloom.ir import Op
 from hloom.ops import (
@@ -16,6 +19,7 @@ from hloom.ops import (
     reduction,
     shaping,
 )
+from hloom.ops.applying import applying
 from hloom.ops.rows import COMMON as COMMON
 
 OPS: dict[str, Op] = {
@@ -31,6 +35,14 @@ OPS: dict[str, Op] = {
     **custom.ROWS,
 }
 """Every op row by opcode. `parameter` and `constant` are kinds of nodes and have none."""
+
+
+def __getattr__(name: str) -> Any:
+    """The function that applies an op: dashes are underscores, and Python's own words end in one."""
+    opcode = name.rstrip("_").replace("_", "-")
+    if opcode not in OPS:
+        raise AttributeError(f"module 'hloom.ops' has no attribute '{name}', and no op is called '{opcode}'")
+    return applying(opcode)
 
 
 def unknown_op(name: str) -> Op:

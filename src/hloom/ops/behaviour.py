@@ -1,4 +1,4 @@
-"""What may be done with an instruction, seen from its effect: dropped when nothing uses it, or merged, moved, copied."""
+"""What may be done with an instruction, by its effect: dropped when nothing uses it, or merged, moved, copied."""
 
 from __future__ import annotations
 

@@ -152,9 +152,8 @@ def _one(item: Any) -> Pass:
 def _named(name: str) -> Pass:
     if name not in PASSES:
         near = get_close_matches(name, PASSES, 3)
-        raise HloomError(
-            f"there is no pass named '{name}'", hint=f"near: {', '.join(near)}" if near else f"known: {', '.join(PASSES)}"
-        )
+        hint = f"near: {', '.join(near)}" if near else f"known: {', '.join(PASSES)}"
+        raise HloomError(f"there is no pass named '{name}'", hint=hint)
     return PASSES[name]
 
 

@@ -5,9 +5,16 @@ patterns, edit `pattern.py` (what it is), `declare.py` (how it is written) and `
 """
 
 from hloom.rewrite.builder import Builder as Builder
+from hloom.rewrite.declare import Handle as Handle
+from hloom.rewrite.declare import Replacement as Replacement
+from hloom.rewrite.declare import Session as Session
+from hloom.rewrite.declare import holding as holding
+from hloom.rewrite.declare import one_of as one_of
+from hloom.rewrite.declare import rule as rule
 from hloom.rewrite.driver import apply_at as apply_at
 from hloom.rewrite.driver import explain as explain
 from hloom.rewrite.driver import rewrite as rewrite
+from hloom.rewrite.expressions import Expression as Expression
 from hloom.rewrite.index import RuleIndex as RuleIndex
 from hloom.rewrite.looking import array_value as array_value
 from hloom.rewrite.looking import is_splat as is_splat
@@ -16,10 +23,15 @@ from hloom.rewrite.looking import scalar_integer as scalar_integer
 from hloom.rewrite.looking import splat_of as splat_of
 from hloom.rewrite.looking import tensor_type as tensor_type
 from hloom.rewrite.looking import used_once as used_once
+from hloom.rewrite.pairs import rule_from as rule_from
+from hloom.rewrite.pattern import ANY as ANY
+from hloom.rewrite.pattern import Pattern as Pattern
+from hloom.rewrite.replay import replay as replay
 from hloom.rewrite.report import Report as Report
 from hloom.rewrite.report import RuleReport as RuleReport
 from hloom.rewrite.report import Step as Step
 from hloom.rewrite.rule import Family as Family
+from hloom.rewrite.rule import Origin as Origin
 from hloom.rewrite.rule import Rule as Rule
 from hloom.rewrite.rule import RuleError as RuleError
 from hloom.rewrite.rule import register as register

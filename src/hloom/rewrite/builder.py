@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Builder:
     does not use is taken out again.
     """
 
-    __slots__ = ("carries_itself", "made", "made_graphs", "place", "reason", "root", "rows")
+    __slots__ = ("carries_itself", "consumed", "made", "made_graphs", "moves", "place", "reason", "root", "rows")
 
     def __init__(self, root: Node, rows: Mapping[str, Op] = OPS) -> None:
         self.root = root
@@ -45,6 +45,8 @@ class Builder:
         self.made_graphs: list[Graph] = []
         self.reason = ""
         self.carries_itself = False
+        self.consumed: list[Node] = []
+        self.moves: list[Node] = []
 
     @property
     def graph(self) -> Graph:
@@ -132,15 +134,39 @@ class Builder:
 
     def reducer(self, opcode: str, element: DType) -> Graph:
         """A computation of two scalars that combines them by an op, newly made."""
-        module = self.graph.module
-        graph = module.add_graph(f"{opcode}_{element}")
-        module.graphs.remove(graph)  # a computation stands before those that call it
-        module.graphs.insert(module.graphs.index(self.graph), graph)
+        graph = self.new_graph(f"{opcode}_{element}")
         scalar = TensorType(element)
         left, right = graph.add_parameter(scalar, "lhs"), graph.add_parameter(scalar, "rhs")
         graph.set_output(graph.add_apply(OPS[opcode], (left, right), infer_type(OPS[opcode], (scalar, scalar), {})))
+        return graph
+
+    def new_graph(self, name: str) -> Graph:
+        """An empty graph, before the one that the nodes are made in: a computation stands before those that call it."""
+        module = self.graph.module
+        graph = module.add_graph(name)
+        module.graphs.remove(graph)
+        module.graphs.insert(module.graphs.index(self.graph), graph)
         self.made_graphs.append(graph)
         return graph
+
+    def copy(self, graph: Graph, inputs: Sequence[Node]) -> Node:
+        """A copy of a graph's nodes, given its inputs, right before the root; the node that yields its output.
+
+        Nodes keep their own metadata. Raises TypeProblem for graphs that cannot be copied so.
+        """
+        if graph.output is None or graph.missing or graph.module.has_closures or len(graph.parameters) != len(inputs):
+            raise TypeProblem(f"graph {graph.name} cannot be copied to where it is called")
+        mapping: dict[Any, Any] = dict(zip(graph.parameters, inputs, strict=True))
+        self.copy_nodes(graph.nodes, mapping, self.graph, self.place)
+        return mapping[graph.output]
+
+    def copy_nodes(
+        self, nodes: Iterable[Node], mapping: dict[Any, Any], into: Graph, before: Node | None = None
+    ) -> None:
+        """Copy nodes into a graph, as `Graph.copy_nodes` does; the copies count as made here."""
+        listed = [node for node in nodes if node not in mapping]
+        into.copy_nodes(listed, mapping, before=before)
+        self.made += [mapping[node] for node in listed]
 
     def discard(self) -> None:
         """Take out all that was made and is not used."""

@@ -11,6 +11,7 @@ from time import perf_counter
 
 from hloom.ir import Apply, Graph, Module, Node, TypeProblem, same_shape
 from hloom.ops.behaviour import effect_of, may_drop
+from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.index import Candidate, RuleIndex
 from hloom.rewrite.lineage import Lineage
@@ -81,9 +82,7 @@ def _reason_at(candidate: Candidate, node: Apply) -> str:
 class _Driver:
     """One run: the worklist and the accounts."""
 
-    def __init__(
-        self, module: Module, index: RuleIndex, report: Report, watch: Callable[[Step], None] | None
-    ) -> None:
+    def __init__(self, module: Module, index: RuleIndex, report: Report, watch: Callable[[Step], None] | None) -> None:
         self.module = module
         self.index = index
         self.report = report
@@ -93,6 +92,7 @@ class _Driver:
         self.pending: list[Node] = []
         self.waiting: set[Node] = set()
         self.erased: set[Node] = set()
+        self.consumed: set[Node] = set()
         self.lineage = Lineage(module.node_count)
         self.most = _REWRITES_PER_NODE * module.node_count + _MOST_REWRITES
         module.index_users()
@@ -161,11 +161,15 @@ class _Driver:
         if self.watch:
             self.watch(step)
         self.report.steps.append(step)
+        for node in build.moves:
+            node.graph.move_before(node, build.made[0] if build.made else build.place)
         for old, fresh in replacement.items():
             self.push_users(old)
             _settle(old, fresh, build)
             old.graph.replace_uses(old, fresh)
+        self.consumed.update(build.consumed)
         self.erase_dead([*replacement, *reversed(build.made)])
+        self.consumed.clear()
         for node in build.made:
             if node not in self.erased:
                 self.push(node)
@@ -192,19 +196,35 @@ class _Driver:
         pending = list(nodes)
         while pending:
             node = pending.pop()
-            if node in self.erased or not isinstance(node, Apply) and node.opcode != "constant":
+            if node in self.erased or (not isinstance(node, Apply) and node.opcode != "constant"):
                 continue
-            if node.is_used or not may_drop(node):
+            if node.is_used or not (node in self.consumed or may_drop(node)):
                 if node.use_count == 1:
                     self.push(node)
                     self.push_users(node)
                 continue
-            inputs = dict.fromkeys(node.inputs)
+            inputs, called = dict.fromkeys(node.inputs), list(node.called_graphs)
             node.graph.erase(node)
             self.lineage.forget(node)
             self.erased.add(node)
             self.report.erased += 1
             pending.extend(inputs)
+            if called:
+                self.erase_uncalled(called)
+
+    def erase_uncalled(self, graphs: list[Graph]) -> None:
+        """Erase graphs that nothing calls any more, and those that only they called."""
+        pending = [] if self.module.has_closures else graphs
+        while pending:
+            graph = pending.pop()
+            if graph.is_declared or graph.callers or graph is self.module._entry or graph.name not in self.module:
+                continue
+            for node in graph.nodes:
+                pending.extend(node.called_graphs)
+                self.lineage.forget(node)
+                self.erased.add(node)
+            self.report.erased += len(graph.nodes)
+            self.module.erase_graph(graph)
 
 
 def _few_users(nodes: Iterable[Node]) -> Iterable[Node]:
@@ -219,7 +239,7 @@ def _few_users(nodes: Iterable[Node]) -> Iterable[Node]:
 
 def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> str:
     """Why a replacement must not be carried out; empty where it may."""
-    if not rule.effects and effect_of(root) is not None:
+    if rule.native and not rule.effects and effect_of(root) is not None:
         return "the root has an effect beside its value"
     for old, fresh in replacement.items():
         if old is fresh:
@@ -228,6 +248,8 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
             return "the replacement has another type than what it replaces"
         if any(user in build.made for user in old.users):
             return "the replacement uses what it replaces"
+    if rule.cost is not None and not gets_cheaper(rule.cost, replacement, build.made):
+        return "the module would not get cheaper"
     return ""
 
 

@@ -84,6 +84,6 @@ def _tell_apart(candidates: list[Candidate], asked: int) -> _Question | tuple[Ca
 def _asked(question: Probe, candidates: list[Candidate]) -> list[Candidate]:
     """The candidates, without the probe whose answer is known by now."""
     return [
-        Candidate(each.rule, each.attempt, {probe: answers for probe, answers in each.probes.items() if probe != question})
+        Candidate(each.rule, each.attempt, {other: each.probes[other] for other in each.probes if other != question})
         for each in candidates
     ]

@@ -48,7 +48,8 @@ class Rule:
     `native` names the registered function that does both. Of several rules that match at a node, the one of the
     highest `benefit` wins, then the one that comes first. `depth` says how far below the root it looks: so far above
     a changed node, rules are tried again. A rule with `effects` may replace a root that has an effect. `family` is
-    the subject that it belongs to; `statement` is its docstring.
+    the subject that it belongs to; `statement` is its docstring. `domain` narrows its equivalence test. With `cost` it
+    fires only where what it makes costs less than what it makes unused.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Rule:
     family: str = ""
     statement: str = ""
     rows: Mapping[str, Op] = field(default_factory=lambda: OPS, repr=False)
+    domain: Mapping[str, Any] = field(default_factory=dict, repr=False)
     cost: Callable[[Node], float] | None = field(default=None, repr=False)
     origin: Origin | None = None
 

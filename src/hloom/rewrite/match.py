@@ -1,0 +1,58 @@
+"""A match: what the terms and variables of a pattern stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.ir import Node, TupleType, Type
+from hloom.rewrite.pattern import Pattern
+
+PROJECTION = "get-tuple-element"
+"""The op that takes one result out of an operation of several."""
+
+
+class Match:
+    """What a pattern's terms and variables stand for, as far as it is known."""
+
+    __slots__ = ("furthest", "made", "reason", "slots", "variables")
+
+    def __init__(self, size: int) -> None:
+        self.slots: list[Any] = [None] * size
+        self.variables: dict[str, Any] = {}
+        self.made: list[Any] = []
+        self.reason = ""
+        self.furthest = -1
+
+    def node(self, term: int, result: int = -1) -> Any:
+        """The node that yields a term's value; None where an optional one is missing or a result has no node."""
+        node = self.slots[term]
+        if result < 0 or node is None:
+            return node
+        return next(iter(projections(node, result)), None)
+
+    def value_type(self, term: int, result: int = -1) -> Type | None:
+        """The type of a term's value."""
+        node = self.slots[term]
+        if node is None or isinstance(node, tuple):
+            return None
+        if result >= 0 and isinstance(node.type, TupleType):
+            return node.type.elements[result]
+        return node.type
+
+
+def projections(node: Node, result: int) -> list[Node]:
+    """The nodes that take one result out of an operation of several."""
+    return [user for user in node.users if user.opcode == PROJECTION and user.attributes.get("index") == result]
+
+
+def matched_nodes(pattern: Pattern, match: Match) -> list[Node]:
+    """The operations that a match covers, with the nodes that take out their results."""
+    found: dict[Node, None] = {}
+    for number, term in pattern.operations():
+        node = match.slots[number]
+        if node is None or (term.optional and node in found):
+            continue
+        found[node] = None
+        if term.results > 1:
+            found.update(dict.fromkeys(user for user in node.users if user.opcode == PROJECTION))
+    return list(found)
