@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +22,8 @@ NOT_MEASURED = {
     "small_loop_bytes": "the default of SmallWhileLoopByteThreshold in XLA's cpu_options.cc",
 }
 """The sources of figures that calibrating takes from elsewhere."""
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+"""What a TOML file takes as a table's name without quotes."""
 PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 
 
@@ -39,6 +42,8 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
       hloom calibrate -o mine.toml
       hloom roofline step.hlo --devices mine.toml --device cpu
     """
+    if not PLAIN_NAME.fullmatch(name):
+        raise click.BadParameter(f"'{name}' should be of letters, digits, - and _", param_hint="--name")
     if output is not None:
         check_folder(output)
     rates = calibrate(said=lambda what: click.echo(f"measuring: {what}", err=True))
@@ -82,7 +87,7 @@ def to_toml(rates: Rates, name: str) -> str:
         'topology = "switch"',
         f"bandwidth = {rates.link_bandwidth:.4g}",
         f"latency = {rates.link_latency:.4g}",
-        f"sources = {{ bandwidth = {source}, latency = {source} }}",
+        f'sources = {{ bandwidth = "{source}", latency = "{source}" }}',
     ]
     return "\n".join(lines) + "\n"
 
