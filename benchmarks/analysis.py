@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from benchmarks import peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds, times_the_time
-from benchmarks.programs import Plan, Program, training_step
+from benchmarks.programs import Plan, Program, called, training_step, unrolled
 from hloom.analysis import cost, memory, roofline
 from hloom.hlo import parse
 from hloom.ir import Apply, Module, infer_type
@@ -31,6 +32,17 @@ def analysis(plan: Plan) -> Iterator[Figure]:
         jobs = [_job(lambda module: cost(module).total_once, program), theirs_job]
         ours, theirs = take_turns(jobs, plan.seconds)
         yield times_the_time("cost", program, ours, peers.XLA, theirs, AtMost(3))
+
+
+def analysis_of_a_million(plan: Plan) -> Iterator[Figure]:
+    """Whether analyses are linear: many training steps against one, each in its computation and all in one."""
+    program = training_step(plan.large, False)
+    for make, shape in ((called, "called"), (unrolled, "in one graph")):
+        once, often = make(program, 1), make(program, plan.copies)
+        for subject in ("infer types", "cost", "memory"):
+            jobs = [Job(_ANALYSES[subject], cache(lambda text=each.text: parse(text))) for each in (once, often)]
+            less, more = take_turns(jobs, plan.seconds, fewest=3)
+            yield growth(f"{subject}, {shape}", once, often, less, more, AtMost(1.3))
 
 
 def _job(run: Callable[[Module], object], program: Program) -> Job:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from hloom.hlo import parse
+from hloom.hlo import parse, print_module
+from hloom.ir import Apply, Module, Node, TupleType
+from hloom.ops import OPS
 from scripts.lower_gpt2 import Config, lower
 
 _GRAPH = re.compile(r"^(?:ENTRY )?(%?[\w.-]+) \{$|((?:to_apply|calls|condition|body)=%?[\w.-]+)", re.MULTILINE)
@@ -59,6 +61,21 @@ def repeated(program: Program, copies: int) -> Program:
     return Program(f"{program.name}, {copies} times", text, _count(text))
 
 
+def called(program: Program, copies: int) -> Program:
+    """A training run of so many steps: each a computation of its own, which the entry calls with the state so far."""
+    return _printed(_run(program, copies), f"{program.name}, {copies} steps called")
+
+
+def unrolled(program: Program, copies: int) -> Program:
+    """The same run with all steps in one computation."""
+    module = _run(program, copies)
+    for call in [node for node in module.entry.nodes if node.opcode == "call"]:
+        step = call.attributes["to_apply"]
+        module.entry.inline(call)
+        module.erase_graph(step)
+    return _printed(module, f"{program.name}, {copies} steps in one computation")
+
+
 def alike(rows: int) -> Program:
     """Instructions that all have one type and the same attributes."""
     lines = (f"  %b.{row} = f32[8,16]{{0,1}} transpose(%a), dimensions={{1,0}}" for row in range(rows))
@@ -71,6 +88,34 @@ def unlike(rows: int) -> Program:
         f"  %b.{row} = f32[{row + 1},8]{{1,0}} slice(%a), slice={{[{row}:{2 * row + 1}], [0:8]}}" for row in range(rows)
     )
     return _flat("no two lines alike", f"f32[{2 * rows + 2},8]{{1,0}}", lines)
+
+
+def _run(program: Program, copies: int) -> Module:
+    """The steps, each in its computation, and an entry that gives the state that one yields to the next."""
+    module = parse(repeated(program, copies).text)
+    stem = f"{parse(program.text).entry.name}.copy"
+    first, *others = [graph for graph in module.graphs if graph.name.startswith(stem)]
+    run = module.add_graph("run")
+    parameters = [run.add_parameter(each.type, each.name) for each in first.parameters]
+    call = run.add_apply(OPS["call"], parameters, first.root.type, {"to_apply": first})
+    for step in others:
+        *state, _loss = _elements(call)
+        call = run.add_apply(OPS["call"], [*state, *parameters[len(state) :]], step.root.type, {"to_apply": step})
+    run.set_output(call)
+    module.entry = run
+    return module
+
+
+def _elements(node: Apply) -> list[Node]:
+    kinds = node.type.elements if isinstance(node.type, TupleType) else ()
+    return [
+        node.graph.add_apply(OPS["get-tuple-element"], [node], kind, {"index": place})
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _printed(module: Module, name: str) -> Program:
+    return Program(name, print_module(module), module.node_count)
 
 
 def _flat(name: str, operand: str, lines: Iterable[str]) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.analysis import analysis
+from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.figures import Figure
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
@@ -22,4 +22,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "drawings": drawings,
     "editing": editing,
     "analysis": analysis,
+    "million-analysis": analysis_of_a_million,
 }

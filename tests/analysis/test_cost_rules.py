@@ -111,6 +111,23 @@ def test_what_cannot_be_counted_is_named():
         _ = cost(parse(text)).total
 
 
+def test_what_is_malformed_says_why():
+    text = """ENTRY e {
+  a = f32[4,5] parameter(0)
+  ROOT d = f32[4,5] dot(a, a), lhs_contracting_dims={3}, rhs_contracting_dims={0}
+}"""
+    with pytest.raises(HloomError, match=r"cannot be counted: lhs_contracting_dims=\{3\} but the left operand"):
+        _ = cost(parse(text)).total
+
+
+def test_a_fragment_without_its_operands_lists_what_it_cannot_count():
+    found = cost(
+        parse("d = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\ns = f32[8,8] add(d, d)")
+    )
+    assert found.total == Cost(64, 0, 3 * 256)
+    assert found.uncounted == ("d",)
+
+
 def test_custom_calls_are_listed():
     found = cost(parse('ENTRY e { ROOT c = f32[4] custom-call(), custom_call_target="x" }'))
     assert found.uncounted == ("c",)

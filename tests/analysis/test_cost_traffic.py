@@ -9,6 +9,7 @@ from hloom.analysis.collectives import traffic
 from hloom.analysis.counting import LOOPED, Counting, times
 from hloom.analysis.survey import survey
 from hloom.hlo import parse
+from hloom.text import HloomError
 from tests.corpus import lowered
 
 ADD = """
@@ -79,6 +80,17 @@ def test_the_host():
     assert wires("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
     (fed,) = wires("(f32[8], token[]) infeed(a)", parameter="token[]")
     assert fed.host_bytes == 32
+
+
+def test_what_is_malformed_is_named():
+    with pytest.raises(HloomError, match=r"collective-permute\(\)> cannot be counted"):
+        wires("f32[64] collective-permute(), source_target_pairs={{0,1}}, slice_sizes={{4}}")
+
+
+def test_a_copy_counts_where_it_leads_to_the_host():
+    (copied,) = wires("f32[64]{0:S(5)} copy(a)")
+    assert (copied.opcode, copied.host_bytes, copied.sent_bytes) == ("copy", 256, 0)
+    assert wires("f32[64] copy(a)") == ()
 
 
 def test_sends_count_where_they_start():

@@ -318,6 +318,23 @@ def test_a_malformed_loop_is_not_known():
     assert isinstance(loop, Apply)
 
 
+def test_a_condition_that_compares_one_value_is_not_known():
+    text = """
+c {
+  i = s32[] parameter(0)
+  ROOT less = pred[] compare(i), direction=LT
+}
+b {
+  i = s32[] parameter(0)
+  ROOT j = s32[] negate(i)
+}
+ENTRY e {
+  i = s32[] parameter(0)
+  ROOT w = s32[] while(i), condition=c, body=b
+}"""
+    assert [loop.trips for loop in cost(parse(text)).loops] == [None]
+
+
 def test_loops_nested_to_any_depth_need_no_stack():
     depth = 400
     graphs = ["condition {\n  t = (s32[], s32[], f32[4]) parameter(0)\n  i = s32[] get-tuple-element(t), index=0"]

@@ -362,3 +362,44 @@ def test_the_schedule_keeps_less_alive_than_the_text():
 def test_an_unknown_schedule_is_refused():
     with pytest.raises(ValueError, match="no schedule is called 'x'"):
         estimate("ROOT x = K[] parameter(0)", schedule="x")
+
+
+def test_names_that_nothing_defines_take_no_memory():
+    text = """
+f {
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] add(x, lost)
+}
+ENTRY e {
+  p = f32[8] parameter(0)
+  c = f32[8] call(gone), to_apply=f
+  d = f32[8] call(p), to_apply=f
+  t = (f32[8], f32[8]) tuple(c, never)
+  g = f32[8] get-tuple-element(nowhere), index=1
+  ROOT r = (f32[8], f32[8]) tuple(d, g)
+}"""
+    found = memory(hloom.parse(text))
+    assert (found.arguments, found.outputs) == (32, 80)
+
+
+def test_aliasing_that_an_opcode_does_not_take_says_nothing():
+    text = """ENTRY e {
+  a = f32[8] parameter(0)
+  ROOT b = f32[8] negate(a), output_to_operand_aliasing={{}: (0, {})}
+}"""
+    with pytest.warns(hloom.HloomWarning, match="kept as it is"):
+        module = hloom.parse(text)
+    assert memory(module).outputs == 32
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("f32[8] get-tuple-element(), index=0", "get-tuple-element"),
+        ("f32[8] bitcast()", "bitcast"),
+        ("f32[8] all-gather-done()", "all-gather-done"),
+    ],
+)
+def test_an_instruction_without_its_operand_is_named(instruction: str, message: str):
+    with pytest.raises(hloom.HloomError, match=f"(?s)node b: .*{message}"):
+        memory(hloom.parse(f"ENTRY e {{\n  a = f32[8] parameter(0)\n  ROOT b = {instruction}\n}}"))

@@ -57,3 +57,32 @@ def test_traffic_is_shown(tmp_path: Path):
     path = tmp_path / "collective.hlo"
     path.write_text(lowered("after")["sharding.all_reduce"])
     assert "traffic per device" in run(str(path)).output
+
+
+def test_branches_of_conditionals_are_shown(tmp_path: Path):
+    path = tmp_path / "branches.hlo"
+    path.write_text("""
+cheap { x = f32[8] parameter(0) ROOT y = f32[8] negate(x) }
+dear { x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(x, y) }
+ENTRY e {
+  p = pred[] parameter(0)
+  x = f32[8] parameter(1)
+  ROOT c = f32[8] conditional(p, x, x), true_computation=dear, false_computation=cheap
+}
+""")
+    lines = run(str(path)).output.partition("branches of conditionals")[2].splitlines()
+    assert [line.split()[:4] for line in lines if line.startswith(" c ")] == [
+        ["c", "e", "dear", "16"],
+        ["c", "e", "cheap", "8"],
+    ]
+    assert "cheapest branches" in run(str(path)).output
+
+
+@pytest.mark.parametrize("command", ["cost", "memory", "roofline"])
+@pytest.mark.parametrize(("stage", "is_noted"), [("before", True), ("after", False)])
+def test_what_is_not_partitioned_yet_is_noted(tmp_path: Path, command: str, stage: str, is_noted: bool):
+    path = tmp_path / "sharded.hlo"
+    path.write_text(lowered(stage)["sharding.all_reduce"])
+    result = CliRunner().invoke(main, [command, str(path)])
+    assert result.exit_code == 0
+    assert ("not partitioned yet" in result.stderr) == is_noted

@@ -115,3 +115,22 @@ def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(
     assert "[cpu.matrix]" in path.read_text()
     assert json.loads(call("calibrate", "--json").stdout)["devices"] == 2
     assert call("calibrate", "-o", tmp_path / "nowhere" / "here.toml").exit_code == 1
+
+
+def test_pictures_that_are_not_made_are_bad_usage(call: Call, step: Path, tmp_path: Path):
+    result = call("roofline", step, "-o", tmp_path / "plot.png")
+    assert result.exit_code == 2
+    assert "the plot as a picture is an .svg" in result.output
+    assert not (tmp_path / "plot.png").exists()
+
+
+def test_calibrating_measures_nothing_that_it_could_not_write(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda said: pytest.fail("measured"))
+    result = call("calibrate", "-o", tmp_path / "nowhere" / "here.toml")
+    assert result.exit_code == 1
+    assert "no such file or directory" in result.output
+    result = call("calibrate", "--name", "my cpu")
+    assert result.exit_code == 2
+    assert "letters, digits, - and _" in result.output

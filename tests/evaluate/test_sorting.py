@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from hloom.evaluate import evaluate
 from hloom.evaluate.sorting import network
+from hloom.hlo import parse
 from tests.evaluate.xla import agree, agree_in_every_bit, odd, plain, program, types
 
 ORDERED = types(
@@ -97,3 +99,16 @@ def test_topk(dtype):
   b = s32[3,5] get-tuple-element(great), index=1
 """
     agree_in_every_bit(program(body, dtype).replace("tuple(great, ", "tuple("), [odd(dtype, (3, 20))])
+
+
+def test_comparators_with_bitcasts_of_scalars_run_on_whole_arrays():
+    graphs = """
+by_bits { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] bitcast(a) d = s32[] bitcast(b) ROOT r = pred[] compare(c, d), direction=LT }
+"""
+    body = """
+  x = f32[20000] parameter(0)
+  ROOT sorted = f32[20000] sort(x), dimensions={0}, to_apply=by_bits
+"""
+    given = plain("f32", (20000,))
+    (found,) = evaluate(parse(f"HloModule m\n{graphs}\nENTRY e {{{body}}}"), [given])
+    np.testing.assert_array_equal(found.view(np.int32), np.sort(given.view(np.int32)))

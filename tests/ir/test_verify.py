@@ -378,6 +378,7 @@ GOOD: dict[AttributeKind, tuple[Any, Any]] = {
     AttributeKind.TYPES: ((F32,), F32),
     AttributeKind.FRONTEND: ((("key", "text"),), (("key",),)),
     AttributeKind.VERBATIM: (Verbatim("x"), "x"),
+    AttributeKind.ANY: ((1, "a"), ([],)),
     AttributeKind.LITERAL: (literal_of(1.0), 1.0),
 }
 

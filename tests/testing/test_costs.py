@@ -91,3 +91,16 @@ def test_equivalent_programs():
     )
     with pytest.raises(AssertionError, match=r"(?s)the programs differ in 1 of 1 outputs:\n  output 0: f32\[5\]"):
         assert_equivalent(twice, program("ROOT y = f32[5] multiply(x, x)"))
+
+
+def test_what_differs_is_named_with_its_instructions_and_source_lines():
+    line = 'metadata={source_file="model.py" source_line=7}'
+    one = program(f"y = f32[5] sine(x)\n  z = f32[5] add(x, x), {line}\n  ROOT t = (f32[5], f32[5]) tuple(y, z)")
+    other = program("y = f32[5] sine(x)\n  z = f32[5] multiply(x, x)\n  ROOT t = (f32[5], f32[5]) tuple(y, z)")
+    with pytest.raises(AssertionError) as failed:
+        assert_equivalent(one, other)
+    assert str(failed.value).splitlines()[1].startswith("  output 1: f32[5]")
+    assert str(failed.value).splitlines()[2:] == [
+        "    <z = f32[5] add(x, x)>  model.py:7",
+        "    <z = f32[5] multiply(x, x)>  (unknown)",
+    ]

@@ -26,6 +26,7 @@ from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
 from hloom.analysis.memory import bytes_of as bytes_of
 from hloom.analysis.memory import memory as memory
+from hloom.analysis.partitions import awaits_partitioning as awaits_partitioning
 from hloom.analysis.roofline import Roofline as Roofline
 from hloom.analysis.roofline import Timing as Timing
 from hloom.analysis.roofline import roofline as roofline

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 
 from hloom.analysis.counts import Cost
 from hloom.analysis.sizes import leaf_bytes
-from hloom.analysis.survey import Survey
+from hloom.analysis.survey import MALFORMED, Survey
 from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, TupleType, Type
+from hloom.text import HloomError
 
 HOST_MEMORY = 5
 """The memory space that XLA numbers as the host's, in layouts: S(5)."""
+COPIES = frozenset(("copy", "copy-start"))
+"""Opcodes that are traffic only where they lead to or from the host."""
 ALGORITHMS = ("ring", "halving-doubling")
 
 
@@ -57,8 +60,11 @@ def traffic(module: Module, found: Survey, runs: dict[Graph, Cost], algorithm: s
 
 def _wire(node: Apply, module: Module, times: int, algorithm: str) -> Wire | None:
     size = group_size(node, module)
-    sent, host, halves = _TRAFFIC[node.opcode](node, size)
-    if not sent and not host and node.opcode == "copy-start":
+    try:
+        sent, host, halves = _TRAFFIC[node.opcode](node, size)
+    except MALFORMED as problem:
+        raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
+    if not sent and not host and node.opcode in COPIES:
         return None
     steps = halves * _steps(node.opcode, size, algorithm) if sent else halves
     return Wire(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)
@@ -183,5 +189,6 @@ _TRAFFIC: dict[str, Callable[[Apply, int], Traffic]] = {
     "recv": _transfer,
     "infeed": _feed,
     "outfeed": _feed,
+    "copy": _copy,
     "copy-start": _copy,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from hloom.analysis.collectives import Wire, traffic
 from hloom.analysis.counting import LEAST, LOOPED, MATHEMATICAL, ONCE, Counting, Way, times
 from hloom.analysis.counts import ONE, ZERO, Cost
-from hloom.analysis.grouping import joined, namer, op_name_of
+from hloom.analysis.grouping import BY_KIND, joined, namer, op_name_of
 from hloom.analysis.rules import RULES, branches_of
 from hloom.analysis.survey import Survey, survey
 from hloom.analysis.tables import Table
@@ -122,9 +122,18 @@ class CostReport:
 
     @cached_property
     def uncounted(self) -> tuple[str, ...]:
-        """The instructions whose cost nobody knows: custom calls, unknown opcodes, calls of computed functions."""
-        unknown = [node for node in self._running() if node.opcode == "custom-call" or node.opcode not in RULES]
+        """The instructions whose cost nobody knows: custom calls, unknown opcodes, calls of computed functions.
+
+        And those of a fragment that need the types of operands that are not there.
+        """
+        unknown = [node for node in self._running() if self._is_uncounted(node)]
         return tuple(node.name for node in (*unknown, *self.found.computed))
+
+    def _is_uncounted(self, node: Apply) -> bool:
+        if node.opcode == "custom-call" or node.opcode not in RULES:
+            return True
+        untyped = self.counting(LOOPED).untyped
+        return bool(untyped) and self.found.kind(node) in untyped
 
     @cached_property
     def per_node(self) -> tuple[NodeCost, ...]:
@@ -153,16 +162,17 @@ class CostReport:
         """
         name_of = namer(what, self.module, depth)
         looped, mathematical = self.counting(LOOPED), self.counting(MATHEMATICAL)
+        counted = self._kinds if what in BY_KIND else self._singly
         groups: dict[str, list[int]] = {}
         for graph, outer, runs, exact_runs in self.contexts(what in ("scope", "layer")):
-            for node in self._nodes(graph):
+            for node, count in counted(graph):
                 total = looped.own(node).times(runs)
                 key = name_of(node, graph, joined(outer, op_name_of(node)))
                 row = groups.setdefault(key, [0] * 6)
                 exact = mathematical.own(node).flops * exact_runs.flops
                 added = (1, runs.flops, total.flops, total.transcendentals, total.bytes_accessed, exact)
                 for place, number in enumerate(added):
-                    row[place] += number
+                    row[place] += number * count
         columns = (what, "count", "times", "flops", "transcendentals", "bytes_accessed", "mathematical_flops")
         ordered = sorted(groups.items(), key=lambda item: (-item[1][2], -item[1][4], item[0]))
         return Table(columns, tuple((key, *row) for key, row in ordered))
@@ -207,6 +217,13 @@ class CostReport:
 
     def _nodes(self, graph: Graph) -> Iterator[Apply]:
         return (node for node in graph.nodes if isinstance(node, Apply) and node not in self._computed)
+
+    def _singly(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
+        return ((node, 1) for node in self._nodes(graph))
+
+    def _kinds(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
+        """An instruction for each kind that a graph holds, and how many it holds."""
+        return ((self.found.kinds[kind], count) for kind, count in self.found.graphs[graph].kinds.items())
 
     @cached_property
     def _computed(self) -> frozenset[Apply]:

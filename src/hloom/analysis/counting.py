@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hloom.analysis.counts import ONE, ZERO, Cost, least, most
 from hloom.analysis.rules import RULES, Application, branches_of, fused_gather_or_scatter
 from hloom.analysis.rules.table import Count
-from hloom.analysis.survey import GraphSurvey, Kind, Survey
-from hloom.ir import Apply, Graph
+from hloom.analysis.survey import MALFORMED, GraphSurvey, Kind, Survey
+from hloom.ir import Apply, Graph, TypeProblem, infer_type
 from hloom.text import HloomError
 
 INSIDE_CALLS = frozenset(("call", "async-start", "while", "conditional"))
@@ -47,6 +47,8 @@ class Counting:
     trips: Mapping[Apply, int]
     graphs: dict[Graph, Cost] = field(default_factory=dict)
     kinds: dict[Kind, Cost] = field(default_factory=dict)
+    untyped: set[Kind] = field(default_factory=set)
+    """Kinds that count nothing, because the types of operands that they would count are not known."""
 
     def __post_init__(self) -> None:
         for graph, part in self.found.graphs.items():
@@ -103,10 +105,15 @@ class Counting:
         if rule is None:
             return ZERO
         count: Count = rule.mathematical if self.way.is_mathematical and rule.mathematical else rule.xla
+        application = self.found.application(node)
         try:
-            return count(self.found.application(node), self)
-        except (LookupError, AttributeError, TypeError, ValueError) as problem:
-            raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
+            return count(application, self)
+        except MALFORMED as problem:
+            if None in application.operands:
+                self.untyped.add(self.found.kind(node))
+                return ZERO
+            reason = _refusal(application) or str(problem)
+            raise HloomError(f"{node!r} cannot be counted: {reason}", hint="verify the module") from problem
 
     def _runs(self, node: Apply) -> tuple[int, int]:
         if not self.way.repeats_loops:
@@ -142,6 +149,17 @@ class Counting:
         if graph is None or (is_custom and fused_gather_or_scatter(graph) is not None):
             return []
         return [(graph, Cost(1, 1, 0))]
+
+
+def _refusal(application: Application) -> str | None:
+    """What is wrong with a malformed instruction; None where its op's row finds nothing."""
+    try:
+        infer_type(application.op, application.operand_types, application.attributes, application.result)
+    except TypeProblem as problem:
+        return problem.message
+    except MALFORMED:
+        return None
+    return None
 
 
 _SHARES: dict[str, Callable[[Counting, Apply], list[Share]]] = {

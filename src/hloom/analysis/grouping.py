@@ -14,6 +14,8 @@ UNKNOWN = "(unknown)"
 OUTSIDE = "(no layer)"
 """The group of what stands in no scope that Python named."""
 BY = ("opcode", "computation", "scope", "layer", "source")
+BY_KIND = frozenset(("opcode", "computation"))
+"""Groups that all instructions of a graph that are of one kind (in a survey) fall into together."""
 _TRANSFORMATION = re.compile(r"^(jvp|transpose|vmap|checkpoint|remat|custom_jvp|custom_vjp)\((.*)\)$")
 _WRAPPER = re.compile(
     r"^((p?jit|pmap|shard_map|xla_call|core_call|rematted_computation)(\(.*\))?|while|body|cond|scan|"

@@ -13,7 +13,10 @@ from hloom.analysis.assignment import XlaAccount, xla_account
 from hloom.analysis.buffers import Buffer
 from hloom.analysis.grouping import op_name_of, source_of
 from hloom.analysis.liveness import Index, Liveness, indexed, leaves_at, leaves_below, liveness
-from hloom.ir import Module, TensorType, Type, without_layout
+from hloom.analysis.schedule import order_of
+from hloom.analysis.survey import MALFORMED
+from hloom.ir import Module, TensorType, Type, verify, without_layout
+from hloom.text import HloomError
 
 OWN = "own"
 """The schedule of a module that XLA has scheduled."""
@@ -123,8 +126,17 @@ def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
 
     A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure
     (docs/memory.md says how nearly). Of any other it is an estimate, for the order asked for: "list", ours, or "text".
-    Raises ValueError for another name.
+    Raises ValueError for another name, and HloomError for a malformed module.
     """
+    order_of(module, schedule)  # refuses other names
+    try:
+        return _report(module, schedule)
+    except MALFORMED as problem:
+        verify(module)  # says what is wrong, and where
+        raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
+
+
+def _report(module: Module, schedule: str | None) -> MemoryReport:
     found = liveness(module, schedule)
     timeline = found.timeline()
     peak_time = int(np.argmax(timeline[: max(found.length, 1)])) if found.length else 0

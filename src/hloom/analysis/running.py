@@ -38,6 +38,20 @@ def find_values(module: Module, planner: Planner) -> Values:
 Visit = Generator[tuple[Graph, list[Tree]], Tree, Tree]
 
 
+class _Trees(dict[Node, Tree]):
+    """The values of nodes; a name that a text uses and never defines gets one without bytes when it is first read."""
+
+    def __init__(self, values: Values) -> None:
+        super().__init__()
+        self._values = values
+
+    def __missing__(self, node: Node) -> Tree:
+        number = self._values.add(node, 0, len(self._values.steps))
+        self._values.constants.add(number)
+        self[node] = number
+        return number
+
+
 class _Run:
     """One pass through a program."""
 
@@ -46,7 +60,7 @@ class _Run:
         self.planner = planner
         self.sharing = Sharing()
         self.values = Values()
-        self.trees: dict[Node, Tree] = {}
+        self.trees = _Trees(self.values)
         self.types: dict[Type | None, Any] = {}
         self.visits_left = MOST_VISITS * module.node_count + 1000
 

@@ -162,7 +162,9 @@ def _each(count: int) -> tuple[Pair, ...]:
 
 def _written(node: Apply) -> tuple[Pair, ...]:
     """What `output_to_operand_aliasing` says."""
-    listed = node.attributes.get("output_to_operand_aliasing") or ()
+    listed = node.attributes.get("output_to_operand_aliasing")
+    if not isinstance(listed, tuple):  # absent, or kept as text, where the opcode does not take it
+        return ()
     return tuple(Pair(each.operand, each.operand_index, each.output_index) for each in listed)
 
 

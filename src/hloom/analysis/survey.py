@@ -17,6 +17,8 @@ Kind = tuple
 """What decides an instruction's cost: op, types of result and operands, attributes."""
 SINGULAR = frozenset(("fusion", "while"))
 """Opcodes whose cost depends on how a called graph is built, or on the instruction itself."""
+MALFORMED = (LookupError, AttributeError, TypeError, ValueError)
+"""What is raised where an instruction lacks operands, attributes or types that its opcode needs."""
 DECIDING = frozenset(
     (
         "branch_computations",
@@ -180,5 +182,5 @@ def _infer(nodes: list[Apply], found: Survey) -> None:
             continue
         try:
             found.inferred[node] = infer_type(node.op, [kind for kind in types if kind is not None], node.attributes)
-        except TypeProblem:
+        except (TypeProblem, *MALFORMED):
             continue

@@ -74,7 +74,7 @@ def derive_trips(loop: Apply, tracer: Tracer) -> Trips:
     """Work a loop's trip count out, whatever its text says of it."""
     try:
         return _derived(loop, tracer)
-    except LookupError:  # a malformed text: an attribute, an operand or an element that is not there
+    except (LookupError, ValueError):  # a malformed text: an attribute, an operand or an element that is not there
         return Trips(None, UNKNOWN)
 
 

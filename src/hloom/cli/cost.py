@@ -11,10 +11,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, Cost, CostReport, Loop, Wire, cost
+from hloom.analysis import BY, Conditional, Cost, CostReport, Loop, Wire, cost
 from hloom.analysis import Table as Rows
 from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
+from hloom.cli.reading import note_whole_program, read, working
 from hloom.cli.writing import byte_text, cut, write_json, write_tables
 
 MOST_LINES = 30
@@ -58,6 +58,7 @@ def command(
       hloom cost step.hlo --trips while.6=100
     """
     program = read(Origin(file, strict, module, stage))
+    note_whole_program(program)
     with working("counting"):
         found = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
         groups = found.by(by, depth=depth)
@@ -81,11 +82,13 @@ def tables(found: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[R
     yield _groups(groups, top)
     if found.loops:
         yield _loops(found.loops, found.unknown_trips, top)
+    if found.conditionals:
+        yield _conditionals(found.conditionals, top)
     if found.wires:
         yield _wires(found.wires, top)
     if found.uncounted:
         names = ", ".join(found.uncounted[:5])
-        yield Text(f"not counted: {len(found.uncounted):,} custom calls or unknown instructions: {names}")
+        yield Text(f"not counted: {len(found.uncounted):,} custom calls, unknown instructions or operands: {names}")
 
 
 def _table(title: str, *columns: str, names: int = 1) -> Table:
@@ -132,6 +135,18 @@ def _loops(loops: Sequence[Loop], unknown_trips: int, top: int) -> Table:
         )
     if len(loops) > top:
         table.add_row(Text(f"{len(loops) - top:,} more; --top shows them"), style="dim")
+    return table
+
+
+def _conditionals(conditionals: Sequence[Conditional], top: int) -> Table:
+    columns = ("conditional", "computation", "branch", "flops of one run", "transcendentals", "bytes accessed")
+    table = _table("branches of conditionals", *columns, names=3)
+    lines = [(each, name, branch) for each in conditionals for name, branch in each.branches]
+    for each, name, branch in lines[:top]:
+        numbers = (f"{branch.flops:,}", f"{branch.transcendentals:,}", byte_text(branch.bytes_accessed))
+        table.add_row(Text(each.name), Text(cut(each.computation, 40)), Text(cut(name, 40)), *numbers)
+    if len(lines) > top:
+        table.add_row(Text(f"{len(lines) - top:,} more; --top shows them"), style="dim")
     return table
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hloom.analysis import SCHEDULES, LiveBuffer, MemoryReport, bytes_of, memory
 from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
+from hloom.cli.reading import note_whole_program, read, working
 from hloom.cli.timeline import characters, png, svg
 from hloom.cli.writing import byte_text, cut, write_json, write_tables
 from hloom.hlo import write_whole
@@ -61,6 +61,7 @@ def command(
     if output is not None and writer is None and not json_output:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(WRITERS)}", param_hint="-o")
     program = read(Origin(file, strict, module, stage))
+    note_whole_program(program)
     with working("placing buffers"):
         found = memory(program, schedule=schedule)
     if json_output:
@@ -92,7 +93,7 @@ def tables(found: MemoryReport, budget: int | None = None, top: int = MOST_LINES
     if found.donatable:
         yield _donatable(found, top)
     if found.opaque_calls:
-        yield Text(f"{found.opaque_calls:,} calls were not followed: what they need inside is not counted")
+        yield Text(f"calls that were not followed: {found.opaque_calls:,}; what they need inside is not counted")
     if budget is not None:
         yield from _verdict(found, budget, top)
 

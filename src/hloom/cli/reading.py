@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from hloom.analysis import awaits_partitioning
 from hloom.cli.options import Origin
 from hloom.hlo import load
 from hloom.ir import Module
@@ -33,6 +34,15 @@ def read(origin: Origin, *, show_notes: bool = True) -> Module:
         if len(module.notes) > MOST_NOTES:
             click.echo(f"note: {len(module.notes) - MOST_NOTES} more of these; hloom inspect lists them", err=True)
     return module
+
+
+def note_whole_program(module: Module) -> None:
+    """Say on standard error where numbers will be of all devices together, which share the program once it is cut."""
+    if awaits_partitioning(module):
+        click.echo(
+            "note: the module is not partitioned yet: numbers are of the whole program, not of one of its devices",
+            err=True,
+        )
 
 
 @contextmanager

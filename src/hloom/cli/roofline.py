@@ -16,11 +16,13 @@ from hloom.analysis import Table as Rows
 from hloom.cli.cost import trip
 from hloom.cli.loglog import characters, shown, svg
 from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
+from hloom.cli.reading import note_whole_program, read, working
 from hloom.cli.writing import byte_text, cut, write_json, write_tables, write_text
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
+OTHER_PICTURES = frozenset((".gif", ".jpeg", ".jpg", ".pdf", ".png"))
+"""Suffixes that ask for a picture that is not made."""
 ESTIMATE = "An estimate: peak rates, nothing overlaps, and a simple model of what the compiler fuses."
 FUSED = "An estimate: peak rates, nothing overlaps; fusions as the compiler made them."
 
@@ -73,8 +75,11 @@ def command(
       hloom roofline step.hlo --device h100 -o step.svg
       hloom roofline step.hlo --devices mine.toml --device cpu --json
     """
+    if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
+        raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
     chosen = device(name, listed)
     program = read(Origin(file, strict, module, stage))
+    note_whole_program(program)
     with working("estimating"):
         found = roofline(program, chosen, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
         groups = found.by(by, depth=depth) if by is not None else None

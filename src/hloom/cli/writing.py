@@ -12,6 +12,7 @@ import click
 from rich.console import Console, RenderableType
 
 from hloom.hlo import write_whole
+from hloom.text import HloomError
 
 WIDTH = 120
 """The width of tables that are not written to a terminal."""
@@ -23,6 +24,12 @@ def write_text(text: str, output: Path | None) -> None:
         click.echo(text.encode("utf-8", "surrogateescape"), nl=not text.endswith("\n"))
     else:
         write_whole(output, text)
+
+
+def check_folder(output: Path) -> None:
+    """Raise HloomError where a file's folder is not there: before work that takes long, and not after it."""
+    if not output.parent.is_dir():
+        raise HloomError(f"cannot write {output}: no such file or directory")
 
 
 def write_json(value: Any, output: Path | None) -> None:

@@ -21,6 +21,14 @@ def _bitcast(node: Apply, operands: Values, run: Runner) -> Value:
     return out_of_memory(memory, target, source)
 
 
+def scalar_bitcast(node: Apply, operand: np.ndarray) -> np.ndarray:
+    """A bitcast of one scalar to another, on an array of many such scalars."""
+    source, target = node.inputs[0].type, array_type(node)
+    if not isinstance(source, TensorType) or source.dtype is target.dtype:
+        return operand
+    return reinterpreted(operand.reshape(-1), source, target).reshape(operand.shape)
+
+
 def in_memory(array: np.ndarray, kind: TensorType, other: TensorType) -> np.ndarray:
     """An array with its dimensions cut and ordered as they lie in memory.
 

@@ -10,7 +10,7 @@ from hloom.evaluate.table import TABLE, Value
 from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType, Type
 from hloom.text import Unsupported
 
-SCALAR_IDENTITIES = frozenset(("bitcast", "broadcast", "reshape", "transpose"))
+SCALAR_IDENTITIES = frozenset(("broadcast", "reshape", "transpose"))
 """Opcodes that give back their operand where that and the result are scalars of one type."""
 CALLS = frozenset(("call", "fusion"))
 """Opcodes that may be run on whole arrays where the graph that they call may."""
@@ -47,6 +47,8 @@ def _allows(node: Node) -> bool:
         return all(isinstance(leaf, TensorType) and not leaf.rank for leaf in leaves)
     if not isinstance(node, Apply) or isinstance(node.function, Node):
         return False
+    if node.opcode == "bitcast" and node.inputs[0].type is not None:
+        return _is_scalar_as_wide(node.type, node.inputs[0].type)
     if node.opcode in SCALAR_IDENTITIES:
         return node.inputs[0].type is not None and _is_scalar_of(node.type, node.inputs[0].type)
     row = TABLE.get(node.opcode)
@@ -57,6 +59,12 @@ def _is_scalar_of(kind: Type | None, other: Type) -> bool:
     if not isinstance(kind, TensorType) or not isinstance(other, TensorType):
         return False
     return kind.rank == other.rank == 0 and kind.dtype is other.dtype
+
+
+def _is_scalar_as_wide(kind: Type | None, other: Type) -> bool:
+    if not isinstance(kind, TensorType) or not isinstance(other, TensorType):
+        return False
+    return kind.rank == other.rank == 0 and kind.dtype.bits == other.dtype.bits
 
 
 def stretched(value: Value, shape: tuple[int, ...]) -> Value:

@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 
+from hloom.evaluate.bitcast import scalar_bitcast
 from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
 from hloom.evaluate.pointwise import CALLS, SCALAR_IDENTITIES, common_shape, elements, is_pointwise, stacked, stretched
 from hloom.evaluate.table import TABLE, Evaluator, Value, Values
@@ -135,6 +136,8 @@ class GraphRunner:
         """The value of one node of scalars whose operands are arrays of many such scalars."""
         if node.opcode in SCALAR_IDENTITIES:
             return operands[0]
+        if node.opcode == "bitcast":
+            return scalar_bitcast(node, np.asarray(operands[0]))
         if node.opcode in CALLS:
             return self._run(next(iter(node.called_graphs)), operands, is_mapped=True)
         self._count(node, operands)

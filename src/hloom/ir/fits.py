@@ -65,6 +65,14 @@ def _is_text_pair(value: Any) -> bool:
     return type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is str
 
 
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 _INTEGER, _STRING, _BOOLEAN = _one(int), _one(str), _one(bool)
 _K = AttributeKind
 
@@ -99,5 +107,6 @@ FITS: dict[AttributeKind, tuple[Check, str]] = {
     _K.ORIGIN: (_STRING, "a str"),
     _K.BACKEND_CONFIG: (_STRING, "a str"),
     _K.VERBATIM: (_one(Verbatim), "Verbatim"),
+    _K.ANY: (_is_hashable, "a value that can be hashed"),
 }
 """By kind: the check of a value and, in words, what it wants."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from hloom.ir import Module
-from hloom.runtime import Inputs, compare, run
+from hloom.analysis import source_of
+from hloom.hlo import parse
+from hloom.ir import TOKEN, Apply, Module, Node
+from hloom.runtime import Difference, Inputs, compare, run
 
 SHOWN = 5
 """How many outputs a message names."""
@@ -22,14 +24,42 @@ def assert_equivalent(
     """Assert that two programs, run on XLA's CPU client on the same inputs, yield the same outputs.
 
     Without inputs, random ones of the seed are used. Tolerances are those of `hloom.runtime.compare`: without them,
-    what rounding in another order may change. Raises AssertionError naming the outputs that differ, and where; errors
-    of running come as `hloom.runtime.run` raises them.
+    what rounding in another order may change. Raises AssertionError naming the outputs that differ, where, and the
+    instructions that yield them; errors of running come as `hloom.runtime.run` raises them.
     """
     one = run(left, inputs, seed=seed, devices=devices)
     other = run(right, one.inputs, devices=devices)
     differences = compare(one.outputs, other.outputs, rtol=rtol, atol=atol)
     if not differences:
         return
-    lines = "".join(f"\n  {difference}" for difference in differences[:SHOWN])
+    modules = [parse(each) if isinstance(each, str) else each for each in (left, right)]
+    lines = "".join(f"\n  {_line(difference, modules)}" for difference in differences[:SHOWN])
     more = f"\n  and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
     raise AssertionError(f"the programs differ in {len(differences):,} of {len(one.outputs):,} outputs:{lines}{more}")
+
+
+def _line(difference: Difference, modules: list[Module]) -> str:
+    makers = [_place(module, difference.output) for module in modules]
+    return "\n    ".join([str(difference), *(each for each in makers if each is not None)])
+
+
+def _place(module: Module, output: int) -> str | None:
+    """Which instruction yields an output, with its source line; None where there is no such output."""
+    root = module.entry.output
+    node = _maker(root, output) if root is not None else None
+    return None if node is None else f"{node!r}  {source_of(node, module.stack_tables)}"
+
+
+def _maker(root: Node, output: int) -> Node | None:
+    """The instruction that yields an output, of those that tuples at the end of a program put together."""
+    waiting: list[Node] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Apply) and node.opcode == "tuple":
+            waiting.extend(reversed(node.inputs))
+            continue
+        count = 1 if node.type is None else sum(leaf is not TOKEN for leaf in node.type.leaves())
+        if output < count:
+            return node
+        output -= count
+    return None

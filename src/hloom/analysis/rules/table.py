@@ -36,6 +36,11 @@ class Application:
         return self.operands[number] if -len(self.operands) <= number < len(self.operands) else None
 
     @property
+    def operand_types(self) -> list[Type]:
+        """The types of the operands whose types are known."""
+        return [kind for kind in self.operands if kind is not None]
+
+    @property
     def accessed(self) -> int:
         """All operands and the result, once: XLA's count of bytes wherever an opcode has no other."""
         return leaf_bytes(self.result) + sum(map(shape_bytes, self.operands))

@@ -1,0 +1,32 @@
+"""Whether a text still shows the whole program that many devices will share, and not one device's part of it."""
+
+from __future__ import annotations
+
+from hloom.ir import Constant, Module, Node
+
+PARTITIONED_SUFFIX = "_spmd"
+"""What XLA's partitioner appends to the entry's name."""
+MESHES = "xla.sdy.meshes"
+"""The frontend attribute in which JAX hands Shardy's meshes over."""
+BOUNDARIES = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
+"""Custom calls that change between whole arrays and parts: the partitioner removes them."""
+
+
+def awaits_partitioning(module: Module) -> bool:
+    """Whether shardings are written that no partitioner has applied yet: shapes are those of whole arrays.
+
+    XLA's partitioner leaves the shardings of parameters in place, so that a text which it has been through is known
+    by the name of its entry, and by its schedule.
+    """
+    if module.is_scheduled or module.entry.name.endswith(PARTITIONED_SUFFIX):
+        return False
+    if MESHES in dict(module.attributes.get("frontend_attributes") or ()):
+        return True
+    return any(_is_cut(node) for node in module.entry.nodes)
+
+
+def _is_cut(node: Node) -> bool:
+    if isinstance(node, Constant):
+        return False
+    is_whole = getattr(node.attributes.get("sharding"), "is_replicated", True)
+    return not is_whole or node.attributes.get("custom_call_target") in BOUNDARIES
