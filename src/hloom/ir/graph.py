@@ -399,19 +399,20 @@ class Graph(Referent):
     def _use(self, node: Node) -> None:
         if not self.module.is_indexed:
             return
-        for used in _used(node):
+        for used in node.inputs:
+            users = used._users
+            users[node] = users.get(node, 0) + 1
+        for used in _used_besides_inputs(node):
             table = used._callers if used.is_graph else used._users
             table[node] = table.get(node, 0) + 1
 
     def _unuse(self, node: Node) -> None:
         if not self.module.is_indexed:
             return
-        for used in _used(node):
-            table = used._callers if used.is_graph else used._users
-            if table[node] == 1:
-                del table[node]
-            else:
-                table[node] -= 1
+        for used in node.inputs:
+            _take_one(used._users, node)
+        for used in _used_besides_inputs(node):
+            _take_one(used._callers if used.is_graph else used._users, node)
 
 
 def _function(node: Node) -> tuple[Node, ...]:
@@ -420,14 +421,21 @@ def _function(node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def _used(node: Node) -> Iterator[Any]:
-    yield from node.inputs
-    if node.attributes.refers:
-        yield from node.attributes.referents()
+def _take_one(table: dict[Node, int], node: Node) -> None:
+    if table[node] == 1:
+        del table[node]
+    else:
+        table[node] -= 1
+
+
+def _used_besides_inputs(node: Node) -> Sequence[Any]:
+    """The graphs and nodes that a node's attributes hold, that a constant is, or whose value is applied."""
+    if isinstance(node, Apply):
+        referents = tuple(node.attributes.referents()) if node.attributes.refers else ()
+        return referents if isinstance(node.function, Op) else (*referents, node.function)
     if isinstance(node, Constant):
-        yield from node.called_graphs
-    elif isinstance(node, Apply) and isinstance(node.function, Node):
-        yield node.function
+        return (*node.attributes.referents(), *node.called_graphs)
+    return tuple(node.attributes.referents()) if node.attributes.refers else ()
 
 
 def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:

@@ -65,20 +65,26 @@ class Node(Referent):
     @property
     def users(self) -> tuple[Node, ...]:
         """The nodes that have this one as an input or control predecessor, each once, in the order of first use."""
-        self.graph.module.index_users()
+        module = self.graph.module
+        if not module.is_indexed:
+            module.index_users()
         return tuple(self._users)
 
     @property
     def use_count(self) -> int:
         """How many times it is used, an input given twice counting twice; being the output is not counted."""
-        self.graph.module.index_users()
+        module = self.graph.module
+        if not module.is_indexed:
+            module.index_users()
         return sum(self._users.values())
 
     @property
     def is_used(self) -> bool:
         """Whether anything uses it: a node, or a graph that yields it."""
-        self.graph.module.index_users()
-        return bool(self._users) or self.graph.output is self
+        graph = self.graph
+        if not graph.module.is_indexed:
+            graph.module.index_users()
+        return bool(self._users) or graph.output is self
 
     @property
     def is_output(self) -> bool:

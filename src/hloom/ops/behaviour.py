@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Effect, Graph, Node
+from hloom.ir import Apply, Effect, Graph, Node, Op
 
 _STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
 """What calls of several graphs do is the first of these that one of them does."""
@@ -15,8 +15,11 @@ def effect_of(node: Node) -> Effect | None:
     """
     if not isinstance(node, Apply):
         return None
-    if not node.has_row:
+    op = node.function
+    if not isinstance(op, Op):
         return Effect.OUTSIDE
+    if op.effect is None and op.is_known:
+        return None
     effect = _own_effect(node)
     return _effect_of_graphs(node) if effect is Effect.CALLS else effect
 

@@ -5,6 +5,9 @@ patterns, edit `pattern.py` (what it is), `declare.py` (how it is written) and `
 """
 
 from hloom.rewrite.builder import Builder as Builder
+from hloom.rewrite.codecs import register_codec as register_codec
+from hloom.rewrite.codecs import register_dataclass as register_dataclass
+from hloom.rewrite.codecs import register_enum as register_enum
 from hloom.rewrite.declare import Handle as Handle
 from hloom.rewrite.declare import Replacement as Replacement
 from hloom.rewrite.declare import Session as Session
@@ -36,3 +39,8 @@ from hloom.rewrite.rule import Rule as Rule
 from hloom.rewrite.rule import RuleError as RuleError
 from hloom.rewrite.rule import register as register
 from hloom.rewrite.rule import registered as registered
+from hloom.rewrite.serial import load_rules as load_rules
+from hloom.rewrite.serial import rule_from_json as rule_from_json
+from hloom.rewrite.serial import same_rule as same_rule
+from hloom.rewrite.serial import save_rules as save_rules
+from hloom.rewrite.serial import to_json as to_json

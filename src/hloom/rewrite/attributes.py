@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hloom.ir import Apply, Op
+from hloom.ir import Apply
 from hloom.rewrite.pattern import Absent, Bind, Holds, OneOf, OperationTerm, Same
 from hloom.rewrite.rule import registered
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hloom.rewrite.match import Match
 
 
-def attribute_check(place: int, term: OperationTerm, row: Op | None, title: str) -> Callable[[Match], str]:
+def attribute_check(place: int, term: OperationTerm, title: str) -> Callable[[Match], str]:
     """The check of all attributes of an operation: those named, and that no other changes its meaning."""
     named = {name: each for name, each in term.attributes if not isinstance(each, Absent)}
     checks = [(name, _checks[type(each)](each)) for name, each in named.items() if type(each) in _checks]
@@ -23,7 +23,7 @@ def attribute_check(place: int, term: OperationTerm, row: Op | None, title: str)
         for name, holds in checks:
             if not holds(node.attribute(name), match):
                 return f"{name} of {title} is another"
-        for name, value in node.attributes.items():
+        for name, value in node.attributes.items() if node.attributes else ():
             if name not in named and not _is_default(node, name, value):
                 return f"{title} has {name}, which the pattern does not name"
         return ""

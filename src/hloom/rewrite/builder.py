@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import (
+    EMPTY,
     Apply,
     Attributes,
     DType,
@@ -74,10 +75,14 @@ class Builder:
         values = {name: value for name, value in {**(attributes or {}), **named}.items() if value is not None}
         self._check(row, operands, values)
         found = self._infer(row, operands, values, type)
-        node = self.graph.add_apply(
-            row, operands, self._laid_out(found), Attributes(_without_defaults(row, values)), before=self.place,
-            metadata=self.root.raw_metadata,
-        )  # fmt: skip
+        return self.apply(row, operands, found, Attributes(_without_defaults(row, values)))
+
+    def apply(self, row: Op, operands: Sequence[Node], type: Type, attributes: Attributes = EMPTY) -> Apply:
+        """An application of an op whose operands, type and attributes are known to be right."""
+        if self.has_layouts:
+            type = self._laid_out(type)
+        metadata = self.root.raw_metadata
+        node = self.graph.add_apply(row, operands, type, attributes, before=self.place, metadata=metadata)
         self.made.append(node)
         return node
 
@@ -206,10 +211,13 @@ class Builder:
         return given
 
     def _laid_out(self, kind: Type) -> Type:
+        return map_leaves(kind, _with_layout) if self.has_layouts else kind
+
+    @property
+    def has_layouts(self) -> bool:
+        """Whether the root, and so what is made, has layouts."""
         root = self.root.type
-        if not isinstance(root, TensorType) or root.layout is None:
-            return kind
-        return map_leaves(kind, _with_layout)
+        return isinstance(root, TensorType) and root.layout is not None
 
 
 def _with_layout(kind: Type) -> Type:

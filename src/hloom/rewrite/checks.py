@@ -21,6 +21,7 @@ from hloom.rewrite.pattern import (
     ValueTerm,
 )
 from hloom.rewrite.rule import RuleError
+from hloom.rewrite.steps import steps_of, ways_of
 
 
 def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[str, Op]) -> None:
@@ -75,6 +76,7 @@ def check_pattern(
     if not values_may_be_unused:
         _check_unused(pattern)
     _check_operands_of_made(pattern, rows)
+    steps_of(pattern, ways_of(pattern)[0], rows)
 
 
 def _check_variables(pattern: Pattern, variables: set[str]) -> None:

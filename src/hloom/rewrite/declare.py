@@ -22,6 +22,7 @@ from typing import Any
 from hloom.ir import Node, Op
 from hloom.ops import OPS
 from hloom.rewrite.checks import check_made, check_operation, check_pattern
+from hloom.rewrite.domain import check_domain
 from hloom.rewrite.expressions import FEATURES, Expression, call, choose, expression, text_of
 from hloom.rewrite.pattern import (
     Absent,
@@ -207,10 +208,9 @@ class Session:
         return choose(condition, on_true, on_false)
 
     def equivalence(self, *, reason: str, **domain: Any) -> None:
-        """Narrow what the rule's equivalence test tries, and say why: `tolerance=`, `values={...}`, `dtypes=...`."""
-        if not reason:
-            raise RuleError("say why the equivalence test is narrowed")
+        """Narrow what the rule's equivalence test tries, and say why; `domain.KEYS` lists what it takes."""
         self.domain = {**domain, "reason": reason}
+        check_domain(self.domain)
 
     # What stands in its place
 

@@ -6,10 +6,11 @@ up as the deepest rule looks down.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 
-from hloom.ir import Apply, Graph, Module, Node, TypeProblem, same_shape
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TypeProblem, same_shape
 from hloom.ops.behaviour import effect_of, may_drop
 from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
@@ -98,7 +99,16 @@ class _Driver:
         module.index_users()
 
     def run(self, graphs: Sequence[Graph]) -> None:
-        started = perf_counter()
+        started, collecting = perf_counter(), gc.isenabled()
+        gc.disable()  # nodes refer to one another in circles: looking for garbage among them again and again is dear
+        try:
+            self.empty_worklist(graphs)
+        finally:
+            if collecting:
+                gc.enable()
+        self.report.seconds = perf_counter() - started
+
+    def empty_worklist(self, graphs: Sequence[Graph]) -> None:
         for graph in reversed(graphs):
             for node in reversed(graph.nodes):
                 self.push(node)
@@ -107,7 +117,6 @@ class _Driver:
             self.waiting.discard(node)
             if node not in self.erased:
                 self.visit(node)
-        self.report.seconds = perf_counter() - started
 
     def visit(self, node: Node) -> None:
         candidates = self.index.at(node)
@@ -165,10 +174,14 @@ class _Driver:
             node.graph.move_before(node, build.made[0] if build.made else build.place)
         for old, fresh in replacement.items():
             self.push_users(old)
-            _settle(old, fresh, build)
+            if fresh in build.made:
+                _settle(old, fresh, build)
             old.graph.replace_uses(old, fresh)
         self.consumed.update(build.consumed)
-        self.erase_dead([*replacement, *reversed(build.made)])
+        if rule.effects:  # the rule has said that what stands for these does the same
+            self.consumed.update(replacement)
+        self.erase_dead(list(replacement))
+        self.erase_dead([node for node in reversed(build.made) if not node.is_used])
         self.consumed.clear()
         for node in build.made:
             if node not in self.erased:
@@ -183,34 +196,36 @@ class _Driver:
 
     def push_users(self, node: Node) -> None:
         """The users of a node are tried again, and theirs, as far as rules look."""
-        level: Iterable[Node] = node.users
-        for user in level:
-            self.push(user)
-        for _ in range(self.index.depth - 1):
-            level = list(_few_users(level))
+        roots, waiting = self.index.roots, self.waiting
+        level: Sequence[Node] = node.users
+        for below in range(self.index.depth, 0, -1):
             for user in level:
-                self.push(user)
+                if user.opcode in roots and user not in waiting:
+                    waiting.add(user)
+                    self.pending.append(user)
+            level = _few_users(level) if below > 1 else ()
 
-    def erase_dead(self, nodes: Iterable[Node]) -> None:
-        """Erase nodes that nothing uses, and those that only they used."""
-        pending = list(nodes)
+    def erase_dead(self, pending: list[Node]) -> None:
+        """Erase nodes that nothing uses, and those that only they used; what has one user left may match now."""
         while pending:
             node = pending.pop()
-            if node in self.erased or (not isinstance(node, Apply) and node.opcode != "constant"):
+            if node in self.erased or isinstance(node, Parameter):
                 continue
-            if node.is_used or not (node in self.consumed or may_drop(node)):
-                if node.use_count == 1:
-                    self.push(node)
+            if node.is_used:
+                if len(node.users) == 1:
                     self.push_users(node)
                 continue
-            inputs, called = dict.fromkeys(node.inputs), list(node.called_graphs)
+            if not (node in self.consumed or may_drop(node)):
+                continue
+            inputs = node.inputs
+            called = list(node.called_graphs) if node.attributes.refers else ()
             node.graph.erase(node)
             self.lineage.forget(node)
             self.erased.add(node)
             self.report.erased += 1
             pending.extend(inputs)
             if called:
-                self.erase_uncalled(called)
+                self.erase_uncalled(list(called))
 
     def erase_uncalled(self, graphs: list[Graph]) -> None:
         """Erase graphs that nothing calls any more, and those that only they called."""
@@ -227,26 +242,28 @@ class _Driver:
             self.module.erase_graph(graph)
 
 
-def _few_users(nodes: Iterable[Node]) -> Iterable[Node]:
-    seen = 0
+def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:
+    found: list[Node] = []
     for node in nodes:
-        for user in node.users:
-            yield user
-            seen += 1
-            if seen == WIDEST:
-                return
+        found += node.users
+        if len(found) > WIDEST:
+            return found[:WIDEST]
+    return found
 
 
 def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> str:
     """Why a replacement must not be carried out; empty where it may."""
     if rule.native and not rule.effects and effect_of(root) is not None:
         return "the root has an effect beside its value"
+    if root.attributes.get("control-predecessors"):
+        return "the root has control predecessors"
+    made = set(build.made)
     for old, fresh in replacement.items():
         if old is fresh:
             return "the replacement is what it replaces"
         if not same_shape(old.type, fresh.type) and old.is_used:
             return "the replacement has another type than what it replaces"
-        if any(user in build.made for user in old.users):
+        if build.made and not made.isdisjoint(old.users):
             return "the replacement uses what it replaces"
     if rule.cost is not None and not gets_cheaper(rule.cost, replacement, build.made):
         return "the module would not get cheaper"
@@ -255,7 +272,7 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
 
 def _settle(old: Node, fresh: Node, build: Builder) -> None:
     """Give a new node the layout and the carried attributes of what it replaces, where it has none of its own."""
-    if fresh not in build.made or not same_shape(old.type, fresh.type):
+    if not same_shape(old.type, fresh.type):
         return
     if fresh.type is not old.type and old.type is not None:
         fresh.graph.set_type(fresh, old.type)

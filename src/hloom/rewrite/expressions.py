@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.ir import Apply, Node, TensorType, TupleType
@@ -174,14 +175,43 @@ def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *values: function(*[getattr(value, "value", value) for value in values])
 
 
+def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of numbers only, and of no larger ones than programs have: rules come from files, and may ask for anything."""
+
+    def compute(*values: Any) -> Any:
+        plain = [getattr(value, "value", value) for value in values]
+        for each in plain:
+            if not isinstance(each, Number):
+                raise TypeError(f"{each!r} is no number")
+            if isinstance(each, int) and each.bit_length() > MOST_BITS:
+                raise ValueError("the number is too large")
+        return function(*plain)
+
+    return compute
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * abs(exponent) > MOST_BITS:
+        raise ValueError("the power is too large")
+    return base**exponent
+
+
+def _product(values: Any) -> Any:
+    """The product of numbers, one by one, so that none gets too large."""
+    found: Any = 1
+    for each in values:
+        found = FUNCTIONS["multiply"](found, each)
+    return found
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _on_numbers(operator.add),
     "subtract": _on_numbers(operator.sub),
-    "multiply": _on_numbers(operator.mul),
-    "divide": _on_numbers(operator.truediv),
-    "floor-divide": _on_numbers(operator.floordiv),
-    "remainder": _on_numbers(operator.mod),
-    "power": _on_numbers(operator.pow),
+    "multiply": _on_small_numbers(operator.mul),
+    "divide": _on_small_numbers(operator.truediv),
+    "floor-divide": _on_small_numbers(operator.floordiv),
+    "remainder": _on_small_numbers(operator.mod),
+    "power": _on_small_numbers(_power),
     "negate": _on_numbers(operator.neg),
     "absolute": _on_numbers(abs),
     "sqrt": _on_numbers(math.sqrt),
@@ -197,11 +227,27 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "in": lambda value, values: number(value) in [number(each) for each in values],
     "tuple": lambda *values: values,
     "sum": lambda values: sum(map(number, values)),
-    "product": lambda values: math.prod(map(number, values)),
+    "product": _product,
     "join": lambda left, right: tuple(left) + tuple(right),
     "number": number,
 }
 """What each operator of plain values computes."""
+
+MOST_BITS = 4096
+"""Whole numbers that take more bits have no product and no power."""
+
+ARITIES: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "floor-divide", "remainder", "power"), (2, 2)),
+    **dict.fromkeys(("equal", "not-equal", "less", "at-most", "more", "at-least", "in", "item", "join"), (2, 2)),
+    **dict.fromkeys(("negate", "absolute", "sqrt", "not", "length", "sum", "product", "number"), (1, 1)),
+    **dict.fromkeys(("and", "or", "node", "made"), (2, 2)),
+    **dict.fromkeys(("known", "variable"), (1, 1)),
+    "choose": (3, 3),
+    "feature": (3, 4),
+    "tuple": (0, None),
+    "call": (1, None),
+}
+"""How many arguments each operator takes."""
 
 
 def _known(value: Any) -> Compute:

@@ -19,13 +19,16 @@ _LONGEST_CYCLE = 12
 
 @dataclass(slots=True, eq=False)
 class Rewritten:
-    """One rewrite in a chain: the rule, the expression that it met, and the rewrite before it."""
+    """One rewrite in a chain: the rule, the expression that it met, and the rewrite before it.
+
+    The first of a chain does not note its expression: most chains end there, and a cycle comes by again.
+    """
 
     rule: Rule
-    expression: Hashable
-    before: Rewritten | None
-    length: int
-    landmark: Rewritten
+    expression: Hashable = None
+    before: Rewritten | None = None
+    length: int = 1
+    landmark: Rewritten | None = None
 
 
 class Lineage:
@@ -42,27 +45,32 @@ class Lineage:
         that comes to an end.
         """
         before = self._last_behind(root)
-        expression = () if before is None and not made else _expression(root, rule.depth)
-        length = before.length + 1 if before else 1
-        entry = Rewritten(rule, expression, before, length, None)  # pyright: ignore[reportArgumentType]
-        entry.landmark = before.landmark if before and length & (length - 1) else entry
-        if before and before.landmark.rule is rule and before.landmark.expression == expression:
-            raise _goes_round(_rules_between(entry, before.landmark), root)
-        if length > self.longest:
-            raise _never_ends(entry, root)
+        entry = Rewritten(rule) if before is None else self._after(before, rule, root)
         for node in made:
             self._behind[node] = entry
+
+    def _after(self, before: Rewritten, rule: Rule, root: Node) -> Rewritten:
+        length, landmark = before.length + 1, before.landmark or before
+        entry = Rewritten(rule, _expression(root, rule.depth), before, length)
+        if landmark.rule is rule and landmark.expression == entry.expression:
+            raise _goes_round(_rules_between(entry, landmark), root)
+        if length > self.longest:
+            raise _never_ends(entry, root)
+        entry.landmark = landmark if length & (length - 1) else entry
+        return entry
 
     def forget(self, node: Node) -> None:
         """A node is gone."""
         self._behind.pop(node, None)
 
     def _last_behind(self, root: Node) -> Rewritten | None:
-        found = self._behind.get(root)
-        for each in root.inputs if found is None else ():
-            entry = self._behind.get(each)
-            if entry and (found is None or entry.length > found.length):
-                found = entry
+        behind = self._behind
+        found = behind.get(root)
+        if found is None and behind:
+            for each in root.inputs:
+                entry = behind.get(each)
+                if entry and (found is None or entry.length > found.length):
+                    found = entry
         return found
 
 

@@ -56,6 +56,11 @@ class _Resolver:
             raise TypeProblem(f"{self.pattern.name_of(reference.term)} stands for {len(found)} values")
         return found[0]
 
+    def is_one(self, reference: Reference) -> bool:
+        """Whether a reference always stands for one value."""
+        term = None if reference.made else self.pattern.terms[reference.term]
+        return reference.result < 0 and not (isinstance(term, ValueTerm) and (term.optional or term.variadic))
+
     def several(self, reference: Reference, build: Builder, match: Match) -> tuple[Node, ...]:
         """The nodes of a reference: none for a missing optional operand, many for a variadic one."""
         if reference.made:
@@ -80,6 +85,8 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
     attributes = [(name, compiled(value)) for name, value in make.attributes]
     kind = compiled(make.type) if make.type is not None else None
     given = {name for name, _ in attributes}
+    if not attributes and kind is None and make.carry is None and all(map(resolve.is_one, make.operands)):
+        return _produce_plain(make, resolve)
 
     def produce(build: Builder, match: Match) -> Any:
         operands = [node for each in make.operands for node in resolve.several(each, build, match)]
@@ -91,6 +98,24 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
         if make.carry is not None:
             node.graph.set_metadata(node, match.slots[make.carry].raw_metadata)
         return node
+
+    return produce
+
+
+def _produce_plain(make: MakeOperation, resolve: _Resolver) -> Produce:
+    """The same for an operation without attributes: what its type is for which operand types is inferred once."""
+    types: dict[tuple[Type | None, ...], Type] = {}
+
+    def produce(build: Builder, match: Match) -> Any:
+        operands = [resolve.several(each, build, match)[0] for each in make.operands]
+        key = tuple([node.type for node in operands])
+        found = types.get(key)
+        if found is None:
+            node = build.op(make.opcode, *operands)
+            if node.type is not None and not build.has_layouts:
+                types[key] = node.type
+            return node
+        return build.apply(build.row(make.opcode), operands, found)
 
     return produce
 

@@ -118,6 +118,11 @@ class OperationTerm:
 
 Term = ValueTerm | OperationTerm
 
+VALUE_FIELDS = ("dtypes", "rank", "shape", "is_constant", "is_splat", "number", "optional", "variadic")
+"""What a value term says beside its name."""
+OPERATION_FLAGS = ("shared", "commutative", "optional", "effects")
+"""What an operation term says by true or false."""
+
 
 @dataclass(frozen=True, slots=True)
 class MakeOperation:

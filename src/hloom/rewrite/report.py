@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.rewrite.rule import Rule
 
@@ -31,8 +31,7 @@ class RuleReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One rewrite: the rule, the graph, and the name of the node at which it fired."""
 
     rule: str

@@ -219,8 +219,10 @@ class _Steps:
             assert isinstance(term, OperationTerm)
             operands = self.way.operands[current]
             variadic = any(self.is_variadic(each) for each in operands)
-            self.add(_shape_of_operation(current, term, len(operands) - variadic, variadic, self.name(current)))
-            self.add(attribute_check(current, term, self.row(term), self.name(current)))
+            self.add(_arity(current, len(operands) - variadic, variadic, self.name(current)))
+            if not (term.effects or self.is_pure(term)):
+                self.add(_no_effect(current, self.name(current)))
+            self.add(attribute_check(current, term, self.name(current)))
             for name, attribute in term.attributes:
                 if isinstance(attribute, Computes):
                     self.computes(current, name, attribute)
@@ -276,8 +278,10 @@ class _Steps:
     def name(self, place: int) -> str:
         return self.pattern.name_of(place)
 
-    def row(self, term: OperationTerm) -> Op | None:
-        return self.rows.get(term.opcodes[0]) or OPS.get(term.opcodes[0])
+    def is_pure(self, term: OperationTerm) -> bool:
+        """Whether no node of these opcodes has an effect."""
+        rows = [self.rows.get(opcode) or OPS.get(opcode) for opcode in term.opcodes]
+        return all(row is not None and row.is_known and row.effect is None for row in rows)
 
 
 # The checks
@@ -293,18 +297,19 @@ def _output_of(user: int, name: str) -> Fetch:
     return lambda match: match.slots[user].attributes[name].root
 
 
-def _shape_of_operation(place: int, term: OperationTerm, count: int, variadic: bool, name: str) -> Check:
+def _arity(place: int, count: int, variadic: bool, name: str) -> Check:
     reason = f"{name} has another number of operands"
 
     def check(match: Match) -> str:
-        node = match.slots[place]
-        if len(node.inputs) != count and not (variadic and len(node.inputs) >= count):
-            return reason
-        if not term.effects and effect_of(node) is not None:
-            return f"{name} has an effect beside its value"
-        return ""
+        given = len(match.slots[place].inputs)
+        return "" if given == count or (variadic and given >= count) else reason
 
     return check
+
+
+def _no_effect(place: int, name: str) -> Check:
+    reason = f"{name} has an effect beside its value"
+    return lambda match: "" if effect_of(match.slots[place]) is None else reason
 
 
 def _same(fetch: Fetch, reference: Reference, name: str) -> Check:

@@ -1,0 +1,319 @@
+"""Values inside saved rules: what JSON makes of them, and back.
+
+Numbers, strings, true, false and null stand for themselves and a list for a tuple; all else is an object with one key,
+the name of its codec. To let rules hold another kind of value, register a codec for its class here
+(`register_codec`, `register_dataclass`); a dialect registers those of its own values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hloom import ir
+from hloom.ir import DTYPES, DType, Literal, TensorType, Type, dtype_of
+from hloom.rewrite.rule import RuleError
+from hloom.rewrite.type_text import type_from, type_text
+from hloom.text import HloomError
+
+DEEPEST = 64
+"""How deep values and expressions may nest in a rule file."""
+LARGEST_INTEGER = 1 << 128
+LONGEST = 1 << 20
+"""How many elements a list, an array or a string may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How values of a class are saved: `encode` gives what JSON can hold, `decode` takes it back or raises."""
+
+    name: str
+    kind: type
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any, str], Any]
+
+
+_BY_NAME: dict[str, Codec] = {}
+_BY_CLASS: dict[type, Codec] = {}
+
+
+def register_codec(name: str, kind: type, encode: Callable[[Any], Any], decode: Callable[[Any, str], Any]) -> None:
+    """Let rules hold values of a class: `decode` is given what `encode` gave, and the place in the file for errors.
+
+    Raises RuleError where the name stands for another class.
+    """
+    found = _BY_NAME.get(name)
+    if found is not None and found.kind.__qualname__ != kind.__qualname__:
+        raise RuleError(f"a codec named '{name}' is registered already, for {found.kind.__qualname__}")
+    _BY_NAME[name] = _BY_CLASS[kind] = Codec(name, kind, encode, decode)
+
+
+def register_dataclass(name: str, kind: type) -> None:
+    """Let rules hold values of a dataclass, field by field; a field must have the type that its annotation says."""
+    register_codec(name, kind, _encode_fields, lambda data, path: _decode_fields(kind, data, path))
+
+
+def register_enum(name: str, kind: type[Enum]) -> None:
+    """Let rules hold the members of an enumeration, by their names."""
+
+    def decode(data: Any, path: str) -> Any:
+        if not isinstance(data, str) or data not in kind.__members__:
+            raise RuleError(f"{path}: {_shown(data)} is none of {', '.join(kind.__members__)}")
+        return kind[data]
+
+    register_codec(name, kind, lambda value: value.name, decode)
+
+
+def encode_value(value: Any) -> Any:
+    """What JSON makes of a value; raises RuleError for values without a codec."""
+    if value is None or type(value) in (bool, str):
+        return value
+    if type(value) is int:
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        return [encode_value(each) for each in value]
+    codec = _BY_CLASS.get(type(value)) or _codec_of(value)
+    if codec is None:
+        raise RuleError(
+            f"a value of {type(value).__qualname__} cannot be saved: {value!r:.80}", hint="register a codec for it"
+        )
+    return {codec.name: codec.encode(value)}
+
+
+def decode_value(data: Any, path: str, depth: int = 0) -> Any:
+    """The value that a part of a rule file stands for; raises RuleError that names the part."""
+    if depth > DEEPEST:
+        raise RuleError(f"{path}: it is nested deeper than {DEEPEST}")
+    if data is None or isinstance(data, bool):
+        return data
+    if isinstance(data, str):
+        if len(data) > LONGEST:
+            raise RuleError(f"{path}: the string is longer than {LONGEST:,}")
+        return data
+    if isinstance(data, int):
+        if abs(data) > LARGEST_INTEGER:
+            raise RuleError(f"{path}: the number is too large")
+        return data
+    if isinstance(data, float):
+        if not math.isfinite(data):
+            raise RuleError(f'{path}: write {{"float": "inf"}} for numbers that are not finite')
+        return data
+    if isinstance(data, list):
+        if len(data) > LONGEST:
+            raise RuleError(f"{path}: the list is longer than {LONGEST:,}")
+        return tuple([decode_value(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(data)])
+    if not isinstance(data, dict) or len(data) != 1:
+        raise RuleError(f"{path}: {_shown(data)} is no value", hint="a value of a class is an object of one key")
+    name, inside = next(iter(data.items()))
+    codec = _BY_NAME.get(name)
+    if codec is None:
+        raise RuleError(f"{path}: no codec is called '{name}'", hint="import the dialect that registers it")
+    try:
+        return codec.decode(inside, f"{path}.{name}")
+    except RuleError:
+        raise
+    except HloomError as error:
+        raise RuleError(f"{path}: {error.message}") from None
+    except (TypeError, ValueError, KeyError, OverflowError, AttributeError, RecursionError, MemoryError) as error:
+        raise RuleError(f"{path}: {_shown(inside)} is no {name}: {error}") from None
+
+
+def _codec_of(value: Any) -> Codec | None:
+    return next((codec for kind, codec in reversed(_BY_CLASS.items()) if isinstance(value, kind)), None)
+
+
+def _shown(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Dataclasses, field by field
+
+
+@lru_cache(None)
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a dataclass's fields, resolved where it was written."""
+    return typing.get_type_hints(kind)
+
+
+def _encode_fields(value: Any) -> dict[str, Any]:
+    found = {}
+    for each in dataclasses.fields(value):
+        own = getattr(value, each.name)
+        if each.default is dataclasses.MISSING or own != each.default or type(own) is not type(each.default):
+            found[each.name] = encode_value(own)
+    return found
+
+
+def _decode_fields(kind: type, data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise RuleError(f"{path}: {_shown(data)} is no {kind.__name__}")
+    hints = _hints(kind)
+    names = [each.name for each in dataclasses.fields(kind)]
+    unknown = [name for name in data if name not in names]
+    if unknown:
+        raise RuleError(f"{path}: {kind.__name__} has no '{unknown[0]}'", hint=f"it has {', '.join(names)}")
+    values = {name: decode_value(each, f"{path}.{name}", 1) for name, each in data.items()}
+    for name, value in values.items():
+        if not _fits(value, hints[name]):
+            raise RuleError(f"{path}.{name}: {_shown(data[name])} is not what it must be: {hints[name]}")
+    return kind(**values)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value has the type of an annotation."""
+    if hint in (Any, object):
+        return True
+    if hint is float:
+        return type(value) in (int, float)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, each) for each in arguments)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return all(_fits(each, arguments[0]) for each in value)
+        return len(value) == len(arguments) and all(map(_fits, value, arguments))
+    if origin is not None or not isinstance(hint, type):
+        return True
+    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
+
+
+# Numbers of an element type, arrays, types
+
+
+def _encode_float(value: float) -> str:
+    return str(value)
+
+
+def _decode_float(data: Any, path: str) -> float:
+    if data not in ("inf", "-inf", "nan"):
+        raise RuleError(f"{path}: {_shown(data)} is none of inf, -inf, nan")
+    return float(data)
+
+
+def _encode_complex(value: complex) -> list[Any]:
+    return [encode_value(value.real), encode_value(value.imag)]
+
+
+def _decode_complex(data: Any, path: str) -> complex:
+    parts = decode_value(data, path)
+    if not isinstance(parts, tuple) or len(parts) != 2 or not all(type(each) in (int, float) for each in parts):
+        raise RuleError(f"{path}: {_shown(data)} is no pair of numbers")
+    return complex(*parts)
+
+
+def _encode_array(value: Any) -> dict[str, Any]:
+    array = np.asarray(value)
+    kind = TensorType(dtype_of(array.dtype), array.shape)
+    if array.size > LONGEST:
+        raise RuleError(f"an array {kind} is too large for a rule file")
+    return {"type": type_text(kind), "elements": [encode_value(_number(each)) for each in array.reshape(-1)]}
+
+
+def _number(value: Any) -> Any:
+    """A numpy scalar as Python's number; the narrow types have no `item` of their own."""
+    found = value.item() if isinstance(value, np.generic) else value
+    if isinstance(found, np.generic) or not isinstance(found, (bool, int, float, complex)):
+        return int(found) if dtype_of(np.asarray(value).dtype).is_integer else float(found)
+    return found
+
+
+def _decode_array(data: Any, path: str) -> np.ndarray:
+    kind = _array_type(data, path)
+    elements = decode_value(data["elements"], f"{path}.elements")
+    if not isinstance(elements, tuple) or not all(type(each) in (bool, int, float, complex) for each in elements):
+        raise RuleError(f"{path}.elements: they are no numbers")
+    if len(elements) != kind.element_count:
+        raise RuleError(f"{path}: {kind} has {kind.element_count} elements, not {len(elements)}")
+    if not elements:
+        return np.zeros(kind.dims, kind.dtype.numpy)
+    found = ir.literal_of(np.array(elements), kind.dtype).numpy()
+    return found.reshape(kind.dims).copy()
+
+
+def _array_type(data: Any, path: str) -> TensorType:
+    if not isinstance(data, dict) or set(data) - {"type", "elements", "splat"} or not isinstance(data.get("type"), str):
+        raise RuleError(f"{path}: {_shown(data)} is no array")
+    kind = type_from(data["type"])
+    if not isinstance(kind, TensorType) or not kind.is_static:
+        raise RuleError(f"{path}.type: {kind} is no array of known size")
+    return kind
+
+
+def _decode_scalar(data: Any, path: str) -> Any:
+    found = _decode_array(data, path)
+    if found.shape:
+        raise RuleError(f"{path}: {data['type']} is no scalar")
+    return found[()]
+
+
+def _encode_literal(value: Literal) -> dict[str, Any]:
+    if value.is_tuple or value.is_elided:
+        raise RuleError(f"a literal of type {value.type} cannot be saved in a rule")
+    if value.is_splat and value.type.dims:  # pyright: ignore[reportAttributeAccessIssue]
+        return {"type": type_text(value.type), "splat": encode_value(_number(value.splat_value()))}
+    return {**_encode_array(value.numpy()), "type": type_text(value.type)}
+
+
+def _decode_literal(data: Any, path: str) -> Literal:
+    kind = _array_type(data, path)
+    if "splat" not in data:
+        return Literal.array(kind, _decode_array(data, path))
+    number = _decode_array({"type": f"{kind.dtype}[]", "elements": [data["splat"]]}, path)
+    return Literal.splat(kind, number)
+
+
+def _decode_type(data: Any, path: str) -> Type:
+    if not isinstance(data, str):
+        raise RuleError(f"{path}: {_shown(data)} is no type")
+    return type_from(data)
+
+
+def _decode_dtype(data: Any, path: str) -> DType:
+    if not isinstance(data, str) or data not in DTYPES:
+        raise RuleError(f"{path}: {_shown(data)} is no element type")
+    return DTYPES[data]
+
+
+register_codec("float", float, _encode_float, _decode_float)
+register_codec("complex", complex, _encode_complex, _decode_complex)
+register_codec("scalar", np.generic, _encode_array, _decode_scalar)
+register_codec("array", np.ndarray, _encode_array, _decode_array)
+register_codec("literal", Literal, _encode_literal, _decode_literal)
+register_codec("type", Type, type_text, _decode_type)
+register_codec("dtype", DType, str, _decode_dtype)
+for _name, _kind in {
+    "window-dimension": ir.WindowDimension,
+    "window": ir.Window,
+    "dimension-labels": ir.ConvolutionDimensions,
+    "padding": ir.PaddingDimension,
+    "slice": ir.SliceDimension,
+    "output-alias": ir.OutputAlias,
+    "accuracy": ir.ResultAccuracy,
+    "statistics": ir.Statistics,
+    "sparsity": ir.Sparsity,
+    "verbatim": ir.Verbatim,
+    "iota-devices": ir.IotaDevices,
+    "explicit-devices": ir.ExplicitDevices,
+    "explicit-groups": ir.ExplicitGroups,
+    "iota-groups": ir.IotaGroups,
+    "shard-group": ir.ShardGroup,
+    "uniform-sharding": ir.Uniform,
+    "maximal-sharding": ir.Maximal,
+    "tiled-sharding": ir.Tiled,
+    "tuple-sharding": ir.TupleSharding,
+}.items():
+    register_dataclass(_name, _kind)

@@ -1,0 +1,73 @@
+"""What a rule may say about its equivalence test: narrower inputs, or a tolerance, and why. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hloom.ir import DTYPES
+from hloom.rewrite.rule import RuleError
+from hloom.rewrite.type_text import type_from
+
+KEYS: Mapping[str, str] = {
+    "reason": "why the test is narrowed",
+    "tolerance": "how far results may lie apart, relative to the larger, as a number",
+    "dtypes": "the element types that values are drawn from",
+    "ranks": "the ranks that values are drawn from",
+    "sizes": "the dimensions that values are drawn from",
+    "values": "by a value's name, the type or types that it has, as HLO text",
+    "attributes": "by a variable's or attribute's name, the values to choose from",
+    "finite": "whether inputs are ordinary numbers only: no NaN, no infinity",
+    "positive": "whether inputs are above zero",
+    "exact": "whether results must agree in every bit",
+}
+"""What `p.equivalence(...)` takes."""
+
+
+def check_domain(domain: Mapping[str, Any]) -> None:
+    """Raise RuleError where a domain says what nobody understands, or gives no reason."""
+    for name, value in domain.items():
+        if name not in KEYS:
+            raise RuleError(f"an equivalence test has no '{name}'", hint=f"it has {', '.join(KEYS)}")
+        if not _CHECKS[name](value):
+            raise RuleError(f"equivalence: '{name}' is {KEYS[name]}, not {value!r:.60}")
+    if domain and not domain.get("reason"):
+        raise RuleError("say why the equivalence test is narrowed: reason=...")
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _sequence(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _are_sizes(value: Any, most: int) -> bool:
+    found = _sequence(value)
+    return bool(found) and all(type(each) is int and 0 <= each <= most for each in found)
+
+
+def _are_types(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    for each in value.values():
+        for text in _sequence(each):
+            if not isinstance(text, str):
+                return False
+            type_from(text)
+    return True
+
+
+_CHECKS = {
+    "reason": lambda value: isinstance(value, str),
+    "tolerance": lambda value: type(value) in (int, float) and 0 <= value < 1e6,
+    "dtypes": lambda value: bool(_sequence(value)) and all(each in DTYPES for each in _sequence(value)),
+    "ranks": lambda value: _are_sizes(value, 8),
+    "sizes": lambda value: _are_sizes(value, 1_000),
+    "values": _are_types,
+    "attributes": lambda value: isinstance(value, Mapping) and all(isinstance(v, (tuple, list)) for v in value.values()),
+    "finite": _is_flag,
+    "positive": _is_flag,
+    "exact": _is_flag,
+}

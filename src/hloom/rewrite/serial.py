@@ -1,0 +1,220 @@
+"""Rules as JSON: saving them, and loading them again with the checks that a definition goes through.
+
+Loading makes data only. Native functions are named, and must be registered by the time that a file is loaded; nothing
+is looked up in any other way, and nothing runs. Expressions are lists, an operator and its arguments
+(`["less", ["variable", "rate"], 1]`); values are as in `codecs.py`; a reference to a term is its number, with a result
+`{"term": 2, "result": 1}`, and to something made `{"made": 0}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hloom.ir import Op
+from hloom.ops import OPS
+from hloom.rewrite.codecs import encode_value
+from hloom.rewrite.expressions import Expression
+from hloom.rewrite.loading import Loader
+from hloom.rewrite.parts import Part
+from hloom.rewrite.pattern import (
+    OPERATION_FLAGS,
+    VALUE_FIELDS,
+    Absent,
+    Anything,
+    Bind,
+    Computes,
+    Holds,
+    Make,
+    MakeConstant,
+    MakeNative,
+    OneOf,
+    Pattern,
+    Reference,
+    Same,
+    Term,
+    ValueTerm,
+)
+from hloom.rewrite.rule import REGISTERED, Family, Rule, RuleError
+
+FORMAT = "hloom rules 1"
+
+
+def to_json(rule: Rule | Family | Iterable[Rule]) -> dict[str, Any]:
+    """One rule as JSON, or several as `{"format": ..., "rules": [...]}`.
+
+    Raises RuleError for what cannot be saved: a cost function that is not registered, values without a codec.
+    """
+    if isinstance(rule, Rule):
+        return _rule_to_json(rule)
+    return {"format": FORMAT, "rules": [_rule_to_json(each) for each in rule]}
+
+
+def rule_from_json(data: Any, rows: Mapping[str, Op] = OPS) -> Rule:
+    """The rule that `to_json` saved; raises RuleError, which names the part of the data that is wrong."""
+    return _located(data, "rule", rows)
+
+
+def save_rules(rules: Family | Iterable[Rule], path: str | Path) -> None:
+    """Save rules to a file."""
+    Path(path).write_text(json.dumps(to_json(tuple(rules)), indent=1) + "\n")
+
+
+def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
+    """The rules of a file, or of a text that begins with `{`; raises RuleError, which names the part that is wrong."""
+    is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
+    name = "rules" if is_text else str(source)
+    try:
+        data = json.loads(str(source) if is_text else Path(source).read_text())
+    except OSError as error:
+        raise RuleError(f"{name} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise RuleError(f"{name} is no JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("rules"), list):
+        raise RuleError(f"{name} is no file of rules", hint=f'it must hold {{"format": "{FORMAT}", "rules": [...]}}')
+    return [_located(each, f"rules[{place}]", rows) for place, each in enumerate(data["rules"])]
+
+
+def same_rule(a: Rule, b: Rule) -> bool:
+    """Whether two rules say the same, wherever they were written."""
+    left, right = to_json(a), to_json(b)
+    return json.dumps({**left, "origin": None}, sort_keys=True) == json.dumps({**right, "origin": None}, sort_keys=True)
+
+
+def _located(data: Any, path: str, rows: Mapping[str, Op]) -> Rule:
+    name = data.get("name") if isinstance(data, dict) else None
+    title = f"{path} ({name})" if isinstance(name, str) and len(name) < 200 else path
+    try:
+        return Loader(rows).rule(Part(data, ""))
+    except RuleError as error:
+        raise RuleError(f"{title}: {error.message}", hint=error.hint) from None
+
+
+# Saving
+
+
+def _rule_to_json(rule: Rule) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = {"name": rule.name, "benefit": rule.benefit, "statement": rule.statement}
+        if rule.family:
+            found["family"] = rule.family
+        if rule.domain:
+            found["domain"] = _domain_to_json(rule.domain)
+        if rule.cost is not None:
+            found["cost"] = _cost_name(rule)
+        if rule.origin is not None:
+            found["origin"] = [rule.origin.file, rule.origin.line]
+        if rule.native:
+            natively = {"native": rule.native, "roots": list(rule.roots), "depth": rule.depth, "effects": rule.effects}
+            return {**found, **natively}
+        assert rule.pattern is not None, f"rule {rule} has no pattern"
+        return {**found, **_pattern_to_json(rule.pattern)}
+    except RuleError as error:
+        raise RuleError(f"rule {rule} cannot be saved: {error.message}", hint=error.hint) from None
+
+
+def _cost_name(rule: Rule) -> str:
+    name = next((name for name, function in REGISTERED.items() if function is rule.cost), None)
+    if name is None:
+        raise RuleError(f"its cost is the Python function {rule.cost!r}", hint="register(name, function) gives it one")
+    return name
+
+
+def _domain_to_json(domain: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: {name: encode_value(each) for name, each in value.items()}
+        if isinstance(value, Mapping)
+        else encode_value(value)
+        for key, value in domain.items()
+    }
+
+
+def _pattern_to_json(pattern: Pattern) -> dict[str, Any]:
+    found: dict[str, Any] = {"terms": [_term_to_json(each) for each in pattern.terms]}
+    if pattern.inner:
+        found["inner"] = sorted(pattern.inner)
+    if pattern.conditions:
+        found["conditions"] = [_expression_to_json(each.test) for each in pattern.conditions]
+    found["makes"] = [_make_to_json(each) for each in pattern.makes]
+    found["replaced"] = [[_reference_to_json(old), _reference_to_json(fresh)] for old, fresh in pattern.replaced]
+    return found
+
+
+def _term_to_json(term: Term) -> dict[str, Any]:
+    if isinstance(term, ValueTerm):
+        plain = ValueTerm(term.name)
+        found: dict[str, Any] = {"value": term.name}
+        for name in VALUE_FIELDS:
+            own = getattr(term, name)
+            if type(own) is not type(getattr(plain, name)) or own != getattr(plain, name):
+                found[name] = encode_value(own)
+        return found
+    found = {"operation": term.name, "opcodes": list(term.opcodes)}
+    found["operands"] = [_reference_to_json(each) for each in term.operands]
+    if term.attributes:
+        found["attributes"] = {name: _attribute_to_json(each) for name, each in term.attributes}
+    if term.results != 1:
+        found["results"] = term.results
+    found |= {name: True for name in OPERATION_FLAGS if getattr(term, name)}
+    return found
+
+
+def _attribute_to_json(term: Any) -> Any:
+    return _ATTRIBUTES_TO_JSON[type(term)](term)
+
+
+_ATTRIBUTES_TO_JSON: dict[type, Callable[[Any], Any]] = {
+    Same: lambda each: {"same": encode_value(each.value)},
+    Bind: lambda each: {"bind": each.name},
+    Anything: lambda each: "any",
+    Absent: lambda each: "absent",
+    OneOf: lambda each: {"one-of": encode_value(each.values)},
+    Holds: lambda each: {"holds": each.predicate},
+    Computes: lambda each: {
+        "computes": {"parameters": list(each.parameters), "output": _reference_to_json(each.output)}
+    },
+}
+
+
+def _reference_to_json(reference: Reference) -> Any:
+    key = "made" if reference.made else "term"
+    if reference.result >= 0:
+        return {key: reference.term, "result": reference.result}
+    return {key: reference.term} if reference.made else reference.term
+
+
+def _expression_to_json(each: Expression) -> Any:
+    if each.operator == "known":
+        value = encode_value(each.arguments[0])
+        return ["known", value] if isinstance(value, list) else value
+    arguments = [
+        _expression_to_json(argument) if isinstance(argument, Expression) else encode_value(argument)
+        for argument in each.arguments
+    ]
+    return [each.operator, *arguments]
+
+
+def _make_to_json(make: Make) -> dict[str, Any]:
+    if isinstance(make, MakeConstant):
+        return {"constant": _expression_to_json(make.value), **_type_to_json(make.type)}
+    if isinstance(make, MakeNative):
+        found: dict[str, Any] = {"native": make.function}
+        found["arguments"] = [_expression_to_json(each) for each in make.arguments]
+    else:
+        found = {"operation": make.opcode, "operands": [_reference_to_json(each) for each in make.operands]}
+        if make.attributes:
+            found["attributes"] = {name: _expression_to_json(each) for name, each in make.attributes}
+        found |= _type_to_json(make.type)
+        if make.carry is not None:
+            found["carry"] = make.carry
+        if make.drop:
+            found["drop"] = list(make.drop)
+    if make.results != 1:
+        found["results"] = make.results
+    return found
+
+
+def _type_to_json(kind: Expression | None) -> dict[str, Any]:
+    return {} if kind is None else {"type": _expression_to_json(kind)}

@@ -1,0 +1,85 @@
+"""Types as HLO text inside rule files: arrays with plain layouts, tuples of them, tokens."""
+
+from __future__ import annotations
+
+import re
+
+from hloom.ir import DTYPES, TOKEN, UNBOUNDED, Layout, TensorType, TupleType, Type
+from hloom.rewrite.rule import RuleError
+
+DEEPEST = 64
+"""How deep tuples may nest in a rule file."""
+_LARGEST = 1 << 62
+
+_ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\](?:\{([0-9,]*)\})?")
+_INDEX = re.compile(r"/\*index=\d+\*/")
+_SIZE = re.compile(r"\?|(<=)?(\d{1,20})")
+
+
+def type_from(text: str) -> Type:
+    """The type that a text says; raises RuleError.
+
+    >>> type_from("(f32[2,<=3]{1,0}, token[])")
+    (f32[2,<=3]{1,0}, token[])
+    """
+    bare = _INDEX.sub("", text).replace(" ", "")
+    found, end = _read(bare, 0, 0)
+    if end != len(bare):
+        raise RuleError(f"'{text}' is no type", hint="write f32[2,3], f32[], or (f32[2], s32[])")
+    return found
+
+
+def type_text(kind: Type) -> str:
+    """The text of a type; raises RuleError where `type_from` would not read it back."""
+    try:
+        if type_from(str(kind)) is kind:
+            return str(kind)
+    except RuleError:
+        pass
+    raise RuleError(f"a rule file cannot hold the type {kind}")
+
+
+def _read(text: str, start: int, depth: int) -> tuple[Type, int]:
+    if text.startswith("(", start):
+        return _read_tuple(text, start + 1, depth + 1)
+    match = _ARRAY.match(text, start)
+    if match is None:
+        raise RuleError(f"'{text[start : start + 40]}' is no type")
+    if match[1] == "token":
+        return TOKEN, match.end()
+    if match[1] not in DTYPES:
+        raise RuleError(f"'{match[1]}' is no element type")
+    dims, dynamic = _dims(match[2])
+    layout = _layout(match[3], len(dims)) if match[3] is not None else None
+    return TensorType(DTYPES[match[1]], dims, layout, dynamic), match.end()
+
+
+def _read_tuple(text: str, place: int, depth: int) -> tuple[Type, int]:
+    if depth > DEEPEST:
+        raise RuleError(f"tuple types nest deeper than {DEEPEST}")
+    elements: list[Type] = []
+    while not text.startswith(")", place):
+        if elements and not text.startswith(",", place):
+            raise RuleError(f"'{text[place : place + 40]}' is no part of a tuple type")
+        element, place = _read(text, place + bool(elements), depth)
+        elements.append(element)
+    return TupleType(elements), place + 1
+
+
+def _dims(text: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    dims: list[int] = []
+    dynamic: list[bool] = []
+    for each in text.split(",") if text else ():
+        match = _SIZE.fullmatch(each)
+        if match is None or (match[2] and int(match[2]) > _LARGEST):
+            raise RuleError(f"'{each[:40]}' is no dimension")
+        dims.append(int(match[2]) if match[2] else UNBOUNDED)
+        dynamic.append(not match[2] or bool(match[1]))
+    return tuple(dims), tuple(dynamic)
+
+
+def _layout(text: str, rank: int) -> Layout:
+    order = tuple(int(each) for each in text.split(",")) if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) else ()
+    if sorted(order) != list(range(rank)):
+        raise RuleError(f"{{{text[:40]}}} is no layout of {rank} dimensions")
+    return Layout(order)
