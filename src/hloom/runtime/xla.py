@@ -1,7 +1,8 @@
 """XLA through jaxlib: the one file that touches jaxlib's private names.
 
 Everything here runs in the calling process, where a crash of XLA is a crash of ours: other files call it through the
-worker. Nothing is imported from jax until a function needs it. Facts about jaxlib stand beside the line they explain.
+worker, but for the doors into `jax.jit`, which are in the user's process anyway. Nothing is imported from jax until a
+function needs it. Facts about jaxlib stand beside the line they explain.
 """
 
 from __future__ import annotations
@@ -259,3 +260,13 @@ def _devices(placement: Placement) -> list[Any]:
     if placement.devices > len(available):
         raise HloomError(f"the program runs on {placement.devices} devices, and this process has {len(available)}")
     return available[: placement.devices]
+
+
+def proto_of_stablehlo(program: bytes) -> bytes:
+    """The HloModuleProto of StableHLO in MLIR's bytecode; several results become a tuple, arguments stay apart."""
+    return libraries().private.mlir.mlir_module_to_xla_computation(program).as_serialized_hlo_module_proto()
+
+
+def stablehlo_of_proto(proto: bytes) -> bytes:
+    """StableHLO, in MLIR's bytecode, of a HloModuleProto that no optimisation has touched."""
+    return libraries().private.mlir.hlo_to_stablehlo(proto)

@@ -1,0 +1,93 @@
+"""Applying a caller's change to a module: checked before XLA sees it, its errors with their place."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from hloom.ir import Level, Module, Type, compatible, verify
+from hloom.text import HloomError, Place
+
+Change = Callable[[Module], object]
+"""Edits a module in place. False says that nothing was changed; whatever else it gives back, None too, means a change.
+
+It must leave the entry's parameters and result types as they are.
+"""
+_ROOM = str(Path(__file__).parent)
+
+
+class RewriteError(HloomError):
+    """A change failed or broke the module; its place is the innermost line of the change, its cause the error."""
+
+
+def apply_change(change: Change, module: Module, subject: str) -> bool:
+    """Let a change edit a module and check what it left; whether it changed anything.
+
+    Raises RewriteError for an exception in the change, and where the module is no longer sound HLO of the same types.
+    """
+    before = _signature(module)
+    try:
+        if change(module) is False:
+            return False
+    except Exception as error:
+        raise failure(error, subject) from error
+    _check(module, before, subject)
+    return True
+
+
+def failure(error: Exception, subject: str) -> RewriteError:
+    """The error that says where a change failed: the innermost line of its traceback that is not jax's or this room's.
+
+    A HloomError keeps its own place and hint where it has one.
+    """
+    if isinstance(error, RewriteError):
+        return error
+    place, hint = place_of(error.__traceback__), None
+    message = f"{type(error).__name__}: {error}"
+    if isinstance(error, HloomError):
+        message = error.message if error.place is None else f"{error.place}: {error.message}"
+        hint = error.hint
+    return RewriteError(f"{subject} could not be rewritten: {message}", place, hint)
+
+
+def place_of(trace: TracebackType | None) -> Place | None:
+    """The innermost line of a traceback outside the package, or the innermost one at all."""
+    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_ROOM)]
+    package = str(Path(_ROOM).parent)
+    outside = [frame for frame in frames if not frame.filename.startswith(package)]
+    chosen = (outside or frames)[-1:]
+    if not chosen:
+        return None
+    frame = chosen[0]
+    line = frame.lineno or 1
+    text = linecache.getline(frame.filename, line).rstrip("\n")
+    column = len(text) - len(text.lstrip()) if frame.colno is None else frame.colno
+    return Place(frame.filename, line, column + 1, text, column)
+
+
+def _signature(module: Module) -> list[Type | None]:
+    return [*(parameter.type for parameter in module.entry.parameters), module.entry.root.type]
+
+
+def _check(module: Module, before: list[Type | None], subject: str) -> None:
+    try:
+        found = verify(module)
+        after = _signature(module)
+    except HloomError as error:
+        raise RewriteError(f"{subject} is broken after rewriting: {error.message}", error.place, error.hint) from error
+    if found.level < Level.HLO:
+        reasons = ", ".join([*map(str, found.unresolved), *found.notes])
+        raise RewriteError(f"{subject} is no complete HLO program after rewriting: {reasons}")
+    if len(after) != len(before) or not all(map(compatible, before, after)):
+        raise RewriteError(
+            f"{subject} has other types after rewriting: ({_types(after)}), before: ({_types(before)})",
+            hint="a change must keep the entry's parameters and the type of its result",
+        )
+
+
+def _types(signature: list[Type | None]) -> str:
+    *parameters, result = map(str, signature)
+    return f"{', '.join(parameters)}) -> ({result}"

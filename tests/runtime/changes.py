@@ -1,0 +1,73 @@
+"""Changes of modules for tests of the doors into jax.jit."""
+
+from collections.abc import Callable
+
+from hloom.ir import Module, Node
+from hloom.ops import OPS
+
+
+def sine_to_cosine(module: Module) -> bool:
+    """sine(x) -> cosine(x): other numbers."""
+    found = [node for node in module.nodes() if node.opcode == "sine"]
+    for node in found:
+        node.graph.set_function(node, OPS["cosine"])
+    return bool(found)
+
+
+def sine_to_square_of_cosine(module: Module) -> bool:
+    """sine(x) -> multiply(cosine(x), cosine(x)): other numbers, and more nodes, whose types have no layout."""
+    found = [node for node in module.nodes() if node.opcode == "sine"]
+    for node in found:
+        graph, kind = node.graph, node.type.with_layout(None)
+        cosine = graph.add_apply(OPS["cosine"], node.inputs, kind, before=node)
+        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (cosine, cosine), kind, before=node))
+        graph.erase(node)
+    return bool(found)
+
+
+def fuse_reciprocal_root(module: Module) -> bool:
+    """divide(y, sqrt(x)) -> multiply(y, rsqrt(x)): the same numbers in one operation less."""
+    found = [node for node in module.nodes() if node.opcode == "divide" and node.inputs[1].opcode == "sqrt"]
+    for node in found:
+        graph, root = node.graph, node.inputs[1]
+        inverse = graph.add_apply(OPS["rsqrt"], root.inputs, root.type, before=node)
+        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (node.inputs[0], inverse), node.type, before=node))
+        graph.erase(node)
+        if not root.users:
+            graph.erase(root)
+    return bool(found)
+
+
+def fuse_each(opcode: str) -> Callable[[Module], bool]:
+    """op(x) -> fusion(x) of that op alone: the same numbers."""
+
+    def change(module: Module) -> bool:
+        found = [node for node in module.entry.nodes if node.opcode == opcode]
+        for node in found:
+            _fuse(module, node)
+        return bool(found)
+
+    return change
+
+
+def _fuse(module: Module, node: Node) -> None:
+    fused, entry = module.add_graph("fused_by_hand"), module.entry
+    parameters = [fused.add_parameter(operand.type) for operand in node.inputs]
+    fused.set_output(fused.add_apply(node.function, parameters, node.type, node.attributes))
+    attributes = {"kind": "kLoop", "calls": fused}
+    entry.replace_uses(node, entry.add_apply(OPS["fusion"], node.inputs, node.type, attributes, before=node))
+    entry.erase(node)
+
+
+def nothing(module: Module) -> bool:
+    """A change that says that it changed nothing."""
+    return False
+
+
+def everything(module: Module) -> None:
+    """A change that says nothing, so the module is taken as changed: it goes all the way and comes back as it was."""
+
+
+def raising(module: Module) -> None:
+    """A change that fails."""
+    raise KeyError("no such rule")
