@@ -11,6 +11,7 @@ from benchmarks.memory import memory
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
+from benchmarks.rewriting import rewriting
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
@@ -23,4 +24,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "editing": editing,
     "analysis": analysis,
     "million-analysis": analysis_of_a_million,
+    "rewriting": rewriting,
 }
