@@ -24,7 +24,7 @@ A, X = np.float32([1, 2]), np.float32([3, 4])
 
 def test_every_opcode_has_a_row():
     assert set(OPS) - set(TABLE) == set()
-    assert set(TABLE) - set(OPS) == set()
+    assert {opcode for opcode in TABLE if "." not in opcode} - set(OPS) == set()  # dialects' ops have a dot
 
 
 def test_the_room_is_the_function():

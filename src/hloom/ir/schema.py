@@ -51,6 +51,7 @@ class AttributeKind(Enum):
     ORIGIN = auto()
     BACKEND_CONFIG = auto()
     VERBATIM = auto()
+    ANY = auto()  # what the reader of another format makes: any value that can be hashed
 
     __hash__ = object.__hash__  # readers and writers are looked up by kind all the time; Enum's own hash is Python
 

@@ -1,0 +1,124 @@
+"""HLO, built node by node: types inferred, constants and reducers made where they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hloom.ir import Apply, DType, Graph, Module, Node, TensorType, dtype, infer_type, literal_of
+from hloom.ops import OPS
+
+Number = int | float | bool
+
+
+class Builder:
+    """Adds HLO nodes to a graph."""
+
+    def __init__(self, module: Module, graph: Graph) -> None:
+        self.module = module
+        self.graph = graph
+        self._reducers: dict[tuple[str, DType], Graph] = {}
+
+    def apply(self, opcode: str, *operands: Node, **attributes: Any) -> Apply:
+        """An op of operands, with the type that it infers."""
+        op = OPS[opcode]
+        kinds = [kind_of(each) for each in operands]
+        return self.graph.add_apply(op, operands, infer_type(op, kinds, attributes), attributes)
+
+    def convert(self, x: Node, element: DType) -> Node:
+        """The array with other elements; itself where it has them."""
+        kind = tensor(x)
+        if kind.dtype is element:
+            return x
+        return self.graph.add_apply(OPS["convert"], [x], kind.with_dtype(element))
+
+    def number(self, value: Number, element: DType) -> Node:
+        """A constant without dimensions."""
+        literal = literal_of(np.asarray(value, element.numpy)) if element.name != "pred" else literal_of(bool(value))
+        return self.graph.add_constant(literal, literal.type)
+
+    def filled(self, value: Number, like: Node, element: DType | None = None) -> Node:
+        """One number everywhere, in an array like another."""
+        kind = tensor(like)
+        return self.spread(self.number(value, element or kind.dtype), kind.dims, ())
+
+    def spread(self, x: Node, dims: Sequence[int], places: Sequence[int]) -> Node:
+        """The array repeated along new dimensions; `places` are where its own go."""
+        kind = TensorType(tensor(x).dtype, dims)
+        return self.graph.add_apply(OPS["broadcast"], [x], kind, {"dimensions": tuple(places)})
+
+    def stretch(self, x: Node, dims: Sequence[int]) -> Node:
+        """The array with its dimensions of size 1, and those that it lacks in front, repeated."""
+        own = tensor(x).dims
+        if own == tuple(dims):
+            return x
+        ahead = len(dims) - len(own)
+        kept = [place for place, size in enumerate(own) if size == dims[ahead + place]]
+        small = self.reshape(x, [own[place] for place in kept])
+        return self.spread(small, dims, [ahead + place for place in kept])
+
+    def reshape(self, x: Node, dims: Sequence[int]) -> Node:
+        """The elements in other dimensions."""
+        kind = tensor(x)
+        if kind.dims == tuple(dims):
+            return x
+        return self.graph.add_apply(OPS["reshape"], [x], TensorType(kind.dtype, dims))
+
+    def transpose(self, x: Node, order: Sequence[int]) -> Node:
+        """The dimensions in another order."""
+        return self.apply("transpose", x, dimensions=tuple(order)) if list(order) != sorted(order) else x
+
+    def iota(self, dims: Sequence[int], dimension: int, element: DType) -> Node:
+        """The index along a dimension."""
+        return self.graph.add_apply(OPS["iota"], [], TensorType(element, dims), {"iota_dimension": dimension})
+
+    def compare(self, left: Node, right: Node, direction: str) -> Node:
+        """Element by element."""
+        return self.apply("compare", left, right, direction=direction)
+
+    def reduce(self, opcode: str, x: Node, dimensions: Sequence[int], start: Number) -> Node:
+        """All elements along dimensions put together by an op, from a number on."""
+        kind = tensor(x)
+        reducer = self._reducer(opcode, kind.dtype)
+        attributes = {"dimensions": tuple(dimensions), "to_apply": reducer}
+        return self.apply("reduce", x, self.number(start, kind.dtype), **attributes)
+
+    def product(self, a: Node, b: Node) -> Node:
+        """The products of matrices in two arrays with the same batch dimensions."""
+        rank = tensor(a).rank
+        batch = tuple(range(rank - 2))
+        return self.apply(
+            "dot",
+            a,
+            b,
+            lhs_batch_dims=batch,
+            rhs_batch_dims=batch,
+            lhs_contracting_dims=(rank - 1,),
+            rhs_contracting_dims=(rank - 2,),
+        )
+
+    def _reducer(self, opcode: str, element: DType) -> Graph:
+        found = self._reducers.get((opcode, element))
+        if found is None:
+            found = self._reducers[opcode, element] = self.module.add_graph(f"{opcode}_{element}")
+            scalar = TensorType(element)
+            pair = [found.add_parameter(scalar, name) for name in ("left", "right")]
+            found.set_output(found.add_apply(OPS[opcode], pair, scalar))
+        return found
+
+
+def kind_of(node: Node) -> Any:
+    """The type of a node that must have one."""
+    assert node.type is not None, "what is built here has types"
+    return node.type
+
+
+def tensor(node: Node) -> TensorType:
+    """The type of a node that is an array."""
+    return cast(TensorType, kind_of(node))
+
+
+INDEX = dtype("s32")
+"""The element type of indices that are compared."""

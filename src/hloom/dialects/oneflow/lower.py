@@ -1,0 +1,72 @@
+"""From OneFlow's ops to HLO's: one function per op, by table."""
+
+from __future__ import annotations
+
+from hloom.dialects.oneflow import lower_attention, lower_linear, lower_normalisation, lower_pointwise, lower_shaping
+from hloom.dialects.oneflow.builder import Builder
+from hloom.dialects.oneflow.lowering import Given, Rule
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType
+from hloom.ops import OPS
+from hloom.text import Unsupported
+
+TABLE: dict[str, Rule] = {
+    **lower_pointwise.TABLE,
+    **lower_shaping.TABLE,
+    **lower_normalisation.TABLE,
+    **lower_linear.TABLE,
+    **lower_attention.TABLE,
+}
+"""By op: what builds its HLO."""
+
+
+def lower(module: Module) -> Module:
+    """The entry graph of a module of OneFlow's ops, as a module of HLO.
+
+    What a job does not compute is given to it: for each variable, dropout and random_mask_like, in order, a further
+    parameter stands behind the job's own (a mask has the type that the op yields it in). Raises Unsupported for an op
+    that has no lowering.
+    """
+    graph = module.entry
+    lowered = Module(module.name)
+    made = Graph(graph.name, lowered)
+    builder = Builder(lowered, made)
+    mapping: dict[Node, Node] = {
+        parameter: made.add_parameter(parameter.type, parameter.name) for parameter in graph.parameters
+    }
+    for node in graph.nodes:
+        if node not in mapping:
+            mapping[node] = _lowered(node, mapping, builder)
+    made.set_output(mapping[graph.root])
+    lowered.append_graph(made)
+    lowered.entry = made
+    return lowered
+
+
+def _lowered(node: Node, mapping: dict[Node, Node], builder: Builder) -> Node:
+    if isinstance(node, Constant) and isinstance(node.value, Literal):
+        return builder.graph.add_constant(node.value, node.type, node.name)
+    if not isinstance(node, Apply):
+        raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
+    operands = [mapping[each] for each in node.inputs]
+    if node.opcode in ("tuple", "get-tuple-element"):
+        return _passed(node, operands, builder)
+    rule = TABLE.get(node.opcode)
+    if rule is None:
+        raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
+    found = rule(Given(node, tuple(operands), builder))
+    return found if isinstance(found, Node) else builder.apply("tuple", *found[: _result_count(node)])
+
+
+def _passed(node: Apply, operands: list[Node], builder: Builder) -> Node:
+    """A tuple stays; an element of a tuple that was just made is that element."""
+    if node.opcode == "tuple":
+        return builder.apply("tuple", *operands)
+    index = node.attributes["index"]
+    whole = operands[0]
+    if isinstance(whole, Apply) and whole.function is OPS["tuple"]:
+        return whole.inputs[index]
+    return builder.apply("get-tuple-element", whole, index=index)
+
+
+def _result_count(node: Apply) -> int:
+    return len(node.type.elements) if isinstance(node.type, TupleType) else 1

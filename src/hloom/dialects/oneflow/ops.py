@@ -1,0 +1,27 @@
+"""All of the dialect's rows, and what the results of its ops are called in texts."""
+
+from __future__ import annotations
+
+from hloom.dialects.oneflow import attention, linear, masking, normalisation, pointwise, shaping
+from hloom.ir import Op
+
+OPS: dict[str, Op] = {
+    **pointwise.ROWS,
+    **shaping.ROWS,
+    **masking.ROWS,
+    **linear.ROWS,
+    **normalisation.ROWS,
+    **attention.ROWS,
+}
+"""Every op row by full name."""
+
+HINTS: dict[str, tuple[str, ...]] = {
+    "oneflow.input": ("output",),
+    "oneflow.output": ("output",),
+    "oneflow.variable": ("output",),
+    "oneflow.dropout": ("out", "mask"),
+    "oneflow.normalization": ("y", "mean", "inv_variance"),
+    "oneflow.normalization_add_relu": ("y", "reserve_space", "mean", "inv_variance"),
+    "oneflow.fused_glu": ("y", "matmul_wx", "matmul_vx"),
+}
+"""The names of results, as OneFlow's printer gives them: of its own system ops, and of ops with several results."""

@@ -1,0 +1,94 @@
+"""Ops that work element by element, and those at the borders of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.dialects.oneflow.rows import array, axis_in, data_type, plain, row, table
+from hloom.ir import TensorType, Type, TypeProblem
+
+SCALAR = {"has_int_operand": False, "has_float_operand": False, "int_operand": 0, "float_operand": 0.0}
+"""The attributes of an op with a number as its second operand."""
+
+
+def _same(x: Type) -> Type:
+    return array(x)
+
+
+def _alike(*operands: Type) -> Type:
+    first = array(operands[0])
+    for other in operands[1:]:
+        if other is not first:
+            raise TypeProblem(f"the operands must be of one type, but are {first} and {other}")
+    return first
+
+
+def broadcast(left: Type, right: Type) -> TensorType:
+    """The type of two arrays that are stretched to each other, dimensions counted from the end."""
+    a, b = array(left, "the left operand"), array(right, "the right operand")
+    if a.dtype is not b.dtype:
+        raise TypeProblem(f"the operands must have one element type, but are {a} and {b}")
+    rank = max(a.rank, b.rank)
+    pairs = zip((1,) * (rank - a.rank) + a.dims, (1,) * (rank - b.rank) + b.dims, strict=True)
+    dims: list[int] = []
+    for p, q in pairs:
+        if p != q and 1 not in (p, q):
+            raise TypeProblem(f"{a} and {b} cannot be broadcast: {p} meets {q}")
+        dims.append(q if p == 1 else p)
+    return TensorType(a.dtype, dims)
+
+
+def _by_scalar(x: Type, scalar: Type) -> Type:
+    kind, number = array(x), array(scalar, "the scalar")
+    if number.element_count != 1 or number.dtype is not kind.dtype:
+        raise TypeProblem(f"the scalar must be one {kind.dtype}, not {scalar}")
+    return kind
+
+
+def bias_add(a: Type, b: Type, *_: Type, axis: Any) -> Type:
+    """The first operand's type; the second has the size of one of its dimensions."""
+    kind, bias = array(a), array(b, "the bias")
+    place = axis_in(axis, kind)
+    if bias.dims != (kind.dims[place],) or bias.dtype is not kind.dtype:
+        raise TypeProblem(f"the bias must be {kind.dtype}[{kind.dims[place]}] for axis={place} of {kind}, not {bias}")
+    return kind
+
+
+def _cast(x: Type, *, dtype: Any) -> Type:
+    return TensorType(data_type(dtype), array(x).dims)
+
+
+def _cast_scale(x: Type, scale_by_tensor: Type) -> Type:
+    scale = array(scale_by_tensor, "the scale")
+    if scale.element_count != 1:
+        raise TypeProblem(f"the scale must be one number, not {scale}")
+    return TensorType(scale.dtype, array(x).dims)
+
+
+def _variable(*, shape: Any, data_type: Any) -> Type:
+    return TensorType(_data_type(data_type), plain(shape))
+
+
+_data_type = data_type
+_BORDER = ("data_type", "is_dynamic", "job_id", "shape")
+UNARY = "relu fast_gelu silu sigmoid tanh sqrt rsqrt identity"
+BROADCASTING = "broadcast_add broadcast_sub broadcast_mul broadcast_div"
+SCALARS = "scalar_add scalar_mul"
+
+ROWS = table(
+    *[row(name, 1, _same) for name in UNARY.split()],
+    row("gelu", 1, _same, carried=("axis",)),
+    *[row(name, 2, broadcast) for name in BROADCASTING.split()],
+    *[row(name, 1, _same, SCALAR) for name in SCALARS.split()],
+    row("multiply", 2, _alike),
+    row("add_n", (1, None), _alike),
+    row("add_n2", 2, _alike),
+    row("scalar_mul_by_tensor", 2, _by_scalar),
+    row("bias_add", 2, bias_add, {"axis": 0}),
+    row("fused_bias_add_gelu", 2, bias_add, {"axis": 0}),
+    row("cast", 1, _cast, {"dtype": 0}, carried=("pin_memory",)),
+    row("fused_cast_scale", 2, _cast_scale, {"scale": 1.0}),
+    row("input", 1, _same, carried=_BORDER),
+    row("output", 1, _same, carried=_BORDER),
+    row("variable", 0, _variable, {"shape": (), "data_type": 2}, carried=("trainable", "initializer")),
+)

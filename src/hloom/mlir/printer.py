@@ -1,0 +1,238 @@
+"""The IR as MLIR's text, byte for byte as MLIR's own printer writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from hloom.ir import EMPTY, Apply, Attributes, Graph, Missing, Module, Node, Op, Parameter, Verbatim
+from hloom.mlir.body import ELEMENT, TUPLE
+from hloom.mlir.forms import FORMS, FUNCTIONS, GENERIC_RETURNS, MODULE, FunctionForm, ModuleForm
+from hloom.mlir.names import Hints, Names
+from hloom.mlir.rows import PROPERTIES, REGIONS, SPELLINGS
+from hloom.mlir.strings import quote
+from hloom.mlir.type_reader import DEEPEST, function_type, result_list
+from hloom.mlir.types import result_spellings
+from hloom.mlir.value_printer import print_dictionary, print_symbol
+from hloom.mlir.values import TypeValue
+from hloom.text import Unsupported
+
+_NO_HINTS: Hints = MappingProxyType({})
+_OWN = frozenset((SPELLINGS, PROPERTIES, REGIONS))
+
+
+def to_text(module: Module, hints: Hints = _NO_HINTS) -> str:
+    """The text of a module; `hints` are the names of results by op, all other values are numbered.
+
+    Raises Unsupported for what MLIR's text cannot say: HLO's types and attributes, computed calls, constants.
+    """
+    form = module.attributes.get(MODULE) or ModuleForm()
+    lines: list[str] = []
+    margin = "  " if form.is_written else ""
+    forms = _forms(module)
+    graphs = {each.name: module[each.name] for each in forms if each.types is None}
+    loose = {graphs[each.name] for each in forms if not each.keyword}
+    names = Names(list(graphs.values()), loose, hints, is_generic=form.is_generic)
+    for each in forms:
+        if each.types is not None:
+            lines.append(margin + _declaration(each))
+            continue
+        lines += _GraphPrinter(graphs[each.name], each, names).lines(margin)
+    if not form.is_written:
+        return "".join(f"{line}\n" for line in lines)
+    if form.is_generic and not lines:
+        lines.append("^bb0:")
+    return "\n".join([_opening(form), *lines, _closing(form)]) + "\n"
+
+
+def _forms(module: Module) -> list[FunctionForm]:
+    """How each graph is to be written, in order; graphs without a form get that of the first function."""
+    written: Sequence[FunctionForm] = module.attributes.get(FORMS) or ()
+    declared = {graph.name for graph in module.declared}
+    tops = {graph.name: graph for graph in module.graphs if graph.parent is None}
+    kept = [form for form in written if form.name in tops or form.name in declared]
+    known = {form.name for form in kept}
+    keyword = next((form.keyword for form in kept if form.keyword), "func.func")
+    return kept + [FunctionForm(name, keyword) for name in tops if name not in known]
+
+
+def _opening(form: ModuleForm) -> str:
+    if form.is_generic:
+        properties, _ = _split(form.properties, _with_name(form.attributes, form.name))
+        return f'"builtin.module"(){properties and " " + properties} ({{'
+    name = f" {print_symbol(form.name)}" if form.name else ""
+    attributes = f" attributes {print_dictionary(form.attributes)}" if form.attributes else ""
+    return f"module{name}{attributes} {{"
+
+
+def _closing(form: ModuleForm) -> str:
+    if not form.is_generic:
+        return "}"
+    _, attributes = _split(form.properties, _with_name(form.attributes, form.name))
+    return f"}}){attributes and ' ' + attributes} : () -> ()"
+
+
+def _with_name(attributes: Attributes, name: str | None) -> Attributes:
+    return attributes.changed(sym_name=name) if name else attributes
+
+
+def _split(properties: Sequence[str], attributes: Attributes) -> tuple[str, str]:
+    """`<{properties}>` and `{attributes}`, each empty where there is none."""
+    ours = {name: attributes[name] for name in properties if name in attributes}
+    rest = {name: value for name, value in attributes.items() if name not in ours}
+    return f"<{print_dictionary(ours)}>" if ours else "", print_dictionary(rest) if rest else ""
+
+
+def _declaration(form: FunctionForm) -> str:
+    assert form.types is not None, "only those are declarations"
+    operands, results = form.types
+    if form.is_generic:
+        values = form.attributes.changed(sym_name=form.name, function_type=TypeValue(function_type(operands, results)))
+        properties, attributes = _split(form.properties, values)
+        details = f"{properties and properties + ' '}({{\n  }}){attributes and ' ' + attributes}"
+        return f'"{form.keyword}"() {details} : () -> ()'
+    return f"{_head(form)}({', '.join(operands)}){_results(results, form)}{_function_attributes(form)}"
+
+
+def _head(form: FunctionForm) -> str:
+    visibility = f"{form.visibility} " if form.visibility else ""
+    return f"{form.keyword} {visibility}{print_symbol(form.name)}"
+
+
+def _results(spellings: Sequence[str], form: FunctionForm) -> str:
+    if not spellings:
+        return ""
+    if len(form.result_attributes) != len(spellings):
+        return f" -> {result_list(tuple(spellings))}"
+    pairs = zip(spellings, form.result_attributes, strict=True)
+    return " -> (" + ", ".join(kind + (f" {print_dictionary(each)}" if each else "") for kind, each in pairs) + ")"
+
+
+def _function_attributes(form: FunctionForm) -> str:
+    return f" attributes {print_dictionary(form.attributes)}" if form.attributes else ""
+
+
+class _GraphPrinter:
+    """Prints one function, or one run of ops outside functions, with all its regions."""
+
+    def __init__(self, graph: Graph, form: FunctionForm, names: Names) -> None:
+        self.graph = graph
+        self.form = form
+        self.names = names
+        self.spellings: dict[Node, tuple[str, ...]] = {}
+        self._details: dict[int, tuple[str, str]] = {}
+
+    def lines(self, margin: str) -> list[str]:
+        if not self.form.keyword:
+            return self.operations(self.graph, margin, 0)
+        return self.generic(margin) if self.form.is_generic else self.custom(margin)
+
+    def custom(self, margin: str) -> list[str]:
+        """`oneflow.job @name(%arg0: type) -> type {` and so on."""
+        form, returned = self.form, self.returned()
+        spelled = [self.spelling(node) for node in returned]
+        arguments = ", ".join(map(self.argument, self.graph.parameters))
+        first = f"{_head(form)}({arguments}){_results(spelled, form)}{_function_attributes(form)} {{"
+        values = ", ".join(f"%{self.names.values[node]}" for node in returned)
+        last = FUNCTIONS[form.keyword] + (f" {values} : {', '.join(spelled)}" if returned else "")
+        inside = self.operations(self.graph, margin + "  ", 0)
+        return [margin + first, *inside, f"{margin}  {last}", margin + "}"]
+
+    def generic(self, margin: str) -> list[str]:
+        """`"func.func"() <{...}> ({` and so on."""
+        form, returned = self.form, self.returned()
+        spelled = tuple(self.spelling(node) for node in returned)
+        kind = function_type(tuple(map(self.spelling, self.graph.parameters)), spelled)
+        values = form.attributes.changed(sym_name=form.name, function_type=TypeValue(kind))
+        properties, attributes = _split(form.properties, values)
+        first = f'{margin}"{form.keyword}"() {properties and properties + " "}({{'
+        uses = ", ".join(f"%{self.names.values[node]}" for node in returned)
+        last = f'{margin}  "{GENERIC_RETURNS[form.keyword]}"({uses}) : ({", ".join(spelled)}) -> ()'
+        inside = [*self.label(self.graph, margin), *self.operations(self.graph, margin + "  ", 0), last]
+        return [first, *inside, f"{margin}}}){attributes and ' ' + attributes} : () -> ()"]
+
+    def returned(self) -> tuple[Node, ...]:
+        """What the function yields, value by value."""
+        output = self.graph.root
+        is_several = isinstance(output, Apply) and output.function is TUPLE
+        return output.inputs if is_several else (output,)
+
+    def argument(self, parameter: Parameter) -> str:
+        others = {name: value for name, value in parameter.attributes.items() if name not in _OWN}
+        attributes = f" {print_dictionary(others)}" if others else ""
+        return f"%{self.names.values[parameter]}: {self.spelling(parameter)}{attributes}"
+
+    def label(self, graph: Graph, margin: str) -> list[str]:
+        """The line that names a block's arguments, where it has any."""
+        arguments = ", ".join(map(self.argument, graph.parameters))
+        return [f"{margin}^bb0({arguments}):"] if arguments else []
+
+    def operations(self, graph: Graph, margin: str, depth: int) -> list[str]:
+        """The lines of a graph's ops."""
+        lines: list[str] = []
+        if depth > DEEPEST:
+            raise Unsupported(f"regions nest deeper than {DEEPEST} levels")
+        for node in graph.nodes:
+            if isinstance(node, Parameter):
+                continue
+            if not isinstance(node, Apply) or not isinstance(node.function, Op):
+                raise Unsupported(f"{node!r} cannot be written in MLIR's generic form")
+            if node.function is TUPLE:
+                if not node.is_output:
+                    raise Unsupported(f"{node!r} makes a tuple, which MLIR's ops have not")
+            elif node.function is not ELEMENT:
+                self.operation(node, margin, depth, lines)
+        return lines
+
+    def operation(self, node: Apply, margin: str, depth: int, lines: list[str]) -> None:
+        """Put an op's lines behind the others."""
+        properties, attributes = self.details(node)
+        uses = ", ".join([f"%{self.names.values[each]}" for each in node.inputs])
+        types = ", ".join([self.spelling(each) for each in node.inputs])
+        regions = node.attributes.get(REGIONS) or ()
+        start = f"{margin}{self.defined(node)}{quote(node.opcode)}({uses}){properties}"
+        end = f"{attributes} : ({types}) -> {result_list(self.result_spellings(node))}"
+        if not regions:
+            lines.append(start + end)
+            return
+        lines.append(f"{start} ({{")
+        for number, region in enumerate(regions):
+            if number:
+                lines.append(f"{margin}}}, {{")
+            lines += self.label(region, margin)
+            lines += self.operations(region, margin + "  ", depth + 1)
+        lines.append(f"{margin}}}){end}")
+
+    def defined(self, node: Apply) -> str:
+        """`%out, %mask = `; nothing for an op without results."""
+        groups = self.names.groups.get(node)
+        if not groups:
+            return ""
+        return ", ".join(f"%{each.name}" + (f":{each.count}" if each.count > 1 else "") for each in groups) + " = "
+
+    def details(self, node: Apply) -> tuple[str, str]:
+        """The properties and the attributes of an op, each with the space before it."""
+        found = self._details.get(id(node.attributes))
+        if found is None:
+            names = node.attributes.get(PROPERTIES) or ()
+            properties = names.text.split(",") if isinstance(names, Verbatim) else names
+            values = Attributes({name: each for name, each in node.attributes.items() if name not in _OWN}) or EMPTY
+            parts = _split(properties, values)
+            found = self._details[id(node.attributes)] = (parts[0] and " " + parts[0], parts[1] and " " + parts[1])
+        return found
+
+    def result_spellings(self, node: Node) -> tuple[str, ...]:
+        found = self.spellings.get(node)
+        if found is None:
+            written = node.attributes.get(SPELLINGS)
+            text = written.text if isinstance(written, Verbatim) else written
+            found = self.spellings[node] = result_spellings(node.type, text)
+        return found
+
+    def spelling(self, node: Node) -> str:
+        """How the type of one value is spelled."""
+        if isinstance(node, Apply) and node.function is ELEMENT:
+            return self.result_spellings(node.inputs[0])[node.attributes["index"]]
+        if isinstance(node, Missing) or node not in self.names.values:
+            raise Unsupported(f"{node!r} is not a value of this function")
+        return self.result_spellings(node)[0]
