@@ -25,6 +25,8 @@ class Plan:
     large: Config = LARGE
     copies: int = 19
     rows: int = 5000
+    chain: int = 10_000
+    long_chain: int = 300_000
     seconds: float = 3.0
 
 

@@ -8,6 +8,7 @@ from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.figures import Figure
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
+from benchmarks.mlir import mlir
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
@@ -17,6 +18,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
     "million": reading_a_million,
     "xdsl": reading_against_xdsl,
+    "mlir": mlir,
     "printing": printing,
     "memory": memory,
     "protos": protos,

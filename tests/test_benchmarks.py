@@ -19,7 +19,9 @@ from scripts.lower_gpt2 import Config
 
 TINY = Config(layers=1, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 LARGER = Config(layers=2, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
-PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0)
+PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0, chain=30, long_chain=90)
+
+NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"], "rewriting": ["xdsl", "torch"]}
 
 FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
 PROGRAM = Program("p", "", 100)
@@ -27,8 +29,8 @@ PROGRAM = Program("p", "", 100)
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_gives_figures(section: str):
-    if section == "xdsl":
-        pytest.importorskip("xdsl")
+    for peer in NEEDS.get(section, ()):
+        pytest.importorskip(peer)
     figures = list(SECTIONS[section](PLAN))
     assert figures
     assert all(each.ratio is not None and each.ratio > 0 for each in figures)
