@@ -1,0 +1,86 @@
+"""The devices that a program is spread over: axes with names and sizes, their order, and the link each rides on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hloom.ir import Devices, IotaDevices
+from hloom.sharding.spec import Spec
+from hloom.text import HloomError
+
+_AXIS = re.compile(r"([A-Za-z_][\w]*)=([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What connects the neighbours of an axis: bytes a second that a device sends, and seconds to the first byte."""
+
+    bandwidth: float = 100e9
+    latency: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Named axes, major to minor, with sizes; the order of the devices; and the link of each axis.
+
+    >>> mesh = Mesh.parse("data=2,model=4")
+    >>> mesh.device_count, mesh.size("model"), mesh.local_dims((10, 8), Spec((("model",), ("data",))))
+    (8, 4, (3, 4))
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    devices: Devices | None = None
+    links: Mapping[str, Link] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if (
+            len(set(self.names)) < len(self.names)
+            or len(self.names) != len(self.sizes)
+            or min(self.sizes, default=1) < 1
+        ):
+            raise HloomError(f"a mesh has axes of different names and of sizes from 1, not {self}")
+        if self.devices is not None and self.devices.count != self.device_count:
+            raise HloomError(f"{self} has {self.device_count} places for {self.devices.count} devices")
+
+    @classmethod
+    def parse(cls, text: str) -> Mesh:
+        """A mesh from `data=2,model=4`; raises HloomError for anything else."""
+        axes = [_AXIS.fullmatch(each.strip()) for each in text.split(",")]
+        if not text.strip() or None in axes:
+            raise HloomError(f"'{text}' is no mesh", hint="write names and sizes, as in data=2,model=4")
+        return cls(tuple(a[1] for a in axes if a), tuple(int(a[2]) for a in axes if a))
+
+    @property
+    def device_count(self) -> int:
+        """The product of the sizes."""
+        return math.prod(self.sizes)
+
+    @property
+    def order(self) -> Devices:
+        """The devices, the last axis fastest."""
+        return self.devices or IotaDevices((self.device_count,))
+
+    def size(self, axis: str) -> int:
+        """How many devices an axis counts; raises HloomError where the mesh has no such axis."""
+        if axis not in self.names:
+            raise HloomError(f"the mesh {self} has no axis '{axis}'")
+        return self.sizes[self.names.index(axis)]
+
+    def count(self, axes: Iterable[str]) -> int:
+        """How many devices some axes count together."""
+        return math.prod(map(self.size, axes))
+
+    def link(self, axis: str) -> Link:
+        """What an axis rides on."""
+        return self.links.get(axis, Link())
+
+    def local_dims(self, dims: Sequence[int], spec: Spec) -> tuple[int, ...]:
+        """The dimensions of what one device holds, rounded up where the split is uneven: XLA pads."""
+        return tuple(-(-size // self.count(axes)) for size, axes in zip(dims, spec.dims, strict=True))
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
