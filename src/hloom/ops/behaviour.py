@@ -37,8 +37,8 @@ def may_merge(node: Node) -> bool:
 def _own_effect(node: Apply) -> Effect | None:
     if not node.op.is_known:
         return Effect.OUTSIDE
-    if node.opcode == "custom-call" and not node.attributes.get("custom_call_has_side_effect"):
-        return None
+    if node.opcode == "custom-call":
+        return Effect.OUTSIDE if node.attributes.get("custom_call_has_side_effect") else None
     return node.op.effect
 
 

@@ -4,6 +4,16 @@ To add a rule to `simplify`, decorate a function in the file of its subject; to 
 Report` in a file of its own and offer it here.
 """
 
+from hloom.passes import branching as _branching  # noqa: F401
+from hloom.passes import cse as _cse  # noqa: F401  each offers its pass by name
+from hloom.passes import dce as _dce  # noqa: F401
+from hloom.passes import folding as _folding  # noqa: F401
+from hloom.passes import hoisting as _hoisting  # noqa: F401
+from hloom.passes import inline as _inline  # noqa: F401
+from hloom.passes import looping as _looping  # noqa: F401
+from hloom.passes import outline as _outline  # noqa: F401
+from hloom.passes import simplify as _simplify  # noqa: F401
+from hloom.passes import unroll as _unroll  # noqa: F401
 from hloom.passes.pipeline import PASSES as PASSES
 from hloom.passes.pipeline import Pass as Pass
 from hloom.passes.pipeline import PassLike as PassLike

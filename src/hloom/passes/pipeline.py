@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -18,16 +19,44 @@ MOST_ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A change of a module, in place: its name, what it does, and one sentence on it."""
+    """A change of a module, in place: its name, what it does, and one sentence on it.
+
+    `options` are the names of what `run` takes by keyword, beside the module.
+    """
 
     name: str
-    run: Callable[[Module], Report] = field(repr=False)
+    run: Callable[..., Report] = field(repr=False)
     summary: str = ""
+    options: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Pass, ...]:
+        """The passes that it is made of; none where it is one by itself."""
+        return self.run.parts if isinstance(self.run, _Several) else ()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that it applies, those of its parts included; none where it is no pass of rules."""
+        run = self.run.func if isinstance(self.run, partial) else self.run
+        if isinstance(run, _Rules):
+            return run.rules
+        return tuple(dict.fromkeys(rule for each in self.parts for rule in each.rules))
+
+    def with_options(self, **options: Any) -> Pass:
+        """The same pass with options set; raises HloomError for one that it does not take."""
+        unknown = [name for name in options if name not in self.options]
+        if unknown:
+            known = f"it takes {', '.join(self.options)}" if self.options else "it takes none"
+            raise HloomError(f"pass {self.name} takes no option '{unknown[0]}'", hint=known)
+        return replace(self, run=partial(self.run, **options)) if options else self
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of each pass: before it starts, and after it ended with its report."""
+    """Who is told of each pass: before it starts, and after it ended with its report.
+
+    Of a fixpoint or a sequence that has no name of its own, the parts are watched, one by one.
+    """
 
     before: Callable[[str, Module], None] = lambda name, module: None
     after: Callable[[str, Module, Report], None] = lambda name, module, report: None
@@ -40,25 +69,22 @@ PASSES: dict[str, Pass] = {}
 """The passes that can be named."""
 
 
-def offer(name: str, summary: str, run: Callable[[Module], Report]) -> Pass:
-    """Put a pass among those that can be named."""
+def offer(name: str, summary: str, run: Callable[..., Report], options: Sequence[str] = ()) -> Pass:
+    """Put a pass among those that can be named; `options` are what `run` takes by keyword."""
     if name in PASSES:
         raise HloomError(f"there is a pass named '{name}' already")
-    PASSES[name] = Pass(name, run, summary)
+    PASSES[name] = Pass(name, run, summary, tuple(options))
     return PASSES[name]
 
 
-def rules_pass(name: str, rules: Iterable[Rule], summary: str = "") -> Pass:
-    """A pass of rules, applied until none fires."""
-    listed = tuple(rules)
-    index: list[RuleIndex] = []
-
-    def run(module: Module) -> Report:
-        if not index:
-            index.append(RuleIndex(listed))
-        return rewrite(module, index[0], name=name)
-
-    return Pass(name, run, summary)
+def rules_pass(
+    name: str,
+    rules: Iterable[Rule] | Callable[..., Iterable[Rule]],
+    summary: str = "",
+    options: Sequence[str] = (),
+) -> Pass:
+    """A pass of rules, applied until none fires; where it has options, a function of them makes the rules."""
+    return Pass(name, _Rules(name, rules), summary, tuple(options))
 
 
 def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
@@ -66,30 +92,30 @@ def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
 
     Raises HloomError where that does not come about in 20 rounds.
     """
-
-    def run(module: Module) -> Report:
-        passes, total = resolve(parts), Report(name)
-        for _ in range(MOST_ROUNDS):
-            found = [each.run(module) for each in passes]
-            total.passes += found
-            if not any(each.changed for each in found):
-                return total
-        names = ", ".join(each.name for each in found if each.changed)
-        raise HloomError(f"{name} found no end in {MOST_ROUNDS} rounds: {names} still change the module")
-
-    return Pass(name, run, summary)
+    return Pass(name, _Several(name, parts, MOST_ROUNDS), summary)
 
 
 def sequence(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
     """Several passes, one after the other."""
-    return Pass(name, lambda module: apply_in_place(module, parts, name=name), summary)
+    return Pass(name, _Several(name, parts), summary)
+
+
+def leaves(each: Pass, report: Report) -> Iterator[tuple[Pass, Report]]:
+    """The passes that ran, in order, each with its own report: parts in place of what they make up, rounds in full."""
+    parts = each.parts
+    if not parts:
+        yield each, report
+        return
+    for place, inner in enumerate(report.passes):
+        yield from leaves(parts[place % len(parts)], inner)
 
 
 def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
-    """The passes that were meant; raises HloomError for names that nothing has."""
-    if isinstance(passes, (str, Pass, Rule, Family)) or callable(passes):
-        return [_one(passes)]
-    return [_one(each) for each in passes]
+    """The passes that were meant, a list of rules alone being one; raises HloomError for names that nothing has."""
+    listed = _listed(passes)
+    if len(listed) > 1 and all(isinstance(each, Rule) for each in listed):
+        return [_one(listed)]
+    return [_one(each) for each in listed]
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
@@ -117,20 +143,77 @@ def apply_in_place(
 
     With `verify_each` the module is verified after each pass, and the error names the pass that broke it.
     """
-    total, started = Report(name), perf_counter()
-    for each in resolve(passes):
-        if watch:
-            watch.before(each.name, module)
-        before = perf_counter()
-        found = each.run(module)
-        found.seconds = found.seconds or perf_counter() - before
-        total.passes.append(found)
-        if watch:
-            watch.after(each.name, module, found)
-        if verify_each:
-            _verify_after(each.name, module)
-    total.seconds = perf_counter() - started
-    return total
+    watch = watch or Watch()
+    return _Several(name, _listed(passes))(module, _verifying(watch) if verify_each else watch)
+
+
+class _Rules:
+    """What a pass of rules runs."""
+
+    def __init__(self, name: str, rules: Iterable[Rule] | Callable[..., Iterable[Rule]]) -> None:
+        self.name = name
+        self._given = rules if callable(rules) else tuple(rules)
+        self._indexes: dict[tuple[Any, ...], RuleIndex] = {}
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self._made({})
+
+    def __call__(self, module: Module, **options: Any) -> Report:
+        key = tuple(sorted(options.items()))
+        if key not in self._indexes:
+            self._indexes[key] = RuleIndex(self._made(options))
+        return rewrite(module, self._indexes[key], name=self.name)
+
+    def _made(self, options: dict[str, Any]) -> tuple[Rule, ...]:
+        return tuple(self._given(**options)) if callable(self._given) else self._given
+
+
+class _Several:
+    """What a fixpoint or a sequence runs."""
+
+    def __init__(self, name: str, given: Sequence[PassLike], rounds: int = 0) -> None:
+        self.name = name
+        self.given = given
+        self.rounds = rounds
+
+    @property
+    def parts(self) -> tuple[Pass, ...]:
+        return tuple(resolve(self.given))
+
+    def __call__(self, module: Module, watch: Watch | None = None) -> Report:
+        total, parts, started = Report(self.name), self.parts, perf_counter()
+        for _ in range(self.rounds or 1):
+            found = [_run_one(each, module, watch or Watch()) for each in parts]
+            total.passes += found
+            if not self.rounds or not any(each.changed for each in found):
+                total.seconds = perf_counter() - started
+                return total
+        names = ", ".join(each.name for each in total.passes[-len(parts) :] if each.changed)
+        raise HloomError(f"{self.name} found no end in {self.rounds} rounds: {names} still change the module")
+
+
+def _run_one(each: Pass, module: Module, watch: Watch) -> Report:
+    if isinstance(each.run, _Several) and each.name not in PASSES:
+        return each.run(module, watch)
+    watch.before(each.name, module)
+    started = perf_counter()
+    found = each.run(module)
+    found.seconds = found.seconds or perf_counter() - started
+    watch.after(each.name, module, found)
+    return found
+
+
+def _verifying(watch: Watch) -> Watch:
+    def after(name: str, module: Module, report: Report) -> None:
+        watch.after(name, module, report)
+        _verify_after(name, module)
+
+    return Watch(watch.before, after)
+
+
+def _listed(passes: PassLike | Iterable[PassLike]) -> list[Any]:
+    return [passes] if isinstance(passes, (str, Pass, Rule, Family)) or callable(passes) else list(passes)
 
 
 def _one(item: Any) -> Pass:

@@ -1,15 +1,67 @@
 """The passes `simplify`, which keeps every number, and `simplify-xla`, which allows what XLA's defaults allow.
 
-To add a rule, put it in the file of its subject: its family is listed here.
+To add a rule, put it in the file of its subject: its family is listed here, or in the list of its room's part
+(`elementwise.py`, `shaping.py`).
 """
 
 from __future__ import annotations
 
-from hloom.passes.pipeline import fixpoint, offer, rules_pass
-from hloom.rewrite import Family
+from hloom.passes.branching import BRANCHING
+from hloom.passes.contracting import CONTRACTING
+from hloom.passes.contracting_relaxed import CONTRACTING_RELAXED
+from hloom.passes.convolving import CONVOLVING, CONVOLVING_RELAXED
+from hloom.passes.dce import dce
+from hloom.passes.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
+from hloom.passes.exchanging import EXCHANGING, EXCHANGING_RELAXED
+from hloom.passes.folding import FOLDING
+from hloom.passes.looping import LOOPING
+from hloom.passes.pipeline import Pass, fixpoint, offer, rules_pass
+from hloom.passes.reducing import REDUCING
+from hloom.passes.reducing_relaxed import REDUCING_RELAXED
+from hloom.passes.searching import SEARCHING, SEARCHING_RELAXED
+from hloom.passes.shaping import SHAPING_AS_XLA, STRICT_SHAPING
+from hloom.passes.sorting import SORTING
+from hloom.passes.windowing import WINDOWING, WINDOWING_RELAXED
+from hloom.rewrite import Family, Rule
 
-STRICT: tuple[Family, ...] = ()
+STRICT: tuple[Family, ...] = (
+    FOLDING,
+    *ELEMENTWISE,
+    *STRICT_SHAPING,
+    CONTRACTING,
+    REDUCING,
+    WINDOWING,
+    CONVOLVING,
+    SORTING,
+    SEARCHING,
+    EXCHANGING,
+    BRANCHING,
+    LOOPING,
+)
 """Rules by which every number stays as it was but for rounding, NaN and infinity included."""
 
-RELAXED: tuple[Family, ...] = ()
+RELAXED: tuple[Family, ...] = (
+    *ELEMENTWISE_RELAXED,
+    *SHAPING_AS_XLA,
+    CONTRACTING_RELAXED,
+    REDUCING_RELAXED,
+    WINDOWING_RELAXED,
+    CONVOLVING_RELAXED,
+    SEARCHING_RELAXED,
+    EXCHANGING_RELAXED,
+)
 """Further rules that XLA's defaults allow: numbers may change where XLA's do."""
+
+
+def _rules(*families: Family) -> list[Rule]:
+    return [rule for family in families for rule in family]
+
+
+def _offer_fixpoint(name: str, rules: list[Rule], summary: str) -> None:
+    parts = [rules_pass(f"{name} rules", rules), Pass("dce", dce)]
+    offer(name, summary, fixpoint(name, parts).run)
+
+
+_offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
+_offer_fixpoint("simplify-xla", _rules(*STRICT, *RELAXED), "simplify, and what XLA's defaults allow beside")
+offer("fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hloom.ir import Apply
+from hloom.rewrite.expressions import number
 from hloom.rewrite.pattern import Absent, Bind, Holds, OneOf, OperationTerm, Same
 from hloom.rewrite.rule import registered
 
@@ -34,12 +35,12 @@ def attribute_check(place: int, term: OperationTerm, title: str) -> Callable[[Ma
 def _is_default(node: Apply, name: str, value: Any) -> bool:
     """Whether an attribute that the pattern leaves out is carried, or says what its absence says."""
     row = node.op.attributes.get(name)
-    return row is not None and (row.carried or value == row.default)
+    return row is not None and (row.carried or value == row.default or number(value) == row.default)
 
 
 def _same(term: Same) -> Callable[[Any, Match], bool]:
-    wanted = getattr(term.value, "value", term.value)
-    return lambda value, match: value == term.value or getattr(value, "value", value) == wanted
+    wanted = number(term.value)
+    return lambda value, match: value == term.value or number(value) == wanted
 
 
 def _bind(term: Bind) -> Callable[[Any, Match], bool]:
@@ -53,7 +54,7 @@ def _bind(term: Bind) -> Callable[[Any, Match], bool]:
 
 
 def _one_of(term: OneOf) -> Callable[[Any, Match], bool]:
-    return lambda value, match: getattr(value, "value", value) in term.values
+    return lambda value, match: number(value) in term.values
 
 
 def _holds(term: Holds) -> Callable[[Any, Match], bool]:

@@ -143,6 +143,10 @@ class Session:
 
     dimension = attribute
 
+    def attributes(self, *names: str) -> dict[str, Expression]:
+        """Names for several attributes, each after itself: `**p.attributes("strides", "groups")` on both sides."""
+        return {name: self.attribute(name) for name in names}
+
     def op(
         self,
         opcode: str | Sequence[str],

@@ -11,7 +11,7 @@ from hloom.rewrite.type_text import type_from
 
 KEYS: Mapping[str, str] = {
     "reason": "why the test is narrowed",
-    "tolerance": "how far results may lie apart, relative to the larger, as a number",
+    "tolerance": "how far results in f32 may lie apart, relative to the larger; other types in proportion",
     "dtypes": "the element types that values are drawn from",
     "ranks": "the ranks that values are drawn from",
     "sizes": "the dimensions that values are drawn from",
@@ -66,7 +66,7 @@ _CHECKS = {
     "ranks": lambda value: _are_sizes(value, 8),
     "sizes": lambda value: _are_sizes(value, 1_000),
     "values": _are_types,
-    "attributes": lambda value: isinstance(value, Mapping) and all(isinstance(v, (tuple, list)) for v in value.values()),
+    "attributes": lambda value: isinstance(value, Mapping) and all(type(each) in (tuple, list) for each in value.values()),
     "finite": _is_flag,
     "positive": _is_flag,
     "exact": _is_flag,

@@ -8,9 +8,22 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from time import perf_counter
 
-from hloom.ir import Apply, Graph, Module, Node, Parameter, TypeProblem, same_shape
+from hloom.ir import (
+    Apply,
+    Graph,
+    Inference,
+    Module,
+    Node,
+    Op,
+    Parameter,
+    TupleType,
+    TypeProblem,
+    compatible,
+    same_shape,
+)
 from hloom.ops.behaviour import effect_of, may_drop
 from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
@@ -94,6 +107,8 @@ class _Driver:
         self.waiting: set[Node] = set()
         self.erased: set[Node] = set()
         self.consumed: set[Node] = set()
+        self.unsound: set[Node] = set()
+        self.inference = Inference()
         self.lineage = Lineage(module.node_count)
         self.most = _REWRITES_PER_NODE * module.node_count + _MOST_REWRITES
         module.index_users()
@@ -111,16 +126,31 @@ class _Driver:
     def empty_worklist(self, graphs: Sequence[Graph]) -> None:
         for graph in reversed(graphs):
             for node in reversed(graph.nodes):
-                self.push(node)
+                if node.opcode in self.index.roots:
+                    self.check(node)
+                    self.push(node)
         while self.pending:
             node = self.pending.pop()
             self.waiting.discard(node)
             if node not in self.erased:
                 self.visit(node)
 
+    def check(self, node: Node) -> None:
+        """Note a node whose operands and attributes do not go together: rules count on that and pass it by."""
+        problem = _malformed(node)
+        if not problem:
+            try:
+                if compatible(self.inference.type_of(node), node.type):
+                    return
+                problem = "its type is not the one that follows from its operands"
+            except TypeProblem as found:
+                problem = found.message
+        self.unsound.add(node)
+        self.report.notes.append(f"{node.name} of graph {node.graph.name} was passed by: {problem}")
+
     def visit(self, node: Node) -> None:
         candidates = self.index.at(node)
-        if not candidates or (not node.is_used and may_drop(node)):
+        if not candidates or node in self.unsound or (not node.is_used and may_drop(node)):
             return
         assert isinstance(node, Apply)
         for candidate in candidates:
@@ -214,6 +244,8 @@ class _Driver:
             if node.is_used:
                 if len(node.users) == 1:
                     self.push_users(node)
+                if isinstance(node.type, TupleType):  # an element of it may be needed by nothing now
+                    self.push(node)
                 continue
             if not (node in self.consumed or may_drop(node)):
                 continue
@@ -240,6 +272,22 @@ class _Driver:
                 self.erased.add(node)
             self.report.erased += len(graph.nodes)
             self.module.erase_graph(graph)
+
+
+def _malformed(node: Node) -> str:
+    """What is wrong with the number of a node's operands, or which attribute it lacks; empty where nothing is."""
+    if not isinstance(node, Apply) or not isinstance(node.function, Op):
+        return ""
+    op = node.function
+    if not op.accepts(len(node.inputs)):
+        return f"{op} does not take {len(node.inputs)} operands"
+    missing = [name for name in _required(op) if name not in node.attributes]
+    return f"{op} needs the attribute '{missing[0]}'" if missing else ""
+
+
+@cache
+def _required(op: Op) -> tuple[str, ...]:
+    return tuple(name for name, each in op.attributes.items() if each.required)
 
 
 def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:

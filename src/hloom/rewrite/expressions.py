@@ -58,6 +58,9 @@ class Expression:
     def __neg__(self) -> Expression:
         return Expression("negate", self)
 
+    def __abs__(self) -> Expression:
+        return Expression("absolute", self)
+
     def __invert__(self) -> Expression:
         return Expression("not", self)
 
@@ -167,12 +170,13 @@ def compiled(each: Expression) -> Compute:
 
 
 def number(value: Any) -> Any:
-    """The number inside a value that has a type of its own; other values as they are."""
-    return getattr(value, "value", value)
+    """The number inside a value that has a type of its own, those inside a tuple's; other values as they are."""
+    found = getattr(value, "value", value)
+    return tuple(map(number, found)) if type(found) is tuple else found
 
 
 def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *values: function(*[getattr(value, "value", value) for value in values])
+    return lambda *values: function(*map(number, values))
 
 
 def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:

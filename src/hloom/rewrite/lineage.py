@@ -21,7 +21,9 @@ _LONGEST_CYCLE = 12
 class Rewritten:
     """One rewrite in a chain: the rule, the expression that it met, and the rewrite before it.
 
-    The first of a chain does not note its expression: most chains end there, and a cycle comes by again.
+    Only where a rule rewrites what a rule made is the expression noted: most chains end before, and a cycle comes by
+    again. Where a rule comes to an older node from below (as each transpose of a long chain meets the broadcast that it
+    has become), the same expression may stand as elsewhere.
     """
 
     rule: Rule
@@ -51,11 +53,13 @@ class Lineage:
 
     def _after(self, before: Rewritten, rule: Rule, root: Node) -> Rewritten:
         length, landmark = before.length + 1, before.landmark or before
+        if length > self.longest:
+            raise _never_ends(Rewritten(rule, None, before, length), root)
+        if root not in self._behind:  # a rule comes to a node from below: an expression may stand there as elsewhere
+            return Rewritten(rule, None, before, length)
         entry = Rewritten(rule, _expression(root, rule.depth), before, length)
         if landmark.rule is rule and landmark.expression == entry.expression:
             raise _goes_round(_rules_between(entry, landmark), root)
-        if length > self.longest:
-            raise _never_ends(entry, root)
         entry.landmark = landmark if length & (length - 1) else entry
         return entry
 

@@ -1,0 +1,63 @@
+"""Which graphs call which, and copies of graphs for one caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hloom.analysis.linear import Tracer
+from hloom.ir import Apply, Graph, Module, Node
+
+
+def callees_first(module: Module) -> list[Graph]:
+    """The graphs, each after all that it calls; of graphs that call each other, in the order of the module."""
+    ordered: dict[Graph, None] = {}
+    opened: dict[Graph, Iterator[Graph]] = {}
+    for start in module.graphs:
+        waiting: Graph | None = start if start not in ordered else None
+        while waiting is not None or opened:
+            if waiting is not None:
+                opened[waiting] = iter(_called(waiting))
+            graph = next(reversed(opened))
+            waiting = next((each for each in opened[graph] if each not in ordered and each not in opened), None)
+            if waiting is None:
+                del opened[graph]
+                ordered[graph] = None
+    return list(ordered)
+
+
+def _called(graph: Graph) -> dict[Graph, None]:
+    return {each: None for node in graph.nodes for each in node.called_graphs if not each.is_declared}
+
+
+def own_copy(graph: Graph, caller: Node) -> Graph:
+    """The graph itself where only this node calls it, once; else a copy that stands before the caller's graph.
+
+    The caller is given the copy; where it calls the graph several times, in all places.
+    """
+    if sum(each is graph for user in graph.callers for each in user.called_graphs) == 1:
+        return graph
+    module = graph.module
+    copy = module.clone_graph(graph)
+    module.graphs.remove(copy)
+    module.graphs.insert(module.graphs.index(caller.graph), copy)
+    caller.graph.set_attributes(caller, caller.attributes.mapped({graph: copy}))
+    return copy
+
+
+def tracer() -> Tracer:
+    """What follows the values of loop counters, through the module as it is now."""
+    return Tracer(_Callers())
+
+
+class _Callers(Mapping[Graph, "list[Apply]"]):
+    """The callers of graphs, one that calls a graph twice being listed twice."""
+
+    def __getitem__(self, graph: Graph) -> list[Apply]:
+        callers = [caller for caller in graph.callers if isinstance(caller, Apply)]
+        return [caller for caller in callers for each in caller.called_graphs if each is graph]
+
+    def __iter__(self) -> Iterator[Graph]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

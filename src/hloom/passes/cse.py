@@ -1,0 +1,132 @@
+"""The pass `cse`: what is computed twice is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from hloom.ir import Apply, Constant, Graph, Kind, Module, Node, TensorType
+from hloom.ops.behaviour import may_merge
+from hloom.passes.likeness import Likeness
+from hloom.passes.pipeline import offer
+from hloom.rewrite import Report
+
+COMMUTATIVE = frozenset(("add", "and", "multiply", "or", "xor"))
+"""Ops whose operands may change places."""
+COMMUTATIVE_FOR_WHOLE_NUMBERS = frozenset(("maximum", "minimum"))
+"""Those whose operands may, but for floats: of -0 and 0 the one that comes first may be kept."""
+PAIRED = ("-start", "-update", "-done")
+"""How the opcodes end that belong together, one of each."""
+CALLED_ALONE = frozenset(("async-done", "async-start", "async-update", "fusion"))
+"""What owns the graph that it calls: XLA allows no second caller."""
+
+
+def cse(module: Module) -> Report:
+    """Merge equal computations, constants and called graphs; the first of each stays, with its metadata.
+
+    Nothing is merged that has an effect or waits for others by control dependencies, nor values in different layouts
+    or with different shardings.
+    """
+    report, likeness = Report("cse"), Likeness()
+    module.index_users()
+    likeness.graphs(module)
+    graphs = 0 if module.has_closures else _merge_graphs(module, likeness)
+    called = [graph for graph in module.graphs if graph.callers]
+    for graph in module.graphs:
+        report.erased += _merge_nodes(graph, likeness)
+    report.changes = graphs
+    if report.erased:
+        graphs += _erase_uncalled(module, called)
+    if graphs:
+        report.notes.append(f"{graphs:,} computations merged with equal ones")
+    return report
+
+
+def _merge_graphs(module: Module, likeness: Likeness) -> int:
+    """Let the callers of equal graphs all call the first one; how many graphs are gone."""
+    first: dict[int, Graph] = {}
+    gone: list[Graph] = []
+    for graph in module.graphs:
+        if graph is module._entry or not graph.callers or any(each.opcode in CALLED_ALONE for each in graph.callers):
+            continue
+        kept = first.setdefault(likeness.class_of_graph[graph], graph)
+        if kept is not graph:
+            for caller in graph.callers:
+                caller.graph.set_attributes(caller, caller.attributes.mapped({graph: kept}))
+            gone.append(graph)
+    for graph in reversed(gone):
+        module.erase_graph(graph)
+    return len(gone)
+
+
+def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
+    """Erase those of these graphs that only merged nodes called; how many are gone."""
+    gone = [graph for graph in reversed(graphs) if not graph.callers and graph is not module._entry]
+    for graph in gone:
+        module.erase_graph(graph)
+    return len(gone)
+
+
+def _merge_nodes(graph: Graph, likeness: Likeness) -> int:
+    """Merge the equal nodes of a graph; how many are gone."""
+    numbers: dict[Node, int] = {}
+    first: dict[Hashable, Node] = {}
+    merged: dict[Node, Node] = {}
+    awaited = {each for node in graph.nodes for each in node.attributes.referents() if not each.is_graph}
+    for node in graph.nodes:
+        if merged:
+            _use_merged(graph, node, merged)
+        numbers[node] = len(numbers)
+        key = None if node in awaited else _key(node, numbers, likeness)
+        kept = node if key is None else first.setdefault(key, node)
+        if kept is not node:
+            merged[node] = kept
+    if graph.output in merged:
+        graph.set_output(merged[graph.output])
+    if graph.module.has_closures:
+        for node, kept in merged.items():
+            graph.replace_uses(node, kept)
+    for node in reversed(merged):
+        graph.erase(node)
+    return len(merged)
+
+
+def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
+    for each in node.inputs:
+        if each in merged:
+            graph.set_inputs(node, [merged.get(operand, operand) for operand in node.inputs])
+            return
+
+
+def _key(node: Node, numbers: dict[Node, int], likeness: Likeness) -> Hashable | None:
+    """What tells a node from all others; None where it must stay by itself."""
+    if node.type is None:
+        return None
+    attributes = node.attributes
+    if isinstance(node, Constant):
+        is_function = attributes.refers or any(node.called_graphs)
+        return None if is_function else _constant(node, likeness)
+    if not isinstance(node, Apply) or not node.has_row:
+        return None
+    if attributes.refers and any(not each.is_graph for each in attributes.referents()):
+        return None
+    if node.opcode.endswith(PAIRED) or not may_merge(node):
+        return None
+    inputs = [numbers.get(each, each) for each in node.inputs]
+    operands = frozenset(inputs) if len(inputs) == 2 and _commutes(node) else tuple(inputs)
+    return node.function, node.type, likeness.attributes(attributes), operands
+
+
+def _constant(node: Constant, likeness: Likeness) -> Hashable:
+    return "constant", likeness.constant(node), node.type, likeness.attributes(node.attributes)
+
+
+def _commutes(node: Apply) -> bool:
+    if node.opcode in COMMUTATIVE:
+        return True
+    kind = node.type
+    if node.opcode not in COMMUTATIVE_FOR_WHOLE_NUMBERS or not isinstance(kind, TensorType):
+        return False
+    return kind.dtype.is_integer or kind.dtype.kind is Kind.BOOLEAN
+
+
+offer("cse", "merge equal computations, constants and called computations", cse)

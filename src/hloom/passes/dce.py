@@ -1,0 +1,121 @@
+"""The pass `dce`: what no result and no effect needs is taken out."""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Graph, Module, Parameter, TupleType
+from hloom.ops import OPS
+from hloom.ops.behaviour import may_drop
+from hloom.passes.calling import callees_first
+from hloom.passes.elements import elements_of, only_elements, select_attributes
+from hloom.passes.pipeline import offer
+from hloom.rewrite import Report
+
+
+def dce(module: Module) -> Report:
+    """Erase nodes whose values nothing uses and that have no effect, and graphs that the entry does not reach.
+
+    Calls and fusions lose the results that nothing uses and the operands that their graphs do not use, where no other
+    call shares the graph. Parameters of the entry stay, and what others wait for by control dependencies.
+    """
+    report = Report("dce")
+    module.index_users()
+    for graph in reversed(callees_first(module)):
+        report.erased += _erase_dead(graph)
+        trimmed = 0 if module.has_closures else sum(map(_trim, _calls(graph)))
+        if trimmed:
+            report.changes += trimmed
+            report.erased += _erase_dead(graph)
+    graphs = _erase_unreached(module)
+    report.changes += graphs
+    if graphs:
+        report.notes.append(f"{graphs:,} computations erased that nothing calls")
+    return report
+
+
+def _erase_dead(graph: Graph) -> int:
+    """Erase the dead nodes of a graph, last first, so that those which only they used are seen dead after them."""
+    erased = 0
+    for node in reversed(graph.nodes):
+        if not node.is_used and not isinstance(node, Parameter) and _may_yield_nothing(node, graph) and may_drop(node):
+            graph.erase(node)
+            erased += 1
+    return erased
+
+
+def _calls(graph: Graph) -> list[Apply]:
+    """The calls and fusions of a graph that may be given fewer operands and yield less."""
+    calls = [node for node in graph.nodes if isinstance(node, Apply) and node.opcode in ("call", "fusion")]
+    return [call for call in calls if _is_trimmable(call)]
+
+
+def _is_trimmable(call: Apply) -> bool:
+    inner = next(iter(call.called_graphs), None)
+    if inner is None or inner.is_declared or inner.output is None or len(inner.parameters) != len(call.inputs):
+        return False
+    if call.attributes.get("kind") == "kCustom" or "output_to_operand_aliasing" in call.attributes:
+        return False
+    return sum(each is inner for user in inner.callers for each in user.called_graphs) == 1
+
+
+def _trim(call: Apply) -> int:
+    """Take results and operands away from a call that nothing needs; how many."""
+    inner = next(iter(call.called_graphs))
+    kinds, used, root = elements_of(call.type), only_elements(call), inner.root
+    count = 0
+    if kinds and used and len(used) < len(kinds) and root.opcode == "tuple":
+        kept = sorted(used)
+        count = len(kinds) - len(kept)
+        _yield_some(call, inner, kept)
+        _erase_dead(inner)
+    unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
+    if unused:
+        call.graph.set_inputs(call, [each for number, each in enumerate(call.inputs) if number not in set(unused)])
+        for parameter in [inner.parameters[number] for number in unused]:
+            inner.erase(parameter)
+    return count + len(unused)
+
+
+def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
+    """Let a call yield some elements of its tuple only."""
+    graph, root = call.graph, inner.root
+    parts = [root.inputs[index] for index in kept]
+    kind = TupleType([each.type for each in parts if each.type is not None])
+    made = inner.add_apply(
+        OPS["tuple"], parts, kind, select_attributes(root.attributes, root.type, kept), metadata=root.raw_metadata
+    )
+    inner.set_output(made)
+    elements = elements_of(call.type) or ()
+    graph.set_attributes(call, select_attributes(call.attributes, call.type, kept))
+    graph.set_type(call, TupleType([elements[index] for index in kept]))
+    for user in call.users:
+        graph.set_attributes(user, user.attributes.changed(index=kept.index(user.attributes["index"])))
+
+
+def _may_yield_nothing(node: object, graph: Graph) -> bool:
+    """Whether no closure yields the node."""
+    return not graph.module.has_closures or all(each.output is not node for each in graph.module.graphs)
+
+
+def _erase_unreached(module: Module) -> int:
+    """Erase the graphs that no call leads to from the entry; how many are gone."""
+    if module._entry is None:
+        return 0
+    reached: set[Graph] = set()
+    pending = [module.entry]
+    while pending:
+        graph = pending.pop()
+        if graph not in reached:
+            reached.add(graph)
+            pending += [graph.parent] if graph.parent else []
+            pending += [called for node in graph.nodes for called in node.called_graphs]
+    if len(reached) == len(module.graphs):
+        return 0
+    gone = 0
+    for graph in reversed(callees_first(module)):
+        if graph not in reached and all(caller.graph is graph for caller in graph.callers):
+            module.erase_graph(graph)
+            gone += 1
+    return gone
+
+
+offer("dce", "erase what no result and no effect needs, and computations that nothing calls", dce)

@@ -1,0 +1,99 @@
+"""The passes `inline` and `inline-fusions`: called graphs in place of the calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from hloom.ir import Apply, Graph, Module, Node
+from hloom.passes.calling import callees_first
+from hloom.passes.pipeline import offer
+from hloom.rewrite import Report
+
+MOST_NODES = 4_000_000
+"""How many nodes a module may have after inlining: calls of calls may multiply without end."""
+
+
+def inline(module: Module) -> Report:
+    """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
+
+    Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
+    a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves.
+    """
+    return _inline(module, "inline", lambda node: node.opcode == "call" and not _is_kept(node))
+
+
+def inline_fusions(module: Module) -> Report:
+    """Put the fused instructions in place of every fusion whose inside is not a backend's own."""
+    return _inline(
+        module, "inline-fusions", lambda node: node.opcode == "fusion" and node.attributes.get("kind") != "kCustom"
+    )
+
+
+def _inline(module: Module, name: str, wanted: Callable[[Apply], bool]) -> Report:
+    report, left = Report(name), Counter[str]()
+    module.index_users()
+    size = module.node_count
+    called: dict[Graph, None] = {}
+    done: set[Graph] = set()
+    for graph in callees_first(module):
+        alone = any(caller.opcode == "async-start" for caller in graph.callers)
+        nodes = [] if alone else graph.nodes
+        calls = [node for node in nodes if isinstance(node, Apply) and node.has_row and wanted(node)]
+        awaited = _awaited(graph) if calls else set()
+        for call in calls:
+            inner = next(iter(call.called_graphs), None)
+            obstacle = _obstacle(call, inner, done, awaited)
+            if inner is None or obstacle:
+                left[obstacle or "it calls nothing"] += 1
+            elif size + len(inner.nodes) > MOST_NODES:
+                left[f"the module would have more than {MOST_NODES:,} instructions"] += 1
+            else:
+                size += len(inner.nodes)
+                _put_in_place(call, inner)
+                called[inner] = None
+                report.changes += 1
+        done.add(graph)
+    for graph in reversed(called):
+        if not graph.callers and graph is not module._entry:
+            module.erase_graph(graph)
+    report.notes += [f"{count:,} calls stay: {reason}" for reason, count in left.items()]
+    return report
+
+
+def _obstacle(call: Apply, inner: Graph | None, done: set[Graph], awaited: set[Node]) -> str:
+    """Why a call stays; empty where it goes."""
+    if inner is None or inner.is_declared or inner.output is None:
+        return "the computation is not defined"
+    if inner not in done:
+        return "the computation leads back to its caller"
+    if call in awaited or any(not each.is_graph for each in call.attributes.referents()):
+        return "control dependencies name it"
+    if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.inputs):
+        return "the computation is not closed"
+    return ""
+
+
+def _awaited(graph: Graph) -> set[Node]:
+    return {each for node in graph.nodes for each in node.attributes.referents() if not each.is_graph}
+
+
+def _is_kept(node: Node) -> bool:
+    frontend = node.attributes.get("frontend_attributes") or ()
+    return "backend_config" in node.attributes or ("inlineable", "false") in frontend
+
+
+def _put_in_place(call: Apply, inner: Graph) -> None:
+    """Inline one call; what the call says of its value's placement stays with the value."""
+    graph, kind, attributes = call.graph, call.type, call.attributes
+    is_fresh = isinstance(inner.root, Apply)
+    result = graph.inline(call)
+    if result.type is None:
+        graph.set_type(result, kind)
+    sharding = attributes.get("sharding")
+    if is_fresh and sharding is not None and "sharding" not in result.attributes:
+        graph.set_attributes(result, result.attributes.changed(sharding=sharding))
+
+
+offer("inline", "put the called computations in place of calls", inline)
+offer("inline-fusions", "put the fused instructions in place of fusions", inline_fusions)

@@ -1,0 +1,197 @@
+"""The pass `unroll`: loops that run a known number of times, written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
+from hloom.ops import OPS
+from hloom.ops.behaviour import may_drop
+from hloom.passes.calling import callees_first
+from hloom.passes.elements import elements_of, with_trip_count
+from hloom.passes.looping import trip_count
+from hloom.passes.pipeline import Pass, offer
+from hloom.rewrite import Report
+
+MOST_NODES = 20_000
+"""How many instructions a loop may become."""
+_GET = "get-tuple-element"
+
+
+def unroll(module: Module, limit: int = MOST_NODES) -> Report:
+    """Put the body of a loop in its place, once for each round, where that makes no more than `limit` instructions.
+
+    Inner loops come first. Loops stay whose rounds are not known, whose conditions have effects, or that control
+    dependencies name.
+    """
+    report = Report("unroll")
+    channels, before = _Channels(module), _uncalled(module)
+    for graph in [] if module.has_closures else callees_first(module):
+        for loop in _loops(graph):
+            count = trip_count(loop)
+            size = len(loop.attributes["body"].nodes)
+            if count is None or count * size > limit:
+                reason = "its rounds are not known" if count is None else f"{count:,} rounds of {size:,} instructions"
+                report.notes.append(f"{loop.name} in {graph.name} stays: {reason}")
+                continue
+            _write_out(loop, count, channels)
+            report.changes += 1
+    if report.changes:
+        _erase_uncalled(module, before)
+    return report
+
+
+def unrolled(factor: int) -> Pass:
+    """A pass that does `factor` rounds of a loop in one, where the number of rounds is known and a multiple of it."""
+
+    def run(module: Module) -> Report:
+        report = Report(f"unroll-{factor}")
+        channels, before = _Channels(module), _uncalled(module)
+        for graph in [] if module.has_closures or factor < 2 else callees_first(module):
+            for loop in _loops(graph):
+                count = trip_count(loop)
+                if count is None or count % factor or count <= factor:
+                    rounds = "its rounds are not known" if count is None else f"it has {count:,} rounds"
+                    report.notes.append(f"{loop.name} in {graph.name} stays: {rounds}")
+                    continue
+                _do_several(loop, factor, count, channels)
+                report.changes += 1
+        if report.changes:
+            _erase_uncalled(module, before)
+        return report
+
+    return Pass(f"unroll-{factor}", run, f"{factor} rounds of each loop in one, where that comes out even")
+
+
+def _loops(graph: Graph) -> list[Apply]:
+    """The loops of a graph that may be written out."""
+    return [node for node in graph.nodes if isinstance(node, Apply) and node.opcode == "while" and _is_plain(node)]
+
+
+def _is_plain(loop: Apply) -> bool:
+    condition, body = loop.attributes["condition"], loop.attributes["body"]
+    if body.output is None or condition.output is None or body.missing or len(body.parameters) != 1:
+        return False
+    waits = any(not each.is_graph for each in loop.attributes.referents())
+    awaited = any(loop in user.attributes.referents() for user in loop.users)
+    return not waits and not awaited and all(may_drop(node) for node in condition.nodes)
+
+
+def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
+    """Put so many copies of a loop's body in its place."""
+    graph = loop.graph
+    state = _State(graph, loop.inputs[0], loop)
+    for number in range(count):
+        state.step(loop.attributes["body"], channels, is_first=number == 0)
+    for user in loop.users:
+        if user.opcode == _GET and state.kinds is not None:
+            value = state.element(user.attributes["index"])
+            graph.replace_uses(user, value)
+            graph.erase(user)
+    if loop.is_used:
+        graph.replace_uses(loop, state.whole())
+    graph.erase(loop)
+
+
+def _do_several(loop: Apply, factor: int, count: int, channels: _Channels) -> None:
+    """Let one round of a loop do several."""
+    module, old = loop.graph.module, loop.attributes["body"]
+    body = module.add_graph(old.name)
+    module.graphs.remove(body)
+    module.graphs.insert(module.graphs.index(loop.graph), body)
+    body.execution_thread = old.execution_thread
+    given = old.parameters[0]
+    parameter = body.add_parameter(given.type, given.name, given.attributes, given.raw_metadata)
+    state = _State(body, parameter, None)
+    for number in range(factor):
+        state.step(old, channels, is_first=number == 0)
+    body.set_output(state.whole())
+    attributes = with_trip_count(loop.attributes, count // factor, factor)
+    loop.graph.set_attributes(loop, attributes.changed(body=body))
+
+
+class _State:
+    """A loop's state between rounds, as one node or as its elements, which are cheaper to follow."""
+
+    def __init__(self, graph: Graph, start: Node, before: Node | None) -> None:
+        self.graph, self.before, self.node = graph, before, start
+        self.kinds = elements_of(start.type)
+        self.elements: list[Node] | None = list(start.inputs) if start.opcode == "tuple" else None
+        self.root_like: Node | None = None
+
+    def step(self, body: Graph, channels: _Channels, *, is_first: bool) -> None:
+        """Do one round: copy the body's nodes, given the state."""
+        parameter, root = body.parameters[0], body.root
+        mapping: dict[Any, Any] = {}
+        apart = self.kinds is not None and root.opcode == "tuple"
+        for user in parameter.users:
+            if self.elements is not None and user.opcode == _GET and user.inputs[0] is parameter:
+                mapping[user] = self.elements[user.attributes["index"]]
+        if any(user not in mapping for user in parameter.users) or root is parameter:
+            mapping[parameter] = self.whole()
+        skipped = {root} if apart and not root.users else set()
+        nodes = [node for node in body.nodes if node not in skipped and not isinstance(node, Parameter)]
+        fresh = [node for node in nodes if node not in mapping]
+        self.graph.copy_nodes(nodes, mapping, before=self.before)
+        if not is_first:
+            channels.renumber([mapping[node] for node in fresh])
+        if skipped:
+            self.elements, self.root_like = [mapping[each] for each in root.inputs], root
+        else:
+            self.node = mapping[root]
+            self.elements = list(self.node.inputs) if self.node.opcode == "tuple" else None
+
+    def element(self, index: int) -> Node:
+        """One element of the state."""
+        if self.elements is not None:
+            return self.elements[index]
+        kind = self.kinds[index] if self.kinds else None
+        return self.graph.add_apply(OPS[_GET], [self.node], kind, {"index": index}, before=self.before)
+
+    def whole(self) -> Node:
+        """The state as one node."""
+        if self.elements is None or (self.node.opcode == "tuple" and list(self.node.inputs) == self.elements):
+            return self.node
+        kinds = [each.type for each in self.elements]
+        kind = TupleType([each for each in kinds if each is not None])
+        like = self.root_like
+        self.node = self.graph.add_apply(
+            OPS["tuple"], self.elements, kind, like.attributes if like else {}, before=self.before,
+            metadata=like.raw_metadata if like else None,
+        )  # fmt: skip
+        return self.node
+
+
+class _Channels:
+    """Numbers of channels that no collective has yet: a copy must not talk on the original's channel."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.next = 0
+
+    def renumber(self, nodes: list[Node]) -> None:
+        """Give the collectives among copied nodes channels of their own; those that shared one still do."""
+        talking = [node for node in nodes if node.attributes.get("channel_id") is not None]
+        if talking and not self.next:
+            used = [node.attributes.get("channel_id") for node in self.module.nodes()]
+            self.next = 1 + max(number for number in used if number is not None)
+        places: dict[int, int] = {}
+        for node in talking:
+            old = node.attributes["channel_id"]
+            if old not in places:
+                places[old], self.next = self.next, self.next + 1
+            node.graph.set_attributes(node, node.attributes.changed(channel_id=places[old]))
+
+
+def _uncalled(module: Module) -> set[Graph]:
+    return {graph for graph in module.graphs if not graph.callers}
+
+
+def _erase_uncalled(module: Module, before: set[Graph]) -> None:
+    """Erase the graphs that nothing calls any more; those that nothing called before stay."""
+    for graph in reversed(callees_first(module)):
+        if not graph.callers and graph not in before and graph is not module._entry:
+            module.erase_graph(graph)
+
+
+offer("unroll", f"write out loops of a known number of rounds, up to {MOST_NODES:,} instructions", unroll)

@@ -1,0 +1,170 @@
+"""Random loops in which the rules of looping.py fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+Domain = Callable[[Random], str]
+_TYPES = ("f32[3]", "f32[2,2]", "s32[4]", "f32[]", "s64[2]", "pred[3]", "bf16[4]")
+
+
+@dataclass
+class Element:
+    """One element of a loop's state: its type, what it begins as, and what a round makes of it.
+
+    `begin` is an operand's name or an expression; `after` an expression in which `{k}` is element k before the round.
+    """
+
+    kind: str
+    begin: str
+    after: str
+    used: bool = True
+    outside: str = ""
+
+
+def loop(
+    random: Random, elements: Sequence[Element], rounds: int, *, limit: str | None = None, start: int = 0, step: int = 1,
+    effect: str = "", config: str = "",
+) -> str:
+    """A module of one loop; element 0 counts from `start` in steps, the others are as given.
+
+    With `limit`, an element's number, the condition compares with that element of the state.
+    """  # fmt: skip
+    counter = Element("s32[]", f"s32[] constant({start})", "add({0}, one)", random.random() < 0.5)
+    state = [counter, *elements]
+    kinds = f"({', '.join(each.kind for each in state)})"
+    begins = [f"  i{n} = {each.begin}" for n, each in enumerate(state) if "(" in each.begin]
+    names = [f"i{n}" if "(" in each.begin else each.begin for n, each in enumerate(state)]
+    parameters = sorted({(each.begin, each.kind) for each in state if "(" not in each.begin})
+    gets = [f"  g{n} = {each.kind} get-tuple-element(s), index={n}" for n, each in enumerate(state)]
+    yielded, lines = [], []
+    for n, each in enumerate(state):
+        text = each.after.format(*[f"g{k}" for k in range(len(state))])
+        if "(" in text:
+            lines.append(f"  r{n} = {each.kind} {text}")
+            yielded.append(f"r{n}")
+        else:
+            yielded.append(text)
+    bound = f"l = s32[] constant({start + rounds * step})"
+    if limit is not None:
+        bound = f"l = s32[] get-tuple-element(s), index={limit}"
+    used = [n for n, each in enumerate(state) if each.used] or [0]
+    return "\n".join([
+        "HloModule m\n",
+        f"cond {{\n  s = {kinds} parameter(0)\n  c = s32[] get-tuple-element(s), index=0\n  {bound}",
+        "  ROOT p = pred[] compare(c, l), direction=LT\n}\n",
+        f"body {{\n  s = {kinds} parameter(0)", *gets, f"  one = s32[] constant({step})", effect, *lines,
+        f"  ROOT t = {kinds} tuple({', '.join(yielded)})\n}}\n",
+        "ENTRY e {",
+        *[f"  {name} = {kind} parameter({n})" for n, (name, kind) in enumerate(parameters)],
+        *[f"  {each.outside}" for each in state if each.outside], *begins,
+        f"  t = {kinds} tuple({', '.join(names)})",
+        f"  w = {kinds} while(t), condition=cond, body=body{config}",
+        *[f"  o{n} = {state[n].kind} get-tuple-element(w), index={n}" for n in used],
+        f"  ROOT o = ({', '.join(state[n].kind for n in used)}) tuple({', '.join(f'o{n}' for n in used)})\n}}\n",
+    ])  # fmt: skip
+
+
+def elements(random: Random, count: int, *, first: int = 1) -> list[Element]:
+    """Random elements, numbered from `first` on, each made of itself and of others of its type."""
+    kinds = [random.choice(_TYPES) for _ in range(count)]
+    return [
+        Element(kind, f"x{number}", _after(random, kind, number, kinds, first), random.random() < 0.7)
+        for number, kind in enumerate(kinds, first)
+    ]
+
+
+def _after(random: Random, kind: str, number: int, kinds: list[str], first: int) -> str:
+    alike = [place for place, each in enumerate(kinds, first) if each == kind]
+    mine, other = f"{{{number}}}", f"{{{random.choice(alike)}}}"
+    if kind.startswith("pred"):
+        return random.choice([f"xor({mine}, {other})", f"and({mine}, {other})", mine])
+    forms = [f"add({mine}, {other})", f"maximum({mine}, {other})", f"subtract({mine}, {other})", mine, f"negate({other})"]
+    return random.choice(forms)
+
+
+def _dead(random: Random) -> str:
+    listed = elements(random, random.randrange(1, 5))
+    place = len(listed) + 1
+    listed.append(Element("f32[3]", "d", f"add({{{place}}}, {{{place}}})", used=False))
+    listed[random.randrange(len(listed) - 1)].used = True
+    return loop(random, listed, random.randrange(0, 5))
+
+
+def _repeated(random: Random) -> str:
+    listed = elements(random, random.randrange(1, 4))
+    place = len(listed) + 1
+    if random.random() < 0.5:
+        listed += [Element("f32[3]", "d", f"{{{place}}}"), Element("f32[3]", "d", f"{{{place + 1}}}")]
+        listed.append(Element("f32[3]", "y", f"multiply({{{place}}}, {{{place + 1}}})"))
+    else:
+        listed += [Element("f32[3]", "d", f"r{place + 2}"), Element("f32[3]", "d", f"r{place + 2}")]
+        listed.append(Element("f32[3]", "y", f"add({{{place}}}, {{{place + 1}}})"))
+        # r<place + 2> is defined after its uses as names only: the tuple comes last
+    return loop(random, listed, random.randrange(2, 6))
+
+
+def _constant(random: Random) -> str:
+    listed = elements(random, random.randrange(1, 4))
+    place = len(listed) + 1
+    kind, value = random.choice([("f32[3]", "{1, 2.5, -0}"), ("f32[]", "nan"), ("s32[4]", "{1, 2, 3, 4}")])
+    listed.append(Element(kind, f"{kind} constant({value})", f"{{{place}}}", random.random() < 0.5))
+    listed.append(Element(kind, "y", f"subtract({{{place + 1}}}, {{{place}}})"))
+    return loop(random, listed, random.randrange(2, 6))
+
+
+def _bound(random: Random) -> str:
+    listed = [Element("s32[]", "s32[] constant(4)", "{1}"), Element("f32[3]", "x", "add({2}, {2})")]
+    return loop(random, listed, 0, limit="1", config=', backend_config={"known_trip_count":{"n":"4"}}')
+
+
+def _cheap(random: Random) -> str:
+    listed = elements(random, random.randrange(1, 4))
+    place = len(listed) + 1
+    outside = "k = f32[] constant(1.5)"
+    begin = random.choice(["f32[3] broadcast(k), dimensions={}", "f32[3] iota(), iota_dimension=0"])
+    listed.append(Element("f32[3]", begin, f"{{{place}}}", outside=outside))
+    listed.append(Element("f32[3]", "y", f"multiply({{{place + 1}}}, {{{place}}})"))
+    return loop(random, listed, random.randrange(2, 6))
+
+
+def _either(*choices: Domain) -> Domain:
+    return lambda random: random.choice(choices)(random)
+
+
+def _never(random: Random) -> str:
+    return loop(random, elements(random, random.randrange(1, 5)), random.randrange(-3, 1), start=random.randrange(-5, 5))
+
+
+def _once(random: Random) -> str:
+    step = random.randrange(1, 4)
+    return loop(random, elements(random, random.randrange(1, 5)), 1, start=random.randrange(-5, 5), step=step)
+
+
+def _passed_on(random: Random) -> str:
+    listed = [*elements(random, random.randrange(1, 4)), Element("f32[3]", "d", "")]
+    listed[-1].after = f"{{{len(listed)}}}"
+    return loop(random, listed, random.randrange(2, 5))
+
+
+def _element(random: Random) -> str:
+    kinds = [random.choice(_TYPES) for _ in range(random.randrange(1, 5))]
+    index = random.randrange(len(kinds))
+    lines = [f"  x{n} = {kind} parameter({n})" for n, kind in enumerate(kinds)]
+    whole = f"({', '.join(kinds)})"
+    lines.append(f"  t = {whole} tuple({', '.join(f'x{n}' for n in range(len(kinds)))})")
+    return "ENTRY e {\n" + "\n".join(lines) + f"\n  ROOT r = {kinds[index]} get-tuple-element(t), index={index}\n}}\n"
+
+
+DOMAINS: dict[str, Domain] = {
+    "element-of-tuple": _element,
+    "element-that-a-loop-passes-on": _passed_on,
+    "loop-that-never-runs": _never,
+    "loop-that-runs-once": _once,
+    "dead-elements": _dead,
+    "repeated-elements": _repeated,
+    "constant-elements": _either(_constant, _bound),
+    "cheap-elements": _either(_cheap, _constant),
+}

@@ -1,0 +1,75 @@
+"""convert, bitcast-convert, complex parts and rounding: before => after."""
+
+import pytest
+
+from hloom.passes.conversion import CONVERSION
+from tests.passes.forms import becomes, stays
+
+
+def test_nothing_to_convert():
+    becomes(CONVERSION, "f32[4]", "$T convert(x)", "x")
+    becomes(CONVERSION, "bf16[4]", "$T bitcast-convert(x)", "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "wider"), [("f16", "f32"), ("bf16", "f64"), ("u8", "s16"), ("s32", "f64"), ("pred", "s8"), ("s8", "f16")]
+)
+def test_there_and_back(kind: str, wider: str):
+    becomes(CONVERSION, f"{kind}[4]", f"$T convert({wider}[4] convert(x))", "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "narrower"), [("f32", "f16"), ("f16", "bf16"), ("bf16", "f16"), ("s8", "u16"), ("s32", "f32"), ("s16", "f16")]
+)
+def test_what_loses_values(kind: str, narrower: str):
+    stays(CONVERSION, f"{kind}[4]", f"$T convert({narrower}[4] convert(x))")
+
+
+def test_one_conversion_decides():
+    becomes(CONVERSION, "f16[4]", "s32[4] convert(f32[4] convert(x))", "s32[4] convert(x)")
+    becomes(CONVERSION, "s8[4]", "u8[4] convert(s32[4] convert(x))", "u8[4] convert(x)")
+    stays(CONVERSION, "s16[4]", "s8[4] convert(f32[4] convert(x))")
+
+
+def test_integers_computed_wide():
+    becomes(CONVERSION, "s8[4]", "$T convert(add(s32[4] convert(x), s32[4] convert(y)))", "add(x, y)")
+    becomes(CONVERSION, "u8[4]", "$T convert(divide(u16[4] convert(x), u16[4] convert(y)))", "divide(x, y)")
+    stays(CONVERSION, "s8[4]", "$T convert(divide(s16[4] convert(x), s16[4] convert(y)))")
+    stays(CONVERSION, "s8[4]", "$T convert(add(u16[4] convert(x), u16[4] convert(y)))")
+    stays(CONVERSION, "s4[4]", "$T convert(add(s8[4] convert(x), s8[4] convert(y)))")
+    stays(CONVERSION, "f16[4]", "$T convert(add(f32[4] convert(x), f32[4] convert(y)))")
+
+
+def test_bits():
+    becomes(CONVERSION, "s16[4]", "f16[4] bitcast-convert(u16[4] bitcast-convert(x))", "f16[4] bitcast-convert(x)")
+    becomes(CONVERSION, "s16[4]", "$T bitcast-convert(u16[4] bitcast-convert(x))", "x")
+    joined = "c = u32[8] concatenate(u32[4] bitcast-convert(x), u32[4] bitcast-convert(y)), dimensions={0}\n"
+    becomes(CONVERSION, "s32[4]", f"{joined}s32[8] bitcast-convert(c)", "c = s32[8] concatenate(x, y), dimensions={0}\nc")
+    stays(CONVERSION, "f32[4]", f"{joined}s32[8] bitcast-convert(c)")
+
+
+def test_bitcasts_around_one_op():
+    becomes(
+        CONVERSION, "f32[4]", "b = f32[2,2] bitcast(x)\nn = f32[2,2] negate(b)\nf32[1,4] bitcast(n)",
+        "n = f32[4] negate(x)\nf32[1,4] bitcast(n)",
+    )
+    stays(CONVERSION, "f32[4]", "b = s32[4] bitcast(x)\nn = s32[4] negate(b)\nf32[4] bitcast(n)")
+
+
+def test_parts_of_complex_numbers():
+    becomes(CONVERSION, "c64[4]", "complex(real(x), imag(x))", "x")
+    becomes(CONVERSION, "f32[4]", "real(complex(x, y))", "x")
+    becomes(CONVERSION, "f32[4]", "imag(complex(x, y))", "y")
+    becomes(CONVERSION, "f32[4]", "real(x)", "x")
+    becomes(CONVERSION, "f32[4]", "imag(x)", "#0")
+    stays(CONVERSION, "c64[4]", "complex(imag(x), real(x))")
+
+
+def test_whole_numbers():
+    becomes(CONVERSION, "f32[4]", "floor(ceil(x))", "ceil(x)")
+    becomes(CONVERSION, "s32[4]", "floor(f32[4] convert(x))", "f32[4] convert(x)")
+    becomes(
+        CONVERSION, "s32[4]", "is-finite(f32[4] convert(x))",
+        "c = pred[] constant(true)\nb = pred[4] broadcast(c), dimensions={}\nb",
+    )
+    stays(CONVERSION, "s32[4]", "is-finite(f16[4] convert(x))")

@@ -1,0 +1,137 @@
+"""The pass `cse`: before and after."""
+
+import hloom
+from hloom.ir import verify
+from hloom.passes import apply
+from tests.passes.rewriting import module_of
+
+
+def assert_merged(before: str, after: str) -> None:
+    found, _ = apply(module_of(before), "cse")
+    verify(found)
+    wanted = module_of(after)
+    found.name = wanted.name
+    difference = hloom.difference(found, wanted, metadata=False)
+    assert difference is None, f"{difference}\n{hloom.print(found, 'short')}"
+
+
+def assert_kept(text: str) -> None:
+    assert_merged(text, text)
+
+
+def test_equal_instructions_are_one():
+    assert_merged(
+        "x = f32[2] parameter(0)\n a = f32[2] sine(x)\n b = f32[2] sine(x)\n c = f32[2] negate(a)\n"
+        "d = f32[2] negate(b)\n ROOT r = f32[2] subtract(c, d)",
+        "x = f32[2] parameter(0)\n a = f32[2] sine(x)\n c = f32[2] negate(a)\n ROOT r = f32[2] subtract(c, c)",
+    )
+
+
+def test_equal_constants_and_iotas_are_one():
+    assert_merged(
+        "a = s32[2] constant({1, 2})\n b = s32[2] constant({1, 2})\n c = s32[2] iota(), iota_dimension=0\n"
+        "d = s32[2] iota(), iota_dimension=0\n ROOT t = (s32[2], s32[2], s32[2], s32[2]) tuple(a, b, c, d)",
+        "a = s32[2] constant({1, 2})\n c = s32[2] iota(), iota_dimension=0\n"
+        "ROOT t = (s32[2], s32[2], s32[2], s32[2]) tuple(a, a, c, c)",
+    )
+
+
+def test_zeros_of_both_signs_and_nans_of_other_bits_are_not_equal():
+    assert_kept("a = f32[] constant(0)\n b = f32[] constant(-0.0)\n ROOT t = (f32[], f32[]) tuple(a, b)")
+    assert_kept("a = f32[] constant(nan)\n b = f32[] constant(-nan)\n ROOT t = (f32[], f32[]) tuple(a, b)")
+
+
+def test_operands_may_change_places():
+    assert_merged(
+        "x = f32[] parameter(0)\n y = f32[] parameter(1)\n a = f32[] add(x, y)\n b = f32[] add(y, x)\n"
+        "ROOT r = f32[] divide(a, b)",
+        "x = f32[] parameter(0)\n y = f32[] parameter(1)\n a = f32[] add(x, y)\n ROOT r = f32[] divide(a, a)",
+    )
+
+
+def test_operands_of_a_maximum_of_floats_keep_their_places():
+    assert_kept("x = f32[] parameter(0)\n y = f32[] parameter(1)\n a = f32[] maximum(x, y)\n b = f32[] maximum(y, x)\n"
+                "ROOT r = f32[] divide(a, b)")  # fmt: skip
+
+
+def test_random_numbers_and_collectives_stay():
+    assert_kept("a = f32[] constant(0)\n b = f32[] constant(1)\n x = f32[2] rng(a, b), distribution=rng_uniform\n"
+                "y = f32[2] rng(a, b), distribution=rng_uniform\n ROOT r = f32[2] add(x, y)")  # fmt: skip
+    assert_kept('x = f32[] parameter(0)\n a = f32[] custom-call(x), custom_call_target="f", '
+                'custom_call_has_side_effect=true\n b = f32[] custom-call(x), custom_call_target="f", '
+                'custom_call_has_side_effect=true\n ROOT r = f32[] add(a, b)')  # fmt: skip
+
+
+def test_layouts_and_shardings_tell_apart():
+    assert_kept("x = f32[2,2]{1,0} parameter(0)\n a = f32[2,2]{1,0} copy(x)\n b = f32[2,2]{0,1} copy(x)\n"
+                "ROOT t = (f32[2,2]{1,0}, f32[2,2]{0,1}) tuple(a, b)")  # fmt: skip
+    assert_kept("x = f32[2] parameter(0)\n a = f32[2] sine(x), sharding={replicated}\n"
+                "b = f32[2] sine(x), sharding={maximal device=0}\n ROOT r = f32[2] add(a, b)")  # fmt: skip
+
+
+def test_control_dependencies_keep_instructions():
+    assert_kept("x = f32[] parameter(0)\n c = f32[] cosine(x)\n a = f32[] sine(x)\n"
+                "b = f32[] sine(x), control-predecessors={c}\n ROOT r = f32[] divide(a, b)")  # fmt: skip
+
+
+def test_the_first_keeps_its_metadata():
+    text = (
+        'x = f32[] parameter(0)\n a = f32[] sine(x), metadata={op_name="first"}\n'
+        'b = f32[] sine(x), metadata={op_name="second"}\n ROOT r = f32[] add(a, b)'
+    )
+    found, report = apply(module_of(text), "cse")
+    assert found.entry["a"].raw_metadata == 'op_name="first"' and report.passes[0].erased == 1
+
+
+def test_equal_computations_are_one():
+    text = """
+    f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    g { d = f32[] parameter(0)  h = f32[] parameter(1)  ROOT i = f32[] add(d, h) }
+    ENTRY e { x = f32[4] parameter(0)  z = f32[] constant(0)
+      p = f32[] reduce(x, z), dimensions={0}, to_apply=f
+      q = f32[] reduce(x, z), dimensions={0}, to_apply=g
+      ROOT r = f32[] divide(p, q) }
+    """
+    assert_merged(
+        text,
+        """
+        f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+        ENTRY e { x = f32[4] parameter(0)  z = f32[] constant(0)
+          p = f32[] reduce(x, z), dimensions={0}, to_apply=f
+          ROOT r = f32[] divide(p, p) }
+        """,
+    )
+
+
+def test_computations_of_fusions_have_one_caller():
+    text = """
+    f { a = f32[4] parameter(0)  ROOT c = f32[4] sine(a) }
+    g { b = f32[4] parameter(0)  ROOT d = f32[4] sine(b) }
+    ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)
+      p = f32[4] fusion(x), kind=kLoop, calls=f
+      q = f32[4] fusion(y), kind=kLoop, calls=g
+      ROOT r = f32[4] divide(p, q) }
+    """
+    assert_kept(text)
+
+
+def test_equal_fusions_are_one():
+    text = """
+    f { a = f32[4] parameter(0)  ROOT c = f32[4] sine(a) }
+    g { b = f32[4] parameter(0)  ROOT d = f32[4] sine(b) }
+    ENTRY e { x = f32[4] parameter(0)
+      p = f32[4] fusion(x), kind=kLoop, calls=f
+      q = f32[4] fusion(x), kind=kLoop, calls=g
+      ROOT r = f32[4] divide(p, q) }
+    """
+    found, _ = apply(module_of(text), "cse")
+    verify(found)
+    assert [graph.name for graph in found] == ["f", "e"]
+
+
+def test_many_duplicates_in_one_tuple_take_one_look():
+    lines = "\n".join(f"a{n} = f32[] sine(x)" for n in range(20_000))
+    names = ", ".join(f"a{n}" for n in range(20_000))
+    module = module_of(f"x = f32[] parameter(0)\n{lines}\nROOT t = ({', '.join(['f32[]'] * 20_000)}) tuple({names})")
+    found, report = apply(module, "cse")
+    assert report.passes[0].erased == 19_999 and found.node_count == 3

@@ -1,0 +1,97 @@
+"""The pass `dce`: before and after."""
+
+from hloom.ir import difference, verify
+from hloom.passes import apply
+from tests.passes.rewriting import module_of
+
+
+def left(text: str) -> list[str]:
+    """The names of the nodes and graphs that are left."""
+    found, _ = apply(module_of(text), "dce")
+    verify(found)
+    return [node.name for node in found.nodes()] + [graph.name for graph in found]
+
+
+def test_what_nothing_uses_goes_with_what_only_it_used():
+    assert left("x = f32[] parameter(0)\n a = f32[] sine(x)\n b = f32[] cosine(a)\n ROOT r = f32[] negate(x)") == [
+        "x", "r", "e",
+    ]  # fmt: skip
+
+
+def test_parameters_stay():
+    assert left("x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] negate(x)") == ["x", "y", "r", "e"]
+
+
+def test_effects_stay():
+    text = """
+    x = f32[] parameter(0)
+    k = token[] after-all()
+    o = token[] outfeed(x, k)
+    c = f32[] custom-call(x), custom_call_target="f", custom_call_has_side_effect=true
+    d = f32[] custom-call(x), custom_call_target="f"
+    u = token[] after-all()
+    ROOT r = f32[] negate(x)
+    """
+    assert left(text) == ["x", "k", "o", "c", "r", "e"]
+
+
+def test_what_others_wait_for_stays():
+    text = "x = f32[] parameter(0)\n a = f32[] sine(x)\n ROOT r = f32[] negate(x), control-predecessors={a}"
+    assert left(text) == ["x", "a", "r", "e"]
+
+
+def test_loops_whose_bodies_have_effects_stay():
+    text = """
+    cond {{ s = (s32[]) parameter(0)  c = s32[] get-tuple-element(s), index=0  ROOT p = pred[] compare(c, c), direction=LT }}
+    body {{ s = (s32[]) parameter(0)  {effect}  c = s32[] get-tuple-element(s), index=0  ROOT t = (s32[]) tuple(c) }}
+    ENTRY e {{ x = f32[] parameter(0)  z = s32[] constant(0)  i = (s32[]) tuple(z)
+      w = (s32[]) while(i), condition=cond, body=body  ROOT r = f32[] negate(x) }}
+    """
+    assert "w" not in left(text.format(effect=""))
+    assert left(text.format(effect=""))[-1] == "e" and "body" not in left(text.format(effect=""))
+    assert "w" in left(text.format(effect="k = token[] after-all()  o = token[] outfeed(s, k)"))
+
+
+def test_computations_that_nothing_calls_go():
+    text = """
+    deep { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }
+    unused { a = f32[] parameter(0)  ROOT b = f32[] call(a), to_apply=deep }
+    used { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }
+    ENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=used }
+    """
+    assert left(text)[-2:] == ["used", "e"]
+
+
+def test_results_and_operands_of_a_fusion_that_nothing_needs_go():
+    text = """
+    f { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] parameter(2)
+      p = f32[] sine(a)  q = f32[] cosine(b)  r = f32[] tanh(c)  ROOT t = (f32[], f32[], f32[]) tuple(p, q, r) }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  z = f32[] parameter(2)  n = f32[] negate(y)
+      t = (f32[], f32[], f32[]) fusion(x, n, z), kind=kLoop, calls=f
+      u = f32[] get-tuple-element(t), index=0  v = f32[] get-tuple-element(t), index=2
+      ROOT s = f32[] subtract(u, v) }
+    """
+    after = """
+    f { a = f32[] parameter(0)  c = f32[] parameter(1)
+      p = f32[] sine(a)  r = f32[] tanh(c)  ROOT t = (f32[], f32[]) tuple(p, r) }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  z = f32[] parameter(2)
+      t = (f32[], f32[]) fusion(x, z), kind=kLoop, calls=f
+      u = f32[] get-tuple-element(t), index=0  v = f32[] get-tuple-element(t), index=1
+      ROOT s = f32[] subtract(u, v) }
+    """
+    found, report = apply(module_of(text), "dce")
+    verify(found)
+    assert difference(found, module_of(after)) is None
+    assert report.passes[0].changes == 2
+
+
+def test_a_graph_of_two_calls_keeps_its_results():
+    text = """
+    f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT t = (f32[], f32[]) tuple(a, a) }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)
+      t = (f32[], f32[]) call(x, y), to_apply=f  u = f32[] get-tuple-element(t), index=0
+      v = (f32[], f32[]) call(y, x), to_apply=f  w = f32[] get-tuple-element(v), index=1
+      ROOT s = f32[] subtract(u, w) }
+    """
+    module = module_of(text)
+    assert difference(apply(module, "dce")[0], module) is None

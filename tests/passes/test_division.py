@@ -1,0 +1,67 @@
+"""divide, remainder and power: before => after."""
+
+from hloom.passes.division import DIVISION
+from tests.passes.forms import becomes, stays
+
+_IOTA = "i = $T iota(), iota_dimension=0\n"
+
+
+def test_dividing_by_one():
+    becomes(DIVISION, "f32[4]", "divide(x, #1)", "x")
+    becomes(DIVISION, "s32[4]", "divide(x, #-1)", "negate(x)")
+    stays(DIVISION, "c64[4]", "divide(x, #(1,0))")
+
+
+def test_dividing_unsigned_integers_by_powers_of_two():
+    becomes(DIVISION, "u32[4]", "divide(x, #8)", "shift-right-logical(x, #3)")
+    becomes(DIVISION, "u32[4]", "remainder(x, #8)", "and(x, #7)")
+    stays(DIVISION, "u32[4]", "divide(x, #6)")
+    stays(DIVISION, "s32[4]", "divide(x, #8)")
+
+
+def test_dividing_floats_by_powers_of_two():
+    becomes(DIVISION, "f32[4]", "divide(x, #256)", "multiply(x, #0.00390625)")
+    becomes(
+        DIVISION, "f32[3]",
+        "c = f32[3] constant({1, 2, -4})\ndivide(x, c)", "c = f32[3] constant({1, 0.5, -0.25})\nmultiply(x, c)",
+    )
+
+
+def test_reciprocals_that_are_rounded():
+    stays(DIVISION, "f32[4]", "divide(x, #3)")
+    stays(DIVISION, "f32[4]", "divide(x, #0)")
+    stays(DIVISION, "f32[4]", "divide(x, #1.7014118e38)")
+
+
+def test_remainders():
+    becomes(DIVISION, "s32[4]", "remainder(x, #1)", "#0")
+    becomes(DIVISION, "f32[4]", "remainder(remainder(x, y), y)", "remainder(x, y)")
+    stays(DIVISION, "f32[4]", "remainder(x, #1)")
+
+
+def test_remainders_of_iota():
+    becomes(DIVISION, "s32[5,100]", f"{_IOTA}remainder(i, #5)", f"{_IOTA}i")
+    becomes(DIVISION, "s32[5,100]", f"{_IOTA}remainder(add(i, #3), #3)", f"{_IOTA}remainder(i, #3)")
+    stays(DIVISION, "s32[5,100]", f"{_IOTA}remainder(i, #3)")
+
+
+def test_sums_that_wrap_around():
+    stays(DIVISION, "s8[126]", f"{_IOTA}remainder(add(i, #5), #5)")
+
+
+def test_small_powers():
+    becomes(DIVISION, "f32[4]", "power(x, #0)", "#1")
+    becomes(DIVISION, "f32[4]", "power(x, #1)", "x")
+    becomes(DIVISION, "f32[4]", "power(x, #2)", "multiply(x, x)")
+    becomes(DIVISION, "s32[4]", "power(x, #3)", "multiply(x, multiply(x, x))")
+    becomes(DIVISION, "f32[4]", "power(x, #-1)", "divide(#1, x)")
+    becomes(DIVISION, "f32[4]", "power(exponential(x), #0.5)", "sqrt(exponential(x))")
+    becomes(DIVISION, "f32[4]", "c = f32[] constant(0)\npower(x, c)", "#1")
+
+
+def test_powers_that_stay():
+    stays(DIVISION, "f32[4]", "power(x, #3)")
+    stays(DIVISION, "f32[4]", "power(x, #0.5)")
+    stays(DIVISION, "s32[4]", "power(x, #-1)")
+    stays(DIVISION, "s1[4]", "power(x, #0)")
+    stays(DIVISION, "f32[4]", "power(power(x, y), z)")

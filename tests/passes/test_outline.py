@@ -1,0 +1,123 @@
+"""The pass `outline`: repeated instructions become calls of one computation."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.evaluate import evaluate
+from hloom.ir import verify
+from hloom.passes import apply
+from hloom.passes.repeats import Repeat, repeats
+from tests.corpus import lowered
+from tests.passes.rewriting import module_of
+
+
+def layers(count: int, changed: str = "") -> str:
+    """So many layers of nine instructions, one after the other; `changed` is another instruction in the second."""
+    lines = ["x0 = f32[4,4] parameter(0)", "k = f32[] constant(2)", "h = f32[4,4] broadcast(k), dimensions={}"]
+    for n in range(count):
+        opcode = changed if changed and n == 1 else "cosine"
+        lines += [
+            f"w{n} = f32[4,4] parameter({n + 1})",
+            f"a{n} = f32[4,4] dot(x{n}, w{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+            f"b{n} = f32[4,4] tanh(a{n})",
+            f"c{n} = f32[4,4] multiply(b{n}, h)",
+            f"d{n} = f32[4,4] sine(c{n})",
+            f"e{n} = f32[4,4] {opcode}(d{n})",
+            f"f{n} = f32[4,4] subtract(e{n}, c{n})",
+            f"g{n} = f32[4,4] negate(f{n})",
+            f"i{n} = f32[4,4] floor(g{n})",
+            f"x{n + 1} = f32[4,4] add(i{n}, x{n})",
+        ]
+    return "\n".join([*lines, f"ROOT r = f32[4,4] negate(x{count})"])
+
+
+def outlined(text: str):
+    found, report = apply(module_of(text), "outline")
+    verify(found)
+    verify(hloom.parse(hloom.print(found)))
+    return found, report.passes[0]
+
+
+def test_layers_become_calls():
+    found, report = outlined(layers(6))
+    made = found["outlined"]
+    assert len(made.callers) == 6
+    assert [node.opcode for node in made.nodes].count("dot") == 1
+    assert [node.opcode for node in found.entry.nodes].count("dot") == 0
+    assert "bytes of text" in report.notes[-1]
+
+
+def test_a_layer_that_differs_stays():
+    found, _ = outlined(layers(6, changed="log"))
+    assert sum(node.opcode == "log" for node in found.nodes()) == 1
+    assert len(found["outlined"].callers) == 5 or len(found["outlined"].callers) == 4
+
+
+def test_numbers_stay():
+    module = module_of(layers(5))
+    found, _ = outlined(layers(5))
+    random = np.random.default_rng(1)
+    given = [random.normal(size=(4, 4)).astype(np.float32) for _ in module.entry.parameters]
+    for left, right in zip(evaluate(module, given), evaluate(found, given), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_what_is_wired_otherwise_stays():
+    text = layers(2).replace("subtract(e1, c1)", "subtract(c1, e1)")
+    assert "outlined" not in outlined(text)[0]
+
+
+def test_what_is_short_or_has_effects_stays():
+    text = "x = f32[] parameter(0)\n a = f32[] sine(x)\n b = f32[] sine(a)\n ROOT c = f32[] sine(b)"
+    assert "outlined" not in outlined(text)[0]
+    lines, before = ["x = f32[] parameter(0)"], "x"
+    for n in range(40):
+        lines.append(f'a{n} = f32[] custom-call({before}), custom_call_target="f", custom_call_has_side_effect=true')
+        before = f"a{n}"
+    assert "outlined" not in outlined("\n".join([*lines, f"ROOT r = f32[] negate({before})"]))[0]
+
+
+def test_outlining_undone_is_the_program():
+    before = module_of(layers(4))
+    found, _ = apply(before, ["outline", "inline", "cse", "dce"])
+    before.name = found.name
+    clean, _ = apply(before, ["cse", "dce"])
+    assert hloom.difference(found, clean) is None
+
+
+@pytest.mark.parametrize("name", ["models.transformer", "models.long_short_term_memory", "random.random_rejection"])
+def test_jax_programs(name):
+    text = lowered("before")[name]
+    found, _ = outlined(text)
+    assert found.node_count <= hloom.parse(text).node_count
+
+
+def by_looking(text: list[int], length: int) -> int:
+    """How many times, without overlaps, the word of this length that occurs most often occurs."""
+    most = 0
+    for start in range(len(text) - length + 1):
+        word, place, count = text[start : start + length], 0, 0
+        while place + length <= len(text):
+            found = text[place : place + length] == word
+            count, place = count + found, place + (length if found else 1)
+        most = max(most, count)
+    return most
+
+
+def test_repeats_are_those_that_are_there():
+    random = Random(3)
+    for _ in range(50):
+        text = [random.randrange(3) for _ in range(random.randrange(2, 40))]
+        for each in repeats(text, 2, 20):
+            words = {tuple(text[place : place + each.length]) for place in each.places}
+            assert len(words) == 1 and len(each.places) > 1
+            assert all(b - a >= each.length for a, b in zip(each.places, each.places[1:], strict=False))
+            assert len(each.places) <= by_looking(text, each.length)
+
+
+def test_a_word_that_follows_itself():
+    assert repeats([5, 1, 2, 1, 2, 1, 2, 7], 2, 1) == [Repeat(2, (1, 3, 5))]
+    assert repeats([1, 2, 3], 2, 5) == []
