@@ -35,6 +35,11 @@ class Pass:
         return self.run.parts if isinstance(self.run, _Several) else ()
 
     @property
+    def is_settling(self) -> bool:
+        """Whether it has nothing more to change right after it ran: rules are applied until none fires."""
+        return bool(self.rules) and not self.parts
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules that it applies, those of its parts included; none where it is no pass of rules."""
         run = self.run.func if isinstance(self.run, partial) else self.run
@@ -183,14 +188,19 @@ class _Several:
 
     def __call__(self, module: Module, watch: Watch | None = None) -> Report:
         total, parts, started = Report(self.name), self.parts, perf_counter()
-        for _ in range(self.rounds or 1):
-            found = [_run_one(each, module, watch or Watch()) for each in parts]
-            total.passes += found
-            if not self.rounds or not any(each.changed for each in found):
-                total.seconds = perf_counter() - started
-                return total
-        names = ", ".join(each.name for each in total.passes[-len(parts) :] if each.changed)
-        raise HloomError(f"{self.name} found no end in {self.rounds} rounds: {names} still change the module")
+        settled = 0  # so many passes in a row, the last one included, have nothing to change as the module is now
+        for place in range(len(parts) * (self.rounds or 1)):
+            each = parts[place % len(parts)]
+            found = _run_one(each, module, watch or Watch())
+            total.passes.append(found)
+            settled = settled + 1 if not found.changed else int(each.is_settling)
+            if self.rounds and settled >= len(parts):
+                break
+        total.seconds = perf_counter() - started
+        if self.rounds and settled < len(parts):
+            names = ", ".join(each.name for each in total.passes[-len(parts) :] if each.changed)
+            raise HloomError(f"{self.name} found no end in {self.rounds} rounds: {names} still change the module")
+        return total
 
 
 def _run_one(each: Pass, module: Module, watch: Watch) -> Report:

@@ -173,16 +173,22 @@ class Builder:
         into.copy_nodes(listed, mapping, before=before)
         self.made += [mapping[node] for node in listed]
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was made or said since it was new."""
+        return bool(self.made or self.reason or self.made_graphs or self.consumed or self.moves)
+
     def discard(self) -> None:
-        """Take out all that was made and is not used."""
+        """Take out all that was made and is not used, and be as new."""
         for node in reversed(self.made):
             if not node.is_used:
                 node.graph.erase(node)
         for graph in reversed(self.made_graphs):
             if not graph.callers:
                 graph.module.erase_graph(graph)
-        self.made.clear()
-        self.made_graphs.clear()
+        for each in (self.made, self.made_graphs, self.consumed, self.moves):
+            each.clear()
+        self.place, self.reason, self.carries_itself = self.root, "", False
 
     def _constant(self, literal: Literal) -> Node:
         kind = self._laid_out(literal.type)

@@ -21,6 +21,7 @@ from typing import Any
 
 from hloom.ir import Node, Op
 from hloom.ops import OPS
+from hloom.rewrite.agreeing import check_types
 from hloom.rewrite.checks import check_made, check_operation, check_pattern
 from hloom.rewrite.domain import check_domain
 from hloom.rewrite.expressions import FEATURES, Expression, call, choose, expression, text_of
@@ -373,7 +374,11 @@ def finished(session: Session, name: str, origin: Origin, **options: Any) -> Rul
     pattern = session.pattern()
     anchor = pattern.terms[pattern.roots[0]]
     assert isinstance(anchor, OperationTerm)
-    return Rule(name, anchor.opcodes, pattern, depth=depth_of(pattern), domain=session.domain, origin=origin, **options)
+    found = Rule(
+        name, anchor.opcodes, pattern, depth=depth_of(pattern), domain=session.domain, origin=origin, **options
+    )
+    check_types(found)
+    return found
 
 
 def depth_of(pattern: Pattern) -> int:

@@ -66,7 +66,7 @@ _CHECKS = {
     "ranks": lambda value: _are_sizes(value, 8),
     "sizes": lambda value: _are_sizes(value, 1_000),
     "values": _are_types,
-    "attributes": lambda value: isinstance(value, Mapping) and all(type(each) in (tuple, list) for each in value.values()),
+    "attributes": lambda value: isinstance(value, Mapping) and all(type(v) in (tuple, list) for v in value.values()),
     "finite": _is_flag,
     "positive": _is_flag,
     "exact": _is_flag,

@@ -64,7 +64,7 @@ def rewrite(
 def apply_at(module: Module, rule: Rule, node: Node) -> bool:
     """Apply one rule at one node, in place; whether it fired."""
     driver = _Driver(module, RuleIndex([rule]), Report(rule.name), None)
-    return isinstance(node, Apply) and any(driver.attempt(each, node) for each in driver.index.at(node))
+    return isinstance(node, Apply) and any(driver.attempt(each, node, Builder(node)) for each in driver.index.at(node))
 
 
 def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
@@ -153,16 +153,17 @@ class _Driver:
         if not candidates or node in self.unsound or (not node.is_used and may_drop(node)):
             return
         assert isinstance(node, Apply)
+        build = Builder(node)
         for candidate in candidates:
-            if self.attempt(candidate, node):
+            if self.attempt(candidate, node, build):
                 return
 
-    def attempt(self, candidate: Candidate, node: Apply) -> bool:
-        """Try a rule at a node and carry it out; whether it fired."""
+    def attempt(self, candidate: Candidate, node: Apply, build: Builder) -> bool:
+        """Try a rule at a node and carry it out; whether it fired. Where it did not, the builder is as before."""
         account = self.accounts[candidate.rule]
         account.tried += 1
         started = perf_counter()
-        build = Builder(node, candidate.rule.rows)
+        build.rows = candidate.rule.rows
         try:
             replacement = candidate.attempt(build, node)
             if replacement is None:
@@ -178,7 +179,8 @@ class _Driver:
             build.discard()
             raise RuleError(f"rule {candidate.rule} failed at {node!r}: {type(error).__name__}: {error}") from error
         if obstacle or replacement is None:
-            build.discard()
+            if build.is_changed:
+                build.discard()
             account.rejected[obstacle] += 1
             account.seconds += perf_counter() - started
             return False

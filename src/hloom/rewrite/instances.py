@@ -1,12 +1,462 @@
-"""Placeholder."""
+"""Random programs that a pattern matches, made from the pattern itself.
+
+Terms are put together operands first. What an operation is given and says is drawn again until its type can be
+inferred and all conditions hold that speak of nothing later; where that does not come about, the program is begun anew.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import Any
 
-from hloom.ir import Module
-from hloom.rewrite.rule import Rule
+import numpy as np
+
+from hloom.ir import (
+    EMPTY,
+    AttributeKind,
+    Attributes,
+    Graph,
+    Literal,
+    Module,
+    Node,
+    Op,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    dtype,
+    infer_type,
+    literal_of,
+)
+from hloom.ops import OPS, elementwise
+from hloom.rewrite.drawing import Chance, draw_attribute, draw_attributes, draw_operand
+from hloom.rewrite.expressions import compiled
+from hloom.rewrite.match import PROJECTION, Match, projections
+from hloom.rewrite.pattern import (
+    Absent,
+    Anything,
+    Bind,
+    Computes,
+    Holds,
+    OneOf,
+    OperationTerm,
+    Pattern,
+    Reference,
+    Same,
+    ValueTerm,
+)
+from hloom.rewrite.rule import Rule, registered
+from hloom.rewrite.type_text import type_from
+from hloom.text import HloomError
+
+REDRAWS = 24
+"""How often what one operation is given is drawn again."""
+BEGINNINGS = 400
+"""How many programs in a row may come to nothing before no more are tried."""
+_NUMBERS = (2, -1, 3, 1, 0, 0.5, -0.25)
+_REDUCERS = ("add", "maximum", "minimum", "multiply")
+
+
+class NoInstance(Exception):
+    """Nothing that was drawn fits."""
 
 
 def instances(rule: Rule, random: Random) -> Iterator[Module]:
-    yield from ()
+    """Random programs that a declared rule's pattern matches, or very nearly; it ends where none comes about."""
+    failures = 0
+    while failures < BEGINNINGS:
+        found = instance(rule, random)
+        failures = failures + 1 if found is None else 0
+        if found is not None:
+            yield found
+
+
+def instance(rule: Rule, random: Random, redraws: int = REDRAWS) -> Module | None:
+    """One random program that a declared rule's pattern matches, or very nearly; None where it came to nothing."""
+    try:
+        return _Instance(rule, random, redraws).module()
+    except NoInstance:
+        return None
+
+
+class _Instance:
+    """One program in the making: what the terms and variables of the pattern stand for so far."""
+
+    def __init__(self, rule: Rule, random: Random, redraws: int) -> None:
+        assert rule.pattern is not None, f"rule {rule} has no pattern"
+        self.rule = rule
+        self.pattern: Pattern = rule.pattern
+        self.random = random
+        self.redraws = redraws
+        self.chance = Chance(random, rule.domain)
+        self.match = Match(len(self.pattern.terms))
+        self.made = Module("instance")
+        self.entry = self.made.add_graph("entry")
+        self.made.entry = self.entry
+        self.nodes: list[Node] = []
+        self.graphs: list[Graph] = []
+        self.missing: set[int] = set()
+        self.bound: set[int] = set()
+        self.conditions = [(_needs(each.test), each.test) for each in self.pattern.conditions]
+
+    def module(self) -> Module:
+        for place, term in self.pattern.operations():
+            self.operation(place, term, self.entry)
+        outputs = [self.node(old) for old, _ in self.pattern.replaced]
+        for place, term in self.pattern.operations():
+            if term.shared and place in self.bound and place not in self.missing and self.chance.likely(0.3):
+                outputs.append(self.match.slots[place])
+        outputs = list(dict.fromkeys(outputs))
+        if len(outputs) == 1:
+            self.entry.set_output(outputs[0])
+        else:
+            kinds = TupleType([_known(each.type) for each in outputs])
+            self.entry.set_output(self.entry.add_apply(OPS["tuple"], outputs, kinds))
+        self.made.graphs.remove(self.entry)
+        self.made.graphs.append(self.entry)
+        return self.made
+
+    # One operation
+
+    def operation(self, place: int, term: OperationTerm, graph: Graph) -> None:
+        if term.optional and self.chance.likely(0.4):
+            self.missing.add(place)
+            self.bound.add(place)
+            self.leave_out(term)
+            return
+        slots, variables, bound = list(self.match.slots), dict(self.match.variables), set(self.bound)
+        missing = set(self.missing)
+        for _ in range(self.redraws):
+            mark = len(self.nodes), len(self.graphs)
+            try:
+                self.draw(place, term, graph)
+                self.check_conditions()
+                return
+            except (TypeProblem, NoInstance):
+                self.undo(*mark)
+                self.match.slots[:] = slots
+                self.match.variables = dict(variables)
+                self.bound, self.missing = set(bound), set(missing)
+        raise NoInstance(f"{term.name} came to nothing")
+
+    def undo(self, nodes: int, graphs: int) -> None:
+        while len(self.nodes) > nodes:
+            node = self.nodes.pop()
+            if not node.is_output:
+                node.graph.erase(node)
+        while len(self.graphs) > graphs:
+            self.made.erase_graph(self.graphs.pop())
+
+    def draw(self, place: int, term: OperationTerm, graph: Graph) -> None:
+        opcode = self.random.choice(term.opcodes)
+        row = self.rule.rows.get(opcode) or OPS[opcode]
+        fixed = {name: self.settled(each) for name, each in term.attributes}
+        fixed = {name: value for name, value in fixed.items() if value is not None}
+        inputs = self.inputs(opcode, term, graph, fixed)
+        kinds = [_known(node.type) for node in inputs]
+        attributes, written = self.attributes(term, row, kinds, fixed)
+        kind = self.inferred(row, kinds, attributes, written)
+        if term.results > 1 and not (isinstance(kind, TupleType) and len(kind.elements) == term.results):
+            raise NoInstance(f"{opcode} yields {kind}")
+        if term.commutative and len(inputs) == 2 and self.chance.likely(0.5):
+            inputs.reverse()
+        given = {
+            name: value for name, value in attributes.items()
+            if value is not None and (row.attributes[name].required or value != row.attributes[name].default)
+        }  # fmt: skip
+        node = self.add(graph.add_apply(row, inputs, kind, Attributes(given)))
+        self.bind(place, node)
+
+    def inputs(self, opcode: str, term: OperationTerm, graph: Graph, fixed: dict[str, Any]) -> list[Node]:
+        references = list(term.operands)
+        last = self.pattern.terms[references[-1].term] if references else None
+        may_leave_out = isinstance(last, ValueTerm) and last.optional and references[-1].term not in self.bound
+        if may_leave_out and self.chance.likely(0.5):
+            self.bound.add(references.pop().term)
+        places: list[tuple[int, Node | None]] = []
+        for reference in references:
+            places += [(reference.term, node) for node in self.standing(reference)]
+        kinds = [None if node is None else node.type for _, node in places]
+        found: list[Node] = []
+        for number, (value, node) in enumerate(places):
+            if node is None and self.match.slots[value] is not None and not self.is_variadic(value):
+                node = self.match.slots[value]  # the same value twice
+            if node is None:
+                node = self.value(value, draw_operand(self.chance, opcode, number, kinds, fixed), graph)
+            kinds[number] = node.type
+            found.append(node)
+        for reference in references:
+            if self.is_variadic(reference.term) and reference.term not in self.bound:
+                mine = tuple(node for (value, _), node in zip(places, found, strict=True) if value == reference.term)
+                self.match.slots[reference.term] = mine
+                self.bound.add(reference.term)
+        return found
+
+    def standing(self, reference: Reference) -> list[Node | None]:
+        """The nodes that an operand stands for; None for each that is still to be drawn."""
+        while reference.term in self.missing:
+            term = self.pattern.terms[reference.term]
+            assert isinstance(term, OperationTerm)
+            reference = term.operands[0]
+        if reference.term in self.bound:
+            found = self.match.slots[reference.term]
+            if found is None:
+                return []
+            return list(found) if isinstance(found, tuple) else [self.node(reference)]
+        return [None] * (self.random.choice((1, 1, 2, 2, 3)) if self.is_variadic(reference.term) else 1)
+
+    def is_variadic(self, place: int) -> bool:
+        term = self.pattern.terms[place]
+        return isinstance(term, ValueTerm) and term.variadic
+
+    def leave_out(self, term: OperationTerm) -> None:
+        """What stands for a missing operation is drawn by what uses it; the operation's other values are not there."""
+        for each in term.operands[1:]:
+            if isinstance(self.pattern.terms[each.term], ValueTerm) and each.term not in self.bound:
+                self.bound.add(each.term)
+
+    def node(self, reference: Reference) -> Node:
+        """The node of a term's value; the result of an operation of several is taken out."""
+        node = self.match.slots[reference.term]
+        if reference.result < 0:
+            return node
+        found = projections(node, reference.result)
+        if found:
+            return found[0]
+        kind = node.type.elements[reference.result]
+        attributes = Attributes(index=reference.result)
+        return self.add(node.graph.add_apply(OPS[PROJECTION], (node,), kind, attributes))
+
+    # Values
+
+    def value(self, place: int, kind: TensorType, graph: Graph) -> Node:
+        """A parameter or constant for a value, of a type like the one proposed."""
+        term = self.pattern.terms[place]
+        if not isinstance(term, ValueTerm):
+            raise NoInstance("an operation stands where a value is drawn")
+        kind = self.fitted(term, kind)
+        if term.is_constant:
+            node = self.constant(term, kind, graph)
+        elif graph is not self.entry:
+            raise NoInstance("a called graph has no further parameters")
+        else:
+            node = self.add(graph.add_parameter(kind))
+        if not term.variadic:
+            self.bind(place, node)
+        return node
+
+    def fitted(self, term: ValueTerm, kind: TensorType) -> TensorType:
+        hints = self.rule.domain.get("values", {}).get(term.name)
+        if hints is not None:
+            found = type_from(self.random.choice(hints if isinstance(hints, (tuple, list)) else (hints,)))
+            if isinstance(found, TensorType):
+                return found
+        element, dims = kind.dtype, kind.dims
+        if term.dtypes and element.name not in term.dtypes:
+            element = dtype(self.random.choice(term.dtypes))
+        if term.rank is not None and len(dims) != term.rank:
+            dims = self.chance.some_dims(term.rank)
+        if term.shape is not None:
+            dims = dims if len(dims) == len(term.shape) else self.chance.some_dims(len(term.shape))
+            dims = tuple(self.size(own, wanted) for own, wanted in zip(dims, term.shape, strict=True))
+        return TensorType(element, dims)
+
+    def size(self, own: int, wanted: int | str | None) -> int:
+        if isinstance(wanted, str):
+            return self.match.variables.setdefault(wanted, own)
+        return own if wanted is None else wanted
+
+    def constant(self, term: ValueTerm, kind: TensorType, graph: Graph) -> Node:
+        try:
+            with np.errstate(all="ignore"):
+                if not term.is_splat:
+                    data = [self.random.choice(_NUMBERS[:5]) for _ in range(kind.element_count)]
+                    literal = literal_of(np.array(data, np.float64).reshape(kind.dims), kind.dtype)
+                    return self.add(graph.add_constant(literal, kind))
+                number = self.random.choice(_NUMBERS) if term.number is None else term.number
+                scalar = literal_of(np.asarray(getattr(number, "value", number)), kind.dtype)
+                if term.number is not None and scalar.numpy()[()] != number and number == number:
+                    raise NoInstance(f"{number} is no {kind.dtype}")
+        except HloomError as error:
+            raise NoInstance(str(error)) from None
+        if kind.rank and self.chance.likely(0.5):
+            return self.add(graph.add_constant(Literal.splat(kind, scalar.numpy()), kind))
+        node = self.add(graph.add_constant(scalar, scalar.type))
+        if not kind.rank:
+            return node
+        return self.add(graph.add_apply(OPS["broadcast"], (node,), kind, Attributes(dimensions=())))
+
+    # Attributes
+
+    def settled(self, term: Any) -> Any:
+        """The value of an attribute that the pattern or an earlier operation settles; None where it is to be drawn."""
+        if isinstance(term, Same):
+            return term.value
+        if isinstance(term, OneOf):
+            return self.random.choice(term.values)
+        return self.match.variables.get(term.name) if isinstance(term, Bind) else None
+
+    def attributes(
+        self, term: OperationTerm, row: Op, kinds: list[Type], fixed: dict[str, Any]
+    ) -> tuple[dict[str, Any], Type | None]:
+        proposed, written = draw_attributes(self.chance, row, kinds, fixed)
+        hints = self.rule.domain.get("attributes", {})
+        found = dict(fixed)
+        for name, each in term.attributes:
+            if name in found or isinstance(each, Absent):
+                continue
+            if isinstance(each, Computes):
+                found[name] = self.computed(row.name, kinds, each)
+                continue
+            known = hints.get(each.name if isinstance(each, Bind) else name, hints.get(name))
+            found[name] = self.drawn(name, each, row, kinds, proposed, known)
+            if isinstance(each, Bind):
+                self.match.variables[each.name] = found[name]
+        return found, written
+
+    def drawn(
+        self, name: str, term: Any, row: Op, kinds: list[Type], proposed: dict[str, Any], hints: Sequence[Any] | None
+    ) -> Any:
+        attribute = row.attributes[name]
+        if hints:
+            found = self.random.choice(hints)
+        elif name in proposed:
+            found = proposed[name]
+        elif attribute.kind is AttributeKind.GRAPH:
+            found = self.reducer(kinds)
+        elif isinstance(term, Anything) and not attribute.required and self.chance.likely(0.6):
+            found = attribute.default
+        else:
+            found = draw_attribute(self.chance, attribute, kinds)
+        if isinstance(term, Holds) and not registered(term.predicate)(found):
+            raise NoInstance(f"{term.predicate} does not hold")
+        return found
+
+    def inferred(self, row: Op, kinds: list[Type], attributes: dict[str, Any], written: Type | None) -> Type:
+        given = {name: value for name, value in attributes.items() if value is not None}
+        if row.infer is None:
+            if written is None:
+                raise NoInstance(f"nothing says the type of {row}")
+            return written
+        _check_elements(row, kinds)
+        try:
+            return infer_type(row, kinds, given, written)
+        except TypeProblem:
+            raise
+        except (TypeError, ValueError, IndexError, AttributeError, KeyError, ZeroDivisionError) as error:
+            raise NoInstance(f"{row}: {error}") from None
+
+    # Called graphs
+
+    def computed(self, opcode: str, kinds: list[Type], term: Computes) -> Graph:
+        """A graph that computes what the pattern says."""
+        graph = self.graph(opcode)
+        wanted = _parameter_types(opcode, kinds, len(term.parameters))
+        for place, kind in zip(term.parameters, wanted, strict=True):
+            self.bind(place, self.add(graph.add_parameter(kind)))
+        for place in self.inside(term.output):
+            inner = self.pattern.terms[place]
+            if isinstance(inner, OperationTerm) and place not in self.bound:
+                self.operation(place, inner, graph)
+        output = term.output
+        while output.term in self.missing:
+            output = self.pattern.terms[output.term].operands[0]  # pyright: ignore[reportAttributeAccessIssue]
+        if self.match.slots[output.term] is None:
+            raise NoInstance("the graph yields nothing that is known")
+        graph.set_output(self.node(output))
+        return graph
+
+    def inside(self, output: Reference) -> list[int]:
+        """The terms below the output of a called graph, operands first."""
+        found: set[int] = set()
+        pending = [output.term]
+        while pending:
+            place = pending.pop()
+            if place not in found and place in self.pattern.inner:
+                found.add(place)
+                pending += [each.term for each in getattr(self.pattern.terms[place], "operands", ())]
+        return sorted(found)
+
+    def reducer(self, kinds: list[Type]) -> Graph:
+        kind = kinds[-1]
+        if not isinstance(kind, TensorType):
+            raise NoInstance("nothing is known to reduce")
+        graph = self.graph("reducer")
+        scalar = TensorType(kind.dtype)
+        operands = [self.add(graph.add_parameter(scalar)) for _ in range(2)]
+        row = OPS[self.random.choice(_REDUCERS)]
+        graph.set_output(self.add(graph.add_apply(row, operands, infer_type(row, (scalar, scalar), EMPTY))))
+        return graph
+
+    def graph(self, name: str) -> Graph:
+        graph = self.made.add_graph(name)
+        self.graphs.append(graph)
+        return graph
+
+    # Keeping account
+
+    def add(self, node: Node) -> Any:
+        self.nodes.append(node)
+        return node
+
+    def bind(self, place: int, node: Node) -> None:
+        self.match.slots[place] = node
+        self.bound.add(place)
+
+    def check_conditions(self) -> None:
+        """Raise NoInstance where a condition, all of whose parts are known, does not hold."""
+        for (terms, variables), test in self.conditions:
+            if not (terms <= self.bound and variables <= self.match.variables.keys()):
+                continue
+            if not _holds(compiled(test), self.match):
+                raise NoInstance(f"not {test}")
+
+
+def _holds(test: Callable[[Match], Any], match: Match) -> bool:
+    try:
+        found = test(match)
+        return bool(getattr(found, "value", found))
+    except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, ValueError):
+        return False
+
+
+def _needs(test: Any) -> tuple[set[int], set[str]]:
+    """The terms and variables that an expression speaks of."""
+    terms = {leaf.arguments[0] for leaf in test.walk() if leaf.operator in ("feature", "node")}
+    return terms, set(test.names())
+
+
+def _check_elements(row: Op, kinds: list[Type]) -> None:
+    """Raise NoInstance where an elementwise op would stretch an operand: HLO lets it, but no backend runs it."""
+    if elementwise.ROWS.get(row.name) is not row:
+        return
+    scalars_may_stand = row.name in ("select", "clamp")
+    arrays = [kind for kind in kinds if isinstance(kind, TensorType) and (kind.rank or not scalars_may_stand)]
+    if len({kind.dims for kind in arrays}) > 1:
+        raise NoInstance(f"the operands of {row} have different dimensions")
+    values = arrays[1:] if row.name == "select" else arrays
+    if len({kind.dtype for kind in values}) > 1:
+        raise NoInstance(f"the operands of {row} have different element types")
+
+
+def _known(kind: Type | None) -> Type:
+    if kind is None:
+        raise NoInstance("a type is not known")
+    return kind
+
+
+def _parameter_types(opcode: str, kinds: list[Type], count: int) -> list[Type]:
+    """What a graph called by an op is given; raises NoInstance where that is not known."""
+    arrays = [kind for kind in kinds if isinstance(kind, TensorType)]
+    scalars = [TensorType(kind.dtype) for kind in arrays]
+    found: list[Any] = list(kinds)
+    if opcode in ("reduce", "reduce-window", "scatter", "select-and-scatter", "all-reduce", "reduce-scatter"):
+        found = scalars[len(scalars) // 2 :] * 2 if opcode.startswith("reduce") else scalars[-1:] * 2
+    elif opcode == "sort":
+        found = [scalar for scalar in scalars for _ in range(2)]
+    elif opcode == "map":
+        found = scalars
+    if len(found) != count:
+        raise NoInstance(f"{opcode} calls a graph of {len(found)} parameters")
+    return found
