@@ -9,7 +9,6 @@ from hloom.passes.looping import (
     SINKING,
     constant_elements,
     dead_elements,
-    element_of_tuple,
     element_that_a_loop_passes_on,
     loop_that_never_runs,
     loop_that_runs_once,
@@ -17,6 +16,7 @@ from hloom.passes.looping import (
     trip_count,
 )
 from hloom.passes.states import passed_on
+from hloom.passes.tuples import element_of_tuple
 from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
 
 COUNTED = """

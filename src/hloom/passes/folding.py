@@ -17,8 +17,8 @@ from hloom.evaluate import TABLE, Value
 from hloom.evaluate.runner import GraphRunner
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
 from hloom.ops import OPS
-from hloom.passes.looping import element_of_tuple
 from hloom.passes.pipeline import offer, rules_pass
+from hloom.passes.tuples import element_of_tuple
 from hloom.rewrite import Builder, Family, literal_value, splat_of
 from hloom.text import HloomError
 

@@ -16,11 +16,11 @@ from hloom.passes.looping import (
     SINKING,
     constant_elements,
     dead_elements,
-    element_of_tuple,
     element_that_a_loop_passes_on,
 )
 from hloom.passes.pipeline import offer, rules_pass
 from hloom.passes.states import is_element, passed_on
+from hloom.passes.tuples import element_of_tuple
 from hloom.rewrite import Report
 
 CHEAP = frozenset(

@@ -10,10 +10,12 @@ from hloom.ops.behaviour import may_drop
 from hloom.passes.calling import tracer
 from hloom.passes.elements import elements_of, only_elements, written_trip_count
 from hloom.passes.states import element, passed_on, rebuild_loop
+from hloom.passes.tuples import element_of_tuple
 from hloom.rewrite import Builder, Family
 
 LOOPING = Family("looping")
 SINKING = Family("sinking")
+LOOPING.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
 
 LARGEST = 1024
 """How many elements a constant may have to be copied into a loop although something else uses it too."""
@@ -28,15 +30,6 @@ def trip_count(loop: Apply) -> int | None:
         return None
     found = derive_trips(loop, tracer()).count
     return written_trip_count(loop.attributes) if found is None else found
-
-
-@LOOPING.rewrites("get-tuple-element", depth=1)
-def element_of_tuple(build: Builder, node: Apply) -> Node | None:
-    """get-tuple-element(tuple(x, y), index=1) -> y"""
-    whole, index = node.inputs[0], node.attributes["index"]
-    if whole.opcode != "tuple" or index >= len(whole.inputs):
-        return None
-    return whole.inputs[index]
 
 
 @LOOPING.rewrites("get-tuple-element", depth=2)

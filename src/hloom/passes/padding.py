@@ -99,8 +99,8 @@ def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
     if kind is None or source is None or not used_once(inner) or is_empty(kind):
         return None
     padded = [place for place, each in enumerate(_padding(node)) if each != _NONE]
-    if len(padded) == kind.rank or not set(places_of(inner)) <= set(padded):
-        return build.decline("every dimension is padded, or one of what is broadcast is not")
+    if len(padded) in (0, kind.rank) or not set(places_of(inner)) <= set(padded):
+        return build.decline("every dimension is padded or none, or one of what is broadcast is not")
     idle = [place for place in range(kind.rank) if place not in padded]
     wide = tensor_type(inner)
     assert wide is not None

@@ -60,7 +60,7 @@ class Pass:
 class Watch:
     """Who is told of each pass: before it starts, and after it ended with its report.
 
-    Of a fixpoint or a sequence that has no name of its own, the parts are watched, one by one.
+    Of a fixpoint or a sequence that is not among PASSES, the parts are watched, one by one.
     """
 
     before: Callable[[str, Module], None] = lambda name, module: None

@@ -149,17 +149,7 @@ def _passed_on(random: Random) -> str:
     return loop(random, listed, random.randrange(2, 5))
 
 
-def _element(random: Random) -> str:
-    kinds = [random.choice(_TYPES) for _ in range(random.randrange(1, 5))]
-    index = random.randrange(len(kinds))
-    lines = [f"  x{n} = {kind} parameter({n})" for n, kind in enumerate(kinds)]
-    whole = f"({', '.join(kinds)})"
-    lines.append(f"  t = {whole} tuple({', '.join(f'x{n}' for n in range(len(kinds)))})")
-    return "ENTRY e {\n" + "\n".join(lines) + f"\n  ROOT r = {kinds[index]} get-tuple-element(t), index={index}\n}}\n"
-
-
 DOMAINS: dict[str, Domain] = {
-    "element-of-tuple": _element,
     "element-that-a-loop-passes-on": _passed_on,
     "loop-that-never-runs": _never,
     "loop-that-runs-once": _once,
