@@ -9,6 +9,7 @@ from benchmarks.figures import Figure
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
 from benchmarks.mlir import mlir
+from benchmarks.passes import passes
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
@@ -27,4 +28,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "analysis": analysis,
     "million-analysis": analysis_of_a_million,
     "rewriting": rewriting,
+    "passes": passes,
 }
