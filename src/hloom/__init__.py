@@ -1,8 +1,9 @@
-"""Read, print, draw, verify and run XLA HLO programs.
+"""Read, print, draw, verify, rewrite and run XLA HLO programs.
 
     module = hloom.load("step.hlo")
     print(hloom.summary(module))
     print(hloom.print(module, "short"))
+    smaller, report = hloom.apply(module, ["simplify", "cse"])
 
 Every name here comes from the room that owns it, when it is first used: `import hloom` alone loads nothing. To offer
 a further name, add it to `_ROOMS` and, for type checkers, to the imports below it.
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from hloom.analysis import memory as memory
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
+    from hloom.doors import inside_jit as inside_jit
+    from hloom.doors import jit as jit
     from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
@@ -44,6 +47,11 @@ if TYPE_CHECKING:
     from hloom.ir import equal as equal
     from hloom.ir import verify as verify
     from hloom.ops import OPS as OPS
+    from hloom.passes import apply as apply
+    from hloom.rewrite import ANY as ANY
+    from hloom.rewrite import rule as rule
+    from hloom.rewrite import rule_from as rule_from
+    from hloom.runtime import RewriteError as RewriteError
     from hloom.runtime import RunResult as RunResult
     from hloom.runtime import compare as compare
     from hloom.runtime import run as run
@@ -62,6 +70,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
+    "doors": ("inside_jit", "jit"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
     "ir": (
@@ -79,11 +88,13 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "verify",
     ),
     "ops": ("OPS",),
-    "runtime": ("RunResult", "compare", "run"),
+    "passes": ("apply",),
+    "rewrite": ("ANY", "rule", "rule_from"),
+    "runtime": ("RewriteError", "RunResult", "compare", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
 }
-"""What each room gives to the user under the room's own name."""
+"""What each room, or file that puts rooms together, gives to the user under its own name."""
 _OTHER_NAMES = {"to_text": "print"}
 _OWNERS = {_OTHER_NAMES.get(name, name): (room, name) for room, names in _ROOMS.items() for name in names}
 

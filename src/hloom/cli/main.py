@@ -17,6 +17,7 @@ COMMANDS = {
     "roofline": "Time on a device, estimated: what takes it, what limits it.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
+    "opt": "Rewrite a module with passes and rules, and account for each.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }
 """The subcommands, each a file of this room, with what the list of all of them says."""
@@ -53,7 +54,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hloom")
 def main() -> None:
-    """Read, print, draw and run XLA HLO programs.
+    """Read, print, draw, rewrite and run XLA HLO programs.
 
     FILE is HLO text or a proto, plain or packed (.hlo .txt .pb, each also .gz .zst), a directory that XLA dumped
     into, or - for the standard input.
@@ -63,6 +64,7 @@ def main() -> None:
       hloom inspect step.hlo
       hloom print step.hlo.pb --short-parsable
       hloom draw step.hlo --around dot.3 --hops 2 -o dot.svg
+      hloom opt step.hlo -p simplify,cse --verify -o small.hlo
       hloom run step.hlo --seed 1
     """
 

@@ -29,15 +29,12 @@ class Origin:
 
 def from_file(function: Function) -> Function:
     """Add FILE and what says how to read it; the command gets `file`, `strict`, `module` and `stage`."""
-    decorators = (
-        click.argument("file", metavar="FILE"),
-        click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
-        click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
-        click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),
-    )
-    for decorate in reversed(decorators):
-        function = decorate(function)
-    return function
+    return _from_file(function, required=True)
+
+
+def from_file_or_nothing(function: Function) -> Function:
+    """The same where FILE may be left out; `file` is None then."""
+    return _from_file(function, required=False)
 
 
 def to_output(what: str) -> Callable[[Function], Function]:
@@ -48,3 +45,15 @@ def to_output(what: str) -> Callable[[Function], Function]:
 def as_json(what: str = "Write JSON.") -> Callable[[Function], Function]:
     """Add --json: the command gets `json_output`."""
     return click.option("--json", "json_output", is_flag=True, help=what)
+
+
+def _from_file(function: Function, *, required: bool) -> Function:
+    decorators = (
+        click.argument("file", metavar="FILE", required=required),
+        click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
+        click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
+        click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),
+    )
+    for decorate in reversed(decorators):
+        function = decorate(function)
+    return function

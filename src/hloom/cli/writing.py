@@ -41,15 +41,30 @@ def write_tables(parts: Iterable[RenderableType], output: Path | None) -> None:
     """Write tables and lines of text: coloured on a terminal, plain elsewhere."""
     console = Console(highlight=False)
     if output is None and console.is_terminal:
-        for part in parts:
-            console.print(part)
-        return
-    plain = io.StringIO()
-    console = Console(file=plain, width=WIDTH, highlight=False, no_color=True, force_terminal=False)
+        _show(parts, console)
+    else:
+        write_text(_plain(parts), output)
+
+
+def note_tables(parts: Iterable[RenderableType]) -> None:
+    """Write tables and lines of text to the standard error, where the standard output is for something else."""
+    console = Console(highlight=False, stderr=True)
+    if console.is_terminal:
+        _show(parts, console)
+    else:
+        click.echo(_plain(parts), err=True, nl=False)
+
+
+def _show(parts: Iterable[RenderableType], console: Console) -> None:
     for part in parts:
         console.print(part)
+
+
+def _plain(parts: Iterable[RenderableType]) -> str:
+    plain = io.StringIO()
+    _show(parts, Console(file=plain, width=WIDTH, highlight=False, no_color=True, force_terminal=False))
     lines = (line.rstrip() for line in plain.getvalue().splitlines())
-    write_text("\n".join(lines) + "\n", output)
+    return "\n".join(lines) + "\n"
 
 
 def byte_text(count: int) -> str:

@@ -2,18 +2,23 @@
 
 `run` runs a module or a text, `compare` says where two runs differ, `oracle`'s questions (`canonical`, `accepts`,
 `cost`, ...) ask XLA about a text. XLA lives in a child process, so that what makes it crash raises an error here.
-jax is imported there only; nothing needs it until something is run.
+jax is imported there only; nothing needs it until something is run. `jit` and `inside_jit` change programs of jax's on
+their way to XLA, in this process.
 
 To teach the runtime an op that XLA's client refuses, edit `legalise.py` (`bitcasts.py`, `decompose.py`); to ask XLA
 something new, write the call in `xla.py`, the request in `worker.py` and the question in `oracle.py`; to follow
 another jax version, edit `xla.py`, the one file that uses jaxlib's private names.
 """
 
+from hloom.runtime.change import Change as Change
+from hloom.runtime.change import RewriteError as RewriteError
 from hloom.runtime.compare import Difference as Difference
 from hloom.runtime.compare import compare as compare
 from hloom.runtime.compare import first_difference as first_difference
 from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import random_inputs as random_inputs
+from hloom.runtime.inside_jit import inside_jit as inside_jit
+from hloom.runtime.jit import jit as jit
 from hloom.runtime.legalise import legalise as legalise
 from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays

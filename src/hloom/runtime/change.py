@@ -41,11 +41,15 @@ def apply_change(change: Change, module: Module, subject: str) -> bool:
 def failure(error: Exception, subject: str) -> RewriteError:
     """The error that says where a change failed: the innermost line of its traceback that is not jax's or this room's.
 
-    A HloomError keeps its own place and hint where it has one.
+    A HloomError keeps its own place and hint where it has one; one that was raised from another exception (a rule's, by
+    the driver) has the place of that.
     """
     if isinstance(error, RewriteError):
         return error
-    place, hint = place_of(error.__traceback__), None
+    began = _beginning(error)
+    place, hint = place_of(began.__traceback__), None
+    if isinstance(began, HloomError) and place is not None and _is_ours(place.source):
+        place = None  # said on purpose, and not because of a line
     message = f"{type(error).__name__}: {error}"
     if isinstance(error, HloomError):
         message = error.message if error.place is None else f"{error.place}: {error.message}"
@@ -56,8 +60,7 @@ def failure(error: Exception, subject: str) -> RewriteError:
 def place_of(trace: TracebackType | None) -> Place | None:
     """The innermost line of a traceback outside the package, or the innermost one at all."""
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_ROOM)]
-    package = str(Path(_ROOM).parent)
-    outside = [frame for frame in frames if not frame.filename.startswith(package)]
+    outside = [frame for frame in frames if not _is_ours(frame.filename)]
     chosen = (outside or frames)[-1:]
     if not chosen:
         return None
@@ -66,6 +69,17 @@ def place_of(trace: TracebackType | None) -> Place | None:
     text = linecache.getline(frame.filename, line).rstrip("\n")
     column = len(text) - len(text.lstrip()) if frame.colno is None else frame.colno
     return Place(frame.filename, line, column + 1, text, column)
+
+
+def _beginning(error: BaseException) -> BaseException:
+    """The exception that a HloomError was raised from, if it was."""
+    while isinstance(error, HloomError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(str(Path(_ROOM).parent))
 
 
 def _signature(module: Module) -> list[Type | None]:

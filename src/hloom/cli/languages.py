@@ -1,0 +1,100 @@
+"""The texts that `hloom opt` reads and writes: HLO in all its containers, and MLIR in the dialects of this package."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from hloom import mlir
+from hloom.cli.options import Origin
+from hloom.cli.reading import read
+from hloom.cli.writing import write_text
+from hloom.dialects import oneflow
+from hloom.hlo import save, to_text
+from hloom.hlo.compression import LIMITS, decompress
+from hloom.hlo.storage import STDIN, read_bytes
+from hloom.ir import Module
+from hloom.text import HloomError, Source
+
+ROWS = oneflow.OPS
+"""The op rows of all dialects, by full name."""
+
+_MLIR_NAMES = (".mlir", ".mlir.gz", ".mlir.zst")
+_PACKED = (".pb", ".gz", ".zst")
+_HEAD = 4096
+_MLIR = re.compile(
+    rb"\s*(?://[^\n]*\n\s*)*(?:(?:builtin\.)?module\s*(?:@[^\s{]*\s*)?(?:attributes\b|\{)|\"builtin\.module\""
+    rb"|(?:func\.func|oneflow\.job)\b)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How modules of a language are printed, whole and for people, and brought to HLO, which XLA runs."""
+
+    name: str
+    to_text: Callable[[Module], str]
+    to_short_text: Callable[[Module], str]
+    to_hlo: Callable[[Module], Module]
+
+
+HLO = Language("HLO", to_text, lambda module: to_text(module, "short"), lambda module: module)
+MLIR = Language("MLIR", oneflow.to_text, oneflow.to_text, oneflow.lower)
+
+
+def read_any(origin: Origin) -> tuple[Module, Language]:
+    """The module that a command line names, and its language, which the file's name or its first characters say."""
+    if origin.file == STDIN:
+        with _standard_input() as data:
+            return (_read_mlir(origin, data), MLIR) if _MLIR.match(data[:_HEAD]) else (read(origin), HLO)
+    path = Path(origin.file)
+    if path.is_file() and _is_mlir(path):
+        if origin.module is not None or origin.stage is not None:
+            raise HloomError(f"cannot read {path}: it is no directory, which --module and --stage choose from")
+        return _read_mlir(origin, read_bytes(path)), MLIR
+    return read(origin), HLO
+
+
+def write_any(module: Module, language: Language, output: Path | None) -> None:
+    """Write a module to the standard output, or into a file whose name says how; whole or not at all."""
+    if language is HLO and output is not None and output.suffix.lower() in _PACKED:
+        save(module, output)
+        return
+    write_text(language.to_text(module), output)
+
+
+def check_name(output: Path, language: Language) -> None:
+    """Raise UsageError where a file's name asks for what a language is not written as."""
+    if language is MLIR and output.suffix.lower() in _PACKED:
+        raise click.UsageError(f"MLIR is written as plain text, not into '{output.name}'")
+
+
+def _is_mlir(path: Path) -> bool:
+    if path.name.lower().endswith(_MLIR_NAMES):
+        return True
+    with path.open("rb") as file:
+        return _MLIR.match(file.read(_HEAD)) is not None
+
+
+def _read_mlir(origin: Origin, data: bytes) -> Module:
+    name = "<stdin>" if origin.file == STDIN else origin.file
+    text = decompress(data, name, LIMITS).decode("utf-8", "surrogateescape")
+    return mlir.parse(Source(text, name), ROWS)
+
+
+@contextmanager
+def _standard_input() -> Iterator[bytes]:
+    """All of the standard input, which may be read once more in the block."""
+    kept, data = sys.stdin, sys.stdin.buffer.read()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(data))
+    try:
+        yield data
+    finally:
+        sys.stdin = kept

@@ -1,0 +1,254 @@
+"""`hloom opt`: passes and rules over a module, with an account of each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from hloom.cli.account import account_tables, first_line, pass_list, rule_list
+from hloom.cli.languages import ROWS, Language, check_name, read_any, write_any
+from hloom.cli.misses import Misses, misses_at
+from hloom.cli.options import Origin, as_json, from_file_or_nothing, to_output
+from hloom.cli.own_passes import load_passes
+from hloom.cli.pipelines import PipelineReader
+from hloom.cli.reading import working
+from hloom.cli.stepping import replay_until, step_lines, steps_of
+from hloom.cli.verdict import Verdict, check
+from hloom.cli.writing import check_folder, note_tables, write_json, write_tables
+from hloom.ir import Module, verify
+from hloom.passes import PASSES, Pass, Watch, apply_in_place, sequence
+from hloom.rewrite import Report
+from hloom.runtime.change import place_of
+from hloom.text import HloomError, ParseError
+
+
+@click.command("opt")
+@from_file_or_nothing
+@click.option("-p", "--passes", metavar="PASSES", multiple=True, help="Passes, by name or as .json files of rules.")
+@click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
+@click.option("--list", "list_passes", is_flag=True, help="List the passes, and end.")
+@click.option("--list-rules", metavar="PASSES", help="List the rules of these passes, and end.")
+@click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; 1 where they differ.")
+@click.option("--verify-each", is_flag=True, help="Check the module's structure and types after each pass.")
+@click.option("--seed", type=int, metavar="N", help="Of --verify's inputs, and for passes that take one.  [default: 0]")
+@click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="The relative tolerance of --verify.")
+@click.option("--report", "is_reported", is_flag=True, help="What passes and rules did, and what rejected rules.")
+@click.option("--steps", "list_steps", is_flag=True, help="List the rewrites, numbered.")
+@click.option("--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N.")
+@click.option("--trace-misses", metavar="NODE", multiple=True, help="Say why each rule does not fire at this node.")
+@click.option("--print-after-all", is_flag=True, help="After each pass, what it changed, as a diff.")
+@click.option("--print-changed", is_flag=True, help="The same, without passes that changed nothing.")
+@as_json('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
+@to_output("Write the module into this file, whole or not at all.")
+def command(
+    file: str | None,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    passes: tuple[str, ...],
+    load: tuple[Path, ...],
+    list_passes: bool,
+    list_rules: str | None,
+    is_verified: bool,
+    verify_each: bool,
+    seed: int | None,
+    rtol: float | None,
+    is_reported: bool,
+    list_steps: bool,
+    until: int | None,
+    trace_misses: tuple[str, ...],
+    print_after_all: bool,
+    print_changed: bool,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Rewrite a module with passes, and write it.
+
+    PASSES are names (--list), files of rules (my_rules.json), and fixpoint(a,b), which runs a and b until neither
+    changes anything; commas between them. --load executes a Python file and makes its rules and passes known by name;
+    nothing else is ever executed, neither of a module nor of a file of rules. Texts of MLIR are read and written too.
+    Reports, diffs and steps go to the standard error. The exit status is 1, and nothing is written, where --verify
+    finds outputs that differ beyond the tolerance of their type (f32: 1e-4) or beyond R.
+
+    \b
+    Examples:
+      hloom opt step.hlo -p simplify,cse -o small.hlo --verify
+      hloom opt step.hlo -p "fixpoint(simplify,cse)" --report
+      hloom opt step.hlo -p my_rules.json --trace-misses main.add.3
+      hloom opt step.hlo --load my_passes.py -p my_passes --print-changed
+      hloom opt step.hlo -p simplify --steps --until 3
+      hloom opt before.mlir -p fuse-bias-add-dropout --seed 4920936260932536
+    """
+    reader = _reader(load, seed)
+    chosen = _passes(reader, ",".join(passes)) if passes else []
+    if list_passes:
+        _list_passes(reader.known, json_output, output)
+        return
+    if list_rules is not None:
+        _list_rules(_passes(reader, list_rules), json_output, output)
+        return
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    if rtol is not None and not is_verified:
+        raise click.UsageError("--rtol is the tolerance of --verify")
+    if output is not None:
+        check_folder(output)
+    original, language = read_any(Origin(file, strict, module, stage))
+    if output is not None:
+        check_name(output, language)
+    if not passes:
+        click.echo("note: no passes are given (-p), so nothing changes", err=True)
+    elif seed is not None and not is_verified and "seed" not in reader.taken:
+        raise click.UsageError("--seed is for --verify and for passes that take a seed, and none of these does")
+    diffs = _Diffs(language, print_after_all) if print_after_all or print_changed else None
+    keeps_original = is_verified or until is not None or bool(trace_misses)
+    run = _run(original, chosen, diffs, verify_each=verify_each, keeps_original=keeps_original)
+    if until is not None:
+        with working("replaying"):
+            run.replay(until)
+    misses = [_guarded(lambda name=name: misses_at(name, run.before, run.after, run.report)) for name in trace_misses]
+    if list_steps:
+        note_tables(map(Text, step_lines(run.pipeline, run.report)))
+    if is_reported and not json_output:
+        note_tables(account_tables(run.pipeline, run.report))
+    if not json_output:
+        for each in misses:
+            click.echo("\n".join(each.lines()), err=True)
+    verdict = None
+    if is_verified:
+        with working("running both modules"):
+            verdict = check(language.to_hlo(run.before), language.to_hlo(run.after), seed or 0, rtol)
+        if not json_output:
+            click.echo("\n".join(verdict.lines()), err=True)
+    is_wrong = verdict is not None and not verdict.agrees
+    if json_output:
+        write_json(_record(run, None if output or is_wrong else language, misses, verdict), None)
+    if is_wrong:
+        click.get_current_context().exit(1)
+    if output is not None or not json_output:
+        write_any(run.after, language, output)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A pipeline that ran: the module before it (itself, where nobody asks) and after it, and the report."""
+
+    pipeline: Pass
+    before: Module
+    after: Module
+    report: Report
+
+    def replay(self, last: int) -> None:
+        """Bring the module to where it was after a step."""
+        self.after = self.before.clone()
+        _guarded(lambda: replay_until(self.after, self.pipeline, self.report, last))
+
+
+class _Diffs:
+    """Writes what each pass changed to the standard error."""
+
+    def __init__(self, language: Language, show_unchanged: bool) -> None:
+        self.language = language
+        self.show_unchanged = show_unchanged
+        self.text: str | None = None
+
+    def before(self, name: str, module: Module) -> None:
+        if self.text is None:
+            self.text = self.language.to_short_text(module)
+
+    def after(self, name: str, module: Module, report: Report) -> None:
+        text = self.language.to_short_text(module)
+        left, right = (self.text or "").splitlines(), text.splitlines()
+        lines = list(difflib.unified_diff(left, right, f"before {name}", f"after {name}", lineterm=""))
+        self.text = text
+        if lines:
+            click.echo("\n".join(lines), err=True)
+        elif self.show_unchanged:
+            click.echo(f"{name} changed nothing", err=True)
+
+
+def _reader(load: Sequence[Path], seed: int | None) -> PipelineReader:
+    known: dict[str, Pass] = {}
+    for path in load:
+        for name, each in load_passes(path).items():
+            if known.setdefault(name, each) is not each:
+                raise HloomError(f"{path}: there is a pass named '{name}' already")
+    return PipelineReader(PASSES | known, ROWS, {} if seed is None else {"seed": seed})
+
+
+def _passes(reader: PipelineReader, text: str) -> list[Pass]:
+    try:
+        return reader.read(text)
+    except ParseError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | None) -> None:
+    if json_output:
+        listed = [{"pass": each.name, "summary": each.summary, "options": each.options} for each in known.values()]
+        write_json(listed, output)
+    else:
+        write_tables([pass_list(known.values())], output)
+
+
+def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
+    rules = sequence("listed", passes).rules
+    if not json_output:
+        write_tables([rule_list(rules) if rules else Text("these passes have no rules")], output)
+        return
+    listed = [
+        {
+            "rule": rule.name,
+            "family": rule.family,
+            "roots": rule.roots,
+            "benefit": rule.benefit,
+            "statement": first_line(rule),
+            "origin": str(rule.origin) if rule.origin else None,
+        }
+        for rule in rules
+    ]
+    write_json(listed, output)
+
+
+def _run(
+    original: Module, chosen: Sequence[Pass], diffs: _Diffs | None, *, verify_each: bool, keeps_original: bool
+) -> _Run:
+    if verify_each:
+        try:
+            verify(original)
+        except HloomError as error:
+            raise HloomError(f"before any pass: {error.message}", error.place, error.hint) from error
+    module = original.clone() if keeps_original else original
+    watch = Watch(diffs.before, diffs.after) if diffs else None
+    with working("rewriting"):
+        report = _guarded(lambda: apply_in_place(module, chosen, verify_each=verify_each, watch=watch))
+    return _Run(sequence("pipeline", chosen), original, module, report)
+
+
+def _guarded(work: Callable[[], Any]) -> Any:
+    """What the work gives; an exception in a user's own pass or rule becomes an error with its place."""
+    try:
+        return work()
+    except (HloomError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise HloomError(f"a pass failed: {type(error).__name__}: {error}", place_of(error.__traceback__)) from error
+
+
+def _record(run: _Run, language: Language | None, misses: Sequence[Misses], verdict: Verdict | None) -> dict[str, Any]:
+    record: dict[str, Any] = {"module": run.after.name, "changed": run.report.changed}
+    record["steps"] = [str(step) for step in steps_of(run.report)]
+    record["report"] = run.report.to_json()
+    if misses:
+        record["misses"] = [each.to_json() for each in misses]
+    if verdict is not None:
+        record["verify"] = verdict.to_json()
+    if language is not None:
+        record["text"] = language.to_text(run.after)
+    return record

@@ -1,0 +1,111 @@
+"""The doors into jax.jit take passes: rules change what jax computes, and what fails in a rule says where."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hloom
+from hloom.rewrite import Family
+
+X = jnp.arange(6.0).reshape(2, 3) / 6
+
+
+@hloom.rule
+def sine_to_cosine(p):
+    """sine(x) -> cosine(x): other numbers, so that it shows"""
+    x = p.value("x")
+    found = p.op("sine", x)
+    with p.rewrite() as r:
+        r.replace({found: r.op("cosine", x)})
+
+
+@hloom.rule
+def divide_by_root(p):
+    """divide(y, sqrt(x)) -> multiply(y, rsqrt(x))"""
+    x, y = p.value("x"), p.value("y")
+    found = p.op("divide", y, p.op("sqrt", x))
+    with p.rewrite() as r:
+        r.replace({found: r.op("multiply", y, r.op("rsqrt", x))})
+
+
+FAILING = Family("failing-doors")
+
+
+@FAILING.rewrites("sine")
+def fails(build, node):
+    """sine(x) -> an exception"""
+    raise KeyError("no such thing")
+
+
+def test_a_rule_changes_what_jax_computes():
+    function = hloom.jit(jnp.sin, [sine_to_cosine])
+    np.testing.assert_allclose(function(X), jnp.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(jnp.sin(X), jax.jit(jnp.sin)(X), rtol=1e-6)
+
+
+def test_a_decorator_with_options_of_jax():
+    @hloom.jit(passes=[sine_to_cosine, "cse"], static_argnums=1)
+    def function(x, power):
+        return jnp.sin(x) ** power
+
+    np.testing.assert_allclose(function(X, 2), jnp.cos(X) ** 2, rtol=1e-6)
+
+
+def test_a_rule_that_fuses():
+    def normalised(x):
+        return x / jnp.sqrt(x * x + 1)
+
+    fused = hloom.jit(normalised, divide_by_root)
+    np.testing.assert_allclose(fused(X), normalised(X), rtol=1e-6)
+    opcodes = {node.opcode for node in fused.rewritten(X).nodes()}
+    assert "rsqrt" in opcodes and not {"sqrt", "divide"} & opcodes
+
+
+def test_inside_jit():
+    with hloom.inside_jit([sine_to_cosine]):
+        inside = jax.jit(lambda x: jnp.sin(x) * 2)(X)
+    np.testing.assert_allclose(inside, jnp.cos(X) * 2, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda x: jnp.sin(x) * 2)(X), jnp.sin(X) * 2, rtol=1e-6)
+
+
+def test_passes_that_change_nothing_say_so():
+    with hloom.inside_jit("dce", stage="post_scheduler"):
+        np.testing.assert_allclose(jax.jit(jnp.sin)(X), jnp.sin(X), rtol=1e-6)
+
+
+def test_an_exception_in_a_rule_has_the_rules_place():
+    def inside():
+        with hloom.inside_jit(FAILING):
+            jax.jit(lambda x: jnp.sin(x) * 3)(X)
+
+    for call in (lambda: hloom.jit(jnp.sin, FAILING)(X), inside):
+        with pytest.raises(hloom.RewriteError) as caught:
+            call()
+        assert "rule fails (" in caught.value.message and "test_jit_door.py:" in caught.value.message
+        assert "KeyError: 'no such thing'" in caught.value.message
+        assert caught.value.place is not None and caught.value.place.source == __file__
+        assert 'raise KeyError("no such thing")' in caught.value.place.excerpt
+
+
+def test_rules_that_undo_each_other_have_no_place_but_their_names():
+    @hloom.rule
+    def back(p):
+        """cosine(x) -> sine(x)"""
+        x = p.value("x")
+        found = p.op("cosine", x)
+        with p.rewrite() as r:
+            r.replace({found: r.op("sine", x)})
+
+    with pytest.raises(hloom.RewriteError, match="rules undo each other") as caught:
+        hloom.jit(jnp.sin, [sine_to_cosine, back])(X)
+    assert caught.value.place is None
+
+
+def test_unknown_passes_are_said_at_once():
+    with pytest.raises(hloom.HloomError, match="there is no pass named 'csee'"):
+        hloom.jit(jnp.sin, ["csee"])
+    with pytest.raises(hloom.HloomError, match="there is no pass named 'csee'"):
+        hloom.inside_jit("csee")
