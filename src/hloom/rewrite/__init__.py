@@ -1,7 +1,8 @@
 """Rewriting: rules, the driver that applies them, and what it reports.
 
 To add a native rule, make a `Family` in the room `passes` and decorate a function; to add a power to declared
-patterns, edit `pattern.py` (what it is), `declare.py` (how it is written) and `compiled.py` (how it is matched).
+patterns, edit `pattern.py` (what it is), `declare.py` (how it is written), `steps.py` (how it is matched), `making.py`
+(what stands in its place), `serial.py` and `loading.py` (how it is saved) and `instances.py` (how it is tested).
 """
 
 from hloom.rewrite.builder import Builder as Builder

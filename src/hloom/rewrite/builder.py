@@ -10,6 +10,7 @@ import numpy as np
 from hloom.ir import (
     EMPTY,
     Apply,
+    Attribute,
     Attributes,
     DType,
     Graph,
@@ -233,11 +234,11 @@ def _with_layout(kind: Type) -> Type:
 
 
 def _without_defaults(row: Op, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes, those equal to their defaults left out, in the row's order."""
+    """The attributes in the row's order; those that equal their defaults are left out, but where a row writes them."""
     known = {name: values[name] for name in row.attributes if name in values}
     known |= {name: value for name, value in values.items() if name not in known}
-    return {
-        name: value
-        for name, value in known.items()
-        if name not in row.attributes or row.attributes[name].required or value != row.attributes[name].default
-    }
+    return {name: value for name, value in known.items() if not _is_left_out(row.attributes.get(name), value)}
+
+
+def _is_left_out(attribute: Attribute | None, value: Any) -> bool:
+    return not (attribute is None or attribute.required or attribute.written) and value == attribute.default

@@ -144,7 +144,7 @@ class Session:
 
     dimension = attribute
 
-    def attributes(self, *names: str) -> dict[str, Expression]:
+    def attributes(self, *names: str) -> dict[str, Any]:
         """Names for several attributes, each after itself: `**p.attributes("strides", "groups")` on both sides."""
         return {name: self.attribute(name) for name in names}
 

@@ -27,6 +27,7 @@ from hloom.ir import (
 from hloom.ops.behaviour import effect_of, may_drop
 from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
+from hloom.rewrite.expressions import NativeFailure
 from hloom.rewrite.index import Candidate, RuleIndex
 from hloom.rewrite.lineage import Lineage
 from hloom.rewrite.report import Report, RuleReport, Step
@@ -172,12 +173,13 @@ class _Driver:
                 obstacle = _obstacle(candidate.rule, node, replacement, build)
         except TypeProblem as problem:
             replacement, obstacle = None, problem.message
-        except HloomError:
+        except HloomError as error:
             build.discard()
-            raise
+            raise RuleError(f"rule {candidate.rule} failed at {node!r}: {error.message}", hint=error.hint) from error
         except Exception as error:
             build.discard()
-            raise RuleError(f"rule {candidate.rule} failed at {node!r}: {type(error).__name__}: {error}") from error
+            words = str(error) if isinstance(error, NativeFailure) else f"{type(error).__name__}: {error}"
+            raise RuleError(f"rule {candidate.rule} failed at {node!r}: {words}") from error
         if obstacle or replacement is None:
             if build.is_changed:
                 build.discard()

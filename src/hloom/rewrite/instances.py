@@ -30,8 +30,9 @@ from hloom.ir import (
     literal_of,
 )
 from hloom.ops import OPS, elementwise
-from hloom.rewrite.drawing import Chance, draw_attribute, draw_attributes, draw_operand
-from hloom.rewrite.expressions import compiled
+from hloom.rewrite.drawing import Chance, draw_operand
+from hloom.rewrite.drawing_attributes import draw_attribute, draw_attributes
+from hloom.rewrite.expressions import NO_VALUE, NativeFailure, compiled
 from hloom.rewrite.match import PROJECTION, Match, projections
 from hloom.rewrite.pattern import (
     Absent,
@@ -46,7 +47,7 @@ from hloom.rewrite.pattern import (
     Same,
     ValueTerm,
 )
-from hloom.rewrite.rule import Rule, registered
+from hloom.rewrite.rule import Rule, RuleError, registered
 from hloom.rewrite.type_text import type_from
 from hloom.text import HloomError
 
@@ -103,7 +104,7 @@ class _Instance:
     def module(self) -> Module:
         for place, term in self.pattern.operations():
             self.operation(place, term, self.entry)
-        outputs = [self.node(old) for old, _ in self.pattern.replaced]
+        outputs = [self.node(old) for old in self.used_results()]
         for place, term in self.pattern.operations():
             if term.shared and place in self.bound and place not in self.missing and self.chance.likely(0.3):
                 outputs.append(self.match.slots[place])
@@ -116,6 +117,13 @@ class _Instance:
         self.made.graphs.remove(self.entry)
         self.made.graphs.append(self.entry)
         return self.made
+
+    def used_results(self) -> list[Reference]:
+        """What is replaced; of an operation of several results at least one, for the others may be dead."""
+        found = [old for old, _ in self.pattern.replaced]
+        kept = [old for old in found if old.result < 0 or self.chance.likely(0.6)]
+        missing = {old.term for old in found} - {old.term for old in kept}
+        return kept + [next(old for old in found if old.term == term) for term in sorted(missing)]
 
     # One operation
 
@@ -280,7 +288,7 @@ class _Instance:
                     raise NoInstance(f"{number} is no {kind.dtype}")
         except HloomError as error:
             raise NoInstance(str(error)) from None
-        if kind.rank and self.chance.likely(0.5):
+        if kind.rank and (self.chance.likely(0.5) or self.rule.rows is not OPS):
             return self.add(graph.add_constant(Literal.splat(kind, scalar.numpy()), kind))
         node = self.add(graph.add_constant(scalar, scalar.type))
         if not kind.rank:
@@ -417,8 +425,10 @@ def _holds(test: Callable[[Match], Any], match: Match) -> bool:
     try:
         found = test(match)
         return bool(getattr(found, "value", found))
-    except (TypeError, IndexError, KeyError, AttributeError, ArithmeticError, ValueError):
+    except NO_VALUE:
         return False
+    except (NativeFailure, RuleError):
+        return True  # it asks for more than there is by now: whether it holds is seen when the whole is matched
 
 
 def _needs(test: Any) -> tuple[set[int], set[str]]:

@@ -326,7 +326,8 @@ def _domain(part: Part) -> dict[str, Any]:
             found[name] = {key: inside.value() for key, inside in part["domain"].named(name)}
         else:
             found[name] = each.value()
-    _at(part, check_domain, found)
+    if found:
+        _at(part["domain"], check_domain, found)
     return found
 
 

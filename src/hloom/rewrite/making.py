@@ -7,7 +7,7 @@ from typing import Any
 
 from hloom.ir import Apply, DType, Node, TensorType, TupleType, Type, TypeProblem, dtype
 from hloom.rewrite.builder import Builder
-from hloom.rewrite.expressions import compiled
+from hloom.rewrite.expressions import NO_VALUE, Compute, compiled
 from hloom.rewrite.match import PROJECTION, Match, matched_nodes
 from hloom.rewrite.pattern import (
     Make,
@@ -20,6 +20,7 @@ from hloom.rewrite.pattern import (
     ValueTerm,
 )
 from hloom.rewrite.rule import registered
+from hloom.text import HloomError
 
 Produce = Callable[[Builder, Match], Any]
 
@@ -93,8 +94,9 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
         values = {}
         if make.carry is not None:
             values.update(_carried(match.slots[make.carry], build, make.opcode, {*make.drop, *given}))
-        values.update((name, compute(match)) for name, compute in attributes)
-        node = build.op(make.opcode, *operands, type=_type(kind(match)) if kind else None, attributes=values)
+        values.update((name, _value_of(compute, match)) for name, compute in attributes)
+        wanted = _type(_value_of(kind, match)) if kind else None
+        node = build.op(make.opcode, *operands, type=wanted, attributes=values)
         if make.carry is not None:
             node.graph.set_metadata(node, match.slots[make.carry].raw_metadata)
         return node
@@ -125,7 +127,11 @@ def _produce_constant(make: MakeConstant, resolve: _Resolver) -> Produce:
     kind = compiled(make.type) if make.type is not None else None
 
     def produce(build: Builder, match: Match) -> Any:
-        return build.constant(getattr(value(match), "value", value(match)), kind(match) if kind else None)
+        found = _value_of(value, match)
+        try:
+            return build.constant(getattr(found, "value", found), _value_of(kind, match) if kind else None)
+        except HloomError as error:
+            raise TypeProblem(error.message) from None
 
     return produce
 
@@ -147,6 +153,14 @@ _PRODUCERS: dict[type[Make], Callable[[Any, _Resolver], Produce]] = {
     MakeConstant: _produce_constant,
     MakeNative: _produce_native,
 }
+
+
+def _value_of(compute: Compute, match: Match) -> Any:
+    """The value of an expression; raises TypeProblem where it has none for this match."""
+    try:
+        return compute(match)
+    except NO_VALUE as error:
+        raise TypeProblem(f"what the rule makes has no value here: {error}") from None
 
 
 def _type(value: Any) -> Type | None:

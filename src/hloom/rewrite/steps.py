@@ -11,7 +11,7 @@ from hloom.ir import Apply, Constant, Graph, Literal, Node, Op, TensorType
 from hloom.ops import OPS
 from hloom.ops.behaviour import effect_of
 from hloom.rewrite.attributes import attribute_check
-from hloom.rewrite.expressions import compiled, number
+from hloom.rewrite.expressions import NO_VALUE, compiled, number
 from hloom.rewrite.looking import is_splat, splat_of
 from hloom.rewrite.pattern import Computes, Condition, OperationTerm, Pattern, Reference, Same, ValueTerm
 from hloom.rewrite.rule import RuleError
@@ -440,7 +440,7 @@ def _condition(condition: Condition) -> Check:
     def check(match: Match) -> str:
         try:
             return "" if number(test(match)) else reason
-        except (TypeError, IndexError, KeyError, AttributeError, ZeroDivisionError, ValueError):
+        except NO_VALUE:
             return f"{condition.text} has no value here"
 
     return check
@@ -451,10 +451,12 @@ def _only_used_inside(pattern: Pattern, way: Way) -> Check:
     terms = [(place, term) for place, term in pattern.operations() if place not in way.missing]
     replaced = {(old.term, old.result) for old, _ in pattern.replaced}
     roots = set(pattern.roots)
+    values = [place for place, term in enumerate(pattern.terms) if _stays(term) and place not in pattern.inner]
 
     def check(match: Match) -> str:
         graph = match.slots[way.anchor].graph
         covered = {match.slots[place] for place, _ in terms}
+        kept = {node for place in values for node in _behind(match.slots[place])}
         for place, term in terms:
             node = match.slots[place]
             if node.graph is not graph:
@@ -462,6 +464,8 @@ def _only_used_inside(pattern: Pattern, way: Way) -> Check:
             if term.shared or (place in roots and term.results == 1):
                 continue
             name = pattern.name_of(place)
+            if node in kept:
+                return f"{name} is used elsewhere too"
             if term.results == 1:
                 if not covered.issuperset(node.users) or node.is_output:
                     return f"{name} is used elsewhere too"
@@ -472,6 +476,17 @@ def _only_used_inside(pattern: Pattern, way: Way) -> Check:
         return ""
 
     return check
+
+
+def _stays(term: OperationTerm | ValueTerm) -> bool:
+    """Whether a term stands for values that are given to the replacement: what stays, whatever yields it."""
+    return isinstance(term, ValueTerm) and not term.is_constant
+
+
+def _behind(value: Any) -> Iterator[Node]:
+    """The nodes that yield the values of a term: of a result of several, the operation."""
+    for node in value if isinstance(value, tuple) else () if value is None else (value,):
+        yield node.inputs[0] if node.opcode == "get-tuple-element" else node
 
 
 def _results_problem(

@@ -1,0 +1,296 @@
+"""Whether a rule keeps what a program computes: many random programs in which it fires, both sides run through XLA.
+
+    found = check_rule(MY_RULE)
+    assert found.firings >= 20
+
+A declared rule makes its own programs from its pattern (`rewrite.instances`); a native one is given a function that
+makes them. All programs of a rule are run as one, so that XLA compiles once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from hloom.hlo import parse, to_text
+from hloom.ir import Module, dtype_of, verify
+from hloom.rewrite import Rule, RuleError, apply_at, rewrite
+from hloom.rewrite.instances import instances
+from hloom.runtime import XlaError, compare, run
+from hloom.testing.drawing import draw
+from hloom.testing.joining import join, kind_of
+from hloom.text import HloomError
+
+Domain = Callable[[Random], str | Module]
+"""What makes a random program in which a rule fires."""
+Lower = Callable[[Module], Module]
+"""What makes HLO of a dialect's program."""
+
+TOLERANCES: Mapping[str, float] = {
+    "f64": 1e-12, "c128": 1e-12, "f32": 2e-6, "c64": 2e-6, "f16": 4e-3, "bf16": 3.2e-2,
+}  # fmt: skip
+"""How far results may lie apart, relative to the larger: a few roundings. Narrower floats get NARROW."""
+NARROW = 0.26
+LOOSEST = 0.3
+TRIES = 8
+"""How many programs may be made for each in which the rule fires, before its domain is called wrong."""
+PATTERN_TRIES = 60
+"""The same of programs made from a pattern."""
+
+
+ROUNDS = 4
+"""How often programs that XLA refuses are exchanged for others, where they were made from a pattern."""
+NARROW_IT = "narrow the programs to those in which it fires: p.equivalence(...), or the domain"
+
+
+class NotEquivalent(HloomError, AssertionError):
+    """A rule that changes what a program computes: the program, its inputs, and the outputs that differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """What a check of a rule found: how many programs were made, in how many the rule fired and how often in all.
+
+    `worst` is the greatest relative error of a float result; `compared` counts the output arrays of all runs.
+    """
+
+    rule: str
+    programs: int
+    firings: int
+    rewrites: int
+    compared: int
+    worst: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One program before and after."""
+
+    before: Module
+    after: Module
+    rewrites: int
+
+
+def check_rule(
+    rule: Rule,
+    *,
+    firings: int = 20,
+    seed: int = 0,
+    domain: Domain | None = None,
+    lower: Lower | None = None,
+    narrowed: Mapping[str, Any] | None = None,
+) -> Equivalence:
+    """Check that a rule keeps what programs compute, in so many programs in which it fires.
+
+    `domain` makes programs of a random generator: HLO text, or modules; a declared rule needs none. `lower` makes HLO
+    of them where the rule is of a dialect. `narrowed` is as `p.equivalence(...)`, for native rules. Raises
+    NotEquivalent where numbers differ, RuleError where the rule does not fire often enough.
+    """
+    started = perf_counter()
+    settings = {**rule.domain, **(narrowed or {})}
+    programs = _Programs(rule, seed, domain, lower)
+    pairs = programs.pairs(firings)
+    for _ in range(ROUNDS):
+        try:
+            compared, worst = _run_all(rule, pairs, seed, settings)
+            break
+        except XlaError:
+            kept = [pair for pair in pairs if domain is not None or _refusal(pair.before) is None]
+            if len(kept) == len(pairs):
+                raise _blame(rule, pairs) from None
+            pairs = kept + programs.pairs(firings - len(kept))
+    else:
+        raise RuleError(f"rule {rule}: XLA takes few of the programs made from its pattern", hint=NARROW_IT)
+    rewrites = sum(each.rewrites for each in pairs)
+    return Equivalence(rule.name, programs.made, len(pairs), rewrites, compared, worst, perf_counter() - started)
+
+
+def _run_all(rule: Rule, pairs: Sequence[_Pair], seed: int, settings: Mapping[str, Any]) -> tuple[int, float]:
+    compared, worst = 0, 0.0
+    for group in _groups(pairs):
+        for name in ("ordinary",) if settings.get("finite") else ("ordinary", "special", "extreme"):
+            count, error = _run(rule, group, name, seed, settings)
+            compared, worst = compared + count, max(worst, error)
+    return compared, worst
+
+
+def _refusal(program: Module) -> str | None:
+    """What XLA says against a program; None where it runs it."""
+    try:
+        run(program)
+    except HloomError as error:
+        return error.message
+    return None
+
+
+def _blame(rule: Rule, pairs: Sequence[_Pair]) -> NotEquivalent:
+    """The error that says which program XLA refuses."""
+    for pair in pairs:
+        for side, program in (("before", pair.before), ("after", pair.after)):
+            problem = _refusal(program)
+            if problem is not None:
+                return NotEquivalent(
+                    f"rule {rule}: the program {side} it cannot be run: {problem}\n{_both(pair.before, pair.after)}"
+                )
+    return NotEquivalent(f"rule {rule}: its programs cannot be run together")
+
+
+class _Programs:
+    """Random programs in which a rule fires, as many as are asked for."""
+
+    def __init__(self, rule: Rule, seed: int, domain: Domain | None, lower: Lower | None) -> None:
+        self.rule = rule
+        self.lower = lower
+        self.is_given = domain is not None
+        self.source = _programs(rule, seed, domain)
+        self.made = 0
+
+    def pairs(self, count: int) -> list[_Pair]:
+        found: list[_Pair] = []
+        most = self.made + count * (TRIES if self.is_given else PATTERN_TRIES)
+        while len(found) < count:
+            before = next(self.source, None) if self.made < most else None
+            if before is None:
+                raise RuleError(
+                    f"rule {self.rule} fired in {len(found)} of {self.made} programs made for it, not in {count}",
+                    hint=NARROW_IT,
+                )
+            self.made += 1
+            after, rewrites = _rewritten(self.rule, before)
+            if rewrites:
+                _verify(self.rule, before, after)
+                found += self.lowered(_Pair(before, after, rewrites))
+        return found
+
+    def lowered(self, pair: _Pair) -> list[_Pair]:
+        """The pair as HLO; none where a program that was made from a pattern is nothing that can be lowered."""
+        if self.lower is None:
+            return [pair]
+        try:
+            before = self.lower(pair.before)
+        except HloomError:
+            if self.is_given:
+                raise
+            return []
+        return [_Pair(before, self.lower(pair.after), pair.rewrites)]
+
+
+def _programs(rule: Rule, seed: int, domain: Domain | None) -> Iterator[Module]:
+    """Random programs of a domain, or of a pattern; the same ones for the same seed."""
+    random = Random(zlib.crc32(f"{seed} {rule.family} {rule.name}".encode()))
+    if domain is None and rule.pattern is None:
+        raise RuleError(f"rule {rule} is native: its check needs a domain", hint="check_rule(rule, domain=...)")
+    if domain is None:
+        yield from instances(rule, random)
+        return
+    while True:
+        made = domain(random)
+        yield parse(made) if isinstance(made, str) else made
+
+
+def _rewritten(rule: Rule, before: Module) -> tuple[Module, int]:
+    """A program after a rule, and how often the rule fired: once only where the rule alone would never end."""
+    after = before.clone()
+    try:
+        return after, rewrite(after, [rule]).matched
+    except RuleError:
+        after = before.clone()
+    for node in list(after.nodes()):
+        if apply_at(after, rule, node):
+            return after, 1
+    return after, 0
+
+
+def _verify(rule: Rule, before: Module, after: Module) -> None:
+    try:
+        verify(after)
+    except HloomError as error:
+        raise NotEquivalent(f"rule {rule} makes a program that is none: {error}\n{_both(before, after)}") from None
+
+
+def _groups(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
+    """The programs that can be run as one."""
+    found: dict[tuple, list[_Pair]] = {}
+    for each in pairs:
+        found.setdefault(kind_of(each.before), []).append(each)
+    return list(found.values())
+
+
+def _run(rule: Rule, pairs: Sequence[_Pair], name: str, seed: int, settings: Mapping[str, Any]) -> tuple[int, float]:
+    """Run programs before and after on the same inputs; how many arrays were compared and the greatest error."""
+    joined = join([(each.before, each.after) for each in pairs])
+    inputs = draw(name, joined.input_types, seed, positive=bool(settings.get("positive")))
+    outputs = run(joined.module, inputs).outputs
+    worst = 0.0
+    for number, pair in enumerate(pairs):
+        left, right = ([outputs[place] for place in joined.places[2 * number + side]] for side in (0, 1))
+        problem = _differences(left, right, settings)
+        if problem:
+            given = _inputs_of(joined.input_types, inputs, pairs, number)
+            both = _both(pair.before, pair.after)
+            raise NotEquivalent(f"rule {rule} changes what a program computes:\n  {problem}\n{both}{given}")
+        worst = max([worst, *map(_error, left, right)])
+    return len(outputs) // 2, worst
+
+
+def _differences(left: list[np.ndarray], right: list[np.ndarray], settings: Mapping[str, Any]) -> str:
+    lines = []
+    for place, (one, other) in enumerate(zip(left, right, strict=False)):
+        relative = 0.0 if settings.get("exact") else _tolerance(one, settings.get("tolerance"))
+        lines += [f"output {place}: {each.reason}" for each in compare([one], [other], relative)]
+        if settings.get("exact") and not lines and one.dtype.kind != "c" and _signs_differ(one, other):
+            lines.append(f"output {place}: the signs of zeros differ")
+    if len(left) != len(right):
+        lines.append(f"{len(left)} outputs became {len(right)}")
+    return "\n  ".join(lines[:5])
+
+
+def _signs_differ(one: np.ndarray, other: np.ndarray) -> bool:
+    if not dtype_of(one.dtype).is_float:
+        return False
+    zeros = (one == 0) & (other == 0)
+    return bool((np.signbit(one) != np.signbit(other))[zeros].any())
+
+
+def _tolerance(array: np.ndarray, given: float | None) -> float:
+    """The tolerance of an array's type; one that is given is that of f32, and the others grow as much."""
+    kind = dtype_of(array.dtype)
+    if not (kind.is_float or kind.is_complex):
+        return 0.0
+    factor = 1.0 if given is None else given / TOLERANCES["f32"]
+    return min(TOLERANCES.get(kind.name, NARROW) * factor, LOOSEST)
+
+
+def _error(one: np.ndarray, other: np.ndarray) -> float:
+    """The greatest relative error of finite results."""
+    kind = dtype_of(one.dtype)
+    if not (kind.is_float or kind.is_complex) or not one.size:
+        return 0.0
+    wide = np.complex128 if kind.is_complex else np.float64
+    with np.errstate(all="ignore"):
+        left, right = one.astype(wide), other.astype(wide)
+        ratio = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-30)
+    return float(np.max(ratio, where=np.isfinite(ratio), initial=0.0))
+
+
+def _both(before: Module, after: Module) -> str:
+    return f"before:\n{to_text(before, 'short')}\nafter:\n{to_text(after, 'short')}"
+
+
+def _inputs_of(types: Sequence[Any], inputs: Sequence[np.ndarray], pairs: Sequence[_Pair], number: int) -> str:
+    def leaves(pair: _Pair) -> int:
+        return sum(len(list(each.type.leaves())) for each in pair.before.entry.parameters if each.type)
+
+    start = sum(map(leaves, pairs[:number]))
+    shown = [
+        f"\n  input {place}: {types[start + place]} {np.array2string(inputs[start + place], threshold=64)}"
+        for place in range(leaves(pairs[number]))
+    ]
+    return "\ninputs:" + "".join(shown)
