@@ -1,0 +1,128 @@
+"""Paddle's protobuf messages, and the values of op attributes in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from hloom.text import HloomError
+from hloom.wire import Schema
+
+PADDLE = Schema("paddle")
+"""ProgramDesc, MultiPassDesc and what they hold, in our own package and descriptor pool."""
+
+_FIELDS = {
+    "INT": "i",
+    "FLOAT": "f",
+    "STRING": "s",
+    "INTS": "ints",
+    "FLOATS": "floats",
+    "STRINGS": "strings",
+    "BOOLEAN": "b",
+    "BOOLEANS": "bools",
+    "BLOCK": "block_idx",
+    "LONG": "l",
+    "BLOCKS": "blocks_idx",
+    "LONGS": "longs",
+    "FLOAT64S": "float64s",
+    "VAR": "var_name",
+    "VARS": "vars_name",
+    "FLOAT64": "float64",
+    "SCALAR": "scalar",
+    "SCALARS": "scalars",
+}
+"""The field of OpDesc.Attr that holds a value, by the attribute's type."""
+LISTS = frozenset({"INTS", "FLOATS", "STRINGS", "BOOLEANS", "BLOCKS", "LONGS", "FLOAT64S", "VARS", "SCALARS"})
+_ELEMENTS = {"INT": int, "LONG": int, "FLOAT": float, "FLOAT64": float, "BOOLEAN": bool, "STRING": str, "BLOCK": int}
+_SCALARS = {"BOOLEAN": "b", "LONG": "i", "FLOAT64": "r"}
+
+
+def parsed(kind: str, data: bytes, what: str) -> Any:
+    """A message from bytes; raises HloomError where they are none."""
+    try:
+        return PADDLE[kind].FromString(data)
+    except DecodeError as error:
+        raise HloomError(f"{what} is no {kind}: {error}") from None
+
+
+def type_name(number: int) -> str:
+    """The name of an attribute's type."""
+    return PADDLE["AttrType"].Name(number)
+
+
+def attribute_value(message: Any) -> Any:
+    """The value that an OpDesc.Attr holds: a number, a text, or a tuple of them."""
+    kind = type_name(message.type)
+    found = getattr(message, _FIELDS[kind])
+    if kind == "SCALAR":
+        return _scalar(found)
+    if kind == "SCALARS":
+        return tuple(map(_scalar, found))
+    return tuple(found) if kind in LISTS else found
+
+
+def set_attribute(message: Any, name: str, value: Any, kind: str) -> None:
+    """Fill an OpDesc.Attr."""
+    message.name = name
+    message.type = PADDLE["AttrType"].Value(kind)
+    field = _FIELDS[kind]
+    try:
+        if kind == "SCALAR":
+            _set_scalar(message.scalar, value)
+        elif kind == "SCALARS":
+            for each in value:
+                _set_scalar(message.scalars.add(), each)
+        elif kind in LISTS:
+            getattr(message, field).extend(value)
+        else:
+            setattr(message, field, value)
+    except (TypeError, ValueError) as error:
+        raise HloomError(f"attribute {name} of type {kind} cannot be {value!r}: {error}") from None
+
+
+def natural_type(value: Any) -> str:
+    """The type that an attribute has for which no table has one."""
+    if isinstance(value, (tuple, list)):
+        return natural_type(value[0]) + "S" if value else "INTS"
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    if isinstance(value, int):
+        return "INT" if -(1 << 31) <= value < 1 << 31 else "LONG"
+    if isinstance(value, float):
+        return "FLOAT"
+    if isinstance(value, str):
+        return "STRING"
+    raise HloomError(f"{value!r} is no value of an attribute")
+
+
+def converted(value: Any, kind: str) -> Any:
+    """A value as an attribute of a type holds it: whole numbers become floats, floats lose what 32 bits cannot hold."""
+    if kind in LISTS:
+        given = value if isinstance(value, (tuple, list)) else (value,)
+        return tuple(converted(each, kind.removesuffix("S")) for each in given)
+    message = PADDLE["OpDesc"].Attr()
+    element = _ELEMENTS.get(kind)
+    fits = isinstance(value, (bool, int, float)) if element in (int, float, bool) else isinstance(value, str)
+    if element is None:
+        return value
+    if not fits or (element is int and value != int(value)) or (element is bool and value not in (0, 1)):
+        raise HloomError(f"{value!r} is no value of type {kind}")
+    set_attribute(message, "", element(value), kind)
+    return attribute_value(message)
+
+
+def _scalar(message: Any) -> Any:
+    kind = message.Type.Name(message.type)
+    if kind == "COMPLEX128":
+        return complex(message.c.r, message.c.i)
+    return getattr(message, _SCALARS[kind])
+
+
+def _set_scalar(message: Any, value: Any) -> None:
+    kind = {bool: "BOOLEAN", int: "LONG", float: "FLOAT64", complex: "COMPLEX128"}[type(value)]
+    message.type = message.Type.Value(kind)
+    if kind == "COMPLEX128":
+        message.c.r, message.c.i = value.real, value.imag
+    else:
+        setattr(message, _SCALARS[kind], value)
