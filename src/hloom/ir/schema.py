@@ -60,8 +60,8 @@ class AttributeKind(Enum):
 class Attribute:
     """One attribute of an op.
 
-    `default` is what its absence means; a value equal to it is left out when read. `carried` marks what
-    does not change the computed values (placement, names, profiles).
+    `default` is what its absence means; a value equal to it is left out when read, and when a rule makes the op unless
+    it is `written` all the same. `carried` marks what does not change the computed values (placement, names, profiles).
     """
 
     kind: AttributeKind
@@ -69,6 +69,7 @@ class Attribute:
     default: Any = None
     choices: tuple[str, ...] = ()
     carried: bool = False
+    written: bool = False
 
 
 def required(kind: AttributeKind, *, choices: tuple[str, ...] = ()) -> Attribute:
@@ -82,9 +83,10 @@ def optional(
     *,
     choices: tuple[str, ...] = (),
     carried: bool = False,
+    written: bool = False,
 ) -> Attribute:
     """An attribute that may be left out, and what that means."""
-    return Attribute(kind, default=default, choices=choices, carried=carried)
+    return Attribute(kind, default=default, choices=choices, carried=carried, written=written)
 
 
 COMMON: Mapping[str, Attribute] = MappingProxyType(

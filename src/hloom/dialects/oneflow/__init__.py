@@ -1,13 +1,14 @@
-"""OneFlow's ops: their rows, what they compute with numpy, and their lowering to HLO.
+"""OneFlow's ops: their rows, what they compute with numpy, their lowering to HLO, and the passes that fuse them.
 
-Importing this room teaches `hloom.evaluate` its ops. To add an op, write its row in the family's file (`linear.py`,
-`pointwise.py`, ...), what it computes in `evaluators.py` or `attention_values.py`, and its lowering in the file
-`lower_*.py` of its family.
+Importing this room teaches `hloom.evaluate` its ops and offers its passes by name (`passes/`). To add an op, write its
+row in the family's file (`linear.py`, `pointwise.py`, ...), what it computes in `evaluators.py` or
+`attention_values.py`, and its lowering in the file `lower_*.py` of its family.
 """
 
 from hloom.dialects.oneflow import evaluators as evaluators
 from hloom.dialects.oneflow.lower import lower as lower
 from hloom.dialects.oneflow.ops import HINTS as HINTS
 from hloom.dialects.oneflow.ops import OPS as OPS
+from hloom.dialects.oneflow.passes import all_rules as all_rules
 from hloom.dialects.oneflow.text import parse as parse
 from hloom.dialects.oneflow.text import to_text as to_text

@@ -39,6 +39,14 @@ def _broadcast(a: Type, b: Type, *_: Type, transpose_a: Any, transpose_b: Any) -
     return TensorType(left.dtype, (*common(left, right), rows, columns))
 
 
+def _matmul_bias(x: Type, w: Type, b: Type, *_: Type, alpha: Any) -> Type:
+    """The last dimension times weights whose rows are its results."""
+    kind, weights, bias = array(x, "x"), array(w, "the weights"), array(b, "the bias")
+    if weights.rank != 2 or not kind.rank or kind.dims[-1] != weights.dims[1] or bias.dims != weights.dims[:1]:
+        raise TypeProblem(f"{x}, weights {w} and bias {b} do not belong together")
+    return TensorType(kind.dtype, (*kind.dims[:-1], weights.dims[0]))
+
+
 def common(a: TensorType, b: TensorType) -> tuple[int, ...]:
     """The batch dimensions of two arrays of matrices, stretched to each other."""
     rank = max(a.rank, b.rank) - 2
@@ -114,6 +122,7 @@ ROWS = table(
     row("matmul", (2, 3), _batched, MATMUL),
     row("batch_matmul", (2, 3), _batched, MATMUL),
     row("broadcast_matmul", (2, 3), _broadcast, MATMUL),
+    row("fused_matmul_bias", (3, 4), _matmul_bias, {"alpha": 1.0}),
     row("conv2d", (2, 4), _conv2d, _CONVOLUTION),
     row("fused_glu", (2, 5), _glu, {"activation": "none", "has_bias": False, "is_split": False}),
 )

@@ -24,6 +24,12 @@ def _matmul(node: Apply, operands: Arrays) -> Any:
     return product + operands[2] if len(operands) == 3 else product
 
 
+@of("fused_matmul_bias")
+def _matmul_bias(node: Apply, operands: Arrays) -> Any:
+    product = operands[0] @ operands[1].T * np.asarray(attribute(node, "alpha"), operands[0].dtype)
+    return sum(operands[2:], product)
+
+
 @of("conv2d")
 def _conv2d(node: Apply, operands: Arrays) -> Any:
     """Patch by patch: the sum over the window of images times kernels, group by group."""

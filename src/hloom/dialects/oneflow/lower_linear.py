@@ -36,6 +36,15 @@ def swapped(build: Builder, x: Node) -> Node:
     return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
+@lowers("fused_matmul_bias")
+def _matmul_bias(given: Given) -> Node:
+    product = _linear(given, given.operands[1], None)
+    if given["alpha"] != 1:
+        product = given.build.apply("multiply", product, given.build.filled(given["alpha"], product))
+    total: Node = given.build.apply("add", product, given.along(given.operands[2], given.kind.rank - 1, product))
+    return given.build.apply("add", total, given.operands[3]) if len(given.operands) == 4 else total
+
+
 @lowers("conv2d")
 def _conv2d(given: Given) -> Node:
     places = optional_operands(CONVOLUTION, len(given.operands), given.node.attribute(SEGMENTS))

@@ -51,7 +51,12 @@ ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
 for _name, _function in ACTIVATIONS.items():
     lowers(_name)(lambda given, function=_function: function(given.build, given.x))
 
-_OPCODES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul": "multiply", "broadcast_div": "divide"}
+_BROADCASTS = ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div")
+_OPCODES = dict(zip(_BROADCASTS, ("add", "subtract", "multiply", "divide"), strict=True)) | {
+    "scalar_add": "add",
+    "scalar_mul": "multiply",
+    "scalar_div": "divide",
+}
 
 
 @lowers("input", "output")
@@ -65,7 +70,7 @@ def _variable(given: Given) -> Node:
     return given.argument(given.node.type, given["op_name"] or "variable")
 
 
-@lowers(*_OPCODES, "multiply")
+@lowers(*_BROADCASTS, "multiply")
 def _binary(given: Given) -> Node:
     left, right = given.operands
     name = given.node.opcode.removeprefix("oneflow.")
@@ -84,10 +89,10 @@ def _sum(given: Given) -> Node:
     return total
 
 
-@lowers("scalar_add", "scalar_mul")
+@lowers("scalar_add", "scalar_mul", "scalar_div")
 def _scalar(given: Given) -> Node:
     number = given["float_operand"] if given["has_float_operand"] else given["int_operand"]
-    opcode = "add" if given.node.opcode.endswith("add") else "multiply"
+    opcode = _OPCODES[given.node.opcode.removeprefix("oneflow.")]
     return given.build.apply(opcode, given.x, given.build.filled(number, given.x))
 
 

@@ -73,7 +73,7 @@ _data_type = data_type
 _BORDER = ("data_type", "is_dynamic", "job_id", "shape")
 UNARY = "relu fast_gelu silu sigmoid tanh sqrt rsqrt identity"
 BROADCASTING = "broadcast_add broadcast_sub broadcast_mul broadcast_div"
-SCALARS = "scalar_add scalar_mul"
+SCALARS = "scalar_add scalar_mul scalar_div"
 
 ROWS = table(
     *[row(name, 1, _same) for name in UNARY.split()],

@@ -85,6 +85,11 @@ def _scalar_mul(node: Apply, operands: Arrays) -> Any:
     return operands[0] * np.asarray(number(node), operands[0].dtype)
 
 
+@of("scalar_div")
+def _scalar_div(node: Apply, operands: Arrays) -> Any:
+    return operands[0] / np.asarray(number(node), operands[0].dtype)
+
+
 @of("bias_add")
 def _bias_add(node: Apply, operands: Arrays) -> Any:
     return operands[0] + along(operands[0], operands[1], attribute(node, "axis"))

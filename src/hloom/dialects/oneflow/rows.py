@@ -16,9 +16,10 @@ _SHARED = "device_name device_tag hierarchy nd_sbp op_name op_type_name output_l
 SEGMENTS = "operand_segment_sizes"
 RESULT_SEGMENTS = "result_segment_sizes"
 SHARED: Mapping[str, Attribute] = MappingProxyType(
-    {name: optional(AttributeKind.ANY, carried=True) for name in (*_SHARED.split(), SEGMENTS, RESULT_SEGMENTS)}
+    {name: optional(AttributeKind.ANY, carried=True) for name in _SHARED.split()}
+    | {name: optional(AttributeKind.ANY) for name in (SEGMENTS, RESULT_SEGMENTS)}
 )
-"""What any op may have and what does not change its value; segment sizes follow from the operands there are."""
+"""What any op may have: what does not change its value, and which of its optional operands and results there are."""
 
 DATA_TYPES: Mapping[int, DType] = MappingProxyType(
     {
@@ -56,7 +57,7 @@ def row(
     effect: Effect | None = None,
 ) -> Op:
     """One op; `defaults` are its attributes with what their absence means, as plain Python values."""
-    own = {key: optional(AttributeKind.ANY, value) for key, value in (defaults or {}).items()}
+    own = {key: optional(AttributeKind.ANY, value, written=True) for key, value in (defaults or {}).items()}
     own |= {key: optional(AttributeKind.ANY, carried=True) for key in carried}
     return Op(
         f"oneflow.{name}",

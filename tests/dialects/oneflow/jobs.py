@@ -1,0 +1,58 @@
+"""Jobs of OneFlow's for tests: written in short, rewritten, compared as texts and as numbers."""
+
+from __future__ import annotations
+
+from hloom.dialects import oneflow
+from hloom.ir import Module, dtype, verify
+from hloom.ir.verify import Level
+from hloom.ops import OPS
+from hloom.passes import PASSES, apply
+from hloom.rewrite import Report, explain
+
+
+def job(arguments: str, body: str, returned: str) -> str:
+    """A job: `%a: tensor<2xf32>`, its ops, and `%b : tensor<2xf32>`."""
+    kinds = returned.split(" : ", 1)[1]
+    return (
+        f"module {{\n  oneflow.job @j({arguments}) -> ({kinds}) {{\n{body}\n    oneflow.return {returned}\n  }}\n}}\n"
+    )
+
+
+def rewritten(name: str, text: str, **options) -> tuple[Module, Report]:
+    """What a pass makes of a job, verified."""
+    module = oneflow.parse(text)
+    assert verify(module).level is Level.HLO
+    changed, report = apply(module, PASSES[name].with_options(**options))
+    assert verify(changed).level is Level.HLO
+    return changed, report
+
+
+def assert_rewrites(name: str, before: str, after: str, **options) -> None:
+    """A pass makes one job of another; the names of values and the order of attributes are as printed."""
+    found, wanted = oneflow.to_text(rewritten(name, before, **options)[0]), oneflow.to_text(oneflow.parse(after))
+    assert found == wanted, f"{name} made\n{found}\nand not\n{wanted}"
+
+
+def assert_kept(name: str, text: str, reason: str) -> None:
+    """A pass leaves a job as it is, and a rule of its says why at some node."""
+    changed, report = rewritten(name, text)
+    found = oneflow.to_text(changed)
+    assert report.matched == 0, f"{name} made\n{found}"
+    assert found == oneflow.to_text(oneflow.parse(text))
+    reasons = {why for node in oneflow.parse(text).entry.nodes for _, why in explain(PASSES[name].rules, node)}
+    assert any(reason in why for why in reasons), reasons
+
+
+def lowered(module: Module) -> Module:
+    """A job as HLO that takes its masks as bytes, whatever type they are used in."""
+    found = oneflow.lower(module)
+    graph, byte = found.entry, dtype("s8")
+    for parameter in graph.parameters:
+        kind = parameter.type
+        if parameter.name.startswith("mask") and kind.dtype is not byte:
+            users = list(parameter.users)
+            graph.set_type(parameter, kind.with_dtype(byte))
+            wide = graph.add_apply(OPS["convert"], [parameter], kind, before=users[0] if users else None)
+            for user in users:
+                graph.set_inputs(user, [wide if each is parameter else each for each in user.inputs])
+    return found
