@@ -10,12 +10,14 @@ import os
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
+from jax._src import named_sharding, sharding_impls
 from jax.interpreters.mlir import make_ir_context
 from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
 
 XLA = "XLA"
 XDSL = "xDSL"
+JAX = "jax"
 
 xla_parse = _hlo.hlo_module_from_text
 xla_print = _hlo.HloModule.to_string
@@ -45,3 +47,28 @@ def xdsl_parse(text: str) -> object:
     context = Context(allow_unregistered=True)
     context.load_dialect(Builtin)
     return Parser(context, text).parse_module()
+
+
+def jax_sharding(names, sizes, entries):
+    """jax's sharding of a mesh without devices and a PartitionSpec's entries."""
+    mesh = jax.sharding.AbstractMesh(sizes, names)
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*entries))
+
+
+def jax_hlo_sharding(sharding, rank):
+    """XLA's HloSharding of it."""
+    return named_sharding.named_sharding_to_xla_hlo_sharding(sharding, rank)
+
+
+def jax_sharding_text(sharding, rank):
+    """The HLO text of it."""
+    return str(named_sharding.named_sharding_to_xla_hlo_sharding(sharding, rank))
+
+
+def jax_forget():
+    """What jax remembers of conversions."""
+    named_sharding.named_sharding_to_xla_hlo_sharding.cache_clear()
+
+
+jax_specs = sharding_impls.parse_flatten_op_sharding
+"""The PartitionSpecs of an HloSharding on a mesh."""

@@ -14,6 +14,7 @@ from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
 from benchmarks.rewriting import rewriting
+from benchmarks.sharding import sharding
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
@@ -29,4 +30,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "million-analysis": analysis_of_a_million,
     "rewriting": rewriting,
     "passes": passes,
+    "sharding": sharding,
 }

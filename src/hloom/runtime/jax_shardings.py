@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Axis, DimensionAxes, ExplicitDevices, IotaDevices, MeshSharding
+from hloom.ir import Axis, DimensionAxes, ExplicitDevices, MeshSharding
 from hloom.ir import Mesh as HloMesh
+from hloom.ir.devices import as_iota
 from hloom.runtime import xla
 from hloom.text import HloomError, Unsupported
 
@@ -30,9 +31,8 @@ def hlo_mesh(mesh: Any) -> HloMesh:
     sizes = tuple(mesh.shape[name] for name in mesh.axis_names)
     if isinstance(mesh, xla.libraries().jax.sharding.AbstractMesh):
         return HloMesh(tuple(mesh.axis_names), sizes)
-    numbers = tuple(int(device.id) for device in mesh.devices.flat)
-    devices = IotaDevices((len(numbers),)) if numbers == tuple(range(len(numbers))) else ExplicitDevices(numbers)
-    return HloMesh(tuple(mesh.axis_names), sizes, devices)
+    devices = ExplicitDevices(tuple(int(device.id) for device in mesh.devices.flat))
+    return HloMesh(tuple(mesh.axis_names), sizes, as_iota(devices) or devices)
 
 
 def partition_spec(sharding: MeshSharding) -> Any:
@@ -70,7 +70,7 @@ def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
     spec, mesh = sharding.spec, sharding.mesh
     if len(spec) > rank:
         raise HloomError(f"{spec} is for arrays of rank {len(spec)}, not {rank}")
-    dimensions = tuple(_dimension(entry, spec.UNCONSTRAINED) for entry in spec) + (DimensionAxes(),) * (
+    dimensions = tuple(_dimension(entry, spec.UNCONSTRAINED) for entry in spec.partitions) + (DimensionAxes(),) * (
         rank - len(spec)
     )
     kind = jax.sharding.AxisType.Manual

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hloom.ir import Devices, IotaDevices
-from hloom.sharding.spec import Spec
+from hloom.sharding.spec import Spec, part_names
 from hloom.text import HloomError
 
 _AXIS = re.compile(r"([A-Za-z_][\w]*)=([0-9]+)")
@@ -77,6 +77,28 @@ class Mesh:
     def link(self, axis: str) -> Link:
         """What an axis rides on."""
         return self.links.get(axis, Link())
+
+    def refined(self, parts: Mapping[str, Sequence[int]]) -> Mesh:
+        """The same devices with some axes cut into parts, major to minor, that ride on the same links.
+
+        Raises HloomError where the sizes of an axis's parts do not multiply to its own.
+
+        >>> print(Mesh.parse("data=4,model=2").refined({"data": (2, 2)}))
+        data_0=2,data_1=2,model=2
+        """
+        for axis, counts in parts.items():
+            if math.prod(counts) != self.size(axis) or not counts:
+                product = " x ".join(map(str, counts))
+                raise HloomError(f"axis {axis} of the mesh {self} is {self.size(axis)}, not {product or 'nothing'}")
+        names: list[str] = []
+        sizes: list[int] = []
+        links: dict[str, Link] = {}
+        for name, size in zip(self.names, self.sizes, strict=True):
+            own = part_names(name, len(parts[name])) if name in parts else (name,)
+            names += own
+            sizes += parts.get(name, (size,))
+            links |= dict.fromkeys(own, self.links[name]) if name in self.links else {}
+        return Mesh(tuple(names), tuple(sizes), self.devices, links)
 
     def local_dims(self, dims: Sequence[int], spec: Spec) -> tuple[int, ...]:
         """The dimensions of what one device holds, rounded up where the split is uneven: XLA pads."""

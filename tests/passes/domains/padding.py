@@ -58,7 +58,7 @@ def two_pads(random: Random) -> str:
 
 
 def broadcast_and_pad(random: Random) -> str:
-    name, dims = element(random), sizes(random, 0, 2)
+    name, dims = element(random), sizes(random, 1, 2)
     wide, kept = widened(random, dims, 1)
     idle = random.choice([place for place in range(len(wide)) if place not in kept])
     padding = [

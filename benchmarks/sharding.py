@@ -1,0 +1,54 @@
+"""Figures of specs: written as HLO's text and found from it, against jax's own conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+from benchmarks import peers
+from benchmarks.clock import Job, take_turns
+from benchmarks.figures import AtMost, Figure, times_the_time
+from benchmarks.programs import Plan, Program
+from hloom.sharding import Mesh, Spec
+from hloom.sharding.forms import forget, from_hlo, to_tiled
+from hloom.sharding.partition import to_partition
+from hloom.sharding.spec import spec_of
+
+MESH = Mesh.parse("data=4,expert=8,model=8")
+RANK = 3
+TIMES = 50
+"""How often each spec is converted: a plan of thousands of instructions has some hundred different ones."""
+
+
+def sharding(plan: Plan) -> Iterator[Figure]:
+    """All specs of three axes on three dimensions, as V2's text and back; at first nothing is remembered.
+
+    jax remembers HLO of specs, but no specs of HLO.
+    """
+    specs = all_specs()
+    program = Program(f"{len(specs)} specs on 4x8x8, {TIMES} times each", "", len(specs) * TIMES)
+    named = [peers.jax_sharding(MESH.names, MESH.sizes, to_partition(spec)) for spec in specs]
+    writing = [
+        Job(lambda _: [str(to_tiled(spec, MESH)) for _ in range(TIMES) for spec in specs], forget),
+        Job(lambda _: [peers.jax_sharding_text(each, RANK) for _ in range(TIMES) for each in named], peers.jax_forget),
+    ]
+    ours, theirs = take_turns(writing, plan.seconds)
+    yield times_the_time("spec to HLO", program, ours, peers.JAX, theirs, None)
+    tiled = [to_tiled(spec, MESH) for spec in specs]
+    proper = [peers.jax_hlo_sharding(each, RANK) for each in named]
+    reading = [
+        Job(lambda _: [from_hlo(each, MESH, RANK) for _ in range(TIMES) for each in tiled], forget),
+        Job(lambda _: [peers.jax_specs(each, named[0].mesh) for _ in range(TIMES) for each in proper]),
+    ]
+    ours, theirs = take_turns(reading, plan.seconds)
+    yield times_the_time("HLO to spec", program, ours, peers.JAX, theirs, AtMost(1))
+
+
+def all_specs() -> list[Spec]:
+    """Every axis on any dimension or none, in every order."""
+    found: dict[Spec, None] = {}
+    for order in permutations(MESH.names):
+        for places in product(range(RANK + 1), repeat=len(order)):
+            dims = [[axis for axis, place in zip(order, places, strict=True) if place == each] for each in range(RANK)]
+            found[spec_of(dims)] = None
+    return list(found)

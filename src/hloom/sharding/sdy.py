@@ -1,0 +1,138 @@
+"""Specs and meshes as Shardy writes them: `#sdy.sharding<@mesh, [{"x"}, {?}]>` and `#sdy.mesh<["x"=2, "y"=4]>`.
+
+In HLO they stand in frontend attributes: `xla.sdy.sharding` of an instruction, or one sharding per value where it has
+several results, and `xla.sdy.meshes` of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hloom.ir import Axis, DimensionAxes, MeshSharding
+from hloom.sharding.forms import from_hlo, to_hlo_mesh
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.sdy_text import axes_text, axis_text, mesh_text, name_text
+from hloom.sharding.spec import Spec
+from hloom.text import HloomError, Unsupported
+
+MESH_NAME = "mesh"
+"""What jax calls its mesh."""
+
+
+@dataclass(frozen=True, slots=True)
+class SdyDimension:
+    """The axes of one dimension; an open one may get more by propagation, and a low priority comes first there.
+
+    >>> print(SdyDimension((Axis("x"), Axis("y", 1, 2)), is_open=True, priority=1))
+    {"x", "y":(1)2, ?}p1
+    """
+
+    axes: tuple[Axis, ...] = ()
+    is_open: bool = False
+    priority: int | None = None
+
+    def __str__(self) -> str:
+        inside = ", ".join([*map(axis_text, self.axes), *("?" if self.is_open else "")])
+        return f"{{{inside}}}" + ("" if self.priority is None else f"p{self.priority}")
+
+
+@dataclass(frozen=True, slots=True)
+class SdySharding:
+    """One value's sharding; `mesh` is a mesh's name, or a mesh that is written out.
+
+    >>> print(SdySharding("mesh", (SdyDimension((Axis("x"),)), SdyDimension()), replicated=(Axis("z"),)))
+    #sdy.sharding<@mesh, [{"x"}, {}], replicated={"z"}>
+    """
+
+    mesh: str | Mesh
+    dimensions: tuple[SdyDimension, ...] = ()
+    replicated: tuple[Axis, ...] = ()
+    unreduced: tuple[Axis, ...] = ()
+
+    @property
+    def body(self) -> str:
+        """What stands after `#sdy.sharding`."""
+        mesh = f"@{name_text(self.mesh)}" if isinstance(self.mesh, str) else f"mesh{mesh_text(self.mesh)}"
+        lists = (("replicated", self.replicated), ("unreduced", self.unreduced))
+        named = "".join(f", {word}={axes_text(axes)}" for word, axes in lists if axes)
+        return f"<{mesh}, [{', '.join(map(str, self.dimensions))}]{named}>"
+
+    def __str__(self) -> str:
+        return f"#sdy.sharding{self.body}"
+
+
+def to_sdy(spec: Spec, mesh: Mesh, name: str = MESH_NAME) -> SdySharding:
+    """A spec for Shardy, every dimension closed; `name` is the mesh's in the module.
+
+    Raises Unsupported for what Shardy cannot say of a value: partial results that are no sums, manual axes.
+
+    >>> print(to_sdy(Spec((("x",), ()), (("y", "add"),)), Mesh.parse("x=2,y=4")))
+    #sdy.sharding<@mesh, [{"x"}, {}], unreduced={"y"}>
+    """
+    if spec.manual:
+        raise Unsupported(
+            f"{spec}: a sharding of Shardy's has no manual axes",
+            hint="they are those of the sdy.manual_computation around it",
+        )
+    wrong = next((reducer for _, reducer in spec.partial if reducer != "add"), None)
+    if wrong:
+        raise Unsupported(f"{spec}: Shardy's partial results are sums, not partial {wrong}s")
+    for axis in (*spec.axes, *(axis for axis, _ in spec.partial)):
+        mesh.size(axis)  # raises where there is none
+    unreduced = sorted((axis for axis, _ in spec.partial), key=mesh.names.index)
+    dimensions = tuple(SdyDimension(tuple(map(Axis, axes))) for axes in spec.dims)
+    return SdySharding(name, dimensions, (), tuple(map(Axis, unreduced)))
+
+
+def from_sdy(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh], onto: Mesh | None = None) -> Spec:
+    """The spec on the mesh that the sharding names, or on another of the same devices.
+
+    `meshes` is the module's only mesh, or its meshes by name. Raises Unsupported as `from_hlo` does, with the
+    refinement as a hint where part of an axis splits a dimension. Open dimensions count as closed.
+    """
+    mesh = _mesh_of(sharding, meshes)
+    for axis in (*(axis for each in sharding.dimensions for axis in each.axes), *sharding.unreduced):
+        problem = to_hlo_mesh(mesh).problem(axis)
+        if problem:
+            raise HloomError(f"{sharding}: {problem}")
+    dimensions = tuple(DimensionAxes(each.axes, each.is_open) for each in sharding.dimensions)
+    written = MeshSharding(to_hlo_mesh(mesh), dimensions, sharding.replicated, sharding.unreduced)
+    return from_hlo(written, onto or mesh, len(dimensions))
+
+
+def per_value(shardings: Iterable[SdySharding]) -> str:
+    """The shardings of an instruction with several results.
+
+    >>> per_value([SdySharding("mesh"), SdySharding("mesh", (SdyDimension((Axis("x"),)),))])
+    '#sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>'
+    """
+    return f"#sdy.sharding_per_value<[{', '.join(each.body for each in shardings)}]>"
+
+
+def meshes_text(meshes: Mapping[str, Mesh]) -> str:
+    """The meshes of a module, as `xla.sdy.meshes` holds them.
+
+    >>> meshes_text({"mesh": Mesh.parse("x=2,y=4")})
+    '{mesh = #sdy.mesh<["x"=2, "y"=4]>}'
+    """
+    return "{" + ", ".join(f"{name_text(name)} = #sdy.mesh{mesh_text(mesh)}" for name, mesh in meshes.items()) + "}"
+
+
+def sdy_mesh(mesh: Mesh) -> str:
+    """One mesh.
+
+    >>> sdy_mesh(Mesh.parse("x=2,y=4"))
+    '#sdy.mesh<["x"=2, "y"=4]>'
+    """
+    return f"#sdy.mesh{mesh_text(mesh)}"
+
+
+def _mesh_of(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh]) -> Mesh:
+    if isinstance(sharding.mesh, Mesh):
+        return sharding.mesh
+    if isinstance(meshes, Mesh):
+        return meshes
+    if sharding.mesh not in meshes:
+        raise HloomError(f"{sharding} names a mesh that there is not", hint=f"there are {', '.join(meshes) or 'none'}")
+    return meshes[sharding.mesh]

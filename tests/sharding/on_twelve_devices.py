@@ -1,0 +1,179 @@
+"""Meshes and shardings of jax's on twelve virtual devices: a child process runs the checks and prints what failed.
+
+python -m tests.sharding.on_twelve_devices
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from hloom.hlo import parse
+from hloom.hlo.shardings import read_sharding
+from hloom.ir import Axis, DimensionAxes
+from hloom.ir import Mesh as HloMesh
+from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
+from hloom.sharding import Mesh, parse_spec
+from hloom.sharding.forms import from_hlo, to_mesh_sharding, to_tiled
+from hloom.sharding.partition import from_partition, to_partition, unreduced_axes
+from hloom.sharding.sdy import from_sdy
+from hloom.sharding.sdy_reader import read_sdy, read_sdy_meshes
+from hloom.sharding.shards import parts_held
+from hloom.text import Cursor, HloomError, Source
+from tests.sharding.meshes import placed
+
+DEVICES = 12
+
+
+def whole(part: tuple[slice, ...], dims: list[int]) -> list[tuple[int, int]]:
+    """The bounds that slices mean."""
+    return [each.indices(size)[:2] for each, size in zip(part, dims, strict=True)]
+
+
+@given(placed(most=DEVICES, manual=False, reducers=()), st.data())
+@settings(deadline=None, max_examples=200, database=None)
+def each_device_holds_what_jax_says(case, data):
+    mesh, spec = case
+    dims = [mesh.count(axes) * data.draw(st.integers(1, 3)) for axes in spec.dims]
+    named = named_sharding(to_mesh_sharding(spec, mesh))
+    theirs = {device.id: whole(part, dims) for device, part in named.devices_indices_map(tuple(dims)).items()}
+    assert theirs == {device: whole(part, dims) for device, part in parts_held(spec, mesh, dims).items()}
+
+
+@given(placed(most=DEVICES))
+@settings(deadline=None, max_examples=200, database=None)
+def jax_says_the_same_to_xla(case):
+    """jax numbers devices by their places, which is what a mesh in natural order has."""
+    mesh, spec = case
+    named = named_sharding(to_mesh_sharding(spec, mesh))
+    natural = replace(mesh, devices=None)
+    theirs = read_sharding(Cursor(Source(str(named._to_xla_hlo_sharding(spec.rank)))))
+    assert from_hlo(theirs, natural, spec.rank).without(trivial(mesh)) == spec.without(trivial(mesh))
+    if not spec.manual and (mesh.device_count > 1 or not spec.partial):
+        assert theirs == to_tiled(spec, natural)
+
+
+def trivial(mesh: Mesh) -> list[str]:
+    return [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size == 1]
+
+
+@given(placed(most=DEVICES))
+@settings(deadline=None, max_examples=200, database=None)
+def named_shardings_round_trip(case):
+    mesh, spec = case
+    written = to_mesh_sharding(spec, mesh)
+    named = named_sharding(written)
+    assert mesh_sharding(named, spec.rank) == written
+    assert from_hlo(mesh_sharding(named, spec.rank), mesh, spec.rank) == spec
+    assert named == named_sharding(mesh_sharding(named, spec.rank))
+
+
+@given(placed(most=DEVICES, manual=False))
+@settings(deadline=None, max_examples=200, database=None)
+def partition_specs_round_trip(case):
+    mesh, spec = case
+    entries, unreduced = to_partition(spec), unreduced_axes(spec)
+    theirs = P(*entries, unreduced=unreduced)
+    assert theirs == partition_spec(to_mesh_sharding(spec, mesh))
+    assert from_partition(theirs.partitions, spec.rank, theirs.unreduced) == spec
+
+
+def open_dimensions():
+    mesh = HloMesh(("x", "y"), (2, 3))
+    named = NamedSharding(jax_mesh(mesh), P(P.UNCONSTRAINED, "x"))
+    written = mesh_sharding(named, 3)
+    assert written.dimensions == (DimensionAxes(is_open=True), DimensionAxes((Axis("x"),)), DimensionAxes())
+    assert partition_spec(written) == P(P.UNCONSTRAINED, "x", None)
+
+
+def meshes():
+    listed = jax.sharding.Mesh(np.array(jax.devices())[[3, 1, 2, 0]].reshape(2, 2), ("x", "y"))
+    assert str(hlo_mesh(listed)) == "mesh['x'=2,'y'=2], device_ids=(3,1,2,0)"
+    assert jax_mesh(hlo_mesh(listed)) == listed
+    assert hlo_mesh(AbstractMesh((2, 3), ("x", "y"))) == HloMesh(("x", "y"), (2, 3))
+    manual = jax_mesh(HloMesh(("x", "y"), (2, 2)), manual=["y"])
+    assert manual.axis_types == (AxisType.Auto, AxisType.Manual)
+    own = jax_mesh(HloMesh(("x",), (1,)), jax.devices()[:1])
+    assert own.devices.tolist() == jax.devices()[:1]
+
+
+def what_jax_lowers():
+    """Both texts that jax writes of one sharding, in HLO and for Shardy."""
+    mesh = Mesh.parse("x=2,y=3")
+    split = [named_sharding(to_mesh_sharding(parse_spec(text), mesh)) for text in ("[y.x,-]", "[-,x]")]
+    lowered = jax.jit(lambda a, b: (a @ b, a), in_shardings=split).lower(jnp.ones((6, 6)), jnp.ones((6, 6)))
+    module = parse(lowered.as_text("hlo"))
+    meshes = read_sdy_meshes(dict(module.attributes["frontend_attributes"])["xla.sdy.meshes"])
+    assert meshes == {"mesh": mesh}
+    for parameter, text in zip(module.entry.parameters, ("[y.x,-]", "[-,x]"), strict=True):
+        assert str(from_hlo(parameter.attributes["sharding"], mesh, 2)) == text
+        written = dict(parameter.attributes["frontend_attributes"])["xla.sdy.sharding"]
+        assert str(from_sdy(read_sdy(written), meshes)) == text
+
+
+def refusals():
+    mesh, part = HloMesh(("x",), (4,)), Axis("x", 1, 2)
+    sharding = to_mesh_sharding(parse_spec("[-]+x:maximum"), Mesh.parse("x=2"))
+    halved = replace(sharding, mesh=mesh, dimensions=(DimensionAxes((part,)),), unreduced=(), reduction="sum")
+    still_open = replace(sharding, dimensions=(DimensionAxes((Axis("x"),), is_open=True),), unreduced=())
+    cases = [
+        (lambda: partition_spec(sharding), f"{sharding}: jax's partial results are sums, not partial max"),
+        (lambda: partition_spec(halved), f"{halved}: jax has no word for 'x':(1)2, part of an axis"),
+        (
+            lambda: partition_spec(still_open),
+            f"{still_open}: jax has no word for a dimension that is split and still open",
+        ),
+        (lambda: jax_mesh(HloMesh(("x",), (16,))), "mesh['x'=16] names device 12, which is missing"),
+        (
+            lambda: mesh_sharding(jax.sharding.SingleDeviceSharding(jax.devices()[0]), 1),
+            "a SingleDeviceSharding names no axes: a NamedSharding does",
+        ),
+        (
+            lambda: mesh_sharding(NamedSharding(jax_mesh(mesh), P("x", None)), 1),
+            "P('x', None) is for arrays of rank 2, not 1",
+        ),
+    ]
+    for ask, message in cases:
+        try:
+            ask()
+        except HloomError as problem:
+            assert problem.message == message, problem.message
+        else:
+            raise AssertionError(message)
+
+
+CASES = {
+    each.__name__: each
+    for each in (
+        each_device_holds_what_jax_says,
+        jax_says_the_same_to_xla,
+        named_shardings_round_trip,
+        partition_specs_round_trip,
+        open_dimensions,
+        meshes,
+        what_jax_lowers,
+        refusals,
+    )
+}
+
+
+def problem_of(case) -> str:
+    try:
+        case()
+    except Exception:
+        return traceback.format_exc()
+    return ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({name: problem_of(case) for name, case in CASES.items()}) + "\n")

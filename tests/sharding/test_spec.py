@@ -1,0 +1,77 @@
+"""Specs and meshes as values: their texts, what they refuse, axes cut into parts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from hloom.sharding import Link, Mesh, Spec, parse_spec
+from hloom.sharding.spec import REDUCERS
+from hloom.text import HloomError
+from tests.sharding.meshes import placed
+
+
+@given(placed(reducers=REDUCERS))
+@settings(deadline=None)
+def test_text_round_trips(case: tuple[Mesh, Spec]):
+    _, spec = case
+    assert parse_spec(str(spec)) == spec
+
+
+def test_without_and_complete():
+    spec = parse_spec("[x.y,-]+z@w")
+    assert spec.without(["x", "w"]) == parse_spec("[y,-]+z")
+    assert spec.complete() == parse_spec("[x.y,-]@w")
+    assert not parse_spec("[-]@w").is_replicated
+    assert spec.refined({"y": (2, 2), "z": (3, 2), "w": (2, 5)}) == parse_spec("[x.y_0.y_1,-]+z_0+z_1@w_0@w_1")
+
+
+def test_order_is_significant():
+    assert parse_spec("[x.y]") != parse_spec("[y.x]")
+    assert parse_spec("[-]+x@y@z") == parse_spec("[-]@z@y+x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x", "'x' is no spec"),
+        ("[x]+", "'[x]+' is no spec: '+' says nothing about an axis"),
+        ("[x]+y:mean", "'[x]+y:mean' is no spec: '+y:mean' says nothing about an axis"),
+        ("[x]@y:add", "'[x]@y:add' is no spec: '@y:add' says nothing about an axis"),
+        ("[x]y", "'[x]y' is no spec: 'y' says nothing about an axis"),
+        ("[x,x]", "axis x stands twice in [x,x]"),
+        ("[x]+x", "axis x stands twice in [x]+x"),
+        ("[x]@x", "axis x stands twice in [x]@x"),
+    ],
+)
+def test_no_specs(text: str, message: str):
+    with pytest.raises(HloomError) as caught:
+        parse_spec(text)
+    assert caught.value.message == message
+
+
+def test_a_refined_mesh_keeps_devices_and_links():
+    mesh = Mesh(("x", "y"), (6, 2), None, {"x": Link(1e9, 1e-6), "y": Link(2e9, 2e-6)})
+    refined = mesh.refined({"x": (3, 2)})
+    assert str(refined) == "x_0=3,x_1=2,y=2"
+    assert refined.links == {"x_0": Link(1e9, 1e-6), "x_1": Link(1e9, 1e-6), "y": Link(2e9, 2e-6)}
+    assert refined.refined({}) == refined
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "message"),
+    [
+        ("x=6", {"x": (4, 2)}, "axis x of the mesh x=6 is 6, not 4 x 2"),
+        ("x=1", {"x": ()}, "axis x of the mesh x=1 is 1, not nothing"),
+        ("x=6", {"z": (3, 2)}, "the mesh x=6 has no axis 'z'"),
+    ],
+)
+def test_no_refinement(text: str, parts: dict[str, tuple[int, ...]], message: str):
+    with pytest.raises(HloomError) as caught:
+        Mesh.parse(text).refined(parts)
+    assert caught.value.message == message
+
+
+def test_parts_do_not_take_the_names_of_other_axes():
+    with pytest.raises(HloomError, match="a mesh has axes of different names"):
+        Mesh.parse("x=4,x_0=2").refined({"x": (2, 2)})
