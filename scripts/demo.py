@@ -1,4 +1,4 @@
-"""The main job, shown on a program of a real size: read, inspect, draw, print back and run a GPT-2 training step.
+"""The main job, shown on a program of a real size: read, inspect, draw, print, run and rewrite a GPT-2 training step.
 
     python scripts/demo.py
 
@@ -31,6 +31,9 @@ LARGE = Config()
 SMALL = Config(layers=2, width=64, heads=4, vocabulary=512, sequence=64, batch=2)
 TABLES = 3
 """How many of `hloom inspect`'s tables are shown: the head, the counts and the calls."""
+PASSES = ("simplify", "cse", "outline")
+TOLERANCE = 1e-4
+"""The passes round no more than XLA does itself when it fuses otherwise."""
 LINES = 12
 """How many lines each of them has at most."""
 
@@ -44,7 +47,8 @@ def main() -> int:
     inspect(module)
     draw(module)
     print_back(module, source)
-    agrees = run_small()
+    rewrite_large(module)
+    agrees = run_small() and rewrite_small()
     console.print(Rule())
     console.print(f"everything made is in {OUT}")
     return 0 if agrees else 1
@@ -94,9 +98,34 @@ def print_back(module: hloom.Module, source: str) -> None:
     said("hloom.equal(module, again)", verdict(same, "the same module", "not the same module"), seconds)
 
 
+def rewrite_large(module: hloom.Module) -> None:
+    """What the standard passes make of it, one after the other."""
+    title("5. Rewrite it: hloom opt out/gpt2.hlo -p simplify,cse,outline")
+    count = module.node_count
+    for name in PASSES:
+        (module, report), seconds = timed(lambda each=name, given=module: hloom.apply(given, each))
+        what = f"{report.matched:,} rewrites, " if report.matched else ""
+        said(f'hloom.apply(module, "{name}")', f"{what}{count:,} -> {module.node_count:,} instructions", seconds)
+        count = module.node_count
+    hloom.save(module, OUT / "gpt2-rewritten.hlo")
+
+
+def rewrite_small() -> bool:
+    """A small step before and after the passes, through XLA on the same inputs."""
+    title("7. Run the rewritten step through XLA against the first")
+    module = hloom.load(OUT / "gpt2-small.hlo")
+    rewritten, _ = hloom.apply(module, PASSES)
+    before = hloom.run(module, seed=1)
+    after = hloom.run(rewritten, before.inputs)
+    differences = hloom.compare(before.outputs, after.outputs, rtol=TOLERANCE, atol=TOLERANCE)
+    shown = verdict(not differences, f"equal within {TOLERANCE:g}", f"{len(differences)} differ")
+    console.print(f"  {len(before.outputs)} outputs: {shown}")
+    return not differences
+
+
 def run_small() -> bool:
     """A small step through XLA twice: JAX's own text, and what hloom made of it. The outputs must be the same bits."""
-    title(f"5. Run it through XLA: {SMALL.layers} layers, width {SMALL.width}, JAX's text against hloom's")
+    title(f"6. Run it through XLA: {SMALL.layers} layers, width {SMALL.width}, JAX's text against hloom's")
     source = lower(SMALL)
     module = hloom.parse(source)
     hloom.save(module, OUT / "gpt2-small.hlo")
