@@ -12,6 +12,7 @@ from benchmarks.mlir import mlir
 from benchmarks.passes import passes
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
+from benchmarks.propagation import propagation
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
 from benchmarks.rewriting import rewriting
 from benchmarks.sharding import sharding
@@ -31,4 +32,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "rewriting": rewriting,
     "passes": passes,
     "sharding": sharding,
+    "propagation": propagation,
 }

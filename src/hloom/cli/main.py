@@ -17,6 +17,7 @@ COMMANDS = {
     "roofline": "Time on a device, estimated: what takes it, what limits it.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
+    "propagate": "Follow a tiling through a module: what is split, what it costs.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }

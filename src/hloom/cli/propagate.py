@@ -1,0 +1,177 @@
+"""`hloom propagate`: what a tiling of some values means for all others, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import Table as Rows
+from hloom.cli.options import Origin, as_json, from_file, to_output
+from hloom.cli.reading import read, working
+from hloom.cli.writing import byte_text, cut, write_json, write_tables
+from hloom.sharding import Enumeration, Mesh, Propagation, enumerate_tilings, propagate
+from hloom.sharding.enumeration import LIMIT
+
+UNKNOWN = "(unknown)"
+MOST_LINES = 20
+"""How many values, conflicts or collectives are shown, unless told otherwise."""
+
+
+@click.command("propagate")
+@from_file
+@click.option("--mesh", metavar="AXES", help="The mesh: names and sizes, as in data=2,model=4.")
+@click.option("--set", "settings", metavar="NAME:DIM=AXIS", multiple=True, help="Split this dimension over the axis.")
+@click.option("--enumerate", "lists", is_flag=True, help="List all complete tilings over the mesh's one axis instead.")
+@click.option("--prune", is_flag=True, help="With --enumerate: only those that no other beats.")
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="List so many tilings.")
+@click.option("--all", "shows_all", is_flag=True, help="Show all values, not only the entry's parameters and results.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@as_json("Write JSON: all of it.")
+@to_output("Write into this file.")
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    mesh: str | None,
+    settings: tuple[str, ...],
+    lists: bool,
+    prune: bool,
+    limit: int,
+    shows_all: bool,
+    top: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Follow a tiling through a module: who else is split, where sums become partial, what must be exchanged.
+
+    NAME is an instruction of the entry, with or without the number behind its dot, or COMPUTATION/NAME; of a tuple
+    NAME{LEAF}. Several axes stand major to minor: x:0=data.model. What is reached by demands that contradict each other
+    stays unsplit.
+
+    \b
+    Examples:
+      hloom propagate step.hlo --mesh data=8 --set x:0=data
+      hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data --set w:1=model --json
+      hloom propagate step.hlo --mesh x=8 --enumerate --prune
+    """
+    program = read(Origin(file, strict, module, stage))
+    chosen = _mesh(mesh, settings, lists, prune)
+    if lists:
+        with working("listing tilings"):
+            listed = enumerate_tilings(program, chosen.names[0], chosen.sizes[0], limit=limit)
+            kept = listed.pruned() if prune else listed.tilings
+        record = listed.to_json() | {"tilings": [each.to_json() for each in kept]}
+        parts = _enumerated(listed, listed.table(kept), top)
+    else:
+        with working("propagating"):
+            found = propagate(program, settings, chosen)
+        record, parts = (found.to_json() if json_output else {}), _propagated(found, shows_all, top)
+    if json_output:
+        write_json(record, output)
+    else:
+        write_tables(parts, output)
+
+
+def _mesh(mesh: str | None, settings: tuple[str, ...], lists: bool, prune: bool) -> Mesh:
+    """The mesh, once it is clear what is asked for."""
+    if lists == bool(settings):
+        raise click.UsageError("say what to split with --set, or ask for all tilings with --enumerate")
+    if prune and not lists:
+        raise click.UsageError("--prune goes with --enumerate")
+    if mesh is None:
+        raise click.UsageError("say over which axes with --mesh, as in --mesh data=2,model=4")
+    chosen = Mesh.parse(mesh)
+    if lists and len(chosen.names) != 1:
+        raise click.BadParameter("tilings are listed for one axis at a time", param_hint="--mesh")
+    return chosen
+
+
+def _propagated(found: Propagation, shows_all: bool, top: int) -> Iterator[RenderableType]:
+    """The report: values, conflicts, what is exchanged."""
+    yield Text(f"{found.module.name} on {found.mesh}, set {', '.join(found.seeds)}\n", style="bold")
+    yield _values(found, shows_all, top)
+    for conflict in found.conflicts[:top]:
+        left = f"{conflict.places:,} places stay unsplit" if conflict.places else "only this instruction runs unsplit"
+        yield Text(f"conflict at {conflict}; {left}")
+    if len(found.conflicts) > top:
+        yield Text(f"{len(found.conflicts) - top:,} more conflicts; --top shows them")
+    for node, dimension, axis in found.alone[:top]:
+        yield Text(f"{node.name}: {axis} would split dimension {dimension} behind parts that nothing splits")
+    yield _exchanged(found, top)
+
+
+def _values(found: Propagation, shows_all: bool, top: int) -> Table:
+    table = _table("values", "value", "type", "spec", "local")
+    rows = list(found.table())
+    entry = found.module.entry
+    ends = {entry.root.name, *(each.name for each in entry.root.inputs)}
+    if not shows_all:
+        rows = [
+            row
+            for row in rows
+            if row["computation"] == entry.name and (row["opcode"] == "parameter" or row["value"] in ends)
+        ]
+    for row in rows[:top]:
+        table.add_row(Text(cut(row["value"], 40)), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
+    hidden = len(found.table()) - len(rows[:top])
+    if hidden:
+        table.add_row(Text(f"{hidden:,} more that are split; --all and --top show them"), style="dim")
+    return table
+
+
+def _exchanged(found: Propagation, top: int) -> Table:
+    table = _table(f"exchanged: {byte_text(found.wire_bytes)} sent by each device in a run")
+    for name in ("what", "instruction", "value", "axes"):
+        table.add_column(name, overflow="fold")
+    for name in ("sent", "runs"):
+        table.add_column(name, justify="right")
+    table.add_column("why", overflow="fold")
+    ordered = sorted(found.collectives, key=lambda each: -each.total)
+    for each in ordered[:top]:
+        where = each.scope or each.source.replace(UNKNOWN, "")
+        table.add_row(
+            each.kind,
+            Text(cut(each.node.name, 30)),
+            Text(cut(each.value, 30)),
+            Text(".".join(each.axes)),
+            byte_text(each.wire_bytes),
+            f"{each.times:,}",
+            Text(f"{each.reason}{f', {cut(where, 50)}' if where else ''}"),
+        )
+    if len(ordered) > top:
+        table.add_row(Text(f"{len(ordered) - top:,} more"), style="dim")
+    return table
+
+
+def _enumerated(found: Enumeration, rows: Rows, top: int) -> Iterator[RenderableType]:
+    """The tilings, the cheapest in FLOPs first."""
+    counts = f"{found.components:,} sets of places, {len(found.tilings):,} tilings"
+    yield Text(f"{found.module.name} over {found.mesh}: {counts}\n", style="bold")
+    table = _table("tilings")
+    for name in ("flops", "held", "sent", "parameters split"):
+        table.add_column(name, justify="right")
+    table.add_column("set", overflow="fold")
+    for row in rows.top(top):
+        prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["wire_bytes"])
+        table.add_row(*prices, f"{row['parameters']:,}", Text(cut(row["seeds"], 200)))
+    yield table
+    if len(rows) > top:
+        yield Text(f"{len(rows) - top:,} more; --top shows them")
+    if found.is_tied:
+        yield Text("alike parts, such as repeated layers, are split alike: one by one there are too many tilings")
+    if not found.is_complete:
+        yield Text("not all are listed; --limit lists more")
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
