@@ -70,3 +70,8 @@ def test_squares_of_roots():
 def test_magnitudes_of_what_is_not_below_zero():
     becomes(ARITHMETIC_RELAXED, "f32[4]", "abs(select(p, #0, maximum(x, #0)))", "select(p, #0, maximum(x, #0))")
     stays(ARITHMETIC_RELAXED, "f32[4]", "abs(maximum(x, #-1))")
+
+
+def test_only_the_power_of_two_is_taken_out():
+    stays(ARITHMETIC_RELAXED, "f32[4]", "add(multiply(x, #0.5), multiply(x, y))")
+    stays(ARITHMETIC_RELAXED, "f32[4]", "b = $T broadcast(s), dimensions={}\nmultiply(b, $T convert(p))")

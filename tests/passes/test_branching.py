@@ -144,3 +144,26 @@ def test_a_constant_goes_into_the_branches():
 
 def test_operands_that_the_branches_use_stay():
     assert_keeps(unused_operands, two("s32[] parameter(2)"))
+
+
+CHOICE = (
+    "f {\n x = f32[] parameter(0)\n ROOT r = f32[] add(x, x)\n}\n"
+    "g {\n x = f32[] parameter(0)\n ROOT r = f32[] multiply(x, x)\n}\n"
+    "ENTRY e {\n p = %s[] parameter(0)\n x = f32[] parameter(1)\n y = f32[] parameter(2)\n %s\n}"
+)
+
+
+def test_a_converted_predicate_chooses_by_itself():
+    assert_rewrites(
+        BRANCHING,
+        CHOICE
+        % ("pred", "i = s32[] convert(p)\n ROOT c = f32[] conditional(i, x, y), branch_computations={f, g}"),
+        CHOICE % ("pred", "ROOT c = f32[] conditional(p, y, x), true_computation=g, false_computation=f"),
+    )
+
+
+def test_another_converted_number_stays():
+    assert_keeps(
+        BRANCHING,
+        CHOICE % ("u8", "i = s32[] convert(p)\n ROOT c = f32[] conditional(i, x, y), branch_computations={f, g}"),
+    )

@@ -143,3 +143,7 @@ def test_pointwise_of_one_scalar():
 )
 def test_what_stays(text: str):
     assert_keeps(BROADCASTING, text)
+
+
+def test_a_scalar_constant_stays_broadcast():
+    assert_keeps(BROADCASTING, "c = f32[] constant(2)  ROOT b = f32[1,1] broadcast(c), dimensions={}")

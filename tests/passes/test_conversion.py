@@ -4,6 +4,7 @@ import pytest
 
 from hloom.passes.conversion import CONVERSION
 from tests.passes.forms import becomes, stays
+from tests.passes.rewriting import assert_rewrites
 
 
 def test_nothing_to_convert():
@@ -73,3 +74,11 @@ def test_whole_numbers():
         "c = pred[] constant(true)\nb = pred[4] broadcast(c), dimensions={}\nb",
     )
     stays(CONVERSION, "s32[4]", "is-finite(f16[4] convert(x))")
+
+
+def test_parts_of_reals_of_dynamic_dimensions():
+    assert_rewrites(
+        CONVERSION,
+        "x = f32[<=8] parameter(0)  ROOT i = f32[<=8] imag(x)",
+        "x = f32[<=8] parameter(0)  z = f32[] constant(0)  ROOT i = f32[<=8] broadcast(z), dimensions={}",
+    )

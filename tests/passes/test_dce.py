@@ -95,3 +95,34 @@ def test_a_graph_of_two_calls_keeps_its_results():
     """
     module = module_of(text)
     assert difference(apply(module, "dce")[0], module) is None
+
+
+def test_what_only_dead_nodes_of_a_called_graph_use_is_dead_at_once():
+    text = """
+    g { c = f32[] parameter(0)  d = f32[] parameter(1)  dead = f32[] add(c, d)  ROOT k = f32[] negate(d) }
+    f { a = f32[] parameter(0)  b = f32[] parameter(1)  dead = f32[] sine(b)
+      ROOT r = f32[] call(a, b), to_apply=g }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  n = f32[] negate(x)
+      ROOT s = f32[] call(n, y), to_apply=f }
+    """
+    after = """
+    g { d = f32[] parameter(0)  ROOT k = f32[] negate(d) }
+    f { b = f32[] parameter(0)  ROOT r = f32[] call(b), to_apply=g }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] call(y), to_apply=f }
+    """
+    found, _ = apply(module_of(text), "dce")
+    assert difference(found, module_of(after)) is None
+    assert not apply(found, "dce")[1].changed
+
+
+def test_the_only_call_that_is_reached_is_trimmed():
+    text = """
+    f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT n = f32[] negate(a) }
+    unreached { x = f32[] parameter(0)  ROOT s = f32[] call(x, x), to_apply=f }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] call(x, y), to_apply=f }
+    """
+    after = """
+    f { a = f32[] parameter(0)  ROOT n = f32[] negate(a) }
+    ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] call(x), to_apply=f }
+    """
+    assert difference(apply(module_of(text), "dce")[0], module_of(after)) is None

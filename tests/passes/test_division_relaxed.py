@@ -49,9 +49,14 @@ def test_quotients_of_quotients():
     stays(DIVISION_RELAXED, "s32[]", "divide(divide(x, y), z)")
 
 
-def test_predicates():
+def test_one_division_for_many():
     becomes(
         DIVISION_RELAXED, "f32[2]", "b = $T broadcast(s), dimensions={}\ndivide(f32[2] convert(p), b)",
-        "c = f32[] constant(1)\nd = f32[] divide(c, s)\nb = $T broadcast(d), dimensions={}\nmultiply(b, f32[2] convert(p))",
+        "c = f32[] constant(1)\nd = f32[] divide(c, s)\nb = $T broadcast(d), dimensions={}\nmultiply(f32[2] convert(p), b)",
     )
-    stays(DIVISION_RELAXED, "f32[2]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)")
+    becomes(
+        DIVISION_RELAXED, "f32[2]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)",
+        "c = f32[] constant(1)\nd = f32[] divide(c, s)\nb = $T broadcast(d), dimensions={}\nmultiply(x, b)",
+    )
+    stays(DIVISION_RELAXED, "f32[1]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)")
+    stays(DIVISION_RELAXED, "s32[2]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)")

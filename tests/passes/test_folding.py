@@ -43,6 +43,14 @@ def test_constants_are_computed(before, after):
     assert_rewrites(FOLDING, before, after)
 
 
+def test_what_yields_no_element_is_not_computed():
+    assert_rewrites(
+        FOLDING, "x = f32[3,0] parameter(0)\n ROOT r = f32[3,0] tanh(x)",
+        "x = f32[3,0] parameter(0)\n ROOT r = f32[3,0] constant({{},{},{}})",
+    )  # fmt: skip
+    assert_keeps(FOLDING, "x = f32[3,0] parameter(0)\n ROOT r = (f32[3,0]) tuple(x)")
+
+
 def test_numbers_spread_out_are_computed_once():
     assert_rewrites(
         fold_uniform,
@@ -69,6 +77,8 @@ def test_numbers_spread_out_are_computed_once():
         "a = f32[2] constant({...})\n ROOT r = f32[2] negate(a)",
         "a = f32[] constant(1)\n b = f32[1000,1000] broadcast(a), dimensions={}\n"
         "ROOT r = f32[1001,1000] pad(b, a), padding=0_1x0_0",
+        "a = f32[] constant(1)\n b = f32[3] broadcast(a), dimensions={}\n c = f32[] constant(0)\n"
+        "ROOT r = f32[5] pad(b, c), padding=1_1",
         "a = f32[] constant(1)\n ROOT r = f32[] custom-call(a), custom_call_target=\"f\"",
         "a = f32[] constant(1)\n ROOT r = f32[] opt-barrier(a)",
         "a = f32[2] constant({1, 2})\n t = (f32[2], f32[2]) tuple(a, a)\n ROOT r = f32[2] get-tuple-element(t), index=0",

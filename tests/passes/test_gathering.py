@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.gathering import GATHERING, GATHERING_AS_XLA
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
 
 ROWS = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
 
@@ -142,3 +142,14 @@ def test_gather_of_reshaped_pad():
 )
 def test_forms_that_xla_leaves(text: str):
     assert_keeps(GATHERING_AS_XLA, text)
+
+
+def test_indices_that_count():
+    gather = (
+        "ROOT g = f32[8,4] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={1,4}"
+    )
+    rules = [*GATHERING, *GATHERING_AS_XLA]
+    found = rewritten(rules, f"x = f32[9,4] parameter(0)  i = s32[8] iota(), iota_dimension=0  {gather}")
+    assert "gather" not in [node.opcode for node in found.entry.nodes]
+    assert_keeps(rules, f"x = f32[9,4] parameter(0)  i = u8[8] iota(), iota_dimension=0  {gather}")

@@ -230,3 +230,35 @@ def test_dynamic_dimensions_stay():
 def test_fragments_stay():
     module = hloom.parse("ENTRY e { ROOT r = f32[2] copy(x) }")
     assert not rewrite(module, RESHAPING).matched
+
+
+def test_random_numbers_are_drawn_in_the_shape_wanted():
+    bounds = "a = f32[] parameter(0)  b = f32[] parameter(1)  "
+    assert_rewrites(
+        RESHAPING_AS_XLA,
+        f"{bounds}r = f32[2,2] rng(a, b), distribution=rng_uniform  ROOT s = f32[4] reshape(r)",
+        f"{bounds}ROOT r = f32[4] rng(a, b), distribution=rng_uniform",
+    )
+    assert_keeps(
+        RESHAPING_AS_XLA,
+        f"{bounds}r = f32[2,2] rng(a, b), distribution=rng_uniform  s = f32[4] reshape(r)  "
+        "ROOT t = (f32[2,2], f32[4]) tuple(r, s)",
+    )
+
+
+def test_what_is_copied_there_and_back_only_changes_its_name():
+    assert_rewrites(
+        RESHAPING_AS_XLA,
+        "x = f32[1,14,4]{2,1,0} parameter(0)  c = f32[1,14,4]{0,1,2} copy(x)  ROOT r = f32[14,4]{1,0} reshape(c)",
+        "x = f32[1,14,4]{2,1,0} parameter(0)  ROOT r = f32[14,4]{1,0} bitcast(x)",
+    )
+    assert_rewrites(
+        RESHAPING_AS_XLA,
+        "x = f32[1,14,4]{2,1,0} parameter(0)  c = f32[1,14,4]{0,1,2} copy(x)  r = f32[14,4]{0,1} reshape(c)  "
+        "ROOT d = f32[14,4]{1,0} copy(r)",
+        "x = f32[1,14,4]{2,1,0} parameter(0)  ROOT r = f32[14,4]{1,0} bitcast(x)",
+    )
+    assert_keeps(
+        RESHAPING_AS_XLA,
+        "x = f32[1,14,4]{2,1,0} parameter(0)  c = f32[1,14,4]{0,1,2} copy(x)  ROOT r = f32[14,4]{0,1} reshape(c)",
+    )

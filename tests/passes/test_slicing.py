@@ -91,6 +91,14 @@ def test_slices_of_concatenations(before: str, after: str):
     assert_rewrites(SLICING, JOINED + before, after)
 
 
+def test_slice_of_reshape_from_the_middle():
+    assert_rewrites(
+        SLICING,
+        "x = f32[6,4] parameter(0)  r = f32[2,3,4] reshape(x)  ROOT s = f32[1,3,4] slice(r), slice={[1:2], [0:3], [0:4]}",
+        "x = f32[6,4] parameter(0)  s = f32[3,4] slice(x), slice={[3:6], [0:4]}  ROOT r = f32[1,3,4] reshape(s)",
+    )
+
+
 def test_slice_of_reshape():
     assert_rewrites(
         SLICING,
@@ -131,11 +139,10 @@ def test_slice_of_iota():
         EDGES + "ROOT s = f32[3,2] slice(p), slice={[1:4], [1:3]}",
         JOINED + "ROOT s = f32[18,2] slice(c), slice={[1:19], [0:2]}",
         "x = f32[1,12,5,1,4] parameter(0)  r = f32[60,4] reshape(x)  ROOT s = f32[16,4] slice(r), slice={[0:16], [0:4]}",
-        "x = f32[6,4] parameter(0)  r = f32[2,3,4] reshape(x)  "
-        "ROOT s = f32[1,3,4] slice(r), slice={[1:2], [0:3], [0:4]}",
+        "x = f32[1,6,4] parameter(0)  r = f32[24] reshape(x)  ROOT s = f32[8] slice(r), slice={[8:16]}",
         "i = s32[6] iota(), iota_dimension=0  ROOT s = s32[3] slice(i), slice={[1:4]}",
     ],
-    ids=["part", "elements and padding", "all operands", "parts of rows", "not the first rows", "not from 0"],
+    ids=["part", "elements and padding", "all operands", "parts of rows", "rows within a row", "not from 0"],
 )
 def test_slices_that_stay(text: str):
     assert_keeps(SLICING, text)

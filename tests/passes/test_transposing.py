@@ -122,3 +122,13 @@ def test_what_is_no_depth_to_space_stays(text: str):
 )
 def test_transposes_that_stay(text: str):
     assert_keeps(TRANSPOSING, text)
+
+
+def test_a_bitcast_between_row_major_arrays_is_a_reshape():
+    text = (
+        "x = f32[2,3]{1,0} parameter(0)  t = f32[3,2]{1,0} transpose(x), dimensions={1,0}  "
+        "b = f32[1,3,2]%s bitcast(t)  ROOT u = f32[1,2,3]{2,1,0} transpose(b), dimensions={0,2,1}"
+    )
+    after = "x = f32[2,3]{1,0} parameter(0)  ROOT r = f32[1,2,3]{2,1,0} reshape(x)"
+    assert_rewrites(TRANSPOSING, text % "{2,1,0}", after)
+    assert_keeps(TRANSPOSING, text % "{0,1,2}")

@@ -1,5 +1,7 @@
 """Reductions over windows: before => after."""
 
+import pytest
+
 from hloom.passes.windowing import WINDOWING, WINDOWING_RELAXED
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
@@ -157,3 +159,46 @@ def test_selecting_from_single_elements():
     scatter = "ROOT r = f32[4] select-and-scatter(x, y, z), window={size=1}, select=ge_f32, scatter=add_f32"
     after = "b = f32[4] broadcast(z), dimensions={}\nROOT a = f32[4] add(y, b)"
     assert_rewrites(WINDOWING, program(head + scatter), program(head + after))
+
+
+def test_the_last_of_a_running_sum_is_the_sum():
+    assert_rewrites(
+        WINDOWING_RELAXED,
+        program(
+            "x = s32[2,8] parameter(0)\n z = s32[] constant(0)\n"
+            "w = s32[2,8] reduce-window(x, z), window={size=1x8 pad=0_0x7_0}, to_apply=add_s32\n"
+            "ROOT s = s32[2,1] slice(w), slice={[0:2], [7:8]}"
+        ),
+        program(
+            "x = s32[2,8] parameter(0)\n z = s32[] constant(0)\n"
+            "r = s32[2] reduce(x, z), dimensions={1}, to_apply=add_s32\n ROOT s = s32[2,1] reshape(r)"
+        ),
+    )
+
+
+@pytest.mark.parametrize("part", ["[0:2], [6:7]", "[0:1], [7:8]"])
+def test_another_place_of_a_running_sum_stays(part: str):
+    rows = 2 if part.startswith("[0:2]") else 1
+    assert_keeps(
+        WINDOWING_RELAXED,
+        program(
+            "x = s32[2,8] parameter(0)\n z = s32[] constant(0)\n"
+            "w = s32[2,8] reduce-window(x, z), window={size=1x8 pad=0_0x7_0}, to_apply=add_s32\n"
+            f"ROOT s = s32[{rows},1] slice(w), slice={{{part}}}"
+        ),
+    )
+
+
+def test_windows_over_several_arrays_of_nothing():
+    both = (
+        "both {\n a = f32[] parameter(0)\n b = s32[] parameter(1)\n c = f32[] parameter(2)\n d = s32[] parameter(3)\n"
+        "e = f32[] add(a, c)\n f = s32[] add(b, d)\n ROOT t = (f32[], s32[]) tuple(e, f)\n}\n"
+    )
+    given = "x = f32[3,0] parameter(0)\n y = s32[3,0] parameter(1)\n s = f32[] parameter(2)\n t = s32[] parameter(3)\n"
+    window = "window={size=1x1 pad=1_1x1_1}, to_apply=both"
+    assert_rewrites(
+        WINDOWING,
+        f"{both}ENTRY e {{\n{given}ROOT r = (f32[5,2], s32[5,2]) reduce-window(x, y, s, t), {window}\n}}",
+        f"ENTRY e {{\n{given}b = f32[5,2] broadcast(s), dimensions={{}}\n c = s32[5,2] broadcast(t), dimensions={{}}\n"
+        "ROOT r = (f32[5,2], s32[5,2]) tuple(b, c)\n}",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hloom.ir import Apply, Node
 from hloom.passes.facts import (
     combined,
@@ -199,13 +201,16 @@ def cancelled(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-def factored(build: Builder, node: Apply) -> Node | None:
-    """add(multiply(x, z), multiply(y, z)) as multiply(add(x, y), z), where that takes away a multiplication."""
+def factored(build: Builder, node: Apply, wanted: Callable[[Node], bool] = lambda factor: True) -> Node | None:
+    """add(multiply(x, z), multiply(y, z)) as multiply(add(x, y), z), where that takes away a multiplication.
+
+    `wanted` says which z may be taken out.
+    """
     left, right = node.inputs
     if left.opcode != "multiply" or right.opcode != "multiply" or not used_once(left) or not used_once(right):
         return None
     for one, factor in in_either_order(left):
         for other, same in in_either_order(right):
-            if factor is same:
+            if factor is same and wanted(factor):
                 return build.op("multiply", build.op("add", one, other), factor)
     return None

@@ -69,7 +69,7 @@ def common_power_of_two(build: Builder, node: Apply) -> Node | None:
     """
     if not is_real(node) or any(each.opcode != "multiply" for each in node.inputs):
         return None
-    return factored(build, node) if any(map(_is_power_of_two, node.inputs[0].inputs)) else None
+    return factored(build, node, _is_power_of_two)
 
 
 @ARITHMETIC_RELAXED.rewrites("multiply", benefit=2)
@@ -92,8 +92,13 @@ def float_constant_into_broadcast(build: Builder, node: Apply) -> Node | None:
 
 @ARITHMETIC_RELAXED.rewrites("multiply", benefit=2)
 def multiply_float_by_predicate(build: Builder, node: Apply) -> Node | None:
-    """multiply(x, convert(pred)) -> select(pred, x, 0), on floats: infinity times 0 would be NaN."""
-    return chosen_by_predicate(build, node) if is_inexact(node) else None
+    """multiply(x, convert(pred)) -> select(pred, x, 0), on floats: infinity times 0 would be NaN.
+
+    Not of an x that a broadcast spreads: that is one multiplication as it is.
+    """
+    if not is_inexact(node) or any(each.opcode == "broadcast" for each in node.inputs):
+        return None
+    return chosen_by_predicate(build, node)
 
 
 @ARITHMETIC_RELAXED.rewrites("multiply", benefit=2)

@@ -104,6 +104,23 @@ def unused_operands(build: Builder, node: Apply) -> Node | None:
     return build.op("conditional", *operands, type=node.type, attributes=attributes)
 
 
+@BRANCHING.rewrites("conditional", benefit=3, depth=2, effects=True)
+def branch_by_predicate(build: Builder, node: Apply) -> Node | None:
+    """conditional(convert(pred), x, y), branch_computations={f, g} -> conditional(pred, y, x), g where true, else f"""
+    branches, chooser = branches_of(node), node.inputs[0]
+    if "branch_computations" not in node.attributes or len(branches) != 2 or chooser.opcode != "convert":
+        return None
+    predicate = chooser.inputs[0]
+    if not isinstance(predicate.type, TensorType) or predicate.type.dtype.name != "pred" or len(node.inputs) != 3:
+        return None
+    build.carries_itself = True
+    build.consumed.append(node)
+    attributes = {name: value for name, value in node.attributes.items() if name != "branch_computations"}
+    attributes |= {"true_computation": branches[1], "false_computation": branches[0]}
+    operands = (predicate, node.inputs[2], node.inputs[1])
+    return build.op("conditional", *operands, type=node.type, attributes=attributes)
+
+
 def _chosen(node: Apply, count: int) -> int | None:
     value = splat_of(node.inputs[0])
     if value is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node, TensorType
+from hloom.ir import Apply, Constant, Node, TensorType
 from hloom.passes.dimensions import (
     Dimensions,
     inverse,
@@ -40,11 +40,13 @@ POINTWISE = (*UNARY, *_OTHERS.split())
 def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
     """broadcast(x) -> reshape(x), where there are as many elements in the same order
 
-    Where the shapes agree, x itself.
+    Where the shapes agree, x itself. A scalar constant stays broadcast, to one element as to many.
     """
     operand, kind = node.inputs[0], tensor_type(node)
     source, places = tensor_type(operand), places_of(node)
     if kind is None or source is None or list(places) != sorted(places) or is_empty(kind):
+        return None
+    if not source.rank and kind.rank and isinstance(operand, Constant):
         return None
     if kind.element_count != source.element_count:
         return None

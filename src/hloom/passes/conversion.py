@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from hloom.ir import Apply, DType, Kind, Node
+from hloom.ir import Apply, DType, Kind, Node, TensorType
 from hloom.passes.facts import (
     ORDINARY,
     element,
@@ -155,10 +155,12 @@ def part_of_complex(build: Builder, node: Apply) -> Node | None:
 @CONVERSION.rewrites("real", "imag", benefit=2, depth=1)
 def part_of_real(build: Builder, node: Apply) -> Node | None:
     """real(x) -> x, imag(x) -> 0, of an x that is not complex."""
-    operand = node.inputs[0]
-    if not is_real(operand):
+    operand, kind = node.inputs[0], node.type
+    if not isinstance(kind, TensorType) or not isinstance(operand.type, TensorType):
         return None
-    return operand if node.opcode == "real" else number_like(build, operand, 0)
+    if not kind.dtype.is_float or operand.type.dtype is not kind.dtype:
+        return None
+    return operand if node.opcode == "real" else build.constant(0, kind)
 
 
 @CONVERSION.rewrites("is-finite", benefit=2)

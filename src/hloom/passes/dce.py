@@ -19,17 +19,29 @@ def dce(module: Module) -> Report:
     """
     report = Report("dce")
     module.index_users()
+    gone = 0
+    while True:  # a call that lost an operand or a caller may leave more dead in other graphs
+        trimmed = _sweep(module, report)
+        graphs = _erase_unreached(module)
+        report.changes += trimmed + graphs
+        gone += graphs
+        if not trimmed and not graphs:
+            break
+    if gone:
+        report.notes.append(f"{gone:,} computations erased that nothing calls")
+    return report
+
+
+def _sweep(module: Module, report: Report) -> int:
+    """Erase what is dead and trim calls, callers first; how many operands and results calls lost."""
+    total = 0
     for graph in reversed(callees_first(module)):
         report.erased += _erase_dead(graph)
-        trimmed = 0 if module.has_closures else sum(map(_trim, _calls(graph)))
+        trimmed = 0 if module.has_closures else sum(_trim(call, report) for call in _calls(graph))
         if trimmed:
-            report.changes += trimmed
+            total += trimmed
             report.erased += _erase_dead(graph)
-    graphs = _erase_unreached(module)
-    report.changes += graphs
-    if graphs:
-        report.notes.append(f"{graphs:,} computations erased that nothing calls")
-    return report
+    return total
 
 
 def _erase_dead(graph: Graph) -> int:
@@ -57,7 +69,7 @@ def _is_trimmable(call: Apply) -> bool:
     return sum(each is inner for user in inner.callers for each in user.called_graphs) == 1
 
 
-def _trim(call: Apply) -> int:
+def _trim(call: Apply, report: Report) -> int:
     """Take results and operands away from a call that nothing needs; how many."""
     inner = next(iter(call.called_graphs))
     kinds, used, root = elements_of(call.type), only_elements(call), inner.root
@@ -66,7 +78,7 @@ def _trim(call: Apply) -> int:
         kept = sorted(used)
         count = len(kinds) - len(kept)
         _yield_some(call, inner, kept)
-        _erase_dead(inner)
+    report.erased += _erase_dead(inner)
     unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
     if unused:
         call.graph.set_inputs(call, [each for number, each in enumerate(call.inputs) if number not in set(unused)])

@@ -203,4 +203,5 @@ def _is_less(low: Node, high: Node) -> bool:
     first, second = splat_of(low), splat_of(high)
     if first is None or second is None or not (is_integer(low) or is_real(low)):
         return False
-    return bool(np.less(first, second))
+    with np.errstate(invalid="ignore"):
+        return bool(np.less(first, second))

@@ -49,6 +49,8 @@ CONTRACTING = frozenset(
     ("cholesky", "convolution", "dot", "fft", "reduce-window", "select-and-scatter", "triangular-solve")
 )
 """What takes many more operations than it has elements."""
+FILLING = frozenset(("dynamic-update-slice", "pad", "reduce-window", "select-and-scatter"))
+"""What makes many different numbers of a few: a short text becomes a long one."""
 _DEEPEST = 8
 
 
@@ -86,8 +88,8 @@ def fold_constants(build: Builder, node: Apply) -> Node | None:
         return None
     if not all(map(_is_known, node.inputs)):
         return build.decline("an operand is not constant")
-    if not any(map(_has_constant, node.inputs)):
-        return build.decline("only broadcasts and iotas go in")
+    if not _is_worth_it(node):
+        return build.decline("only broadcasts, iotas and what fills or begins them go in")
     if _size(node.type) > max(MOST_ELEMENTS, sum(map(_held, node.inputs))):
         return build.decline("the constant would be too large")
     if any(_size(operand.type) > max(MOST_TAKEN, _held(operand)) for operand in node.inputs):
@@ -102,6 +104,15 @@ def fold_constants(build: Builder, node: Apply) -> Node | None:
         operands.append(value)
     value = _evaluated(build, node, operands)
     return None if value is None else _constant(build, value, node.type)
+
+
+@FOLDING.rewrites(*FOLDED, benefit=2, depth=1)
+def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
+    """tanh(f32[3,0]) -> an empty constant; so of every op of inputs that yields no element."""
+    kind = node.type
+    if not node.inputs or not isinstance(kind, TensorType) or not kind.is_static or kind.element_count:
+        return None
+    return build.constant(Literal.array(TensorType(kind.dtype, kind.dims), np.empty(kind.dims, kind.dtype.numpy)))
 
 
 @FOLDING.rewrites("get-tuple-element", depth=2)
@@ -131,8 +142,19 @@ def _is_known(node: Node, depth: int = 0) -> bool:
     return all(_is_known(each, depth + 1) for each in node.inputs)
 
 
+def _is_worth_it(node: Apply) -> bool:
+    """Whether constants go in that are not merely spread out: else the result is as well computed when it runs.
+
+    A scalar beside a broadcast or an iota, as what a pad fills in or what a window starts from, does not count.
+    """
+    found = [each for each in node.inputs if _has_constant(each)]
+    if node.opcode in FILLING and len(found) < len(node.inputs):
+        return any(isinstance(each.type, TensorType) and each.type.rank for each in found)
+    return bool(found)
+
+
 def _has_constant(node: Node) -> bool:
-    """Whether a constant that is not merely spread out is in it: else the result is as well computed when it runs."""
+    """Whether a constant is in it that is not spread out."""
     if node.opcode == "tuple":
         return not node.inputs or any(map(_has_constant, node.inputs))
     return isinstance(node, Constant)

@@ -19,6 +19,7 @@ GATHERING_AS_XLA = Family("gathering-as-xla")
 
 _NONE = PaddingDimension(0, 0)
 _VERY_SMALL = 4
+_MOST_COUNTED = 1 << 12
 """From so few elements XLA takes by selects."""
 
 
@@ -208,7 +209,7 @@ def _pads(pad: Node) -> dict[int, PaddingDimension]:
 
 def _constant_vectors(node: Node) -> np.ndarray | None:
     """The index vectors, one per row, where they are constants and nothing is batched."""
-    indices = array_value(node.inputs[1])
+    indices = _known_indices(node.inputs[1])
     if indices is None or node.attributes.get("operand_batching_dims"):
         return None
     place = node.attributes["index_vector_dim"]
@@ -216,6 +217,18 @@ def _constant_vectors(node: Node) -> np.ndarray | None:
         indices = indices[..., None]
     moved = np.moveaxis(indices, place, -1)
     return moved.reshape(-1, moved.shape[-1]) if moved.size else None
+
+
+def _known_indices(node: Node) -> np.ndarray | None:
+    """The numbers of a constant, or of an iota that counts few."""
+    kind = tensor_type(node)
+    if node.opcode != "iota" or kind is None or kind.element_count > _MOST_COUNTED:
+        return array_value(node)
+    if kind.dtype.name not in ("s32", "s64", "u32", "u64"):
+        return None
+    place = node.attributes["iota_dimension"]
+    counted = np.arange(kind.dims[place]).reshape([-1 if each == place else 1 for each in range(kind.rank)])
+    return np.broadcast_to(counted, kind.dims)
 
 
 def _starts(node: Node, dims: Dimensions, vector: np.ndarray) -> Sequence[int]:

@@ -62,12 +62,12 @@ def loop_that_never_runs(build: Builder, node: Apply) -> Node | None:
 def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
     """while(x), which runs once -> body(x), put in place
 
-    The body's effects come about once, as before; the condition must have none.
+    Neither body nor condition may have an effect: what a loop sends or receives is paired with a loop elsewhere.
     """
     if trip_count(node) != 1:
         return build.decline("it may run more often or never")
-    if not _is_quiet(node.attributes["condition"]) or _waits(node):
-        return build.decline("the condition has an effect, or control dependencies name the loop")
+    if not _is_quiet(node.attributes["condition"]) or not _is_quiet(node.attributes["body"]) or _waits(node):
+        return build.decline("the loop has an effect, or control dependencies name it")
     build.consumed.append(node)
     return build.copy(node.attributes["body"], node.inputs)
 

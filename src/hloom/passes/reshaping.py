@@ -85,6 +85,18 @@ def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
     return None if places is None else build.op("iota", type=kind, iota_dimension=places[0])
 
 
+@RESHAPING_AS_XLA.rewrites("reshape", "transpose", benefit=3)
+def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
+    """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
+    inner, kind = node.inputs[0], tensor_type(node)
+    if inner.opcode != "rng" or not isinstance(inner, Apply) or not used_once(inner) or kind is None:
+        return None
+    if inner.attributes.get("control-predecessors"):
+        return None
+    build.consumed.append(inner)
+    return build.like(inner, *inner.inputs, type=kind.with_layout(None))
+
+
 @RESHAPING_AS_XLA.rewrites("reshape")
 def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     """reshape(iota) -> iota + iota * c + ..., where the reshape splits the counted dimension
@@ -160,6 +172,24 @@ def copy_of_copy(build: Builder, node: Apply) -> Node | None:
     if _memory_space(inner) not in (_memory_space(node), _memory_space(inner.inputs[0])):
         return build.decline("the inner copy goes through another memory space")
     return build.op("copy", inner.inputs[0])
+
+
+@RESHAPING_AS_XLA.rewrites("copy", "reshape", depth=4)
+def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
+    """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what lies between is not"""
+    kind, source, between = tensor_type(node), node.inputs[0], False
+    if kind is None or not is_row_major(kind):
+        return None
+    while source.opcode in ("copy", "reshape") and used_once(source):
+        place = tensor_type(source)
+        if place is None or _is_tiled(place) or source.attributes.get("control-predecessors"):
+            return None
+        between |= source.opcode == "copy" and not is_row_major(place)
+        source = source.inputs[0]
+    origin = tensor_type(source)
+    if not between or origin is None or not is_row_major(origin):
+        return None
+    return build.op("bitcast", source, type=kind)
 
 
 @RESHAPING.rewrites("bitcast", benefit=2)

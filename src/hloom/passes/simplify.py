@@ -7,6 +7,7 @@ To add a rule, put it in the file of its subject: its family is listed here, or 
 from __future__ import annotations
 
 from hloom.passes.branching import BRANCHING
+from hloom.passes.constants import spread_constants
 from hloom.passes.contracting import CONTRACTING
 from hloom.passes.contracting_relaxed import CONTRACTING_RELAXED
 from hloom.passes.convolving import CONVOLVING, CONVOLVING_RELAXED
@@ -53,15 +54,24 @@ RELAXED: tuple[Family, ...] = (
 """Further rules that XLA's defaults allow: numbers may change where XLA's do."""
 
 
+NOT_AS_XLA = frozenset(("dot-of-transpose",))
+"""Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered."""
+
+
 def _rules(*families: Family) -> list[Rule]:
     return [rule for family in families for rule in family]
 
 
-def _offer_fixpoint(name: str, rules: list[Rule], summary: str) -> None:
-    parts = [rules_pass(f"{name} rules", rules), Pass("dce", dce)]
+def _offer_fixpoint(name: str, rules: list[Rule], summary: str, *others: Pass) -> None:
+    parts = [rules_pass(f"{name} rules", rules), *others, Pass("dce", dce)]
     offer(name, summary, fixpoint(name, parts).run)
 
 
 _offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
-_offer_fixpoint("simplify-xla", _rules(*STRICT, *RELAXED), "simplify, and what XLA's defaults allow beside")
+_offer_fixpoint(
+    "simplify-xla",
+    [rule for rule in _rules(*STRICT, *RELAXED) if rule.name not in NOT_AS_XLA],
+    "simplify, and what XLA's defaults allow beside",
+    Pass("constants", spread_constants),
+)
 offer("fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run)

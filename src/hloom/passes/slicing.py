@@ -116,19 +116,22 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
 
 @SLICING.rewrites("slice")
 def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
-    """slice(reshape(x)) -> reshape(slice(x)), where the first so many rows are taken and make whole rows of x"""
+    """slice(reshape(x)) -> reshape(slice(x)), where neighbouring rows are taken and make whole rows of x"""
     inner, kind = node.inputs[0], tensor_type(node)
     source, wide = (tensor_type(inner.inputs[0]), tensor_type(inner)) if inner.opcode == "reshape" else (None, None)
     if kind is None or source is None or wide is None or is_empty(kind) or not source.rank:
         return None
     parts = _parts(node)
-    if not parts or parts[0].start or any(part.stride != 1 for part in parts) or kind.dims[1:] != wide.dims[1:]:
-        return build.decline("it takes more than the first rows")
+    if not parts or any(part.stride != 1 for part in parts) or kind.dims[1:] != wide.dims[1:]:
+        return build.decline("it takes other than neighbouring rows")
     limits = _leading(source.dims, kind.element_count)
     if limits is None:
-        return build.decline("the first rows are no whole rows of what is reshaped")
-    smaller = build.op("slice", inner.inputs[0], slice=tuple(SliceDimension(0, limit) for limit in limits))
-    return build.op("reshape", smaller, type=kind)
+        return build.decline("the rows are no whole rows of what is reshaped")
+    start, within = divmod(parts[0].start * math.prod(kind.dims[1:]), math.prod(source.dims[1:]))
+    if within or (start and tuple(limits[1:]) != source.dims[1:]):
+        return build.decline("the rows begin within a row of what is reshaped")
+    taken = (SliceDimension(start, start + limits[0]), *[SliceDimension(0, limit) for limit in limits[1:]])
+    return build.op("reshape", build.op("slice", inner.inputs[0], slice=taken), type=kind)
 
 
 @SLICING.rewrites("slice")

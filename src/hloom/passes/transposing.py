@@ -8,6 +8,7 @@ from hloom.ir import Apply, Node, SliceDimension, TensorType
 from hloom.passes.dimensions import (
     Dimensions,
     inverse,
+    is_row_major,
     kept_by_reshape,
     places_of,
     stand_in,
@@ -77,13 +78,15 @@ def transpose_of_iota(build: Builder, node: Apply) -> Node | None:
 def transpose_that_undoes_another(build: Builder, node: Apply) -> Node | None:
     """transpose(reshape(transpose(x))) -> reshape(x), where all dimensions but those of size 1 are where they were
 
-    The reshape in between only adds or removes dimensions of size 1.
+    The reshape in between only adds or removes dimensions of size 1. A bitcast between row-major arrays is one too.
     """
     inner, kind = node.inputs[0], tensor_type(node)
-    if inner.opcode != "reshape" or kind is None or inner.inputs[0].opcode != "transpose":
+    if inner.opcode not in ("reshape", "bitcast") or kind is None or inner.inputs[0].opcode != "transpose":
         return None
     first = inner.inputs[0]
     before, after = tensor_type(first), tensor_type(inner)
+    if inner.opcode == "bitcast" and not (before and after and _is_reshape(before, after)):
+        return None
     kept = kept_by_reshape(before.dims, after.dims) if before and after else None
     if kept is None or tensor_type(first.inputs[0]) is None:
         return None
@@ -128,6 +131,10 @@ def depth_to_space_of_slices(build: Builder, node: Apply) -> Node | None:
     taken = inner.inputs[0].inputs[0]
     slices = [_slice_of(build, taken, source, place, number * size, size) for number in range(chunks)]
     return build.op("reshape", build.op("concatenate", *slices, dimensions=(target,)), type=kind)
+
+
+def _is_reshape(before: TensorType, after: TensorType) -> bool:
+    return before.dtype is after.dtype and is_row_major(before) and is_row_major(after)
 
 
 def _order(node: Node) -> Dimensions:

@@ -9,7 +9,8 @@ import numpy as np
 
 from hloom.ir import Apply, Graph, Node, PaddingDimension, TensorType, TypeProblem, Window, WindowDimension, dtype
 from hloom.passes.combining import combine, combiner_of, is_idempotent, is_identity, may_be_identity, same_constant
-from hloom.rewrite import Builder, Family, splat_of, tensor_type
+from hloom.passes.elements import elements_of
+from hloom.rewrite import Builder, Family, splat_of, tensor_type, used_once
 
 WINDOWING = Family("windowing")
 WINDOWING_RELAXED = Family("windowing-relaxed")
@@ -25,6 +26,21 @@ def reduce_window_of_nothing(build: Builder, node: Apply) -> Node | None:
     if kinds is None or (kinds[0].element_count and kinds[1].element_count):
         return None
     return build.broadcast(node.inputs[1], kinds[1].with_layout(None)) if kinds[1].rank else node.inputs[1]
+
+
+@WINDOWING.rewrites("reduce-window", benefit=9, depth=1)
+def reduce_windows_of_nothing(build: Builder, node: Apply) -> Node | None:
+    """reduce-window(f32[0], f32[0], start, start) -> tuple(broadcast(start), broadcast(start)), of several arrays."""
+    kinds = elements_of(node.type)
+    first = tensor_type(node.inputs[0])
+    if kinds is None or first is None or len(node.inputs) != 2 * len(kinds):
+        return None
+    results = [kind for kind in kinds if isinstance(kind, TensorType) and kind.is_static]
+    if len(results) != len(kinds) or (first.element_count and all(each.element_count for each in results)):
+        return None
+    starts = node.inputs[len(kinds) :]
+    parts = [build.broadcast(start, each.with_layout(None)) for start, each in zip(starts, results, strict=True)]
+    return build.op("tuple", *parts)
 
 
 @WINDOWING.rewrites("reduce-window", benefit=4, depth=1)
@@ -98,7 +114,7 @@ def reduce_window_of_lone_elements(build: Builder, node: Apply) -> Node | None:
     return _lone_elements(build, node, kinds)
 
 
-@WINDOWING.rewrites("reduce-window", benefit=2, depth=2)
+@WINDOWING.rewrites("reduce-window", benefit=3, depth=2)
 def integer_running_sum_of_splat(build: Builder, node: Apply) -> Node | None:
     """reduce-window(broadcast(7), 0), add, over all before -> multiply(broadcast(7), iota + 1), for integers."""
     kinds = _kinds(node)
@@ -144,11 +160,45 @@ def reduce_window_of_any_lone_elements(build: Builder, node: Apply) -> Node | No
     return _lone_elements(build, node, kinds)
 
 
-@WINDOWING_RELAXED.rewrites("reduce-window", benefit=2, depth=2)
+@WINDOWING_RELAXED.rewrites("reduce-window", benefit=3, depth=2)
 def running_sum_of_same(build: Builder, node: Apply) -> Node | None:
     """reduce-window(broadcast(7), 0), add, over all before -> multiply(broadcast(7), iota + 1): rounded once."""
     kinds = _kinds(node)
     return running_sum_of_splat(build, node, kinds) if kinds is not None and kinds[1].dtype.is_float else None
+
+
+@WINDOWING_RELAXED.rewrites("slice", benefit=2, depth=2)
+def last_of_running(build: Builder, node: Apply) -> Node | None:
+    """slice(reduce-window(x, start)) -> reshape(reduce(x, start)), where the window has met all at the place taken
+
+        slice(reduce-window(s32[2,8], start), window={size=1x8 pad=0_0x7_0}), slice={[0:2], [7:8]}
+          ->
+        reshape(reduce(s32[2,8], start), dimensions={1})
+    """
+    inner, result = node.inputs[0], tensor_type(node)
+    if inner.opcode != "reduce-window" or not used_once(inner) or not isinstance(inner, Apply) or result is None:
+        return None
+    kinds, window = _kinds(inner), _window(inner)
+    if kinds is None or not may_be_identity(_combiner(inner, kinds[0]), inner.inputs[1]):
+        return None
+    kind, reduced = kinds[0], []
+    for place, (each, part) in enumerate(zip(window.dimensions, node.attributes["slice"], strict=True)):
+        size = kind.dims[place]
+        if replace(each, window_dilation=1) == WindowDimension():
+            if (part.start, part.limit, part.stride) != (0, size, 1):
+                return build.decline("not all is taken along a dimension that the window leaves alone")
+        elif each != WindowDimension(size, padding_low=size - 1) or part.start != size - 1:
+            return build.decline("another place than the last is taken, or the window does not hold all before it")
+        else:
+            reduced.append(place)
+    if not reduced:
+        return None
+    left = tuple(size for place, size in enumerate(kind.dims) if place not in reduced)
+    total = build.op(
+        "reduce", *inner.inputs, type=TensorType(kind.dtype, left), dimensions=tuple(reduced),
+        to_apply=inner.attributes["to_apply"],
+    )  # fmt: skip
+    return build.op("reshape", total, type=result.with_layout(None))
 
 
 def running_sum_of_splat(build: Builder, node: Apply, kinds: tuple[TensorType, TensorType]) -> Node | None:

@@ -85,9 +85,15 @@ def _unused_operands(random: Random) -> str:
     return conditional(random, count, index=index, unused=True)
 
 
+def _by_predicate(random: Random) -> str:
+    kind = random.choice(("s32", "s32", "s32"))
+    return conditional(random, 2, index=f"{kind}[] convert(pred[] parameter(3))")
+
+
 DOMAINS: dict[str, Domain] = {
     "known-branch": _known,
     "equal-branches": _equal,
     "unused-results": _unused_results,
     "unused-operands": _unused_operands,
+    "branch-by-predicate": _by_predicate,
 }

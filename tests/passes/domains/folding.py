@@ -113,8 +113,21 @@ def _element(random: Random) -> str:
     return _entry(lines, kind)
 
 
+def _nothing(random: Random) -> str:
+    element = random.choice(("f32", "s32", "bf16", "c64"))
+    size = random.randint(0, 3)
+    return random.choice((
+        f"ENTRY e {{\n  x = {element}[{size},0] parameter(0)\n  ROOT r = {element}[{size},0] negate(x)\n}}\n",
+        f"ENTRY e {{\n  x = {element}[0,{size}] parameter(0)\n  y = {element}[0,{size}] parameter(1)\n"
+        f"  ROOT r = {element}[0,{size}] multiply(x, y)\n}}\n",
+        f"ENTRY e {{\n  x = {element}[{size},2] parameter(0)\n"
+        f"  ROOT r = {element}[{size},0] slice(x), slice={{[0:{size}], [1:1]}}\n}}\n",
+    ))  # fmt: skip
+
+
 DOMAINS: dict[str, Domain] = {
     "fold-uniform": _uniform,
     "fold-constants": _constants,
+    "nothing-to-compute": _nothing,
     "element-of-constant": _element,
 }

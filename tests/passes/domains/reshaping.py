@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import Random
 
@@ -94,6 +95,15 @@ def two_copies(random: Random) -> str:
     return entry(f"x = {made} parameter(0)", f"c = {made} copy(x)", f"d = {made} copy(c)")
 
 
+def copied_there_and_back(random: Random) -> str:
+    name, dims = element(random), [random.randint(2, 4), random.randint(2, 4), *sizes(random, 0, 2)]
+    flat, order = math.prod(dims), ",".join(map(str, range(len(dims))))
+    lines = [f"x = {kind(name, dims)} parameter(0)", f"c = {kind(name, dims)}{{{order}}} copy(x)"]
+    if random.random() < 0.5:
+        return entry(*lines, f"r = {name}[{flat}] reshape(c)")
+    return entry(*lines, f"r = {name}[1,{flat}]{{0,1}} reshape(c)", f"d = {name}[1,{flat}]{{1,0}} copy(r)")
+
+
 def two_bitcasts(random: Random) -> str:
     return two_reshapes(random).replace("reshape", "bitcast")
 
@@ -126,6 +136,9 @@ def unary_between_bitcasts(random: Random) -> str:
     )
 
 
+WITHOUT_NUMBERS = {"placing-of-random-numbers": "other random numbers are drawn"}
+"""Rules of which no numbers can be compared, and why."""
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
     "reshape-to-same-shape": same_shape,
     "reshape-without-elements": without_elements,
@@ -136,6 +149,7 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "reshape-of-dynamic-update-slice": update_and_reshape,
     "copy-that-changes-nothing": one_copy,
     "copy-of-copy": two_copies,
+    "copied-there-and-back": copied_there_and_back,
     "bitcast-of-bitcast": two_bitcasts,
     "bitcast-to-same-type": same_bitcast,
     "bitcast-of-reshape": bitcast_and_reshape,

@@ -94,7 +94,9 @@ def slice_and_reshape(random: Random) -> str:
         [rows, math.prod([size, *rest])],
         [rows, size, *rest],
     )
-    found = [(0, random.randint(1, rows - 1), 1), *((0, each, 1) for each in made[1:])]
+    first = random.randint(0, rows - 1)
+    last = random.randint(first + 1, rows if first else rows - 1)
+    found = [(first, last, 1), *((0, each, 1) for each in made[1:])]
     return entry(_given(name, source), f"r = {kind(name, made)} reshape(x)", _slice(name, found, "s", "r"))
 
 

@@ -147,6 +147,36 @@ def scattering(random: Random, *, empty: bool) -> str:
     )
 
 
+def several_of_nothing(random: Random) -> str:
+    """Two empty arrays, padded, under one window of one element."""
+    size, low = random.randint(1, 3), random.randint(0, 2)
+    result = f"f32[{size},{low + 1}]"
+    return (
+        "both {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  c = f32[] parameter(2)\n  d = f32[] parameter(3)\n"
+        "  e = f32[] add(a, c)\n  f = f32[] maximum(b, d)\n  ROOT t = (f32[], f32[]) tuple(e, f)\n}\n"
+        f"ENTRY e {{\n  x = f32[{size},0] parameter(0)\n  s = f32[] parameter(1)\n  z = f32[] constant(0)\n"
+        f"  ROOT r = ({result}, {result}) reduce-window(x, x, z, s), window={{size=1x1 pad=0_0x{low}_1}}, to_apply=both\n}}\n"
+    )
+
+
+def last_of_running(random: Random) -> str:
+    """The last place of a window that holds all before each place, along one dimension or two."""
+    op, element = any_op(random, exact=random.random() < 0.5)
+    sizes = [random.randint(2, 4) for _ in range(random.randint(1, 3))]
+    places = random.sample(range(len(sizes)), random.randint(1, min(2, len(sizes))))
+    window = [size if place in places else 1 for place, size in enumerate(sizes)]
+    pads = [f"{size - 1}_0" for size in window]
+    parts = [f"[{size - 1 if place in places else 0}:{size}]" for place, size in enumerate(sizes)]
+    left = [1 if place in places else size for place, size in enumerate(sizes)]
+    whole = f"{element}[{text(sizes)}]"
+    start = {"add": "0", "multiply": "1"}.get(op) or started_at(op, element, random)
+    return program(
+        f"x = {whole} parameter(0)\nstart = {element}[] constant({start})\n"
+        f"w = {whole} reduce-window(x, start), window={{size={cross(window)} pad={cross(pads)}}}, to_apply={op}_{element}\n"
+        f"ROOT s = {element}[{text(left)}] slice(w), slice={{{', '.join(parts)}}}"
+    )
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
     "reduce-window-of-nothing": of_nothing,
     "reduce-window-of-single-elements": of_single_elements,
@@ -156,7 +186,9 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "integer-running-sum-of-splat": lambda random: running_sum(random, INTEGERS),
     "select-and-scatter-of-nothing": lambda random: scattering(random, empty=True),
     "select-and-scatter-of-single-elements": lambda random: scattering(random, empty=False),
+    "reduce-windows-of-nothing": several_of_nothing,
     "reduce-window-of-scalar": of_scalar,
+    "last-of-running": last_of_running,
     "reduce-window-of-any-lone-elements": of_lone,
     "running-sum-of-same": lambda random: running_sum(random, FLOATS),
 }
