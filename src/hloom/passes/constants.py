@@ -62,7 +62,8 @@ def _step(node: Constant, kind: TensorType) -> int | None:
     step = plain[1]
     if np.signbit(float(plain[0])) or not step or not (kind.dtype.is_integer or step == 1):
         return None
-    return int(step) if bool((plain == np.arange(len(plain)) * int(step)).all()) else None
+    counted = np.arange(len(plain)).astype(plain.dtype)
+    return int(step) if bool((plain == counted * step).all()) else None
 
 
 def _number(graph: Graph, node: Constant, value: object, kind: TensorType) -> Node:
