@@ -240,7 +240,7 @@ def main(partitioner: str) -> None:
             found[name] = ""
         except Exception:
             found[name] = traceback.format_exc()
-    print(json.dumps(found))  # noqa: T201
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

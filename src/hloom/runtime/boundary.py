@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from hloom.ir import Module, Parameter
+from hloom.ir import Module
 from hloom.ops import OPS
 from hloom.runtime.jax_names import names
 from hloom.text import Unsupported
@@ -85,7 +85,8 @@ def settle_shardings(module: Module, subject: str) -> None:
         if sharding is None:
             continue
         attributes = {"custom_call_target": "Sharding", "sharding": sharding}
-        after = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
+        users = set(parameter.users)
+        after = next((node for node in entry.nodes if node in users), None)
         marked = entry.add_apply(OPS["custom-call"], (), parameter.type, attributes, parameter.name, before=after)
         entry.replace_uses(parameter, marked)
         entry.set_inputs(marked, (parameter,))
