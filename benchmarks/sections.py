@@ -10,6 +10,7 @@ from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
 from benchmarks.mlir import mlir
 from benchmarks.passes import passes
+from benchmarks.planning import planning
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
@@ -33,4 +34,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "passes": passes,
     "sharding": sharding,
     "propagation": propagation,
+    "planning": planning,
 }

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from hloom.analysis import memory as memory
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
+    from hloom.doors import auto_shard as auto_shard
     from hloom.doors import inside_jit as inside_jit
     from hloom.doors import jit as jit
+    from hloom.doors import partition_specs as partition_specs
+    from hloom.doors import result_partition_specs as result_partition_specs
+    from hloom.doors import shardy_stablehlo as shardy_stablehlo
     from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
@@ -70,7 +74,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
-    "doors": ("inside_jit", "jit"),
+    "doors": ("auto_shard", "inside_jit", "jit", "partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
     "ir": (

@@ -18,6 +18,7 @@ COMMANDS = {
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
     "propagate": "Follow a tiling through a module: what is split, what it costs.",
+    "plan": "Find how to split a module over a device mesh.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -102,6 +104,14 @@ def _compile(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Ans
     return {"compile_seconds": program.compile_seconds, "memory": xla.memory(program)}, []
 
 
+def _partition(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    with tempfile.TemporaryDirectory() as directory:
+        program = xla.partition(text, header["partitions"], directory)
+        (stage,) = Path(directory).glob("*after_spmd-partitioning*.txt")
+        made = stage.read_text()
+    return {"text": made, "memory": xla.memory(program), "compile_seconds": program.compile_seconds}, []
+
+
 def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
     program = xla.compile_text(text, _placement(header))
     execution = _execute(program, inputs, header)
@@ -125,6 +135,7 @@ REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] =
     "signature": _signature,
     "cost": _cost,
     "compile": _compile,
+    "partition": _partition,
     "run": _run,
 }
 

@@ -171,6 +171,33 @@ def _options(placement: Placement) -> Any:
     return options
 
 
+def partition(text: str, partitions: int, directory: str) -> Program:
+    """Compile a text whose instructions carry shardings and leave the stages around the partitioner in a directory.
+
+    Collectives stay as the partitioner makes them: not combined, the code generated without optimising.
+    """
+    found = libraries()
+    placement = Placement(1, partitions)
+    options = _options(placement)
+    build = options.executable_build_options
+    build.allow_spmd_sharding_propagation_to_output = [False]
+    build.allow_spmd_sharding_propagation_to_parameters = [False]
+    build.debug_options.xla_disable_hlo_passes = "all-reduce-combiner,cpu-all-reduce-combiner"
+    options.env_option_overrides = [
+        ("xla_backend_optimization_level", 0),
+        ("xla_cpu_enable_concurrency_optimized_scheduler", False),
+        ("xla_dump_to", directory),
+        ("xla_dump_hlo_pass_re", "spmd-partitioning"),
+        ("xla_dump_hlo_as_text", True),
+    ]
+    parameters, results = signature(text)
+    start = time.perf_counter()
+    program = found.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    devices = found.client.DeviceList(tuple(_devices(placement)))
+    executable = _client().compile_and_load(program, devices, options)
+    return Program(executable, parameters, results, placement, time.perf_counter() - start)
+
+
 def memory(program: Program) -> dict[str, int]:
     """Bytes per device of arguments, outputs, temporaries, and of outputs that reuse arguments."""
     stats = program.executable.get_compiled_memory_stats()

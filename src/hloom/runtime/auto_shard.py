@@ -1,0 +1,323 @@
+"""`jax.jit` of a function that a planner spreads over several devices.
+
+    function -> jaxpr -> Module -> planner -> Spread -> jax.jit(in_shardings, out_shardings) of the same jaxpr
+
+The planner sees the program of one device, calls in the entry inlined, donated arguments as aliases. What it says of
+parameters and results goes to `jax.jit`, what it says of instructions is written into the program on its way to XLA,
+by the door that `jit.py` is, for whichever partitioner jax is set to. Programs that jax derives from the function (its
+gradient, its batched form) have other instructions, which are left to the partitioner's propagation: shard the whole
+training step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from hloom.hlo import load
+from hloom.ir import MeshSharding, Metadata, Module, Node
+from hloom.runtime.change import Change
+from hloom.runtime.jax_names import names
+from hloom.runtime.jax_shardings import named_sharding, partition_spec
+from hloom.runtime.jit import jit
+from hloom.text import HloomError, Unsupported
+
+_OURS = ("in_shardings", "out_shardings", "device", "backend")
+"""Options that say where arrays lie."""
+_KEPT_CALLS = ("manual_computation", "shmap_body")
+"""Calls whose graphs are one device's program; XLA knows them by these parts of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a planner says of a module: a sharding per parameter and per result, and how instructions are marked.
+
+    `for_gspmd` and `for_shardy` edit a module that is the planned one, node by node and name by name. `plan` is the
+    caller's own.
+    """
+
+    parameters: Sequence[MeshSharding]
+    results: Sequence[MeshSharding]
+    for_gspmd: Change
+    for_shardy: Change
+    plan: Any = None
+
+
+Planner = Callable[[Module], Spread]
+
+
+def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -> AutoShard:
+    """A function of `function`'s arguments that plans for them and returns the jitted, sharded function.
+
+    `options` are `jax.jit`'s, but for the shardings, which are the plan's.
+    """
+    if not callable(function):
+        raise HloomError(f"a {type(function).__name__} cannot be sharded: a function can")
+    given = [each for each in _OURS if each in options]
+    if given:
+        raise HloomError(f"{given[0]} is for the plan to say", hint="jax.jit takes a plan's partition_specs")
+    return AutoShard(function, planner, options)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of one of jax's trees, in order."""
+    return names().jax.tree.leaves(tree)
+
+
+def partition_specs(tree: Any, shardings: Sequence[MeshSharding]) -> Any:
+    """The tree with a `PartitionSpec` in place of each leaf, in order."""
+    structure = names().jax.tree.structure(tree)
+    if structure.num_leaves != len(shardings):
+        raise HloomError(f"a tree of {structure.num_leaves} leaves cannot hold {len(shardings)} shardings")
+    return structure.unflatten(map(partition_spec, shardings))
+
+
+class AutoShard:
+    """Plans for each signature once: for the shapes, dtypes and static values of some arguments."""
+
+    def __init__(self, function: Callable[..., Any], planner: Planner, options: dict[str, Any]) -> None:
+        self._planner = planner
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self._jitted = names().jax.jit(function, **options)
+        self._compiler = {name: value for name, value in options.items() if name == "compiler_options"}
+        self._static_places, self._static_names = _static(function, options)
+        self._found: dict[Any, Sharded] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Sharded:
+        """The sharded function, planned for these arguments, which may be `jax.ShapeDtypeStruct`s."""
+        return self._for(self._split(args, kwargs))
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results of the function that is planned for these arguments."""
+        split = self._split(args, kwargs)
+        return self._for(split).run(split.leaves)
+
+    def _for(self, split: _Arguments) -> Sharded:
+        uses_shardy = bool(names().jax.config.jax_use_shardy_partitioner)
+        kinds = tuple((kind.shape, kind.dtype, getattr(kind, "weak_type", False)) for kind in split.kinds)
+        key = (uses_shardy, split.structure, kinds, split.static)
+        try:
+            found = self._found.get(key)
+        except TypeError as problem:
+            raise HloomError(f"{self._name}: a static argument cannot be hashed: {problem}") from None
+        if found is None:
+            found = self._found[key] = self._planned(split, uses_shardy)
+        return found
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
+        """The arrays among the arguments, and what is static."""
+        tree, typeof = names().jax.tree, names().core.typeof
+        is_static = [place in self._static_places for place in range(len(args))]
+        arrays = [each for each, static in zip(args, is_static, strict=True) if not static]
+        named = {name: value for name, value in kwargs.items() if name not in self._static_names}
+        leaves, structure = tree.flatten((tuple(arrays), named))
+        fixed = [(place, args[place]) for place, static in enumerate(is_static) if static]
+        fixed += [(name, kwargs[name]) for name in sorted(kwargs.keys() & self._static_names)]
+        kinds = [each if isinstance(each, names().jax.ShapeDtypeStruct) else typeof(each) for each in leaves]
+        return _Arguments(leaves, kinds, structure, tuple(fixed))
+
+    def _planned(self, split: _Arguments, uses_shardy: bool) -> Sharded:
+        found = names()
+        tree = found.jax.tree
+        args, kwargs = split.abstract()
+        traced = self._jitted.trace(*args, **kwargs)
+        infos, structure = tree.flatten(traced.args_info)
+        if structure != split.structure or len(traced.jaxpr.in_avals) != len(infos):
+            raise HloomError(
+                f"{self._name} cannot be planned for these arguments: jax takes others, {structure}",
+                hint="arrays of an outer jit or grad must be arguments, not be captured",
+            )
+        if found.effects.ordered_effects.filter_in(traced.jaxpr.effects):
+            raise Unsupported(f"{self._name} has ordered effects, which jax keeps to one device")
+        donated = tuple(number for number, info in enumerate(infos) if info.donated)
+        flat = _flat(traced.jaxpr, self._name)
+        module = _module(flat, traced.jaxpr, donated)
+        planned = _names(module)
+        spread = self._planner(module)
+        inputs, outputs = _placements(spread, module, traced.jaxpr)
+        change = spread.for_shardy if uses_shardy else spread.for_gspmd
+        was_marked: set[bool] = set()
+
+        def marked(program: Module) -> object:
+            inline_calls(program)
+            is_planned = _names(program) == planned
+            was_marked.add(is_planned)
+            return change(program) if is_planned else False
+
+        options = {"in_shardings": tuple(inputs), "out_shardings": outputs, "donate_argnums": donated}
+        jitted = jit(flat, marked, keep_unused=True, **options, **self._compiler)
+        return Sharded(
+            spread.plan,
+            module,
+            tree.unflatten(structure, inputs),
+            tree.unflatten(tree.structure(traced.out_info), outputs),
+            self,
+            jitted,
+            frozenset(donated),
+            was_marked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded:
+    """A jitted function that runs as a plan says; called with arguments of another signature, it plans for those.
+
+    `plan` is the planner's, `module` what it planned, `in_shardings` and `out_shardings` are trees: of the positional
+    arguments and the named ones, and of the results.
+    """
+
+    plan: Any
+    module: Module
+    in_shardings: Any
+    out_shardings: Any
+    _maker: AutoShard = field(repr=False)
+    _jitted: Any = field(repr=False)
+    _donated: frozenset[int] = field(repr=False)
+    _was_marked: set[bool] = field(repr=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's results, in the function's own structure, each placed as planned."""
+        return self._maker.run(args, kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """`jax.jit(...).lower` of the function of the arrays among the arguments, in order."""
+        other = self._maker(*args, **kwargs)
+        return other._jitted.lower(*self._maker._split(args, kwargs).leaves)
+
+    def run(self, leaves: list[Any]) -> Any:
+        """The results for the arrays of this signature, in order."""
+        tree = names().jax.tree
+        shardings = tree.leaves(self.in_shardings)
+        moved = [
+            _placed(leaf, sharding, number in self._donated)
+            for number, (leaf, sharding) in enumerate(zip(leaves, shardings, strict=True))
+        ]
+        results = self._jitted(*moved)
+        if True not in self._was_marked and not any(isinstance(leaf, names().jax.core.Tracer) for leaf in leaves):
+            raise HloomError(
+                f"{self.module.name} is another program for several devices than for one, so its plan does not fit it"
+            )
+        return tree.unflatten(tree.structure(self.out_shardings), results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    leaves: list[Any]
+    kinds: list[Any]
+    structure: Any
+    static: tuple[tuple[int | str, Any], ...]
+
+    def abstract(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with shapes in place of arrays: where the arrays lie does not change the plan."""
+        jax = names().jax
+        shapes = [
+            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=getattr(kind, "weak_type", False))
+            for kind in self.kinds
+        ]
+        arrays, named = jax.tree.unflatten(self.structure, shapes)
+        args = list(arrays)
+        for place, value in self.static:
+            if isinstance(place, int):
+                args.insert(place, value)
+        return tuple(args), named | {name: value for name, value in self.static if isinstance(name, str)}
+
+
+def _names(module: Module) -> list[tuple[str, str, Any]]:
+    """What tells a program from others: the same jaxpr gives the same names."""
+    return [(node.name, node.opcode, node.type) for node in module.entry.nodes]
+
+
+def inline_calls(module: Module) -> None:
+    """Put what the entry calls into the entry, so that a plan can name it; one device's programs stay calls."""
+    while calls := [node for node in module.entry.nodes if _may_inline(node)]:
+        for node in calls:
+            (called,) = node.called_graphs
+            module.entry.inline(node)
+            if not called.callers:
+                module.erase_graph(called)
+
+
+def _may_inline(node: Node) -> bool:
+    if node.opcode != "call" or dict(node.attributes.get("frontend_attributes") or ()).get("inlineable") == "false":
+        return False
+    (called,) = node.called_graphs
+    return not any(part in called.name for part in _KEPT_CALLS)
+
+
+def _static(function: Callable[..., Any], options: dict[str, Any]) -> tuple[frozenset[int], frozenset[str]]:
+    """Which arguments are static, by place and by name: jax infers one from the other."""
+    try:
+        known = signature(function)
+    except (TypeError, ValueError):
+        known = None
+    given = [options.get(f"{which}_{by}") for which in ("donate", "static") for by in ("argnums", "argnames")]
+    _, _, places, called = names().api_util.resolve_argnums(function, known, *given)
+    count = len(known.parameters) if known else 0
+    return frozenset(place if place >= 0 else place + count for place in places), frozenset(called)
+
+
+def _flat(jaxpr: Any, name: str) -> Callable[..., Any]:
+    apply = names().core.jaxpr_as_fun(jaxpr)
+
+    def flat(*leaves: Any) -> Any:
+        return apply(*leaves)
+
+    flat.__name__ = flat.__qualname__ = name
+    return flat
+
+
+def _module(flat: Callable[..., Any], jaxpr: Any, donated: tuple[int, ...]) -> Module:
+    """The program as a change will see it, with donated parameters as aliases of results, named as in Python."""
+    seen: list[Module] = []
+
+    def look(module: Module) -> bool:
+        seen.append(module)
+        return False
+
+    plain = jit(flat, look, keep_unused=True, donate_argnums=donated)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers", UserWarning)  # jax says it again when it compiles
+        around = load(plain.lower(*jaxpr.in_avals))
+    (module,) = seen
+    inline_calls(module)
+    module.attributes = module.attributes.changed(input_output_alias=around.attributes.get("input_output_alias"))
+    _name_parameters(module, jaxpr)
+    return module
+
+
+def _name_parameters(module: Module, jaxpr: Any) -> None:
+    spelled = jaxpr.jaxpr.debug_info.safe_arg_names(len(jaxpr.in_avals))
+    parameters = module.entry.parameters[len(module.entry.parameters) - len(spelled) :]
+    for parameter, name in zip(parameters, spelled, strict=True):
+        module.entry.set_metadata(parameter, Metadata(op_name=name).text())
+
+
+def _placements(spread: Spread, module: Module, jaxpr: Any) -> tuple[list[Any], list[Any]]:
+    """jax's shardings of the arguments and of the results: constants that jax adds in front are left out."""
+    kinds, results = jaxpr.in_avals, jaxpr.out_avals
+    if len(spread.parameters) != len(module.entry.parameters) or len(spread.results) != len(results):
+        raise HloomError(
+            f"the plan of {module.name} has shardings for {len(spread.parameters)} parameters and "
+            f"{len(spread.results)} results, not for {len(module.entry.parameters)} and {len(results)}"
+        )
+    own = spread.parameters[len(spread.parameters) - len(kinds) :]
+    return list(map(_placement, own, kinds)), list(map(_placement, spread.results, results))
+
+
+def _placement(sharding: MeshSharding, kind: Any) -> Any:
+    """jax's sharding of a value; of a random key the hidden dimensions are left whole."""
+    whole = MeshSharding(sharding.mesh, sharding.dimensions[: len(kind.shape)], (), sharding.unreduced)
+    return named_sharding(whole)
+
+
+def _placed(leaf: Any, sharding: Any, is_donated: bool) -> Any:
+    """An array that lies elsewhere, moved: jax refuses committed ones that lie otherwise than in_shardings say."""
+    jax = names().jax
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer) or not leaf.committed:
+        return leaf
+    if leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+        return leaf
+    return jax.device_put(leaf, sharding, donate=is_donated)

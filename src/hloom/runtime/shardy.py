@@ -1,0 +1,70 @@
+"""A module that is annotated for Shardy, as StableHLO in which Shardy's own operations and attributes stand.
+
+HLO carries them in frontend attributes and custom calls; jax and Shardy's tools speak of `sdy.mesh`, `sdy.sharding` and
+`sdy.sharding_constraint`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.hlo import write_proto
+from hloom.ir import Module
+from hloom.runtime import xla
+from hloom.runtime.jax_names import names
+from hloom.text import HloomError
+
+_IMPORT = "builtin.module(xla-sdy-round-trip-import-shardy-attrs)"
+_FRONTEND, _SHARDING = "mhlo.frontend_attributes", "xla.sdy.sharding"
+_PER_VALUE = "#sdy.sharding_per_value<["
+
+
+def shardy_text(module: Module) -> str:
+    """StableHLO with Shardy's shardings; raises HloomError for what XLA cannot convert.
+
+    The conversion is in this process: a module that XLA's parser would abort on should be verified before.
+    """
+    found = names()
+    context = found.mlir.make_ir_context()
+    try:
+        program = found.ir.Module.parse(xla.stablehlo_of_proto(write_proto(module, "hlo_module")), context=context)
+    except Exception as error:
+        raise HloomError(f"XLA cannot write {module.name} as StableHLO: {error}") from error
+    for function in program.body.operations:
+        for operation in _constraints(function):
+            _write_constraint(operation, found.ir)
+    found.passes.PassManager.parse(_IMPORT, context=context).run(program.operation)
+    return str(program)
+
+
+def _constraints(function: Any) -> list[Any]:
+    """The custom calls of a function that say how an operand lies on the mesh, in loops and branches too."""
+    result: list[Any] = []
+    pending = list(function.operation.regions)
+    while pending:
+        for block in pending.pop().blocks:
+            for operation in block.operations:
+                pending += operation.operation.regions
+                attributes = operation.operation.attributes
+                if operation.operation.name == "stablehlo.custom_call" and _FRONTEND in attributes:
+                    is_constraint = attributes["call_target_name"].value == "Sharding"
+                    result += [operation] if is_constraint and _SHARDING in attributes[_FRONTEND] else []
+    return result
+
+
+def _write_constraint(operation: Any, ir: Any) -> None:
+    text = operation.operation.attributes[_FRONTEND][_SHARDING].value
+    body = text.removeprefix(_PER_VALUE).removesuffix("]>")
+    context = operation.operation.context
+    attributes = {"sharding": ir.Attribute.parse(f"#sdy.sharding{body}", context=context)}
+    (operand,), (result,) = operation.operation.operands, operation.operation.results
+    made = ir.Operation.create(
+        "sdy.sharding_constraint",
+        results=[result.type],
+        operands=[operand],
+        attributes=attributes,
+        ip=ir.InsertionPoint(operation),
+        loc=operation.operation.location,
+    )
+    result.replace_all_uses_with(made.results[0])
+    operation.operation.erase()

@@ -1,0 +1,186 @@
+"""How tensors lie in MindSpore's cost model, and what moving one costs there.
+
+A layout is a matrix of devices and, for each dimension of a tensor, the dimension of that matrix which splits it.
+Formulas: `tensor_redistribution.cc` and `redistribution_operator_infer.cc` in MindSpore's
+`frontend/parallel/tensor_layout`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Range = tuple[int, int]
+"""A dimension of a matrix of devices, as the strides where it begins and ends: of [4,2] they are (2,8) and (1,2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A shape, a matrix of devices (major first), and per dimension the matrix's dimension, or None where whole."""
+
+    shape: tuple[int, ...]
+    arrangement: tuple[int, ...]
+    map: tuple[int | None, ...]
+
+    @property
+    def splits(self) -> tuple[int, ...]:
+        """Into how many parts each dimension is split."""
+        return tuple(1 if each is None else self.arrangement[each] for each in self.map)
+
+    @property
+    def slice_size(self) -> int:
+        """How many elements a device holds."""
+        return math.prod(size // part for size, part in zip(self.shape, self.splits, strict=True))
+
+    def ranges(self) -> list[Range | None]:
+        """The strides of the devices that split each dimension."""
+        strides = [math.prod(self.arrangement[place:]) for place in range(len(self.arrangement) + 1)]
+        return [
+            None if each is None or self.arrangement[each] == 1 else (strides[each + 1], strides[each])
+            for each in self.map
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Elements per device: what is computed, and what is sent forwards and backwards."""
+
+    computation: float = 0.0
+    forward: float = 0.0
+    backward: float = 0.0
+
+
+def moves(source: Layout, target: Layout) -> Moves:
+    """Splits, all-to-alls and all-gathers from one layout to another, each on a slice as large as the source's.
+
+    That no step's size counts but the source's, and that an all-gather or all-to-all pays its slice once more as
+    computation, is as MindSpore has it.
+
+    >>> rows, columns = Layout((8, 8), (4, 1), (0, 1)), Layout((8, 8), (1, 4), (0, 1))
+    >>> moves(rows, columns)
+    Moves(computation=32.0, forward=32.0, backward=32.0)
+    """
+    before, after, is_expanded = _aligned(source, target)
+    steps = _steps(before, after)
+    size, total = float(source.slice_size), Moves()
+    for kind, place, count in steps:
+        sent = {"split": (0.0, 0.0), "permute": (2.0, 2.0), "gather": (count / 2, 0.5)}[kind]
+        worked = 0 if kind == "split" else 1 if place == 0 else 1 + 2 * count
+        total = Moves(
+            total.computation + size * (worked + 1),
+            total.forward + size * sent[0],
+            total.backward + size * sent[1],
+        )
+    if steps and is_expanded:
+        return Moves(total.computation + 2 * size, total.forward, total.backward)
+    return total
+
+
+def _steps(before: Sequence[Range | None], after: Sequence[Range | None]) -> list[tuple[str, int, int]]:
+    """What is done, at which place it is gathered, among how many devices."""
+    steps: list[tuple[str, int, int]] = []
+    pending = dict(enumerate(before))
+    while pending:
+        at_first = len(steps)
+        _split_and_permute(pending, before, after, steps)
+        _gather(pending, after, steps)
+        if len(steps) == at_first and pending:
+            place = min(pending)
+            steps.append(("gather", place, _size(pending[place])))
+            pending[place] = None
+    return steps
+
+
+def _split_and_permute(
+    pending: dict[int, Range | None],
+    before: Sequence[Range | None],
+    after: Sequence[Range | None],
+    steps: list[tuple[str, int, int]],
+) -> None:
+    for place in sorted(pending):
+        if pending[place] == after[place]:
+            del pending[place]
+        elif pending[place] is None and after[place] not in pending.values():
+            steps.append(("split", place, _size(after[place])))
+            del pending[place]
+    changed = True
+    while changed:
+        changed = False
+        for place in sorted(pending):
+            if pending[place] == after[place]:
+                del pending[place]
+            elif pending[place] is None and after[place] in pending.values():
+                gathered = before.index(after[place])
+                steps.append(("permute", gathered, _size(after[place])))
+                del pending[place]
+                pending[gathered] = None
+                changed = True
+
+
+def _gather(pending: dict[int, Range | None], after: Sequence[Range | None], steps: list[tuple[str, int, int]]) -> None:
+    for place in sorted(pending):
+        if pending[place] is not None and pending[place] not in after:
+            steps.append(("gather", place, _size(pending[place])))
+            pending[place] = None
+            if after[place] is None:
+                del pending[place]
+
+
+def _aligned(source: Layout, target: Layout) -> tuple[list[Range | None], list[Range | None], bool]:
+    """Both layouts over the same parts of dimensions, split by the same parts of the matrix of devices."""
+    cuts = {stride for layout in (source, target) for each in layout.ranges() if each for stride in each}
+    while True:
+        parts = [
+            (_cut(first, cuts), _cut(second, cuts))
+            for first, second in zip(source.ranges(), target.ranges(), strict=True)
+        ]
+        needed = {stride for pair in parts for stride in _needed(*pair)} - cuts
+        if not needed:
+            break
+        cuts |= needed
+    before, after = [], []
+    for first, second in parts:
+        ends = sorted({*_ends(first)[:-1], *_ends(second)[:-1]})
+        before += _places(first, ends)
+        after += _places(second, ends)
+    return before, after, len(before) > len(source.shape)
+
+
+def _cut(whole: Range | None, cuts: set[int]) -> list[Range]:
+    """A dimension of the matrix cut at strides, major first."""
+    if whole is None:
+        return []
+    strides = sorted((each for each in cuts if whole[0] <= each <= whole[1]), reverse=True)
+    return [(low, high) for high, low in pairwise(strides)]
+
+
+def _ends(parts: list[Range]) -> list[int]:
+    """Into how many pieces a dimension is split after each part."""
+    return [math.prod(_size(each) for each in parts[: place + 1]) for place in range(len(parts))]
+
+
+def _needed(first: list[Range], second: list[Range]) -> list[int]:
+    """Strides where a part must be cut for the other layout's parts to end where it ends."""
+    found = []
+    for parts, others in ((first, second), (second, first)):
+        start = 1
+        for part in parts:
+            end = start * _size(part)
+            found += [part[0] * end // each for each in _ends(others)[:-1] if start < each < end]
+            start = end
+    return found
+
+
+def _places(parts: list[Range], ends: list[int]) -> list[Range | None]:
+    """Which part splits each piece between ends; the last piece goes on to the dimension's end."""
+    begin, split = 1, {}
+    for part in parts:
+        split[begin] = part
+        begin *= _size(part)
+    return [split.get(each) for each in (1, *ends)]
+
+
+def _size(part: Range | None) -> int:
+    return 1 if part is None else part[1] // part[0]

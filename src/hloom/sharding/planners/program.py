@@ -1,0 +1,85 @@
+"""A mixed integer program built row by row, and solved by HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import highspy
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The values of all columns (none where nothing was found), their cost, and the bound that was proven."""
+
+    values: np.ndarray
+    cost: float
+    bound: float
+    is_optimal: bool
+
+
+@dataclass(slots=True)
+class Program:
+    """Columns with costs and upper bounds, some of them whole numbers; rows with bounds and entries."""
+
+    costs: list[float] = field(default_factory=list)
+    uppers: list[float] = field(default_factory=list)
+    whole: list[bool] = field(default_factory=list)
+    row_bounds: list[tuple[float, float]] = field(default_factory=list)
+    rows: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    def columns(self, costs: Sequence[float] | np.ndarray, *, whole: bool = False, upper: float = 1.0) -> np.ndarray:
+        """Columns between nought and `upper`; their numbers."""
+        start = len(self.costs)
+        self.costs += [float(each) for each in costs]
+        self.uppers += [upper] * len(costs)
+        self.whole += [whole] * len(costs)
+        return np.arange(start, start + len(costs))
+
+    def row(self, low: float, high: float, columns: np.ndarray, entries: np.ndarray | float) -> None:
+        """One constraint."""
+        self.row_bounds.append((low, high))
+        self.rows.append((np.asarray(columns), np.broadcast_to(np.asarray(entries, float), np.shape(columns))))
+
+    def solve(self, seconds: float, start: np.ndarray | None = None, gap: float = 1e-4) -> Solved:
+        """Minimise, from a start if there is one, until the gap is closed or the seconds have passed."""
+        solver = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("time_limit", seconds),
+            ("mip_rel_gap", gap),
+            ("threads", 1),
+            ("random_seed", 1),
+        ):
+            solver.setOptionValue(option, value)
+        solver.passModel(self._model())
+        if start is not None:
+            solution = highspy.HighsSolution()
+            solution.col_value = list(start)
+            solver.setSolution(solution)
+        solver.run()
+        info = solver.getInfo()
+        is_optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        values = np.array(solver.getSolution().col_value)
+        found = info.primal_solution_status == 2
+        bound = info.mip_dual_bound if any(self.whole) else info.objective_function_value
+        return Solved(values if found else np.empty(0), info.objective_function_value, bound, is_optimal)
+
+    def _model(self) -> highspy.HighsLp:
+        model = highspy.HighsLp()
+        infinity = highspy.kHighsInf
+        model.num_col_, model.num_row_ = len(self.costs), len(self.rows)
+        model.col_cost_ = np.array(self.costs)
+        model.col_lower_ = np.zeros(len(self.costs))
+        model.col_upper_ = np.array(self.uppers)
+        model.row_lower_ = np.array([max(low, -infinity) for low, _ in self.row_bounds])
+        model.row_upper_ = np.array([min(high, infinity) for _, high in self.row_bounds])
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[each] for each in self.whole]
+        matrix = model.a_matrix_
+        matrix.format_ = highspy.MatrixFormat.kRowwise
+        matrix.start_ = np.cumsum([0, *(len(columns) for columns, _ in self.rows)])
+        matrix.index_ = np.concatenate([columns for columns, _ in self.rows] or [np.empty(0, int)])
+        matrix.value_ = np.concatenate([entries for _, entries in self.rows] or [np.empty(0)])
+        return model

@@ -1,0 +1,317 @@
+"""The choice of a plan as tables: per cluster its strategies and what each costs, per pair what lies between them.
+
+A value that several clusters read is resharded once for each spec that is asked for: `Shared` tables charge a change of
+spec once however many ask for it, the others belong to one pair of clusters. Clusters that are alike, with alike
+surroundings, are tied: they take the same strategy, which is how repeated layers share a decision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hloom.ir import InputOutputAlias, Module, Node, TensorType
+from hloom.sharding.clusters import Cluster, Clusters
+from hloom.sharding.lying import Demand, Lying, spec_of_classes
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.pricing import Price, Rates, combining, width_of
+from hloom.sharding.resharding import Step, reshard
+from hloom.sharding.spec import Axes, Spec
+from hloom.sharding.strategies import Strategy, is_contraction, partial_classes, strategies
+from hloom.sharding.ties import ties
+from hloom.text import HloomError
+
+FORBIDDEN = 1e3
+"""Seconds that make a strategy too dear to be taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One place where a value is read: the reader, its operand's number, or None where the spec of `like` is asked."""
+
+    reader: Node
+    place: int
+    like: Node | None = None
+
+
+@dataclass(slots=True)
+class Shared:
+    """A value's changes of spec: per source spec and target spec the cost, paid once for all who ask for it."""
+
+    value: Node
+    cluster: int
+    source: Demand
+    readers: list[tuple[int, Demand]]
+    costs: list[np.ndarray]
+
+
+@dataclass(slots=True)
+class Problem:
+    """Clusters, their strategies, and the tables of costs in seconds; `tie` names each cluster's representative."""
+
+    module: Module
+    mesh: Mesh
+    rates: Rates
+    clusters: Clusters
+    lying: Lying
+    tie: dict[int, int]
+    options: dict[int, list[Strategy]] = field(default_factory=dict)
+    unary: dict[int, np.ndarray] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    shared: list[Shared] = field(default_factory=list)
+    _costs: dict[tuple, np.ndarray] = field(default_factory=dict)
+    reads: dict[Node, list[Read]] = field(default_factory=dict)
+
+    def specs(self, choice: dict[int, int]) -> dict[Node, Spec]:
+        """How every value lies under a choice of one strategy per cluster."""
+        found: dict[Node, Spec] = {}
+        for cluster in self.clusters:
+            strategy = self.options[cluster.number][choice[cluster.number]]
+            for node in cluster.members:
+                if isinstance(node.type, TensorType):
+                    found[node] = self.lying.result(node, strategy)
+        return found
+
+    def cost(self, choice: dict[int, int]) -> float:
+        """The objective of a choice, untied."""
+        total = sum(self.unary[number][choice[number]] for number in self.options)
+        total += sum(table[choice[a], choice[b]] for (a, b), table in self.pairs.items())
+        for each in self.shared:
+            source = each.source.of[choice[each.cluster]]
+            asked: dict[Spec, float] = {}
+            for (number, demand), cost in zip(each.readers, each.costs, strict=True):
+                target = demand.of[choice[number]]
+                asked[demand.specs[target]] = float(cost[source, target])
+            total += sum(asked.values())
+        return float(total)
+
+
+def pose(module: Module, mesh: Mesh, rates: Rates | None = None, pins: Mapping[str, Spec] | None = None) -> Problem:
+    """The problem of planning the entry of a module; `pins` fix the specs of parameters and instructions by name.
+
+    Raises HloomError for a pin of a name that is not there or of a spec that no strategy has.
+    """
+    clusters = Clusters(module.entry)
+    lying = Lying(clusters)
+    problem = Problem(module, mesh, rates or Rates(), clusters, lying, ties(clusters, lying))
+    for cluster in clusters:
+        like = problem.tie[cluster.number]
+        if like == cluster.number:
+            problem.options[like] = strategies(clusters, cluster, lying.classes(cluster), mesh)
+        problem.options[cluster.number] = problem.options[like]
+    problem.reads = _reads(problem)
+    for cluster in clusters:
+        like = problem.tie[cluster.number]
+        if like == cluster.number:
+            prices = (unary(problem, cluster, each) for each in problem.options[like])
+            problem.unary[like] = np.array([each.objective(problem.rates) for each in prices])
+        problem.unary[cluster.number] = problem.unary[like]
+    retabulate(problem)
+    for name, spec in (pins or {}).items():
+        _pin(problem, name, spec)
+    return problem
+
+
+def _pin(problem: Problem, name: str, spec: Spec) -> None:
+    """Forbid the strategies under which a value lies otherwise."""
+    entry = problem.module.entry
+    cluster = problem.clusters.of(entry[name]) if name in entry else None
+    if cluster is None:
+        raise HloomError(f"{name} cannot be pinned: the entry has no array of that name that is planned")
+    lies = [problem.lying.result(entry[name], each) == spec for each in problem.options[cluster.number]]
+    if not any(lies):
+        raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so")
+    problem.unary[cluster.number] = problem.unary[cluster.number] + np.where(lies, 0.0, FORBIDDEN)
+
+
+def retabulate(problem: Problem) -> None:
+    """Make the tables between clusters from the costs as they are now."""
+    problem.pairs.clear()
+    problem.shared.clear()
+    for value, reads in problem.reads.items():
+        _tabulate(problem, value, reads)
+
+
+def charge_change(problem: Problem, choice: dict[int, int], value: Node, read: Read, seconds: float) -> bool:
+    """Make the change of spec that a choice implies at a read dearer; whether there is one."""
+    own, cluster = problem.clusters.of(value), problem.clusters.of(read.like if read.like is not None else read.reader)
+    if own is None or cluster is None or own is cluster:
+        return False
+    source, target = _made(problem, own, value), _asked(problem, cluster, read)
+    row, column = source.of[choice[own.number]], target.of[choice[cluster.number]]
+    if source.specs[row] == target.specs[column]:
+        return False
+    _costs_of(problem, value, source, target)[row, column] += seconds
+    return True
+
+
+def charge_strategy(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
+    """Make the strategy that a choice gives to a node's cluster dearer."""
+    cluster = problem.clusters.of(node)
+    if cluster is not None:
+        problem.unary[problem.tie[cluster.number]][choice[cluster.number]] += seconds
+
+
+def unary(problem: Problem, cluster: Cluster, strategy: Strategy) -> Price:
+    """What a strategy costs inside its cluster: work, combining partial results, and reads that do not agree."""
+    price = Price()
+    for node in cluster.members:
+        if not isinstance(node.type, TensorType) or node not in problem.clusters.maps:
+            continue
+        price.send(combined(problem, cluster, strategy, node), width_of(node))
+        if is_contraction(node):
+            price.flops += work(problem, cluster, node, dict(strategy.before))
+        local = problem.mesh.local_dims(node.type.dims, problem.lying.result(node, strategy))
+        price.touched += math.prod(local) * width_of(node)
+        for read in (r for operand in set(node.inputs) for r in problem.reads.get(operand, ()) if r.reader is node):
+            operand = node.inputs[read.place]
+            if problem.clusters.of(operand) is cluster:
+                source = problem.lying.result(operand, strategy)
+                _charge(problem, price, operand, source, asked(problem, read, strategy))
+    return price
+
+
+def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[Step, ...]:
+    """The collectives that combine a node's partial results."""
+    clusters, mesh = problem.clusters, problem.mesh
+    held = strategy.before if node is cluster.lead else strategy.after
+    before = dict(held)
+    numbers = problem.lying.numbers[cluster.number]
+    places = sorted(numbers[number] for number in partial_classes(clusters, node))
+    partial = [before[place] for place in places if before.get(place)]
+    if not partial:
+        return ()
+    assert isinstance(node.type, TensorType)
+    natural = spec_of_classes(problem.lying.local(cluster, clusters.result_dims(node)), held)
+    operands = [
+        spec_of_classes(problem.lying.local(cluster, clusters.operand_dims(node, place)), held)
+        for place in range(len(node.inputs))
+    ]
+    elements = math.prod(mesh.local_dims(node.type.dims, natural))
+    result = problem.lying.result(node, strategy)
+    return combining(elements, partial, operands, natural, result, mesh)
+
+
+def asked(problem: Problem, read: Read, strategy: Strategy) -> Spec:
+    """The spec that a read asks for under a strategy of the reader's cluster."""
+    if read.like is not None:
+        return problem.lying.result(read.like, strategy)
+    cluster = problem.clusters.of(read.reader)
+    assert cluster is not None
+    held = strategy.before if cluster.lead is read.reader else strategy.after
+    return spec_of_classes(problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place)), held)
+
+
+def work(problem: Problem, cluster: Cluster, node: Node, held: dict[int, Axes]) -> float:
+    """FLOPs of a dot or convolution on one device: twice the points of its iteration space, padding included."""
+    found, own = problem.clusters.maps[node], problem.clusters.factor_classes[node]
+    numbers = problem.lying.numbers[cluster.number]
+    points = 1
+    for factor, number in zip(found.factors, own, strict=True):
+        axes = held.get(numbers[problem.clusters.class_of(number)], ()) if number is not None else ()
+        points *= math.ceil(factor.size / problem.mesh.count(axes))
+    return 2.0 * points
+
+
+def _charge(problem: Problem, price: Price, value: Node, source: Spec, target: Spec) -> None:
+    assert isinstance(value.type, TensorType)
+    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value))
+
+
+def _reads(problem: Problem) -> dict[Node, list[Read]]:
+    """Where each value is read, outputs that alias a parameter being read in the parameter's spec."""
+    found: dict[Node, list[Read]] = defaultdict(list)
+    root = problem.module.entry.output
+    for node in problem.module.entry.nodes:
+        if node is root and not isinstance(node.type, TensorType):
+            continue
+        for place, operand in enumerate(node.inputs):
+            if _counts(problem, operand) and problem.clusters.of(node) is not None:
+                found[operand].append(Read(node, place))
+    if root is not None:
+        parameters = {p.number: p for p in problem.module.entry.parameters}
+        for alias in aliases(problem.module):
+            value = output_at(root, alias.output_index)
+            if value is not None and _counts(problem, value) and not alias.parameter_index:
+                found[value].append(Read(root, 0, like=parameters[alias.parameter]))
+    return dict(found)
+
+
+def aliases(module: Module) -> tuple[InputOutputAlias, ...]:
+    """The outputs that take a parameter's buffer."""
+    return module.attributes.get("input_output_alias") or ()
+
+
+def output_at(root: Node, index: tuple[int, ...]) -> Node | None:
+    """The value at an index of the entry's result; None where it is deeper than the root tuple."""
+    if not index:
+        return root if isinstance(root.type, TensorType) else None
+    return root.inputs[index[0]] if root.opcode == "tuple" and len(index) == 1 else None
+
+
+def _counts(problem: Problem, value: Node) -> bool:
+    return isinstance(value.type, TensorType) and bool(value.type.dims) and problem.clusters.of(value) is not None
+
+
+def _tabulate(problem: Problem, value: Node, reads: Sequence[Read]) -> None:
+    """Put the costs of a value's changes of spec into the tables."""
+    own = problem.clusters.of(value)
+    assert own is not None
+    source = _made(problem, own, value)
+    readers: dict[tuple[int, int], tuple[int, Demand]] = {}
+    for read in reads:
+        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        assert cluster is not None
+        if cluster is not own:
+            demand = _asked(problem, cluster, read)
+            readers.setdefault((cluster.number, id(demand)), (cluster.number, demand))
+    found = [(number, demand, _costs_of(problem, value, source, demand)) for number, demand in readers.values()]
+    found = [each for each in found if each[2].any()]
+    if len(found) == 1:
+        number, demand, cost = found[0]
+        add_pair(problem.pairs, own.number, number, cost[source.of][:, demand.of])
+    elif found:
+        readers_of = [(number, demand) for number, demand, _ in found]
+        problem.shared.append(Shared(value, own.number, source, readers_of, [cost for _, _, cost in found]))
+
+
+def _made(problem: Problem, cluster: Cluster, value: Node) -> Demand:
+    """The specs of a value under each strategy of its cluster."""
+    dims = problem.lying.local(cluster, problem.clusters.result_dims(value))
+    kind = problem.tie[cluster.number]
+    return problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
+
+
+def _asked(problem: Problem, cluster: Cluster, read: Read) -> Demand:
+    """The specs that a read asks for under each strategy of the reader's cluster."""
+    if read.like is not None:
+        return _made(problem, cluster, read.like)
+    dims = problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place))
+    kind, is_before = problem.tie[cluster.number], cluster.lead is read.reader
+    return problem.lying.demand(kind, problem.options[kind], dims, is_before=is_before)
+
+
+def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> np.ndarray:
+    """Seconds from each spec of a value to each that is asked for."""
+    assert isinstance(value.type, TensorType)
+    dims, width = value.type.dims, width_of(value)
+    key = (dims, width, id(source), id(target))
+    if key not in problem._costs:
+        table = np.zeros((len(source.specs), len(target.specs)))
+        for row, have in enumerate(source.specs):
+            for column, want in enumerate(target.specs):
+                sent = sum(step.sent for step in reshard(dims, have, want, problem.mesh))
+                table[row, column] = sent * width / problem.rates.wire
+        problem._costs[key] = table
+    return problem._costs[key]
+
+
+def add_pair(pairs: dict[tuple[int, int], np.ndarray], a: int, b: int, table: np.ndarray) -> None:
+    """Add a table between two clusters to those that are there, whichever way round."""
+    if a > b:
+        a, b, table = b, a, table.T
+    pairs[a, b] = pairs[a, b] + table if (a, b) in pairs else table
