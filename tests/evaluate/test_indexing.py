@@ -115,6 +115,12 @@ def test_scatter(dtype):
     agree(text, scatter_inputs(dtype))
 
 
+def test_scatter_of_rounded_sums_where_every_window_lies_outside():
+    text = program(scatters(("add", "maximum")), "bf16", REDUCERS)
+    x, _, points, windows = scatter_inputs("bf16")
+    agree(text, [x, np.full((6, 2), 9, np.int32), points, windows])
+
+
 @pytest.mark.parametrize("dtype", ["pred", "s4", "u4", "c64", "f8e5m2"])
 def test_scatter_of_what_has_no_order(dtype):
     agree_in_every_bit(program(scatters(("second",)), dtype, REDUCERS), scatter_inputs(dtype))

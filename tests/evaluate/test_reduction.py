@@ -5,7 +5,7 @@ import pytest
 
 from hloom.evaluate import evaluate
 from hloom.hlo import parse
-from tests.evaluate.xla import FLOATS, NUMBERS, REDUCERS, agree, odd, plain, program, types
+from tests.evaluate.xla import FLOATS, NUMBERS, REDUCERS, agree, agree_in_every_bit, odd, plain, program, types
 
 NAMES = ("add", "maximum", "minimum", "multiply")
 REDUCTIONS = """
@@ -200,3 +200,23 @@ def test_batch_normalisation(dtype):
         "tuple(v, training, a, b, c, inference, gradient, ", "tuple(a, b, c, inference, "
     )
     agree(text, inputs)
+
+
+@pytest.mark.parametrize("dtype", types("f32 bf16", long="f16 f64"))
+def test_the_greatest_and_least_of_signed_noughts(dtype):
+    body = """
+  x = T[2,3] parameter(0)
+  i = s32[4,1] parameter(1)
+  u = T[4] parameter(2)
+  v = T[] parameter(3)
+  a_NAME = T[2] reduce(x, v), dimensions={1}, to_apply=NAME_T
+  b_NAME = T[3] reduce(x, v), dimensions={0}, to_apply=NAME_T
+  c_NAME = T[2,2] reduce-window(x, v), window={size=1x2}, to_apply=NAME_T
+  d_NAME = T[4] scatter(u, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=NAME_T
+"""
+    text = program(each_name(body, ("maximum", "minimum")), dtype, REDUCERS)
+    kind = odd(dtype, (1,)).dtype
+    for start in (0.0, -0.0):
+        x = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]).astype(kind)
+        u = np.array([-0.0, 0.0, 0.0, -0.0]).astype(kind)
+        agree_in_every_bit(text, [x, np.int32([[1], [0], [3], [1]]), u, np.array(start).astype(kind)])

@@ -19,7 +19,8 @@ from hloom.ir import (
     dtype,
 )
 from hloom.ir.numbers import integer_range
-from tests.passes.random_modules import DIRECTIONS, Drawing, draws, tensor
+from tests.passes.random_drawing import DIRECTIONS, Drawing, draws, tensor
+from tests.passes.random_drawing import number_for as number_for
 
 S32, U32, F32, PRED = dtype("s32"), dtype("u32"), dtype("f32"), dtype("pred")
 _FLOAT_UNARY = (
@@ -495,7 +496,7 @@ def dot(drawing: Drawing) -> Node:
         "lhs_batch_dims": tuple(batch), "lhs_contracting_dims": tuple(contracted),
         "rhs_batch_dims": tuple(where[: len(batch)]), "rhs_contracting_dims": tuple(where[len(batch) :]),
     }  # fmt: skip
-    return drawing.op("dot", left, right, **{name: value for name, value in attributes.items() if value})
+    return drawing.op("dot", left, right, attributes={name: value for name, value in attributes.items() if value})
 
 
 @draws("convolution", 1.5)
@@ -519,7 +520,7 @@ def convolution(drawing: Drawing) -> Node:
         sizes["i"] = 1
     kernel = drawing.of(TensorType(kind.dtype, [sizes[letter] for letter in right]))
     labels = ConvolutionDimensions(left, right, output)
-    return drawing.op("convolution", node, kernel, window=window, dim_labels=labels, **groups)
+    return drawing.op("convolution", node, kernel, attributes={"window": window, "dim_labels": labels, **groups})
 
 
 @draws("sort", 2)
@@ -591,7 +592,7 @@ def conditional(drawing: Drawing) -> Node:
     else:
         which = index(drawing)
         named = {"branch_computations": tuple(branches)}
-    found = drawing.op("conditional", which, *operands, **named)
+    found = drawing.op("conditional", which, *operands, attributes=named)
     for place in range(len(outputs)):
         if random.random() < 0.7:
             drawing.op("get-tuple-element", found, index=place)

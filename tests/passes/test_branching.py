@@ -3,8 +3,11 @@
 import pytest
 
 from hloom.passes.branching import BRANCHING, equal_branches, known_branch, unused_operands, unused_results
+from hloom.passes.logic import LOGIC
 from hloom.passes.looping import element_of_tuple
-from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
+from hloom.passes.tuples import TUPLES
+from hloom.rewrite import rewrite
+from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
 
 TWO = """
 f {{ p = f32[] parameter(0)  ROOT r = f32[] sine(p) }}
@@ -167,3 +170,18 @@ def test_another_converted_number_stays():
         BRANCHING,
         CHOICE % ("u8", "i = s32[] convert(p)\n ROOT c = f32[] conditional(i, x, y), branch_computations={f, g}"),
     )
+
+
+def test_an_operand_goes_once_its_last_use_in_the_branch_has_gone():
+    text = """
+    f { q = (u32[], u32[]) parameter(0)  x = u32[] get-tuple-element(q), index=0
+      y = u32[] get-tuple-element(q), index=1  m = u32[] shift-left(x, y)  ROOT t = (u32[], u32[]) tuple(x, m) }
+    g { q = (u32[], u32[], u32[]) parameter(0)  z = u32[] constant(0)  ROOT t = (u32[], u32[]) tuple(z, z) }
+    ENTRY e { p = pred[] parameter(0)  z = u32[] constant(0)  y = u32[] parameter(1)
+      t = (u32[], u32[]) tuple(z, y)  w = (u32[], u32[], u32[]) parameter(2)
+      c = (u32[], u32[]) conditional(p, t, w), true_computation=f, false_computation=g
+      ROOT r = u32[] get-tuple-element(c), index=1 }
+    """
+    module = module_of(text)
+    rewrite(module, [*BRANCHING, *LOGIC, *TUPLES])
+    assert not rewrite(module, [*BRANCHING, *LOGIC, *TUPLES]).steps

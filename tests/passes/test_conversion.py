@@ -55,6 +55,8 @@ def test_bitcasts_around_one_op():
         "n = f32[4] negate(x)\nf32[1,4] bitcast(n)",
     )
     stays(CONVERSION, "f32[4]", "b = s32[4] bitcast(x)\nn = s32[4] negate(b)\nf32[4] bitcast(n)")
+    moved = "b = f32[2,2]{1,0} bitcast(x)\nn = f32[2,2]{0,1} negate(b)\nf32[4]{0} bitcast(n)"
+    stays(CONVERSION, "f32[4]{0}", moved)
 
 
 def test_parts_of_complex_numbers():

@@ -216,8 +216,10 @@ def test_bitcast_of_unary_of_bitcast():
         "x = f32[2,3] parameter(0)  ROOT b = s32[2,3] bitcast(x)",
         "x = f32[4] parameter(0)  a = s32[2,2] bitcast(x)  n = s32[2,2] negate(a)  ROOT b = f32[4] bitcast(n)",
         "x = f32[6]{0} parameter(0)  a = f32[2,3]{0,1} reshape(x)  ROOT b = f32[6]{0} bitcast(a)",
+        """x = f32[4]{0} parameter(0)  a = f32[2,2]{1,0} bitcast(x)  n = f32[2,2]{0,1} negate(a)
+        ROOT b = f32[4]{0} bitcast(n)""",
     ],
-    ids=["layout", "element type", "element type on the way", "reshape into another layout"],
+    ids=["layout", "element type", "element type on the way", "reshape into another layout", "op into another layout"],
 )
 def test_bitcasts_that_stay(text: str):
     assert_keeps(RESHAPING, text)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from hloom.passes import apply_in_place
 from hloom.passes.tuples import TUPLES
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of
 
 XY = "x = f32[2] parameter(0)  y = f32[3] parameter(1)  "
 PAIR = "p = (f32[2], f32[3]) parameter(0)  "
@@ -67,3 +68,14 @@ def test_tuples(before: str, after: str):
 )  # fmt: skip
 def test_tuples_that_stay(text: str):
     assert_keeps(TUPLES, text)
+
+
+def test_what_lives_on_in_the_barrier_only_leaves_it_at_once():
+    module = module_of(
+        XY + """n = f32[2] negate(x)  t = (f32[2], f32[3]) tuple(x, y)  o = (f32[2], f32[3]) opt-barrier(t)
+        s = f32[0] slice(n), slice={[0:0]}  g = f32[3] get-tuple-element(o), index=1
+        ROOT r = (f32[0], f32[3]) tuple(s, g)"""
+    )
+    apply_in_place(module, "simplify")
+    assert module.entry.root.inputs[1].inputs[0].type == module_of("ROOT p = (f32[3]) parameter(0)").entry.root.type
+    assert not apply_in_place(module, "simplify").changed

@@ -74,7 +74,7 @@ def test_a_pad_goes_into_the_window():
         f"{five}p = f32[1,2,3,4] parameter(0)\nROOT r = f32[20,112,112,125] reduce-window(p, z), "
         f"window={{{window.format('10_10x11_100x10_100x10_106')}}}, to_apply=add_f32"
     )
-    assert_rewrites(WINDOWING, before, program(after))
+    assert_rewrites(BOTH, before, program(after))
 
 
 def test_a_pad_inside_becomes_a_dilation():
@@ -97,6 +97,14 @@ def test_a_pad_below_a_conversion():
     assert_rewrites(WINDOWING, windowed(body, "f32[7]", "size=2"), after)
     little = body.replace("[6]", "[23]").replace("[8]", "[24]").replace("1_1", "1_0")
     assert_keeps(WINDOWING, windowed(little, "f32[23]", "size=2"))
+
+
+def test_a_pad_of_a_start_that_counts_stays_or_is_taken_for_neutral():
+    five, p = "z = f32[] constant(5)\n", "p = f32[4] parameter(0)"
+    before = windowed(f"{p}\nx = f32[6] pad(p, z), padding=1_1", "f32[5]", "size=2", start=five)
+    assert_keeps(WINDOWING, before)
+    after = windowed(p, "f32[5]", "size=2 pad=1_1", start=five)
+    assert_rewrites(BOTH, before, after.replace("(x, z)", "(p, z)"))
 
 
 def test_a_pad_of_another_number_stays():

@@ -26,6 +26,7 @@ _UFUNCS = {
     "xor": np.bitwise_xor,
 }
 _OF_ANY = frozenset(("and", "or", "xor"))
+_EXTREMES = ("maximum", "minimum")
 
 
 def opcode_of(graph: Graph) -> str | Replace | None:
@@ -43,12 +44,14 @@ def opcode_of(graph: Graph) -> str | Replace | None:
 def ufunc_of(graph: Graph, dtype: np.dtype) -> np.ufunc | Replace | None:
     """Numpy's function for a graph on elements of a type; None where numpy's would not do the same.
 
-    That is so for numbers smaller than f32 (which are rounded at each step), and for pred and complex numbers but
-    for their bits and sums.
+    That is so for numbers smaller than f32 (which are rounded at each step), for pred and complex numbers but for
+    their bits and sums, and for the greatest and least of floats: of 0 and -0, numpy's gives the one or the other.
     """
     opcode = opcode_of(graph)
     if opcode is None or isinstance(opcode, Replace):
         return opcode
+    if opcode in _EXTREMES and dtype.kind == "f":
+        return None
     is_plain = dtype.kind in "iu" or dtype in (np.float32, np.float64)
     allowed = is_plain or (dtype == np.bool_ and opcode in _OF_ANY) or (dtype.kind == "c" and opcode == "add")
     return _UFUNCS[opcode] if allowed else None
@@ -57,12 +60,15 @@ def ufunc_of(graph: Graph, dtype: np.dtype) -> np.ufunc | Replace | None:
 def wide_ufunc_of(graph: Graph, dtype: np.dtype) -> tuple[np.ufunc, np.dtype] | None:
     """Numpy's function for reducing many elements of a type by a graph, and the type to do it in.
 
-    As XLA's CPU does, floats smaller than f32 are summed up in f32 and rounded once.
+    As XLA's CPU does, floats smaller than f32 are summed up in f32 and rounded once. Of 0 and -0, the greatest and
+    the least may come out as either.
     """
     known = opcode_of(graph)
     if known is None or isinstance(known, Replace):
         return None
     if dtype_of(dtype).is_float and dtype.itemsize < 4:
         return _UFUNCS[known], np.dtype(np.float32)
+    if known in _EXTREMES and dtype in (np.float32, np.float64):
+        return _UFUNCS[known], dtype
     found = ufunc_of(graph, dtype)
     return (found, dtype) if isinstance(found, np.ufunc) else None

@@ -70,6 +70,8 @@ def _combine_in_rounds(
     run: Runner, graph: Graph, targets: Sequence[np.ndarray], places: np.ndarray, updates: Sequence[np.ndarray]
 ) -> None:
     """The general way: the first updates of all places together, then the second ones, and so on."""
+    if not places.size:
+        return
     order = np.argsort(places, kind="stable")
     ranked = places[order]
     is_first = np.ones(len(ranked), bool)
@@ -77,7 +79,7 @@ def _combine_in_rounds(
     positions = np.arange(len(ranked))
     ranks = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
     by_rank = order[np.argsort(ranks, kind="stable")]
-    ends = np.cumsum(np.bincount(ranks)) if len(ranks) else np.zeros(0, int)
+    ends = np.cumsum(np.bincount(ranks))
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         chosen = by_rank[start:end]
         where = places[chosen]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 
 from hloom.ir import Apply, DType, Kind, Node, TensorType
+from hloom.passes.dimensions import same_layout
 from hloom.passes.facts import (
     ORDINARY,
     element,
@@ -121,7 +122,7 @@ def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None
 
 @CONVERSION.rewrites("bitcast", depth=3)
 def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
-    """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one element type."""
+    """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
     middle, kind = node.inputs[0], tensor_type(node)
     if not isinstance(middle, Apply) or middle.opcode not in _UNARY or not used_once(middle):
         return None
@@ -129,7 +130,7 @@ def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     source = tensor_type(inner.inputs[0]) if inner.opcode == "bitcast" else None
     if source is None or kind is None or source.dtype is not kind.dtype:
         return None
-    if any(element(each) is not kind.dtype for each in (middle, inner)):
+    if element(middle) is not kind.dtype or not same_layout(middle.type, inner.type):
         return None
     if any(_is_tiled(each) for each in (inner, inner.inputs[0])):
         return None

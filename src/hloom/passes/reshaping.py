@@ -15,6 +15,7 @@ from hloom.passes.dimensions import (
     places_of,
     resized,
     same_array,
+    same_layout,
     stand_in,
     without,
 )
@@ -236,7 +237,7 @@ def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
 def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), where f works in each place alone
 
-    No bitcast may change the element type.
+    No bitcast may change the element type, nor f the layout.
     """
     inner, kind = node.inputs[0], tensor_type(node)
     if inner.opcode not in UNARY or not used_once(inner) or inner.inputs[0].opcode != "bitcast" or kind is None:
@@ -248,6 +249,8 @@ def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
         return None
     if source.dtype is not middle.dtype or made.dtype is not kind.dtype or _is_tiled(source):
         return build.decline("a bitcast changes the element type, or how elements are packed")
+    if not same_layout(made, middle.with_dtype(made.dtype)):
+        return build.decline("the op yields another layout than its operand's")
     changed = build.like(inner, before.inputs[0], type=source.with_dtype(made.dtype), sharding=None)
     return build.op("bitcast", changed, type=kind)
 

@@ -85,21 +85,14 @@ def reduce_window_of_whole(build: Builder, node: Apply) -> Node | None:
 def reduce_window_of_pad(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(x, start), start) -> reduce-window(x, start) with the padding in the window.
 
-    Through a conversion too: of what is padded with, it must make the start.
+    Of what is in the window's own padding nothing is met, so the start must be one that is the same met twice: a
+    constant that may be an identity, or anything for a maximum. Through a conversion too: of what is padded with, it
+    must make the start.
     """
-    kind, window = tensor_type(node.inputs[0]), _window(node)
-    pad, converts = _pad_below(node.inputs[0])
-    if len(node.inputs) != 2 or kind is None or pad is None or not _fills_with(pad, node, kind):
-        return None
-    padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
-    if converts and _is_slightly_padded(kind, window, padding):
-        return build.decline("little is padded: a scan is better kept plain")
-    joined = [_joined(*each) for each in zip(window.dimensions, padding, strict=True)]
-    dimensions = tuple(each for each in joined if each is not None)
-    if len(dimensions) != len(joined):
-        return build.decline("the padding does not fit the window's own")
-    source = build.convert(pad.inputs[0], kind.dtype)
-    return build.like(node, source, node.inputs[1], window=Window(dimensions))
+    kinds = _kinds(node)
+    if kinds is None or not _may_be_met_twice(_combiner(node, kinds[0]), node.inputs[1]):
+        return build.decline("padding that is met changes the result")
+    return _with_padding_in_window(build, node)
 
 
 @WINDOWING.rewrites("reduce-window", benefit=3, depth=3)
@@ -140,6 +133,12 @@ def select_and_scatter_of_single_elements(build: Builder, node: Apply) -> Node |
         return None
     opcode = combiner_of(node.attribute("scatter"))
     return combine(build, opcode, node.inputs[1], node.inputs[2]) if opcode else None
+
+
+@WINDOWING_RELAXED.rewrites("reduce-window", benefit=2, depth=3)
+def reduce_window_of_any_pad(build: Builder, node: Apply) -> Node | None:
+    """reduce-window(pad(x, start), start) -> reduce-window(x, start), whatever the start: XLA takes it for neutral."""
+    return _with_padding_in_window(build, node)
 
 
 @WINDOWING_RELAXED.rewrites("reduce-window", benefit=8, depth=1)
@@ -275,6 +274,29 @@ def _pad_below(operand: Node) -> tuple[Node | None, bool]:
     pad = operand.inputs[0] if converts else operand
     known = pad.opcode == "pad" and tensor_type(pad) is not None and tensor_type(pad.inputs[0]) is not None
     return (pad if known else None), converts
+
+
+def _may_be_met_twice(opcode: str, start: Node) -> bool:
+    """Whether a starting value combined with itself is itself."""
+    if is_idempotent(opcode):
+        return True
+    return bool(opcode) and splat_of(start) is not None and may_be_identity(opcode, start)
+
+
+def _with_padding_in_window(build: Builder, node: Apply) -> Node | None:
+    kind, window = tensor_type(node.inputs[0]), _window(node)
+    pad, converts = _pad_below(node.inputs[0])
+    if len(node.inputs) != 2 or kind is None or pad is None or not _fills_with(pad, node, kind):
+        return None
+    padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
+    if converts and _is_slightly_padded(kind, window, padding):
+        return build.decline("little is padded: a scan is better kept plain")
+    joined = [_joined(*each) for each in zip(window.dimensions, padding, strict=True)]
+    dimensions = tuple(each for each in joined if each is not None)
+    if len(dimensions) != len(joined):
+        return build.decline("the padding does not fit the window's own")
+    source = build.convert(pad.inputs[0], kind.dtype)
+    return build.like(node, source, node.inputs[1], window=Window(dimensions))
 
 
 def _fills_with(pad: Node, node: Apply, kind: TensorType) -> bool:

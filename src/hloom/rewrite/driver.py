@@ -239,17 +239,24 @@ class _Driver:
                     self.pending.append(user)
             level = _few_users(level) if below > 1 else ()
 
+    def push_callers(self, graph: Graph) -> None:
+        """What calls a graph is tried again."""
+        for caller in graph.callers:
+            self.push(caller)
+
     def erase_dead(self, pending: list[Node]) -> None:
         """Erase nodes that nothing uses, and those that only they used; what has one user left may match now."""
         while pending:
             node = pending.pop()
-            if node in self.erased or isinstance(node, Parameter):
+            if node in self.erased:
                 continue
-            if node.is_used:
+            if node.is_used or isinstance(node, Parameter):
                 if len(node.users) == 1:
                     self.push_users(node)
                 if isinstance(node.type, TupleType):  # an element of it may be needed by nothing now
                     self.push(node)
+                if isinstance(node, Parameter):  # so may be what its graph is called with
+                    self.push_callers(node.graph)
                 continue
             if not (node in self.consumed or may_drop(node)):
                 continue

@@ -187,6 +187,7 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "select-and-scatter-of-nothing": lambda random: scattering(random, empty=True),
     "select-and-scatter-of-single-elements": lambda random: scattering(random, empty=False),
     "reduce-windows-of-nothing": several_of_nothing,
+    "reduce-window-of-any-pad": of_pad,
     "reduce-window-of-scalar": of_scalar,
     "last-of-running": last_of_running,
     "reduce-window-of-any-lone-elements": of_lone,
