@@ -21,7 +21,8 @@ from hloom.rewrite.pattern import (
     ValueTerm,
 )
 from hloom.rewrite.rule import RuleError
-from hloom.rewrite.steps import steps_of, ways_of
+from hloom.rewrite.steps import steps_of
+from hloom.rewrite.ways import ways_of
 
 
 def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[str, Op]) -> None:

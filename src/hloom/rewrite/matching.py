@@ -15,7 +15,8 @@ from hloom.rewrite.match import Match
 from hloom.rewrite.pattern import OperationTerm
 from hloom.rewrite.probes import Probes
 from hloom.rewrite.rule import Rule
-from hloom.rewrite.steps import Way, steps_of, ways_of
+from hloom.rewrite.steps import steps_of
+from hloom.rewrite.ways import Way, ways_of
 
 Attempt = Callable[[Builder, Apply], Mapping[Node, Node] | None]
 
