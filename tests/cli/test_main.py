@@ -28,6 +28,10 @@ def test_help_lists_the_subcommands(call: Call):
         assert re.search(rf"^  {name} +{re.escape(line)}$", result.stdout, re.MULTILINE)
 
 
+REQUIRED = {"plan": ("--mesh", "x=2"), "propagate": ("--mesh", "x=2")}
+"""The options that a subcommand cannot do without."""
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_subcommand_has_help_with_examples(call: Call, name: str):
     result = call(name, "--help")
@@ -45,7 +49,7 @@ def test_every_subcommand_says_one_error(name: str, broken: Path, tmp_path: Path
         (broken, f"error: {broken}:4:1: expected an operand, found '}}'\n  }}\n  ^\n"),
         (tmp_path / "x.hlo", f"error: cannot read {tmp_path / 'x.hlo'}: no such file or directory\n"),
     ):
-        result = spawn(name, path)
+        result = spawn(name, path, *REQUIRED.get(name, ()))
         assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
 
 

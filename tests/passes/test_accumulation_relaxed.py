@@ -1,6 +1,6 @@
 """Sums with arrays that are nought nearly everywhere: before => after."""
 
-from hloom.passes.accumulation_relaxed import ACCUMULATION_RELAXED
+from hloom.passes.rules.accumulation_relaxed import ACCUMULATION_RELAXED
 from tests.passes.forms import becomes, stays
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

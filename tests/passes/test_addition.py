@@ -1,6 +1,6 @@
 """add, subtract and negate: before => after."""
 
-from hloom.passes.addition import ADDITION
+from hloom.passes.rules.addition import ADDITION
 from tests.passes.forms import becomes, stays
 
 

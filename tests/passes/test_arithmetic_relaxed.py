@@ -1,6 +1,6 @@
 """Sums and products of floats in another order: before => after."""
 
-from hloom.passes.arithmetic_relaxed import ARITHMETIC_RELAXED
+from hloom.passes.rules.arithmetic_relaxed import ARITHMETIC_RELAXED
 from tests.passes.forms import becomes, stays
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hloom.passes.branching import BRANCHING, equal_branches, known_branch, unused_operands, unused_results
-from hloom.passes.logic import LOGIC
-from hloom.passes.looping import element_of_tuple
-from hloom.passes.tuples import TUPLES
+from hloom.passes.rules.branching import BRANCHING, equal_branches, known_branch, unused_operands, unused_results
+from hloom.passes.rules.logic import LOGIC
+from hloom.passes.rules.looping import element_of_tuple
+from hloom.passes.rules.tuples import TUPLES
 from hloom.rewrite import rewrite
 from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.broadcasting import BROADCASTING, BROADCASTING_AS_XLA
+from hloom.passes.rules.broadcasting import BROADCASTING, BROADCASTING_AS_XLA
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 
 

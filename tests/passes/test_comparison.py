@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.comparison import COMPARISON
+from hloom.passes.rules.comparison import COMPARISON
 from tests.passes.forms import becomes, stays
 
 _TRUE = "c = pred[] constant(true)\nb = pred[$D] broadcast(c), dimensions={}\nb"

@@ -1,7 +1,7 @@
 """Products: before => after."""
 
-from hloom.passes.contracting import CONTRACTING
-from hloom.passes.contracting_relaxed import CONTRACTING_RELAXED
+from hloom.passes.rules.contracting import CONTRACTING
+from hloom.passes.rules.contracting_relaxed import CONTRACTING_RELAXED
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.conversion import CONVERSION
+from hloom.passes.rules.conversion import CONVERSION
 from tests.passes.forms import becomes, stays
 from tests.passes.rewriting import assert_rewrites
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.convolving import CONVOLVING, CONVOLVING_RELAXED
+from hloom.passes.rules.convolving import CONVOLVING, CONVOLVING_RELAXED
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 
 BOTH = [*CONVOLVING_RELAXED, *CONVOLVING]

@@ -1,6 +1,6 @@
 """divide, remainder and power: before => after."""
 
-from hloom.passes.division import DIVISION
+from hloom.passes.rules.division import DIVISION
 from tests.passes.forms import becomes, stays
 
 _IOTA = "i = $T iota(), iota_dimension=0\n"

@@ -1,6 +1,6 @@
 """Reciprocals, fewer divisions, and shifts for them: before => after."""
 
-from hloom.passes.division_relaxed import DIVISION_RELAXED
+from hloom.passes.rules.division_relaxed import DIVISION_RELAXED
 from tests.passes.forms import becomes, stays
 
 

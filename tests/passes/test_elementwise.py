@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hloom.ir import TensorType, verify
-from hloom.passes.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
+from hloom.passes.rules.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
 from hloom.rewrite import Family, Rule, rewrite
 from tests.passes.forms import Domain
 from tests.passes.rewriting import assert_same_numbers, module_of

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hloom.ir import Module, TensorType, verify
-from hloom.passes.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
+from hloom.passes.rules.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
 from hloom.rewrite import RuleIndex, rewrite
 from tests.passes.forms import form
 from tests.passes.rewriting import assert_same_numbers, module_of

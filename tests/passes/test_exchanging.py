@@ -1,6 +1,6 @@
 """Collectives whose results are known: before => after."""
 
-from hloom.passes.exchanging import EXCHANGING, EXCHANGING_RELAXED
+from hloom.passes.rules.exchanging import EXCHANGING, EXCHANGING_RELAXED
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.extremes import EXTREMES
+from hloom.passes.rules.extremes import EXTREMES
 from tests.passes.forms import becomes, form, stays
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

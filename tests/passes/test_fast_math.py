@@ -1,6 +1,6 @@
 """What holds of real numbers only: before => after."""
 
-from hloom.passes.fast_math import FAST_MATH
+from hloom.passes.rules.fast_math import FAST_MATH
 from tests.passes.forms import becomes, stays
 
 

@@ -5,7 +5,7 @@ import pytest
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
-from hloom.passes.folding import FOLDING, element_of_constant, fold_constants, fold_uniform
+from hloom.passes.rules.folding import FOLDING, element_of_constant, fold_constants, fold_uniform
 from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
 
 

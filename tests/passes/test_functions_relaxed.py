@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.functions_relaxed import FUNCTIONS_RELAXED
+from hloom.passes.rules.functions_relaxed import FUNCTIONS_RELAXED
 from tests.passes.forms import becomes, stays
 
 

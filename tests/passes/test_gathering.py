@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.gathering import GATHERING, GATHERING_AS_XLA
+from hloom.passes.rules.gathering import GATHERING, GATHERING_AS_XLA
 from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
 
 ROWS = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"

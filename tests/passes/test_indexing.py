@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hloom.passes.indexing import INDEXING, INDEXING_AS_XLA
+from hloom.passes.rules.indexing import INDEXING, INDEXING_AS_XLA
 from tests.passes.rewriting import assert_keeps, assert_rewrites, assert_same_numbers, module_of, rewritten
 
 X = "x = f32[10,20] parameter(0)  "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.logic import LOGIC
+from hloom.passes.rules.logic import LOGIC
 from tests.passes.forms import becomes, stays
 
 

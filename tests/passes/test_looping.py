@@ -3,8 +3,8 @@
 import hloom
 from hloom.ir import Apply, verify
 from hloom.passes import apply
-from hloom.passes.elements import select_configuration, with_trip_count
-from hloom.passes.looping import (
+from hloom.passes.rules.elements import select_configuration, with_trip_count
+from hloom.passes.rules.looping import (
     LOOPING,
     SINKING,
     constant_elements,
@@ -15,8 +15,8 @@ from hloom.passes.looping import (
     repeated_elements,
     trip_count,
 )
-from hloom.passes.states import passed_on
-from hloom.passes.tuples import element_of_tuple
+from hloom.passes.rules.states import passed_on
+from hloom.passes.rules.tuples import element_of_tuple
 from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
 
 COUNTED = """

@@ -1,6 +1,6 @@
 """multiply, abs and sign: before => after."""
 
-from hloom.passes.multiplication import MULTIPLICATION
+from hloom.passes.rules.multiplication import MULTIPLICATION
 from tests.passes.forms import becomes, stays
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hloom.passes.broadcasting import BROADCASTING
-from hloom.passes.padding import PADDING
+from hloom.passes.rules.broadcasting import BROADCASTING
+from hloom.passes.rules.padding import PADDING
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 
 X = "x = f32[2,3] parameter(0)  "

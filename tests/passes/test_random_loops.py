@@ -8,8 +8,8 @@ import pytest
 import hloom
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import apply
-from hloom.passes.branching import BRANCHING
-from hloom.passes.looping import LOOPING
+from hloom.passes.rules.branching import BRANCHING
+from hloom.passes.rules.looping import LOOPING
 from hloom.passes.unroll import unrolled
 from tests.passes.domains.looping import Element, elements, loop
 from tests.passes.rewriting import assert_same_numbers

@@ -1,7 +1,7 @@
 """Reductions: before => after."""
 
-from hloom.passes.reducing import REDUCING
-from hloom.passes.reducing_relaxed import REDUCING_RELAXED
+from hloom.passes.rules.reducing import REDUCING
+from hloom.passes.rules.reducing_relaxed import REDUCING_RELAXED
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

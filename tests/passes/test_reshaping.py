@@ -3,7 +3,7 @@
 import pytest
 
 import hloom
-from hloom.passes.reshaping import RESHAPING, RESHAPING_AS_XLA
+from hloom.passes.rules.reshaping import RESHAPING, RESHAPING_AS_XLA
 from hloom.rewrite import rewrite
 from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
 

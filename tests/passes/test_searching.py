@@ -1,6 +1,6 @@
 """Searches for the greatest or least element: before => after."""
 
-from hloom.passes.searching import SEARCHING, SEARCHING_RELAXED
+from hloom.passes.rules.searching import SEARCHING, SEARCHING_RELAXED
 from tests.passes.computations import computation
 from tests.passes.domains.searching import search
 from tests.passes.rewriting import assert_keeps, assert_rewrites

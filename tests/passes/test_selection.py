@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.selection import SELECTION
+from hloom.passes.rules.selection import SELECTION
 from tests.passes.forms import becomes, form, stays
 from tests.passes.rewriting import assert_keeps
 

@@ -9,7 +9,7 @@ import pytest
 
 import hloom
 from hloom.ir import Kind, Module, TensorType
-from hloom.passes.shaping import SHAPING_AS_XLA, STRICT_SHAPING
+from hloom.passes.rules.shaping import SHAPING_AS_XLA, STRICT_SHAPING
 from hloom.rewrite import Rule, rewrite
 from tests.passes.domains.shaping import element, entry, kind, order, parts, places, regrouped, sizes, slices, taken
 from tests.passes.rewriting import assert_same_numbers, module_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.slicing import SLICING
+from hloom.passes.rules.slicing import SLICING
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 
 X = "x = f32[6,7] parameter(0)  "

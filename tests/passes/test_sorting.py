@@ -1,6 +1,6 @@
 """Sorts, maps and reductions of several arrays: before => after."""
 
-from hloom.passes.sorting import SORTING
+from hloom.passes.rules.sorting import SORTING
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

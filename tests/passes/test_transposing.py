@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.transposing import TRANSPOSING, TRANSPOSING_AS_XLA
+from hloom.passes.rules.transposing import TRANSPOSING, TRANSPOSING_AS_XLA
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes import apply_in_place
-from hloom.passes.tuples import TUPLES
+from hloom.passes.rules.tuples import TUPLES
 from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of
 
 XY = "x = f32[2] parameter(0)  y = f32[3] parameter(1)  "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.updating import UPDATING, UPDATING_AS_XLA
+from hloom.passes.rules.updating import UPDATING, UPDATING_AS_XLA
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

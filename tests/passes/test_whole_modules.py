@@ -5,8 +5,8 @@ import pytest
 from hloom.hlo import parse, print_module
 from hloom.ir import verify
 from hloom.passes import PASSES, apply_in_place
-from hloom.passes.branching import BRANCHING
-from hloom.passes.looping import LOOPING
+from hloom.passes.rules.branching import BRANCHING
+from hloom.passes.rules.looping import LOOPING
 from hloom.runtime import compare, run
 from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.passes.windowing import WINDOWING, WINDOWING_RELAXED
+from hloom.passes.rules.windowing import WINDOWING, WINDOWING_RELAXED
 from tests.passes.computations import program
 from tests.passes.rewriting import assert_keeps, assert_rewrites
 

@@ -1,16 +1,13 @@
 """The standard rules and passes, one subject per file, and how passes are named and put together.
 
-To add a rule to `simplify`, decorate a function in the file of its subject; to add a pass, write `run(module) ->
-Report` in a file of its own and offer it here.
+To add a rule to `simplify`, decorate a function in the file of its subject in `rules`; to add a pass, write
+`run(module) -> Report` in a file of its own and offer it here.
 """
 
-from hloom.passes import branching as _branching  # noqa: F401
-from hloom.passes import cse as _cse  # noqa: F401  each offers its pass by name
+from hloom.passes import cse as _cse  # noqa: F401  each of these offers its passes by name
 from hloom.passes import dce as _dce  # noqa: F401
-from hloom.passes import folding as _folding  # noqa: F401
 from hloom.passes import hoisting as _hoisting  # noqa: F401
 from hloom.passes import inline as _inline  # noqa: F401
-from hloom.passes import looping as _looping  # noqa: F401
 from hloom.passes import outline as _outline  # noqa: F401
 from hloom.passes import simplify as _simplify  # noqa: F401
 from hloom.passes import unroll as _unroll  # noqa: F401

@@ -9,18 +9,18 @@ from typing import Any
 from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
 from hloom.ops import OPS
 from hloom.ops.behaviour import may_merge
-from hloom.passes.branching import unused_operands
-from hloom.passes.calling import callees_first, own_copy
-from hloom.passes.elements import elements_of
-from hloom.passes.looping import (
+from hloom.passes.pipeline import offer, rules_pass
+from hloom.passes.rules.branching import unused_operands
+from hloom.passes.rules.calling import callees_first, own_copy
+from hloom.passes.rules.elements import elements_of
+from hloom.passes.rules.looping import (
     SINKING,
     constant_elements,
     dead_elements,
     element_that_a_loop_passes_on,
 )
-from hloom.passes.pipeline import offer, rules_pass
-from hloom.passes.states import is_element, passed_on
-from hloom.passes.tuples import element_of_tuple
+from hloom.passes.rules.states import is_element, passed_on
+from hloom.passes.rules.tuples import element_of_tuple
 from hloom.rewrite import Report
 
 CHEAP = frozenset(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from hloom.ir import Apply, Graph, Module, Node
-from hloom.passes.calling import callees_first
 from hloom.passes.pipeline import offer
+from hloom.passes.rules.calling import callees_first
 from hloom.rewrite import Report
 
 MOST_NODES = 4_000_000

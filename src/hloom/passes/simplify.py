@@ -6,23 +6,24 @@ To add a rule, put it in the file of its subject: its family is listed here, or 
 
 from __future__ import annotations
 
-from hloom.passes.branching import BRANCHING
 from hloom.passes.constants import spread_constants
-from hloom.passes.contracting import CONTRACTING
-from hloom.passes.contracting_relaxed import CONTRACTING_RELAXED
-from hloom.passes.convolving import CONVOLVING, CONVOLVING_RELAXED
 from hloom.passes.dce import dce
-from hloom.passes.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
-from hloom.passes.exchanging import EXCHANGING, EXCHANGING_RELAXED
-from hloom.passes.folding import FOLDING
-from hloom.passes.looping import LOOPING
 from hloom.passes.pipeline import Pass, fixpoint, offer, rules_pass
-from hloom.passes.reducing import REDUCING
-from hloom.passes.reducing_relaxed import REDUCING_RELAXED
-from hloom.passes.searching import SEARCHING, SEARCHING_RELAXED
-from hloom.passes.shaping import SHAPING_AS_XLA, STRICT_SHAPING
-from hloom.passes.sorting import SORTING
-from hloom.passes.windowing import WINDOWING, WINDOWING_RELAXED
+from hloom.passes.rules.branching import BRANCHING
+from hloom.passes.rules.contracting import CONTRACTING
+from hloom.passes.rules.contracting_relaxed import CONTRACTING_RELAXED
+from hloom.passes.rules.convolving import CONVOLVING, CONVOLVING_RELAXED
+from hloom.passes.rules.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
+from hloom.passes.rules.exchanging import EXCHANGING, EXCHANGING_RELAXED
+from hloom.passes.rules.folding import FOLDING
+from hloom.passes.rules.looping import LOOPING
+from hloom.passes.rules.reducing import REDUCING
+from hloom.passes.rules.reducing_relaxed import REDUCING_RELAXED
+from hloom.passes.rules.searching import SEARCHING, SEARCHING_RELAXED
+from hloom.passes.rules.shaping import SHAPING_AS_XLA, STRICT_SHAPING
+from hloom.passes.rules.sorting import SORTING
+from hloom.passes.rules.tuples import element_of_tuple
+from hloom.passes.rules.windowing import WINDOWING, WINDOWING_RELAXED
 from hloom.rewrite import Family, Rule
 
 STRICT: tuple[Family, ...] = (
@@ -75,3 +76,4 @@ _offer_fixpoint(
     Pass("constants", spread_constants),
 )
 offer("fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run)
+offer("fold", "compute at once what depends on constants only", rules_pass("fold", (*FOLDING, element_of_tuple)).run)

@@ -7,10 +7,10 @@ from typing import Any
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.ops.behaviour import may_drop
-from hloom.passes.calling import callees_first
-from hloom.passes.elements import elements_of, with_trip_count
-from hloom.passes.looping import trip_count
 from hloom.passes.pipeline import Pass, offer
+from hloom.passes.rules.calling import callees_first
+from hloom.passes.rules.elements import elements_of, with_trip_count
+from hloom.passes.rules.looping import trip_count
 from hloom.rewrite import Report
 
 MOST_NODES = 20_000

@@ -1,0 +1,232 @@
+"""Rules on convert, bitcast-convert, complex parts and rounding; they are exact."""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from hloom.ir import Apply, DType, Kind, Node, TensorType
+from hloom.passes.rules.dimensions import same_layout
+from hloom.passes.rules.facts import (
+    ORDINARY,
+    element,
+    is_integer,
+    is_predicate,
+    is_real,
+    is_unsigned,
+    number_like,
+)
+from hloom.rewrite import Builder, Family, tensor_type, used_once
+
+CONVERSION = Family("conversion")
+
+_ROUNDING = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
+_UNARY = (
+    *_ROUNDING,
+    *("abs", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"),
+    *("negate", "not", "popcnt", "count-leading-zeros", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
+)
+_WRAPPING = ("add", "subtract", "multiply")
+
+
+@CONVERSION.rewrites("convert", benefit=3, depth=1)
+def convert_to_same_type(build: Builder, node: Apply) -> Node | None:
+    """convert(x) -> x, where x has that element type."""
+    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+
+
+@CONVERSION.rewrites("convert", benefit=3)
+def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
+    """convert(convert(x)) -> x, where x has the last type and the type between holds each of its values."""
+    inner = node.inputs[0]
+    if inner.opcode != "convert":
+        return None
+    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    if first is None or between is None or first is not last or not preserves_values(first, between):
+        return None
+    return inner.inputs[0]
+
+
+@CONVERSION.rewrites("convert")
+def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
+    """convert(convert(x)) -> convert(x), where the type between holds each value of x: one conversion decides.
+
+    Not from integers by floats to narrower integers: floats are brought into their range, integers wrap around.
+    """
+    inner = node.inputs[0]
+    if inner.opcode != "convert":
+        return None
+    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    if first is None or between is None or last is None or not preserves_values(first, between):
+        return None
+    if between.is_complex or last.is_complex or not (_is_common(first) and _is_common(between) and _is_common(last)):
+        return None
+    if first.is_integer and between.is_float and last.is_integer and not preserves_values(first, last):
+        return None
+    return build.convert(inner.inputs[0], last)
+
+
+@CONVERSION.rewrites("convert", depth=3)
+def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
+    """convert(add(convert(x), convert(y))) -> add(x, y), of integers converted to wider ones of the same signedness
+
+    So too subtract and multiply, which wrap around, and divide and remainder of unsigned ones.
+    """
+    wide = node.inputs[0]
+    if wide.opcode not in (*_WRAPPING, "divide", "remainder") or not used_once(wide):
+        return None
+    if wide.opcode not in _WRAPPING and not is_unsigned(wide):
+        return None
+    left, right = wide.inputs
+    if left.opcode != "convert" or right.opcode != "convert" or not used_once(left) or not used_once(right):
+        return None
+    narrow, result = element(node), element(wide)
+    if narrow is None or result is None or not narrow.is_integer or narrow.kind is not result.kind:
+        return None
+    if min(narrow.bits, result.bits) < 8 or narrow.bits > result.bits:
+        return None
+    if any(element(each.inputs[0]) is not narrow for each in (left, right)):
+        return None
+    return build.op(wide.opcode, left.inputs[0], right.inputs[0])
+
+
+@CONVERSION.rewrites("bitcast-convert", benefit=3, depth=1)
+def bitcast_convert_to_same_type(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(x) -> x, where x has that element type."""
+    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+
+
+@CONVERSION.rewrites("bitcast-convert", benefit=2)
+def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(bitcast-convert(x)) -> bitcast-convert(x): the same bits."""
+    inner = node.inputs[0]
+    if inner.opcode != "bitcast-convert" or element(node) is None or element(inner) is None:
+        return None
+    return build.op("bitcast-convert", inner.inputs[0], type=node.type)
+
+
+@CONVERSION.rewrites("bitcast-convert")
+def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(concatenate(bitcast-convert(x), bitcast-convert(y))) -> concatenate(x, y), of the last type."""
+    joined = node.inputs[0]
+    if not isinstance(joined, Apply) or joined.opcode != "concatenate" or element(node) is None:
+        return None
+    if any(each.opcode != "bitcast-convert" for each in joined.inputs):
+        return None
+    sources = [each.inputs[0] for each in joined.inputs]
+    if any(element(each) is not element(node) for each in sources):
+        return None
+    (dimension,) = joined.attributes["dimensions"]
+    ranks = {kind.rank for kind in map(tensor_type, sources) if kind}
+    return build.like(joined, *sources) if ranks and dimension < min(ranks) else None
+
+
+@CONVERSION.rewrites("bitcast", depth=3)
+def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
+    """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
+    middle, kind = node.inputs[0], tensor_type(node)
+    if not isinstance(middle, Apply) or middle.opcode not in _UNARY or not used_once(middle):
+        return None
+    inner = middle.inputs[0]
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "bitcast" else None
+    if source is None or kind is None or source.dtype is not kind.dtype:
+        return None
+    if element(middle) is not kind.dtype or not same_layout(middle.type, inner.type):
+        return None
+    if any(_is_tiled(each) for each in (inner, inner.inputs[0])):
+        return None
+    return build.op("bitcast", build.like(middle, inner.inputs[0], type=source), type=node.type)
+
+
+@CONVERSION.rewrites("complex", benefit=3)
+def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
+    """complex(real(x), imag(x)) -> x, of a complex x."""
+    real, imaginary = node.inputs
+    if real.opcode != "real" or imaginary.opcode != "imag" or real.inputs[0] is not imaginary.inputs[0]:
+        return None
+    return real.inputs[0]
+
+
+@CONVERSION.rewrites("real", "imag", benefit=3)
+def part_of_complex(build: Builder, node: Apply) -> Node | None:
+    """real(complex(x, y)) -> x, imag(complex(x, y)) -> y."""
+    inner = node.inputs[0]
+    return inner.inputs[0 if node.opcode == "real" else 1] if inner.opcode == "complex" else None
+
+
+@CONVERSION.rewrites("real", "imag", benefit=2, depth=1)
+def part_of_real(build: Builder, node: Apply) -> Node | None:
+    """real(x) -> x, imag(x) -> 0, of an x that is not complex."""
+    operand, kind = node.inputs[0], node.type
+    if not isinstance(kind, TensorType) or not isinstance(operand.type, TensorType):
+        return None
+    if not kind.dtype.is_float or operand.type.dtype is not kind.dtype:
+        return None
+    return operand if node.opcode == "real" else build.constant(0, kind)
+
+
+@CONVERSION.rewrites("is-finite", benefit=2)
+def integer_is_finite(build: Builder, node: Apply) -> Node | None:
+    """is-finite(convert(x)) -> true, of integers or pred whose greatest the float holds without overflow."""
+    inner = node.inputs[0]
+    if inner.opcode != "convert" or not (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+        return None
+    source, result = element(inner.inputs[0]), element(inner)
+    if source is None or result is None or not is_real(inner) or not _reaches(result, source):
+        return None
+    return number_like(build, node, 1)
+
+
+@CONVERSION.rewrites(*_ROUNDING, benefit=2)
+def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
+    """floor(ceil(x)) -> ceil(x), floor(convert(x)) -> convert(x) of integers x; so of every pair of roundings."""
+    inner = node.inputs[0]
+    if inner.opcode in _ROUNDING:
+        return inner
+    if inner.opcode == "convert" and (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+        return inner
+    return None
+
+
+def preserves_values(source: DType, result: DType) -> bool:
+    """Whether every value of one element type is one of another."""
+    if source is result:
+        return True
+    if source.kind is Kind.BOOLEAN:
+        return not result.is_complex
+    if result.kind is Kind.BOOLEAN:
+        return False
+    if source.is_complex or result.is_complex:
+        return source.is_complex and result.is_complex and source.bits <= result.bits
+    if source.is_float:
+        return result.is_float and _holds_floats(source, result)
+    if result.is_float:
+        return _mantissa(result) >= source.bits - (source.kind is Kind.SIGNED) and _reaches(result, source)
+    if source.kind is result.kind:
+        return source.bits <= result.bits
+    return source.kind is Kind.UNSIGNED and source.bits < result.bits
+
+
+def _holds_floats(source: DType, result: DType) -> bool:
+    if not (_is_common(source) and _is_common(result)):
+        return False
+    one, other = ml_dtypes.finfo(source.numpy), ml_dtypes.finfo(result.numpy)
+    return one.nmant <= other.nmant and one.maxexp <= other.maxexp and one.minexp >= other.minexp
+
+
+def _mantissa(kind: DType) -> int:
+    return int(ml_dtypes.finfo(kind.numpy).nmant) + 1
+
+
+def _reaches(kind: DType, source: DType) -> bool:
+    """Whether a float type reaches as far as an integer type."""
+    return float(ml_dtypes.finfo(kind.numpy).max) >= 2.0**source.bits
+
+
+def _is_common(kind: DType) -> bool:
+    """Whether it is anything but one of the small floats, whose conversions have rules of their own."""
+    return not kind.is_float or kind.name in ORDINARY
+
+
+def _is_tiled(node: Node) -> bool:
+    kind = tensor_type(node)
+    return kind is not None and kind.layout is not None and bool(kind.layout.tiles)

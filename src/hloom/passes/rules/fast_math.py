@@ -1,0 +1,32 @@
+"""Rules that hold of real numbers only: what XLA does when it is told that there is neither NaN nor infinity."""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Node
+from hloom.passes.rules.addition import cancelled
+from hloom.passes.rules.facts import in_either_order, is_inexact, is_zero, number_like
+from hloom.rewrite import Builder, Family
+
+FAST_MATH = Family("fast-math")
+
+
+@FAST_MATH.rewrites("subtract", benefit=3, depth=1)
+def subtract_float_itself(build: Builder, node: Apply) -> Node | None:
+    """subtract(x, x) -> 0, on floats that are neither NaN nor infinite."""
+    return number_like(build, node, 0) if is_inexact(node) and node.inputs[0] is node.inputs[1] else None
+
+
+@FAST_MATH.rewrites("multiply", benefit=3, depth=1)
+def multiply_float_by_zero(build: Builder, node: Apply) -> Node | None:
+    """multiply(x, 0) -> 0, on floats that are neither NaN nor infinite."""
+    if not is_inexact(node):
+        return None
+    return next((zero for _, zero in in_either_order(node) if is_zero(zero)), None)
+
+
+@FAST_MATH.rewrites("add", "subtract", benefit=2)
+def what_cancels_out_of_floats(build: Builder, node: Apply) -> Node | None:
+    """add(x, subtract(y, x)) -> y, subtract(x, subtract(x, y)) -> y, subtract(add(x, y), x) -> y and
+    subtract(x, add(x, y)) -> negate(y), on floats: as if none were rounded.
+    """
+    return cancelled(build, node) if is_inexact(node) else None
