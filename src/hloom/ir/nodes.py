@@ -79,6 +79,14 @@ class Node(Referent):
         return sum(self._users.values())
 
     @property
+    def user_count(self) -> int:
+        """How many nodes use it, each counted once: what `len(node.users)` is, without making the tuple."""
+        module = self.graph.module
+        if not module.is_indexed:
+            module.index_users()
+        return len(self._users)
+
+    @property
     def is_used(self) -> bool:
         """Whether anything uses it: a node, or a graph that yields it."""
         graph = self.graph

@@ -251,7 +251,7 @@ class _Driver:
             if node in self.erased:
                 continue
             if node.is_used or isinstance(node, Parameter):
-                if len(node.users) == 1:
+                if node.user_count == 1:
                     self.push_users(node)
                 if isinstance(node.type, TupleType):  # an element of it may be needed by nothing now
                     self.push(node)

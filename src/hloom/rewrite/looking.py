@@ -69,7 +69,7 @@ def tensor_type(node: Node) -> TensorType | None:
 
 def used_once(node: Node) -> bool:
     """Whether exactly one operand of one node is this one, and it is not its graph's output."""
-    return node.use_count == 1 and not node.is_output
+    return node.user_count == 1 and node.use_count == 1 and not node.is_output
 
 
 def attribute(node: Node, name: str) -> Any:

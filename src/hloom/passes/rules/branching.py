@@ -10,7 +10,7 @@ from hloom.ir import difference as difference_of
 from hloom.ops import OPS
 from hloom.passes.rules.elements import element_nodes, elements_of, only_elements, select_attributes
 from hloom.passes.rules.states import element, needed, tuple_of
-from hloom.rewrite import Builder, Family, splat_of
+from hloom.rewrite import Builder, Family, splat_of, used_once
 
 BRANCHING = Family("branching")
 
@@ -213,7 +213,7 @@ def _constants(operand: Node) -> dict[int, Node]:
 def _is_small_constant(node: Node) -> bool:
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not isinstance(node.type, TensorType):
         return False
-    return node.value.is_splat or node.use_count == 1 or node.type.element_count <= LARGEST
+    return node.value.is_splat or used_once(node) or node.type.element_count <= LARGEST
 
 
 def _copy_with_parameters(build: Builder, nodes: Sequence[Node], mapping: dict[Any, Any], into: Graph) -> None:

@@ -11,7 +11,7 @@ from hloom.passes.rules.calling import tracer
 from hloom.passes.rules.elements import elements_of, only_elements, written_trip_count
 from hloom.passes.rules.states import element, passed_on, rebuild_loop
 from hloom.passes.rules.tuples import element_of_tuple
-from hloom.rewrite import Builder, Family
+from hloom.rewrite import Builder, Family, used_once
 
 LOOPING = Family("looping")
 SINKING = Family("sinking")
@@ -200,7 +200,7 @@ def _elements_needed(graph: Graph, results: list[Node]) -> set[int] | None:
 def _is_small_constant(node: Node) -> bool:
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or isinstance(node.type, TupleType):
         return False
-    return node.value.is_splat or node.use_count == 1 or _count(node) <= LARGEST
+    return node.value.is_splat or used_once(node) or _count(node) <= LARGEST
 
 
 def _is_cheap(node: Node, depth: int = 0) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.ir import Apply, Node, TupleType
 from hloom.ops.behaviour import may_merge
 from hloom.passes.rules.dimensions import stand_in
-from hloom.rewrite import Builder, Family
+from hloom.rewrite import Builder, Family, used_once
 
 TUPLES = Family("tuples")
 
@@ -74,4 +74,4 @@ def dynamic_slice_of_static_pad(build: Builder, node: Apply) -> Node | None:
 
 
 def _would_die(node: Node, user: Node) -> bool:
-    return node.use_count == 1 and node.users == (user,) and not node.is_output and may_merge(node)
+    return used_once(node) and node.users == (user,) and may_merge(node)
