@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import hloom
-from hloom.rewrite import ANY, RuleError, explain, register, rewrite, rule
+from hloom.rewrite import ANY, RuleError, explain, register, rewrite, rule, rule_from_json, same_rule, to_json
 from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
 
 register("tests.doubled", lambda build, x: build.op("add", x, x))
+register("tests.reversed", lambda build, x: tuple(reversed(range(x.type.rank))))
 register("tests.nothing", lambda build, x: build.decline("it is a matter of taste"))
 
 
@@ -119,6 +120,42 @@ def test_native_builders():
         "x = f32[] parameter(0)\n ROOT s = f32[] sign(x)",
         "x = f32[] parameter(0)\n ROOT a = f32[] add(x, x)",
     )
+
+
+def test_what_a_native_builder_gives_may_be_an_attribute():
+    @rule
+    def turned(p):
+        x = p.value("x", rank=2)
+        outer = p.op("negate", x)
+        with p.rewrite() as r:
+            r.replace({outer: r.op("transpose", x, dimensions=r.native("tests.reversed", x))})
+        p.where(x.shape[0] == x.shape[1])
+
+    before = "x = f32[2,2] parameter(0)\n ROOT n = f32[2,2] negate(x)"
+    assert_rewrites(turned, before, "x = f32[2,2] parameter(0)\n ROOT t = f32[2,2] transpose(x), dimensions={1,0}")
+    assert same_rule(turned, rule_from_json(to_json(turned)))
+
+
+def test_a_matched_value_is_no_attribute():
+    with pytest.raises(RuleError, match="a value of the pattern stands where a number or an attribute is meant"):
+
+        @rule
+        def mistaken(p):
+            x = p.value("x")
+            outer = p.op("negate", x)
+            with p.rewrite() as r:
+                r.replace({outer: r.op("transpose", x, dimensions=x)})
+
+
+def test_what_a_rule_makes_is_no_attribute():
+    with pytest.raises(RuleError, match="an operation that the rule makes stands where a number or an attribute is meant"):
+
+        @rule
+        def mistaken(p):
+            x = p.value("x")
+            outer = p.op("negate", x)
+            with p.rewrite() as r:
+                r.replace({outer: r.op("transpose", x, dimensions=r.op("abs", x))})
 
 
 def test_native_builders_decline():

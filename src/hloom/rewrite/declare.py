@@ -78,6 +78,14 @@ class Handle:
         """The node itself, for native functions."""
         return Expression("node", self._reference.term, self._reference.result)
 
+    def as_expression(self) -> Expression:
+        """What a native function made, as an attribute's value; raises RuleError for what is matched."""
+        if not self._reference.made:
+            raise RuleError("a value of the pattern stands where a number or an attribute is meant")
+        if not isinstance(self._session.makes[self._reference.term], MakeNative):
+            raise RuleError("an operation that the rule makes stands where a number or an attribute is meant")
+        return _made_value(self._reference)
+
     def apply_op(self, opcode: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         """What `hloom.ops` calls: an op of the pattern, or of the replacement once that has begun."""
         return self._session.apply(opcode, operands, attributes)
@@ -410,5 +418,9 @@ def _dimension(size: Any) -> int | str | None:
 
 def _native_argument(value: Any) -> Expression:
     if isinstance(value, Handle) and value._reference.made:
-        return Expression("made", value._reference.term, value._reference.result)
+        return _made_value(value._reference)
     return value.as_node() if isinstance(value, Handle) else expression(value)
+
+
+def _made_value(reference: Reference) -> Expression:
+    return Expression("made", reference.term, reference.result)

@@ -303,7 +303,7 @@ def _node(term: int, result: int) -> Compute:
 def _made(place: int, result: int) -> Compute:
     def compute(match: Match) -> Any:
         found = match.made[place]
-        return found[result] if isinstance(found, tuple) else found
+        return found if result < 0 else found[result]
 
     return compute
 

@@ -225,6 +225,14 @@ class Loader:
             self.registered(parts[0])
         return Expression(operator, *[self.expression(each, depth + 1, made=made) for each in parts])
 
+    def attribute_value(self, part: Part) -> Expression:
+        """What an attribute of a made operation is: of what was made, only what native functions gave is a value."""
+        found = self.expression(part, made=True)
+        for each in found.walk():
+            if each.operator == "made" and not isinstance(self.makes[each.arguments[0]], MakeNative):
+                raise part.error("an operation that the rule makes stands where a value is meant")
+        return found
+
     def known(self, parts: list[Part]) -> Expression:
         return Expression("known", parts[0].value())
 
@@ -263,7 +271,7 @@ class Loader:
         made = MakeOperation(
             part["operation"].text(),
             tuple(self.reference(each) for each in part.items("operands")),
-            tuple((name, self.expression(each)) for name, each in part.named("attributes")),
+            tuple((name, self.attribute_value(each)) for name, each in part.named("attributes")),
             self.type(part),
             self.carry(part["carry"]) if part.has("carry") else None,
             part.texts("drop"),
