@@ -23,7 +23,7 @@ ROOMS = {
     "rewrite": ("ops",),
     "passes": ("rewrite", "evaluate", "analysis", "hlo"),
     "autodiff": ("rewrite",),
-    "sharding": ("analysis", "rewrite"),
+    "sharding": ("passes",),
     "pipeline": ("sharding",),
     "dialects": ("passes", "hlo", "mlir"),
     "frontend": ("ops",),

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from hloom.ir import verify as verify
     from hloom.ops import OPS as OPS
     from hloom.passes import apply as apply
+    from hloom.planning import Planned as Planned
+    from hloom.planning import plan as plan
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
     from hloom.rewrite import rule_from as rule_from
@@ -93,6 +95,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "ops": ("OPS",),
     "passes": ("apply",),
+    "planning": ("Planned", "plan"),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),

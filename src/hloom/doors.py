@@ -5,7 +5,7 @@ The rooms `passes` and `sharding` make them, and know no jax.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from hloom import runtime
+from hloom.analysis import Device
 from hloom.ir import Module
 from hloom.passes import PassLike, apply_in_place, resolve
 from hloom.runtime.inside_jit import Stage
 from hloom.runtime.jax_shardings import hlo_mesh
 from hloom.sharding import Mesh, Spec, handover
 from hloom.sharding.forms import from_hlo_mesh, to_mesh_sharding
-from hloom.sharding.plan import Plan, plan_of
+from hloom.sharding.plan import Plan
 from hloom.text import HloomError
 
 PlanLike = Plan | str | Callable[[Module, Mesh], Plan]
@@ -54,20 +55,38 @@ def inside_jit(
 
 
 def auto_shard(
-    function: Callable[..., Any], mesh: Mesh | str | Any, *, planner: PlanLike = "ilp", **options: Any
+    function: Callable[..., Any],
+    mesh: Mesh | str | Any,
+    *,
+    planner: PlanLike = "ilp",
+    memory: float | str | None = None,
+    judge: int = 0,
+    pins: Mapping[str, Spec | str] | None = None,
+    device: Device | str | None = None,
+    **options: Any,
 ) -> runtime.AutoShard:
     """What plans a function for arguments and returns it jitted and sharded: `auto_shard(f, mesh)(*args)`.
 
-    The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; `options` are those of `jax.jit`, but
-    for the shardings. The program is planned as one device would run it, and nothing is computed: what comes back is
-    called as `f` is, and keeps the plan in `plan`. It runs under GSPMD and Shardy alike, whichever
-    `jax_use_shardy_partitioner` says.
+    The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; a named planner gets `memory`, `judge`,
+    `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but for the shardings. The program is
+    planned as one device would run it, and nothing is computed: what comes back is called as `f` is, and keeps the plan
+    in `plan`. It runs under GSPMD and Shardy alike, whichever `jax_use_shardy_partitioner` says.
     """
-    space = _mesh(mesh)
-    planned = _planner(planner) if isinstance(planner, str) else planner
+    space = mesh_of(mesh)
+    demands = {"memory": memory, "judge": judge, "pins": pins, "device": device}
+    unused = [name for name, value in demands.items() if value and not isinstance(planner, str)]
+    if unused:
+        raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
+
+    def planned(module: Module) -> Plan:
+        if isinstance(planner, str):
+            from hloom.planning import plan  # late: it loads a solver
+
+            return plan(module, space, planner=planner, **demands).plan
+        return planner if isinstance(planner, Plan) else planner(module, space)
 
     def spread(module: Module) -> runtime.Spread:
-        plan = planned if isinstance(planned, Plan) else planned(module, space)
+        plan = planned(module)
         parameters = handover.parameter_shardings(plan, module)
         results = handover.result_shardings(plan, module)
         for_gspmd, for_shardy = partial(handover.constrain, plan), partial(handover.constrain_for_shardy, plan)
@@ -101,22 +120,7 @@ def shardy_stablehlo(plan: Plan, module: Module) -> str:
     return runtime.shardy_text(handover.annotate_for_shardy(plan, module))
 
 
-def _planner(name: str) -> Callable[[Module, Mesh], Plan]:
-    from hloom.sharding.planners import PLANNERS  # late: they load a solver
-    from hloom.sharding.problem import pose
-
-    if name not in PLANNERS:
-        raise HloomError(f"there is no planner '{name}'", hint=f"there are {', '.join(PLANNERS)}")
-
-    def plan(module: Module, mesh: Mesh) -> Plan:
-        problem = pose(module, mesh)
-        specs = problem.specs(PLANNERS[name](problem).strategies)
-        return plan_of(module, mesh, specs, problem.clusters, name)
-
-    return plan
-
-
-def _mesh(mesh: Any) -> Mesh:
+def mesh_of(mesh: Any) -> Mesh:
     if isinstance(mesh, Mesh):
         return mesh
     return Mesh.parse(mesh) if isinstance(mesh, str) else from_hlo_mesh(hlo_mesh(mesh))

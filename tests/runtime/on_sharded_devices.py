@@ -214,7 +214,7 @@ def a_gpt_trains_as_our_planner_says():
     def planner(module, mesh):
         problem = pose(module, mesh, Rates(flops=1e8))
         specs = problem.specs(PLANNERS["ilp"](problem).strategies)
-        return plan_of(module, mesh, specs, problem.clusters)
+        return plan_of(problem, mesh, specs, module)
 
     step = hloom.auto_shard(train_step, MESH, planner=planner, donate_argnums=0)(beginning(), batch(0))
     assert sum(bool(spec.axes) for spec in step.plan.parameters.values()) > 20
@@ -452,7 +452,7 @@ def effects():
 def a_plan_of_another_program():
     wrong = Plan(Mesh.parse(MESH), instructions={"cosine.7": Spec.replicated(2)})
     maker = hloom.auto_shard(sine_times, MESH, planner=wrong)
-    assert_refuses("the plan names cosine.7", maker(VALUES, VALUES), VALUES, VALUES)
+    assert_refuses("the plan names cosine.7", maker, VALUES, VALUES)
 
 
 CASES = {

@@ -74,7 +74,7 @@ def test_a_pin_holds():
 @pytest.mark.parametrize(
     ("name", "spec", "says"),
     [
-        ("z", "[x,-]", "z cannot be pinned: the entry has no array of that name that is planned"),
+        ("z", "[x,-]", "z cannot be pinned: the program has no array of that name that is planned"),
         ("x", "[-,-]+x", "x cannot be pinned to [-,-]+x: no strategy splits it so"),
     ],
 )
@@ -92,25 +92,3 @@ def test_aliased_outputs_take_the_parameters_specs():
 
 def test_a_replicated_value_is_cut_for_nothing():
     assert reshard((8, 8), Spec.replicated(2), parse_spec("[x,-]"), Mesh.parse("x=4")) == ()
-
-
-def test_a_loop_is_refused_and_not_replicated():
-    text = """HloModule loop
-
-body {
-  ROOT s = f32[8] parameter(0)
-}
-
-condition {
-  s = f32[8] parameter(0)
-  ROOT c = pred[] constant(false)
-}
-
-ENTRY main {
-  p = f32[8] parameter(0)
-  ROOT w = f32[8] while(p), condition=condition, body=body
-}
-"""
-    with pytest.raises(HloomError) as caught:
-        choose(parse(text), Mesh.parse("x=8"))
-    assert caught.value.message == "w: while cannot be planned yet: what it calls would be replicated"

@@ -70,23 +70,25 @@ class Liveness:
         return fixed + live_bytes(self.allocation.temporaries, self.length)
 
 
-def liveness(module: Module, schedule: str | None = None, given: Donations | None = None) -> Liveness:
+def liveness(
+    module: Module, schedule: str | None = None, given: Donations | None = None, planner: Planner | None = None
+) -> Liveness:
     """Find when each buffer of a module is in use; `given` are donations beside those that the module names.
 
     A scheduled module runs in its own order and fuses nothing more. Any other is taken to run in the order asked for
-    (one of SCHEDULES, "list" where none is), elementwise work fused.
+    (one of SCHEDULES, "list" where none is), elementwise work fused; or as a planner says.
     """
     collecting = gc.isenabled()
     gc.disable()  # what is made here stays to the end: looking for garbage among it costs a third of the time
     try:
-        return _liveness(module, schedule, given)
+        planned = planner or Planner(module.is_scheduled and schedule != "list", order_of(module, schedule))
+        return _liveness(module, planned, given)
     finally:
         if collecting:
             gc.enable()
 
 
-def _liveness(module: Module, schedule: str | None, given: Donations | None) -> Liveness:
-    planner = Planner(module.is_scheduled and schedule != "list", order_of(module, schedule))
+def _liveness(module: Module, planner: Planner, given: Donations | None) -> Liveness:
     values = find_values(module, planner)
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: no machine has so many")

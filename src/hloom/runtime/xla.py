@@ -220,7 +220,17 @@ def execute(program: Program, inputs: Sequence[np.ndarray]) -> Execution:
     """Run on whole inputs, one per flattened parameter, whose types must be right: XLA only compares byte counts."""
     put = libraries().jax.device_put
     shardings = _shardings(program.placement, program.executable.get_parameter_shardings(), len(inputs))
-    return _execute(program, [put(each, sharding) for each, sharding in zip(inputs, shardings, strict=True)])
+    found = [put(_padded(each, sharding), sharding) for each, sharding in zip(inputs, shardings, strict=True)]
+    return _execute(program, found)
+
+
+def _padded(array: np.ndarray, sharding: Any) -> np.ndarray:
+    """The array with zeros behind dimensions that are split unevenly, which jax cannot place and XLA looks over."""
+    if sharding.is_fully_replicated:
+        return array
+    counts = sharding._hlo_sharding.tile_assignment_dimensions()[: array.ndim]
+    missing = [-size % count for size, count in zip(array.shape, counts, strict=True)]
+    return np.pad(array, [(0, each) for each in missing]) if any(missing) else array
 
 
 def execute_each(program: Program, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
@@ -259,13 +269,18 @@ def _dims(kind: str) -> tuple[int, ...]:
 
 
 def _assembled(shards: list[Any], sharding: Any, dims: tuple[int, ...]) -> np.ndarray:
-    """The whole array of its devices' shards; uneven shards carry padding, which is cut off."""
+    """The whole array of its devices' shards; uneven ones carry padding, whatever shape they say, which is cut off."""
     if sharding.is_fully_replicated:
         return np.asarray(shards[0])
     counts = sharding._hlo_sharding.tile_assignment_dimensions()[: len(dims)]
-    padded = tuple(size * count for size, count in zip(shards[0].shape, counts, strict=True))
-    array = libraries().jax.make_array_from_single_device_arrays(padded, sharding, shards)
-    return np.asarray(array)[tuple(slice(0, size) for size in dims)]
+    padded = tuple(-(-size // count) * count for size, count in zip(dims, counts, strict=True))
+    places = sharding.devices_indices_map(padded)
+    whole = np.empty(padded, shards[0].dtype)
+    for shard in shards:
+        part, place = np.asarray(shard), places[next(iter(shard.devices()))]
+        starts = [each.start or 0 for each in place]
+        whole[tuple(slice(start, start + size) for start, size in zip(starts, part.shape, strict=True))] = part
+    return whole[tuple(slice(0, size) for size in dims)]
 
 
 def _shardings(placement: Placement, found: Any, count: int) -> list[Any]:

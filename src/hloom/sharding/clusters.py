@@ -1,4 +1,4 @@
-"""Which instructions of a graph share one decision on how they are split, and what that decision is about.
+"""Which instructions of a program share one decision on how they are split, and what that decision is about.
 
 A node that only passes dimensions on (elementwise, transposes, reductions, broadcasts) follows what it reads, as long
 as the axis maps say which dimension is which. What combines arrays anew (dot, convolution, gather, scatter, a reshape
@@ -13,16 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hloom.ir import Apply, AxisMap, Constant, FactorKind, Graph, Node, Parameter, TensorType, node_axes
-from hloom.text import HloomError
+from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
+from hloom.sharding.flow import Flow
 
 ClassDims = tuple[int | None, ...]
 """Per dimension the class that it belongs to; None where it cannot be split."""
 
 LEADERS = frozenset({"dot", "convolution", "gather", "scatter", "ragged-dot", "scaled-dot"})
 """What combines arrays anew."""
-CALLING = frozenset({"while", "conditional", "call", "fusion"})
-"""What runs other computations, through which no decision is followed yet."""
 APART = frozenset({"gather", "scatter"})
 """What nothing follows: the spec that suits it best is seldom the one that suits its users."""
 SPLITTABLE = frozenset({FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED})
@@ -39,14 +37,15 @@ class Cluster:
 
 
 class Clusters:
-    """The clusters of a graph; raises HloomError where it runs other computations as a loop, branch or call.
+    """The clusters of a module in normal form: of its entry, and of what loops and branches run.
 
-    `free` are the values that cost nothing in any spec: scalars, constants, and what is made from a scalar or from
-    nothing. `whole` are those whose ops have no rule: they are replicated.
+    What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
+    cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `whole` are those
+    whose ops have no rule: they are replicated.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, module: Module) -> None:
+        self.flow = Flow(module)
         self.maps: dict[Node, AxisMap] = {}
         self.factor_classes: dict[Node, ClassDims] = {}
         self.free: set[Node] = set()
@@ -58,12 +57,7 @@ class Clusters:
         self._class_sizes: list[set[int]] = []
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
-        for node in graph.nodes:
-            if node.opcode in CALLING:
-                raise HloomError(
-                    f"{node.name}: {node.opcode} cannot be planned yet: what it calls would be replicated",
-                    hint="inline calls first: hloom opt --passes inline" if node.opcode == "call" else None,
-                )
+        for node in self.flow.nodes:
             self._depth[node] = 1 + max((self._depth.get(each, 0) for each in node.inputs), default=0)
             self._place(node)
 
@@ -127,19 +121,29 @@ class Clusters:
             number = self._cluster_parents[number]
         return number
 
+    def is_given(self, node: Node) -> bool:
+        """Whether a value comes from outside: a parameter, or what a loop carries or a branch yields."""
+        return isinstance(node, Parameter) or node in self.flow.carried
+
     def _place(self, node: Node) -> None:
-        if isinstance(node, Constant) or (not isinstance(node, Parameter) and _is_free(node)):
-            self.free.add(node)
+        if node in self.flow.same:
+            self._name(node, self.flow.same[node])
             return
-        if isinstance(node, Parameter):
+        if node in self.flow.tuples or node.opcode == "tuple":
+            return
+        if self.is_given(node):
             dims = node.type.dims if isinstance(node.type, TensorType) else ()
             cluster = self._new(node, is_light=True)
             self.factor_classes[node] = tuple(self._class(size, cluster) if size > 1 else None for size in dims)
             return
+        if isinstance(node, Constant) or _is_free(node):
+            self.free.add(node)
+            return
+        if self._takes_out(node):
+            return
         found = _map_of(node)
         if found is None:
-            if node is not self.graph.output:
-                self.whole.append(node)
+            self.whole.append(node)
             self._new(node)
             return
         self.maps[node] = found
@@ -148,6 +152,28 @@ class Clusters:
             self._lead(node, found)
         else:
             self._follow(node, found, followed)
+
+    def _name(self, node: Node, value: Node) -> None:
+        """A further name of a value is in its cluster, and free where it is."""
+        cluster = self.of(value)
+        if cluster is None:
+            self.free.add(node)
+            return
+        self.factor_classes[node] = self.result_dims(value)
+        self._of[node] = cluster.number
+        cluster.members.append(node)
+
+    def _takes_out(self, node: Node) -> bool:
+        """Whether a node is one of the results of an op that has a rule: it lies as the op's results do."""
+        source = node.inputs[0] if node.opcode == "get-tuple-element" else None
+        if source not in self.maps:
+            return False
+        assert source is not None
+        dims = self.maps[source].results[node.attributes.get("index", 0)]
+        self.factor_classes[node] = tuple(self._class_at(source, dimension) for dimension in dims)
+        self._of[node] = self._of[source]
+        self._clusters[self._root(self._of[source])].members.append(node)
+        return True
 
     def _followed(self, node: Node, found: AxisMap) -> int | None:
         """The operand that a node follows: the largest, then the deepest, that comes from no light cluster."""
@@ -170,10 +196,10 @@ class Clusters:
 
     def _lead(self, node: Node, found: AxisMap) -> None:
         cluster = self._new(node, is_light=_is_enlarging(node))
-        minor = _minor_factors(found)
+        minor, splittable = _minor_factors(found), _splittable(node)
         self.factor_classes[node] = tuple(
             self._class(factor.size, cluster)
-            if factor.kind in SPLITTABLE and factor.size > 1 and number not in minor
+            if factor.kind in splittable and factor.size > 1 and number not in minor
             else None
             for number, factor in enumerate(found.factors)
         )
@@ -182,14 +208,15 @@ class Clusters:
         cluster = self.of(node.inputs[place])
         assert cluster is not None
         classes: list[int | None] = [None] * len(found.factors)
+        splittable = _splittable(node)
         for dimension, own in zip(found.operands[place], self.result_dims(node.inputs[place]), strict=True):
             factors = [f for f in dimension if found.factors[f].size != 1]
-            if own is not None and factors and found.factors[factors[0]].kind in SPLITTABLE:
+            if own is not None and factors and found.factors[factors[0]].kind in splittable:
                 classes[factors[0]] = own
                 self._class_sizes[own].add(found.factors[factors[0]].size)
         known = {f for dimension in found.operands[place] for f in dimension}
         for number, factor in enumerate(found.factors):
-            if number not in known and factor.kind in SPLITTABLE and factor.size > 1:
+            if number not in known and factor.kind in splittable and factor.size > 1:
                 classes[number] = self._class(factor.size, cluster.number)
         self.factor_classes[node] = tuple(classes)
         self._of[node] = cluster.number
@@ -204,7 +231,7 @@ class Clusters:
         if light is None or not light.is_light or light is cluster:
             return
         inside = set(light.members)
-        if isinstance(light.lead, Parameter):
+        if self.is_given(light.lead):
             reads = {user for member in light.members for user in member.users if user not in inside}
             if reads != {node}:
                 return
@@ -242,11 +269,18 @@ class Clusters:
 
 def _map_of(node: Node) -> AxisMap | None:
     """The axis map of a node over arrays; None where the op has none or works on tuples."""
-    if not isinstance(node, Apply) or not node.has_row or not isinstance(node.type, TensorType):
+    if not isinstance(node, Apply) or not node.has_row or node.type is None:
+        return None
+    if not all(isinstance(each, TensorType) for each in node.type.leaves()):
         return None
     if not all(isinstance(each.type, TensorType) for each in node.inputs):
         return None
     return node_axes(node)
+
+
+def _splittable(node: Node) -> frozenset[FactorKind]:
+    """The kinds of factors along which a node may be split; no partial results where there are several results."""
+    return SPLITTABLE if isinstance(node.type, TensorType) else frozenset({FactorKind.PARALLEL})
 
 
 def _is_free(node: Node) -> bool:

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from hloom.analysis import NodeCost, cost
 from hloom.analysis.collectives import group_size
+from hloom.analysis.links import members_of
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.pricing import hops
+from hloom.sharding.resharding import Step
+from hloom.sharding.spec import Axes
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 CONTRACTIONS = frozenset({"dot", "convolution"})
@@ -23,7 +30,7 @@ class Collective:
     """A collective of the partitioned module: its kind, its groups' size, the bytes it is about, how often it runs.
 
     `origin` is the instruction that caused it; `bytes` are those of an all-gather's result, of a reduce-scatter's
-    operand, and of either for the others.
+    operand, and of either for the others. `members` are the devices of a group.
     """
 
     name: str
@@ -32,23 +39,44 @@ class Collective:
     group: int
     bytes: float
     times: float
+    members: tuple[int, ...] = ()
 
     @property
     def sent(self) -> float:
-        """Bytes that a device sends in a run, in a ring."""
+        """Bytes that a device sends in all runs, in a ring."""
         if self.kind == "collective-permute":
             return self.bytes * self.times
         return (2 if self.kind == "all-reduce" else 1) * (self.group - 1) / self.group * self.bytes * self.times
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """One number that was expected and measured."""
+
+    name: str
+    expected: float
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """How far what was expected is off, as a share of what was measured."""
+        if self.expected == self.measured:
+            return 0.0
+        return (self.expected - self.measured) / self.measured if self.measured else math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class Emitted:
-    """What one device does and holds; `module` is the program after the partitioner."""
+    """What one device does and holds; `module` is the program after the partitioner.
+
+    `compared` are the same numbers beside what was expected, where a plan said what that is.
+    """
 
     module: Module
     collectives: tuple[Collective, ...]
     flops: float
     memory: int
+    compared: tuple[Compared, ...] = ()
 
     @property
     def wire(self) -> float:
@@ -70,6 +98,26 @@ class Emitted:
         for each in self.collectives:
             found[each.origin] += each.sent
         return dict(found)
+
+
+    def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
+        """Bytes sent and hops waited for by the axes of the mesh that they go over, as `Price.traffic`."""
+        found: dict[Axes, tuple[float, float]] = {}
+        known: dict[tuple[int, ...], Axes] = {}
+        for each in self.collectives:
+            if each.members not in known:
+                known[each.members] = axes_of(each.members, mesh)
+            axes = known[each.members]
+            sent, waited = found.get(axes, (0.0, 0.0))
+            found[axes] = sent + each.sent, waited + hops(Step(each.kind, each.group, 0)) * each.times
+        return found
+
+
+def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
+    """The axes along which some devices lie apart."""
+    ids = mesh.order.ids().reshape(mesh.sizes)
+    places = np.argwhere(np.isin(ids, members))
+    return tuple(name for name, along in zip(mesh.names, places.T, strict=True) if len(set(along.tolist())) > 1)
 
 
 def emitted(module: Module, devices: int, memory: int) -> Emitted:
@@ -96,7 +144,7 @@ def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
         origin = node.metadata.op_name if node.metadata is not None else ""
         times = float(each.times.bytes_accessed)
         for charged, group, size in _charged(node, kind, devices):
-            yield Collective(node.name, origin or "", charged, group, size, times)
+            yield Collective(node.name, origin or "", charged, group, size, times, members_of(node, node.graph.module))
 
 
 def _charged(node: Apply, kind: str, devices: int) -> Iterator[tuple[str, int, float]]:

@@ -21,6 +21,7 @@ from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
 from hloom.sharding.forms import from_tuple, to_mesh_sharding, to_tiled
 from hloom.sharding.mesh import Mesh
+from hloom.sharding.normal import normal
 from hloom.sharding.plan import Plan
 from hloom.sharding.sdy import MESH_NAME, meshes_text, per_value, to_sdy
 from hloom.sharding.sdy_reader import read_sdy_meshes
@@ -36,7 +37,7 @@ CONSTRAINT, RESULT = "Sharding", "xla.sdy.FuncResultSharding"
 def annotate_for_shardy(plan: Plan, module: Module) -> Module:
     """A copy of the module with the plan's shardings on parameters, instructions and results, in Shardy's form."""
     results = result_specs(plan, module)
-    copy = module.clone()
+    copy = normal(module) if plan.inner else module.clone()
     name = _declare_mesh(copy, plan.mesh)
     for parameter in copy.entry.parameters:
         if isinstance(parameter.type, TensorType):
@@ -55,7 +56,7 @@ def constrain(plan: Plan, module: Module) -> None:
     mesh = _inside(plan.mesh)
     _constrain(_uneven_parameters(plan, module), mesh, None)
     for node, spec in _instructions(plan, module):
-        module.entry.set_attributes(node, node.attributes.changed(sharding=to_tiled(spec, mesh)))
+        node.graph.set_attributes(node, node.attributes.changed(sharding=to_tiled(spec, mesh)))
 
 
 def constrain_for_shardy(plan: Plan, module: Module) -> None:
@@ -128,16 +129,10 @@ def _uneven_parameters(plan: Plan, module: Module) -> list[tuple[Node, Spec]]:
 
 
 def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
-    """The entry's instructions that the plan names; the root's sharding is the result's."""
-    entry = module.entry
-    for name, spec in plan.instructions.items():
-        if name not in entry:
-            raise HloomError(f"the plan names {name}, which {entry.name} has not", hint="is it another module's plan?")
-        node = entry[name]
-        if not isinstance(node.type, TensorType) or len(node.type.dims) != spec.rank:
-            raise HloomError(f"the plan has {spec} for {name}, which is {node.type}")
-        if node is not entry.output:
-            yield node, spec
+    """The arrays that the plan names; the root's sharding is the result's."""
+    for node, placed in plan.placements(module):
+        if isinstance(placed, Spec) and node is not module.entry.output:
+            yield node, placed
 
 
 def _inside(mesh: Mesh) -> Mesh:
@@ -147,12 +142,12 @@ def _inside(mesh: Mesh) -> Mesh:
 
 def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> None:
     """Let everything that uses a value use it behind a custom call that says how it lies, on Shardy's mesh if named."""
-    if not specs:
-        return
-    graph = specs[0][0].graph
-    following = _following(graph)
+    following: dict[Graph, dict[Node, Node | None]] = {}
     for node, spec in specs:
-        marked = _marked(node, CONSTRAINT, spec, mesh, name, following[node])
+        graph = node.graph
+        if graph not in following:
+            following[graph] = _following(graph)
+        marked = _marked(node, CONSTRAINT, spec, mesh, name, following[graph][node])
         graph.replace_uses(node, marked)
         graph.set_inputs(marked, (node,))
 

@@ -14,24 +14,25 @@ from hloom.sharding.spec import Spec
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One collective: the instruction that causes it, the value that it moves, and why."""
+    """One collective: the instruction that causes it, the value that it moves, why, and how often."""
 
     instruction: Node
     value: Node
     step: Step
     width: float
     why: str
+    times: float = 1.0
 
     @property
     def sent(self) -> float:
         """Bytes that a device sends."""
-        return self.step.sent * self.width
+        return self.step.sent * self.width * self.times
 
 
 def ledger(problem: Problem, choice: dict[int, int]) -> list[Expected]:
     """The collectives of a choice, in the order of the instructions."""
     found: list[Expected] = []
-    for node in problem.module.entry.nodes:
+    for node in problem.clusters.flow.nodes:
         found += _combined(problem, choice, node)
         found += _moved(problem, choice, node)
     return found
@@ -44,7 +45,7 @@ def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[
         return
     strategy = problem.options[cluster.number][choice[cluster.number]]
     for step in combined(problem, cluster, strategy, node):
-        yield Expected(node, node, step, width_of(node), "combines partial results")
+        yield Expected(node, node, step, width_of(node), "combines partial results", problem.times(node))
 
 
 def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Expected]:
@@ -62,4 +63,4 @@ def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Ex
         if target not in seen:
             seen.add(target)
             for step in reshard(value.type.dims, source, target, problem.mesh):
-                yield Expected(read.reader, value, step, width_of(value), f"{source} -> {target}")
+                yield Expected(read.reader, value, step, width_of(value), f"{source} -> {target}", problem.times(value))

@@ -18,6 +18,7 @@ from hloom.ir import InputOutputAlias, Module, Node, TensorType
 from hloom.sharding.clusters import Cluster, Clusters
 from hloom.sharding.lying import Demand, Lying, spec_of_classes
 from hloom.sharding.mesh import Mesh
+from hloom.sharding.normal import normal
 from hloom.sharding.pricing import Price, Rates, combining, width_of
 from hloom.sharding.resharding import Step, reshard
 from hloom.sharding.spec import Axes, Spec
@@ -66,6 +67,10 @@ class Problem:
     _costs: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
 
+    def times(self, node: Node) -> float:
+        """How often a node runs."""
+        return self.clusters.flow.times[node.graph]
+
     def specs(self, choice: dict[int, int]) -> dict[Node, Spec]:
         """How every value lies under a choice of one strategy per cluster."""
         found: dict[Node, Spec] = {}
@@ -91,13 +96,15 @@ class Problem:
 
 
 def pose(module: Module, mesh: Mesh, rates: Rates | None = None, pins: Mapping[str, Spec] | None = None) -> Problem:
-    """The problem of planning the entry of a module; `pins` fix the specs of parameters and instructions by name.
+    """The problem of planning a module, which is brought into normal form first.
 
-    Raises HloomError for a pin of a name that is not there or of a spec that no strategy has.
+    `pins` fix the specs of parameters and instructions by name. Raises HloomError for a pin of a name that is not there
+    or of a spec that no strategy has.
     """
-    clusters = Clusters(module.entry)
+    form = normal(module)
+    clusters = Clusters(form)
     lying = Lying(clusters)
-    problem = Problem(module, mesh, rates or Rates(), clusters, lying, ties(clusters, lying))
+    problem = Problem(form, mesh, rates or Rates(), clusters, lying, ties(clusters, lying))
     for cluster in clusters:
         like = problem.tie[cluster.number]
         if like == cluster.number:
@@ -118,11 +125,11 @@ def pose(module: Module, mesh: Mesh, rates: Rates | None = None, pins: Mapping[s
 
 def _pin(problem: Problem, name: str, spec: Spec) -> None:
     """Forbid the strategies under which a value lies otherwise."""
-    entry = problem.module.entry
-    cluster = problem.clusters.of(entry[name]) if name in entry else None
-    if cluster is None:
-        raise HloomError(f"{name} cannot be pinned: the entry has no array of that name that is planned")
-    lies = [problem.lying.result(entry[name], each) == spec for each in problem.options[cluster.number]]
+    node = problem.clusters.flow.named(name)
+    cluster = problem.clusters.of(node) if node is not None else None
+    if node is None or cluster is None:
+        raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
+    lies = [problem.lying.result(node, each) == spec for each in problem.options[cluster.number]]
     if not any(lies):
         raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so")
     problem.unary[cluster.number] = problem.unary[cluster.number] + np.where(lies, 0.0, FORBIDDEN)
@@ -160,13 +167,17 @@ def unary(problem: Problem, cluster: Cluster, strategy: Strategy) -> Price:
     """What a strategy costs inside its cluster: work, combining partial results, and reads that do not agree."""
     price = Price()
     for node in cluster.members:
-        if not isinstance(node.type, TensorType) or node not in problem.clusters.maps:
+        _charge_handed(problem, price, cluster, strategy, node)
+        if not isinstance(node.type, TensorType):
             continue
-        price.send(combined(problem, cluster, strategy, node), width_of(node))
-        if is_contraction(node):
-            price.flops += work(problem, cluster, node, dict(strategy.before))
+        times = problem.times(node)
         local = problem.mesh.local_dims(node.type.dims, problem.lying.result(node, strategy))
-        price.touched += math.prod(local) * width_of(node)
+        price.touched += math.prod(local) * width_of(node) * times
+        if node not in problem.clusters.maps:
+            continue
+        price.send(combined(problem, cluster, strategy, node), width_of(node) * times)
+        if is_contraction(node):
+            price.flops += work(problem, cluster, node, dict(strategy.before)) * times
         for read in (r for operand in set(node.inputs) for r in problem.reads.get(operand, ()) if r.reader is node):
             operand = node.inputs[read.place]
             if problem.clusters.of(operand) is cluster:
@@ -219,19 +230,31 @@ def work(problem: Problem, cluster: Cluster, node: Node, held: dict[int, Axes]) 
 
 def _charge(problem: Problem, price: Price, value: Node, source: Spec, target: Spec) -> None:
     assert isinstance(value.type, TensorType)
-    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value))
+    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value) * problem.times(value))
+
+
+def _charge_handed(problem: Problem, price: Price, cluster: Cluster, strategy: Strategy, value: Node) -> None:
+    """What it costs to hand a value over where it must lie as another one of its cluster does."""
+    for read in problem.reads.get(value, ()):
+        if read.like is not None and problem.clusters.of(read.like) is cluster:
+            source, target = problem.lying.result(value, strategy), problem.lying.result(read.like, strategy)
+            if source != target:
+                _charge(problem, price, value, source, target)
 
 
 def _reads(problem: Problem) -> dict[Node, list[Read]]:
     """Where each value is read, outputs that alias a parameter being read in the parameter's spec."""
     found: dict[Node, list[Read]] = defaultdict(list)
-    root = problem.module.entry.output
-    for node in problem.module.entry.nodes:
-        if node is root and not isinstance(node.type, TensorType):
+    clusters, root = problem.clusters, problem.module.entry.output
+    for node in clusters.flow.nodes:
+        if clusters.of(node) is None or clusters.is_given(node) or node in clusters.flow.same:
             continue
         for place, operand in enumerate(node.inputs):
-            if _counts(problem, operand) and problem.clusters.of(node) is not None:
+            if _counts(problem, operand):
                 found[operand].append(Read(node, place))
+    for each in clusters.flow.handed:
+        if _counts(problem, each.value) and clusters.of(each.like) is not None:
+            found[each.value].append(Read(each.reader, 0, like=each.like))
     if root is not None:
         parameters = {p.number: p for p in problem.module.entry.parameters}
         for alias in aliases(problem.module):
@@ -299,13 +322,14 @@ def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> 
     """Seconds from each spec of a value to each that is asked for."""
     assert isinstance(value.type, TensorType)
     dims, width = value.type.dims, width_of(value)
-    key = (dims, width, id(source), id(target))
+    times = problem.times(value)
+    key = (dims, width, times, id(source), id(target))
     if key not in problem._costs:
         table = np.zeros((len(source.specs), len(target.specs)))
         for row, have in enumerate(source.specs):
             for column, want in enumerate(target.specs):
                 sent = sum(step.sent for step in reshard(dims, have, want, problem.mesh))
-                table[row, column] = sent * width / problem.rates.wire
+                table[row, column] = sent * width * times / problem.rates.wire
         problem._costs[key] = table
     return problem._costs[key]
 

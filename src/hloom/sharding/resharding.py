@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hloom.sharding.mesh import Mesh
@@ -29,6 +29,8 @@ class Step:
     kind: str
     group: int
     elements: int
+    axes: Axes = field(default=(), compare=False, repr=False)
+    """The mesh axes that it goes over; none where that is not known, which counts as all of them."""
 
     @property
     def sent(self) -> float:
@@ -54,6 +56,10 @@ class Shape:
     def local(self, dims: Dims) -> int:
         """The elements that one device holds."""
         return math.prod(-(-size // self.count(axes)) for size, axes in zip(self.dims, dims, strict=True))
+
+    def owners(self, axes: Axes) -> Axes:
+        """The mesh axes that these prime axes are parts of."""
+        return tuple(dict.fromkeys(axis.rpartition(".")[0] for axis in axes))
 
     def counts(self, dims: Dims) -> tuple[int, ...]:
         """The parts of each dimension."""
@@ -130,15 +136,16 @@ def _gather(shape: Shape, source: Dims, target: Dims) -> Iterator[Step]:
     """All-gathers from the last dimension to the first; a permute before them where the order is not the target's."""
     is_prefix = all(a[: len(b)] == b for a, b in zip(source, target, strict=True))
     if not is_prefix:
-        yield Step("collective-permute", 2, shape.local(source))
+        yield Step("collective-permute", 2, shape.local(source), _moved(shape, source, target))
         source = _like(shape, target, source)
     now = list(source)
     for place in reversed(range(len(now))):
         group = shape.count(now[place]) // shape.count(target[place])
+        over = shape.owners(tuple(axis for axis in now[place] if axis not in target[place]))
         now[place] = target[place]
         if group > 1:
             charged = group if any(target) else shape.group(group, source)
-            yield Step("all-gather", charged, shape.local(tuple(now)))
+            yield Step("all-gather", charged, shape.local(tuple(now)), over)
 
 
 def _like(shape: Shape, target: Dims, source: Dims) -> Dims:
@@ -165,7 +172,15 @@ def _refined(shape: Shape, source: Dims, target: Dims) -> Dims:
 
 
 def _permuted(shape: Shape, now: Dims, target: Dims) -> tuple[Step, ...]:
-    return () if now == target else (Step("collective-permute", 2, shape.local(target)),)
+    if now == target:
+        return ()
+    return (Step("collective-permute", 2, shape.local(target), _moved(shape, now, target)),)
+
+
+def _moved(shape: Shape, now: Dims, target: Dims) -> Axes:
+    """The mesh axes that split other dimensions, or in another order, in one than in the other."""
+    differing = [axis for a, b in zip(now, target, strict=True) if a != b for axis in (*a, *b)]
+    return shape.owners(tuple(differing))
 
 
 def _exchanges(shape: Shape, source: Dims, target: Dims) -> Iterator[tuple[Step, ...]]:
@@ -236,7 +251,7 @@ def _exchange(shape: Shape, now: list[Axes], target: Dims, place: int) -> Step |
             return None
         now[place] = now[place][: len(now[place]) - len(moved)]
         now[other] = (*now[other], *moved)
-        return Step("all-to-all", shape.group(group, tuple(now)), shape.local(before))
+        return Step("all-to-all", shape.group(group, tuple(now)), shape.local(before), shape.owners(moved))
     return None
 
 

@@ -16,7 +16,7 @@ from hloom.sharding.spec import Spec
 def sunk(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
     """The specs of a choice, with changes of spec moved to the instructions that make the values."""
     specs = problem.specs(choice)
-    for node in reversed(problem.module.entry.nodes):
+    for node in reversed(problem.clusters.flow.nodes):
         cluster = problem.clusters.of(node)
         if cluster is None or node is cluster.lead or node not in problem.clusters.maps or node not in specs:
             continue

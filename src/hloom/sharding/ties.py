@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from hloom.ir import Node, Parameter, without_layout
+from hloom.ir import Node, without_layout
 from hloom.sharding.clusters import Cluster, Clusters
 from hloom.sharding.lying import Lying
 
@@ -20,7 +20,9 @@ def ties(clusters: Clusters, lying: Lying, radius: int = RADIUS) -> dict[int, in
     near = _near(clusters, shapes)
     for _ in range(radius):
         looks = _finer(looks, near, set(looks))
-    looks = _finer(looks, near, {each.number for each in clusters if isinstance(each.lead, Parameter)})
+    given = {each.number for each in clusters if clusters.is_given(each.lead)}
+    for _ in range(2 if clusters.flow.carried else 1):
+        looks = _finer(looks, near, given)
     first: dict[int, int] = {}
     return {number: first.setdefault(look, number) for number, look in looks.items()}
 
@@ -43,7 +45,8 @@ def _look(clusters: Clusters, lying: Lying, cluster: Cluster) -> tuple:
 def _member(clusters: Clusters, lying: Lying, cluster: Cluster, node: Node) -> tuple:
     own = clusters.factor_classes.get(node, ())
     known = lying.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
-    return node.opcode, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
+    times = clusters.flow.times[node.graph]
+    return node.opcode, times, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
 
 
 def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[tuple, int]]]:
@@ -58,4 +61,9 @@ def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[t
                 key = (shapes[operand], shapes[node], place)
                 near[cluster.number].append((("reads", *key), other.number))
                 near[other.number].append((("is read", *key), cluster.number))
+    for each in clusters.flow.handed:
+        giver, taker = clusters.of(each.value), clusters.of(each.like)
+        if giver is not None and taker is not None and giver is not taker:
+            near[giver.number].append((("is handed", hash(str(each.value.type))), taker.number))
+            near[taker.number].append((("is given", hash(str(each.value.type))), giver.number))
     return near

@@ -1,10 +1,19 @@
 """The planners: each takes a problem and gives a choice of one strategy per cluster.
 
-To add one, write a file here with a function of the same form and name it in PLANNERS.
+To add one, write a file here with a function of the form of `Planner` and name it in PLANNERS.
 """
 
-from hloom.sharding.planners.ilp import Choice as Choice
-from hloom.sharding.planners.ilp import plan as ilp
+from hloom.sharding.planners import by_elimination, ilp
+from hloom.sharding.planners.choice import Choice as Choice
+from hloom.sharding.planners.choice import Planner as Planner
+from hloom.text import HloomError
 
-PLANNERS = {"ilp": ilp}
+PLANNERS: dict[str, Planner] = {"ilp": ilp.plan, "dp": by_elimination.plan}
 """The planners by name."""
+
+
+def by_name(name: str) -> Planner:
+    """A planner; raises HloomError where there is none of this name."""
+    if name not in PLANNERS:
+        raise HloomError(f"there is no planner '{name}'", hint=f"there are {', '.join(PLANNERS)}")
+    return PLANNERS[name]

@@ -1,114 +1,98 @@
-"""The default planner: the tables of a problem as an integer program, solved with a proven gap."""
+"""The default planner: bounds and choices from messages, and an integer program for what they leave open.
+
+The linear relaxation of the program (a column for each strategy, edge columns linked by row and column sums) is nearly
+always whole here, and message passing solves its dual in a fraction of a simplex method's time. What a strategy costs
+beyond the bound proves most strategies to be in no better choice, and what is left of them, if anything, goes to HiGHS.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
 
-import numpy as np
+from hloom.sharding.planners.ascent import Ascent, ascend
+from hloom.sharding.planners.budget import Within, lightest, within
+from hloom.sharding.planners.choice import Choice
+from hloom.sharding.planners.holding import Holding, holding
+from hloom.sharding.planners.linear import solve_exactly
+from hloom.sharding.planners.network import Network, tied
+from hloom.sharding.planners.separate import bound_apart
+from hloom.sharding.problem import Problem
+from hloom.sharding.rows import MemoryRow
 
-from hloom.sharding.planners.program import Program
-from hloom.sharding.problem import Problem, Shared, add_pair
-from hloom.sharding.spec import Spec
-
-SCALE = 1e6
-"""Costs are in microseconds inside the program: HiGHS's tolerances are absolute."""
-NEGLIGIBLE = 1e-5
-"""Tables whose largest entry is below this share of all work stay out of the program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One strategy per cluster, its cost in seconds, and the least that any could cost."""
-
-    strategies: dict[int, int]
-    cost: float
-    bound: float
-
-    @property
-    def gap(self) -> float:
-        """How far the cost may be above the optimum, as a share of it."""
-        return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+PROVEN = 1e-4
+"""The share of the cost below which a gap is not worth the solver's time."""
+APART = 0.5
+"""The share of the seconds that may go into the bound of clusters that choose apart."""
 
 
-def plan(problem: Problem, seconds: float = 20.0) -> Choice:
-    """The cheapest choice of strategies, within so many seconds."""
-    program, chosen = _program(problem)
-    solved = program.solve(seconds)
-    picked = {number: int(np.argmax(solved.values[columns])) for number, columns in chosen.items()}
-    full = {number: picked[problem.tie[number]] for number in problem.options}
-    return Choice(full, problem.cost(full), solved.bound / SCALE)
+def plan(
+    problem: Problem,
+    seconds: float = 20.0,
+    *,
+    rows: Sequence[MemoryRow] = (),
+    budget: float | None = None,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Choice:
+    """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven."""
+    begun = time.monotonic()
+    network = tied(problem)
+    known = [each for start in starts if (each := network.numbered(start)) is not None]
+    found = solve(network, begun + seconds, known)
+    strategies = found.network.named(problem, found.choice)
+    if budget is not None and rows:
+        held = holding(problem, network, rows)
+        if held.of(network.chosen(strategies)).max() > budget:
+            return _within(problem, network, held, budget, begun + seconds, [*known, network.chosen(strategies)])
+    bound = bound_apart(problem, network, found.cost, begun + APART * seconds)
+    return Choice(
+        strategies,
+        problem.cost(strategies),
+        found.bound if bound is None else bound,
+        is_tied=bound is None,
+        tied_bound=found.bound,
+    )
 
 
-def _program(problem: Problem) -> tuple[Program, dict[int, np.ndarray]]:
-    """The program over the representatives of tied clusters."""
-    program, tie = Program(), problem.tie
-    chosen: dict[int, np.ndarray] = {}
-    unary: dict[int, np.ndarray] = {}
-    pairs: dict[tuple[int, int], np.ndarray] = {}
-    for number, costs in problem.unary.items():
-        unary[tie[number]] = unary[tie[number]] + costs if tie[number] in unary else costs
-    for (a, b), table in problem.pairs.items():
-        if tie[a] == tie[b]:
-            unary[tie[a]] = unary[tie[a]] + np.diagonal(table)
-        else:
-            add_pair(pairs, tie[a], tie[b], table)
-    for number, costs in unary.items():
-        chosen[number] = program.columns(np.asarray(costs) * SCALE, whole=True)
-        program.row(1, 1, chosen[number], 1.0)
-    least = NEGLIGIBLE * sum(float(costs.min()) for costs in unary.values())
-    for (a, b), table in pairs.items():
-        if table.max() > least:
-            _add_pair(program, chosen[a], chosen[b], table * SCALE)
-    for each, times in _alike(problem):
-        if max(float(cost.max()) for cost in each.costs) * times > least:
-            _add_shared(program, chosen, problem, each, times)
-    return program, chosen
+def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Choice:
+    """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
+    network = tied(problem)
+    held = holding(problem, network, rows)
+    return _named(problem, network, lightest(network, held, time.monotonic() + seconds))
 
 
-def _alike(problem: Problem) -> Iterator[tuple[Shared, int]]:
-    """Shared tables that are the same between tied clusters as one, with how many they are."""
-    found: dict[tuple, list[Shared]] = {}
-    for each in problem.shared:
-        readers = tuple((problem.tie[number], id(demand)) for number, demand in each.readers)
-        key = (problem.tie[each.cluster], id(each.source), readers, tuple(map(id, each.costs)))
-        found.setdefault(key, []).append(each)
-    return ((group[0], len(group)) for group in found.values())
+def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+    """The cheapest choice of a network, and its bound."""
+    found = ascend(network, deadline, starts)
+    if found.gap <= PROVEN:
+        return found
+    found.narrow()
+    exact = solve_exactly(found.network, found.cost, deadline - time.monotonic(), start=found.choice)
+    if exact is not None:
+        if exact.choice is not None:
+            found.follow(exact.choice)
+        found.bound = min(max(found.bound, exact.bound), found.cost)
+    return found
 
 
-def _groups(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are equal as one: the group of each row, and one row per group."""
-    rows, inverse = np.unique(table, axis=0, return_inverse=True)
-    return np.ravel(inverse), rows
+def _within(
+    problem: Problem,
+    network: Network,
+    held: Holding,
+    budget: float,
+    deadline: float,
+    starts: Sequence[Mapping[int, int]],
+) -> Choice:
+    return _named(problem, network, within(network, held, budget, deadline, starts))
 
 
-def _add_pair(program: Program, first: np.ndarray, second: np.ndarray, table: np.ndarray) -> None:
-    row_of, rows = _groups(table)
-    column_of, columns = _groups(rows.T)
-    small = columns.T
-    edges = program.columns(small.ravel()).reshape(small.shape)
-    _link(program, edges, first, row_of)
-    _link(program, edges.T, second, column_of)
-
-
-def _link(program: Program, edges: np.ndarray, chosen: np.ndarray, group_of: np.ndarray) -> None:
-    """The edges of each group add up to the strategies in it."""
-    for group, row in enumerate(edges):
-        members = chosen[group_of == group]
-        entries = np.concatenate([np.ones(len(row)), -np.ones(len(members))])
-        program.row(0, 0, np.concatenate([row, members]), entries)
-
-
-def _add_shared(program: Program, chosen: dict[int, np.ndarray], problem: Problem, shared: Shared, times: int) -> None:
-    """One-hot edges per reader without a cost, and for each change of spec one column that pays for all of them."""
-    paid: dict[tuple[int, Spec], int] = {}
-    for (number, demand), cost in zip(shared.readers, shared.costs, strict=True):
-        edges = program.columns(np.zeros(cost.size)).reshape(cost.shape)
-        _link(program, edges, chosen[problem.tie[shared.cluster]], shared.source.of)
-        _link(program, edges.T, chosen[problem.tie[number]], demand.of)
-        for row, column in zip(*np.nonzero(cost), strict=True):
-            key = (int(row), demand.specs[column])
-            if key not in paid:
-                paid[key] = int(program.columns([float(cost[row, column]) * SCALE * times], upper=math.inf)[0])
-            program.row(-math.inf, 0, np.array([edges[row, column], paid[key]]), np.array([1.0, -1.0]))
+def _named(problem: Problem, network: Network, found: Within) -> Choice:
+    strategies = network.named(problem, found.choice)
+    notes = ()
+    if found.missing > 0:
+        notes = (
+            f"no plan was found that holds less; each that treats alike clusters alike holds {found.least:,.0f} B",
+        )
+    return Choice(
+        strategies, problem.cost(strategies), found.bound, notes=notes, tied_bound=found.bound, missing=found.missing
+    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import highspy
 import numpy as np
+
+MOST_NODES = 100_000
+"""Of the solver's tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +45,24 @@ class Program:
         self.row_bounds.append((low, high))
         self.rows.append((np.asarray(columns), np.broadcast_to(np.asarray(entries, float), np.shape(columns))))
 
-    def solve(self, seconds: float, start: np.ndarray | None = None, gap: float = 1e-4) -> Solved:
-        """Minimise, from a start if there is one, until the gap is closed or the seconds have passed."""
+    def solve(self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4) -> Solved:
+        """Minimise, from the known values of some columns if there are any, until the gap is closed.
+
+        It ends after so many nodes, which is the same everywhere, or after so many seconds, which is not.
+        """
         solver = highspy.Highs()
         for option, value in (
             ("output_flag", False),
             ("time_limit", seconds),
             ("mip_rel_gap", gap),
+            ("mip_max_nodes", MOST_NODES),
             ("threads", 1),
             ("random_seed", 1),
         ):
             solver.setOptionValue(option, value)
         solver.passModel(self._model())
-        if start is not None:
-            solution = highspy.HighsSolution()
-            solution.col_value = list(start)
-            solver.setSolution(solution)
+        if start:
+            solver.setSolution(len(start), np.array(list(start), np.int32), np.array(list(start.values()), float))
         solver.run()
         info = solver.getInfo()
         is_optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal

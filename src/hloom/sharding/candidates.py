@@ -1,0 +1,126 @@
+"""Plans that were found, what each is expected to cost, what was measured of it, and which of them is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hloom.ir import Module
+from hloom.sharding.emitted import Collective
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.plan import Plan
+from hloom.sharding.pricing import Price, Rates
+from hloom.sharding.problem import Problem
+from hloom.sharding.spec import Axes
+
+WHOLE_MESH = "everything"
+"""The one axis of a mesh whose axes were made one."""
+
+
+class Measured(Protocol):
+    """What the partitioner made of a plan, per device."""
+
+    @property
+    def wire(self) -> float: ...
+    @property
+    def wire_by_kind(self) -> Mapping[str, float]: ...
+    @property
+    def wire_by_origin(self) -> Mapping[str, float]: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def collectives(self) -> Sequence[Collective]: ...
+    def traffic(self, mesh: Mesh) -> Mapping[Axes, tuple[float, float]]: ...
+
+
+Measure = Callable[[Plan], Measured]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The problem that a plan solves, and the strategies that it takes."""
+
+    problem: Problem
+    choice: dict[int, int]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
+
+    `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
+    its own time, and `memory` the bytes that are expected. If it `is_tied`, the bound is of plans that treat repeated
+    layers alike.
+    """
+
+    plan: Plan
+    expected: Price | None = None
+    bound: float | None = None
+    gap: float | None = None
+    memory: int | None = None
+    measured: Measured | None = None
+    is_tied: bool = False
+    notes: tuple[str, ...] = ()
+    solution: Solution | None = field(default=None, repr=False)
+
+    def price(self) -> Price | None:
+        """What a device does and sends: as measured, else as expected."""
+        if self.measured is None:
+            return self.expected
+        traffic = dict(self.measured.traffic(self.plan.mesh))
+        return Price(self.measured.flops, dict(self.measured.wire_by_kind), traffic=traffic)
+
+    def step(self, rates: Rates) -> float:
+        """The time of a step in seconds: as measured, else as expected."""
+        price = self.price()
+        return math.inf if price is None else price.seconds(rates)
+
+    def held(self) -> float | None:
+        """The bytes that a device holds at the peak: as measured, else as expected."""
+        return self.memory if self.measured is None else self.measured.memory
+
+    def fits(self, budget: float | None) -> bool:
+        """Whether it stays below a budget of bytes."""
+        held = self.held()
+        return budget is None or held is None or held <= budget
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
+
+    `problem` is that of the mesh as it is, which the candidates are described by.
+    """
+
+    module: Module
+    mesh: Mesh
+    rates: Rates
+    budget: float | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    missing_bytes: float = 0.0
+    planning_seconds: float = 0.0
+    judging_seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    problem: Problem | None = field(default=None, repr=False)
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate to take."""
+        return self.candidates[0]
+
+    def rank(self) -> None:
+        """Put the fastest of those that fit first; measured ones before others as soon as there are any."""
+        self.candidates.sort(key=self._rank)
+        held = self.best.held()
+        self.missing_bytes = 0.0 if self.budget is None or held is None else max(0.0, held - self.budget)
+
+    def _rank(self, each: Candidate) -> tuple:
+        is_guessed = any(other.measured is not None for other in self.candidates) and each.measured is None
+        fits = each.fits(self.budget)
+        held = each.held()
+        cost = round(each.step(self.rates), 7) if fits else math.inf if held is None else held
+        return is_guessed, not fits, cost, each.expected is None

@@ -1,0 +1,171 @@
+"""The plans that people write by hand, as layouts of the streams that a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from hloom.ir import Module
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.normal import normal
+from hloom.sharding.plan import Plan
+from hloom.sharding.planners.experts.interior import activations, between_blocks
+from hloom.sharding.planners.experts.layout import Claim, Layout, claim
+from hloom.sharding.planners.experts.roles import Roles
+from hloom.sharding.planners.experts.streams import Streams
+from hloom.sharding.spec import Axes
+from hloom.sharding.wiring import Wiring
+
+MOST = 12
+"""How many plans are given: each may be compiled."""
+
+
+def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
+    """Plans that a person would write for a module, each with its name, the most promising first.
+
+    What the program does not allow, and what comes to the same, is left out.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse('''ENTRY e { x = f32[64,32] parameter(0) w = f32[32,128] parameter(1)
+    ...   h = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   ROOT y = f32[64,128] tanh(h) }''')
+    >>> for plan in experts(module, Mesh.parse("x=8")):
+    ...     print(plan.name, {number: str(spec) for number, spec in plan.parameters.items()})
+    """
+    every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+    if not every:
+        return [Plan(mesh, name="one device")]
+    found: dict[str, Plan] = {}
+    for layout, name in Recipes(module, mesh).all():
+        plan = layout.plan(module, name)
+        if plan.parameters:
+            found.setdefault(str(plan.to_json()), plan)
+        if len(found) == most:
+            break
+    return list(found.values())
+
+
+class Recipes:
+    """Layouts for one module on one mesh."""
+
+    def __init__(self, module: Module, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self.every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+        self.streams = Streams(Wiring(normal(module)), min(size for size in mesh.sizes if size > 1))
+        self.roles = Roles(self.streams)
+
+    def all(self) -> Iterator[tuple[Layout, str]]:
+        """The layouts that make sense, with their names, the most promising first."""
+        yield from self._of_data()
+        if self.roles.experts:
+            yield from self._of_experts()
+        if self.roles.tables:
+            yield from self._of_tables()
+        yield from self._of_models()
+
+    def _of_data(self) -> Iterator[tuple[Layout, str]]:
+        """Data parallel, and what is kept beside it in parts."""
+        if self.roles.batch is None:
+            return
+        axes = ",".join(self.every)
+        yield self._fully_sharded(self._data(self.every)), f"FSDP on {axes}"
+        yield self._data(self.every), f"data parallel on {axes}"
+        yield self._zero(self._data(self.every)), f"data parallel on {axes}, ZeRO-1 on {axes}"
+        gathered = self._fully_sharded(self._data(self.every))
+        gathered.interior = activations(self.roles)
+        yield gathered, f"FSDP on {axes}, weights gathered"
+
+    def _of_experts(self) -> Iterator[tuple[Layout, str]]:
+        """Each axis, or all, holds different experts: what is dispatched moves between devices."""
+        for model in (self.every, *((axis,) for axis in reversed(self.every) if len(self.every) > 1)):
+            layout = self._data(self.every)
+            for axis in model:
+                layout.claims[axis].insert(0, self._expert_claim)
+            layout.interior = activations(self.roles) | self.roles.dispatched
+            yield layout, f"data parallel on {','.join(self.every)}, expert parallel on {','.join(model)}"
+
+    def _of_tables(self) -> Iterator[tuple[Layout, str]]:
+        """Data parallel with the tables split by rows or by columns."""
+        for split in (self.every, *((axis,) for axis in reversed(self.every) if len(self.every) > 1)):
+            for word in ("columns", "rows"):
+                layout = self._data(self.every)
+                for axis in split:
+                    layout.claims[axis].insert(0, self._table_claim(is_by_rows=word == "rows"))
+                yield layout, f"data parallel on {','.join(self.every)}, tables by {word} on {','.join(split)}"
+
+    def _of_models(self) -> Iterator[tuple[Layout, str]]:
+        """Tensor parallelism on one axis or on all, data on the others."""
+        if not self.roles.model:
+            return
+        splits = [(axis,) for axis in reversed(self.every)]
+        if len(self.every) > 1:
+            splits.insert(1, self.every)
+        for model in splits:
+            data = tuple(axis for axis in self.every if axis not in model)
+            yield from self._of_model(data, model)
+
+    def _of_model(self, data: Axes, model: Axes) -> Iterator[tuple[Layout, str]]:
+        names = [f"data parallel on {','.join(data)}"] if data else []
+        names.append(f"Megatron on {','.join(model)}")
+        name = ", ".join(names)
+        yield self._model(data, model), name
+        if self.roles.batch is not None:
+            yield self._sequence(data, model), f"{name}, sequence split on {','.join(model)}"
+        if data:
+            yield self._zero(self._model(data, model)), f"{name}, ZeRO-1 on {','.join(data)}"
+            yield self._fully_sharded(self._model(data, model)), name.replace("data parallel", "FSDP")
+
+    def _data(self, axes: Axes) -> Layout:
+        claims = {axis: [claim([self.roles.batch])] if self.roles.batch is not None else [] for axis in axes}
+        return Layout(self.streams, self.mesh, claims)
+
+    def _model(self, data: Axes, model: Axes) -> Layout:
+        layout = self._data(data)
+        layout.claims.update({axis: [self._model_claim] for axis in model})
+        layout.interior = self._between
+        return layout
+
+    def _sequence(self, data: Axes, model: Axes) -> Layout:
+        """Between blocks the model's axes split the sequence, or the batch where there is none."""
+        layout = self._model(data, model)
+        for axis in model:
+            layout.claims[axis].append(self._sequence_claim)
+        return layout
+
+    def _zero(self, layout: Layout) -> Layout:
+        layout.stored = dict.fromkeys(self.roles.states, self._data_axes(layout))
+        return layout
+
+    def _fully_sharded(self, layout: Layout) -> Layout:
+        layout.stored = dict.fromkeys((*self.roles.weights, *self.roles.states), self._data_axes(layout))
+        return layout
+
+    def _data_axes(self, layout: Layout) -> Axes:
+        return tuple(axis for axis in self.every if self._model_claim not in layout.claims.get(axis, ()))
+
+    @cached_property
+    def _model_claim(self) -> Claim:
+        return claim(self.roles.model)
+
+    @cached_property
+    def _expert_claim(self) -> Claim:
+        dispatched = self.roles.dispatched
+        return {leaf: place for leaf, place in claim(self.roles.experts).items() if leaf in dispatched}
+
+    @cached_property
+    def _sequence_claim(self) -> Claim:
+        """Parameters apart: data arrive as the batch splits them."""
+        batch = (self.roles.batch,) if self.roles.batch is not None else ()
+        return claim(self.roles.sequences or batch, self.streams.parameters)
+
+    def _table_claim(self, *, is_by_rows: bool) -> Claim:
+        found: dict[int, int] = {}
+        for leaf in self.roles.tables:
+            for place, number in enumerate(self.streams.along(leaf)):
+                if (number in self.roles.rows) == is_by_rows:
+                    found.setdefault(leaf, place)
+        return found
+
+    @cached_property
+    def _between(self) -> frozenset[int]:
+        return between_blocks(self.roles, self.roles.model)

@@ -1,0 +1,70 @@
+"""The bound of clusters that choose apart, alike or not: what no plan at all can cost less than."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from hloom.sharding.planners.ascent import CLOSED
+from hloom.sharding.planners.fans import Fan
+from hloom.sharding.planners.messages import Messages
+from hloom.sharding.planners.network import Network, untied
+from hloom.sharding.planners.terms import Term
+from hloom.sharding.problem import Problem
+
+ROUNDS = 40
+EVERY = 5
+"""After so many sweeps it is seen how the bound has moved."""
+SLOW = 0.05
+"""Where a round has closed less than this share of the gap, further ones are not worth their time."""
+
+
+def bound_apart(problem: Problem, network: Network, cost: float, deadline: float) -> float | None:
+    """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
+
+    The messages begin as those of the tied network, evenly among all that are tied there.
+    """
+    if time.monotonic() > deadline:
+        return None
+    apart = untied(problem)
+    _begin(apart, network)
+    messages = Messages(apart)
+    bound = messages.bound()
+    for _ in range(ROUNDS):
+        before = bound
+        for _ in range(EVERY):
+            messages.sweep()
+        bound = max(bound, messages.bound())
+        if cost - bound <= CLOSED * cost or bound - before < SLOW * (cost - bound) or time.monotonic() > deadline:
+            break
+    return min(bound, cost)
+
+
+def _begin(apart: Network, network: Network) -> None:
+    """Share the messages of a tied network out among the terms that were added up in it."""
+    known = dict(_known(network))
+    rows: dict[tuple, int] = {}
+    for key, term in _known(apart):
+        rows[key] = rows.get(key, 0) + len(term.sides[0].copies)
+    for key, term in _known(apart):
+        if key in known:
+            for part, like in zip(term.parts, known[key].parts, strict=True):
+                _share(part, like, 1.0 / rows[key], apart, network)
+
+
+def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
+    """Terms by what they relate: two nodes, or the how manieth fan it is."""
+    fans = 0
+    for term in network.terms:
+        fans += isinstance(term, Fan)
+        yield (fans,) if isinstance(term, Fan) else tuple(side.node for side in term.sides), term
+
+
+def _share(part: Term, like: Term, share: float, apart: Network, network: Network) -> None:
+    for side, tied in zip(part.sides, like.sides, strict=True):
+        kept = network.kept[side.node]
+        whole = np.zeros(1 + max(int(kept[-1]), int(apart.kept[side.node][-1])))
+        whole[kept] = tied.message[0][tied.of] * share
+        side.message[:] = whole[apart.kept[side.node]][side.firsts]

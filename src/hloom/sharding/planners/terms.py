@@ -1,0 +1,151 @@
+"""What related nodes cost together: a table over two, or a value that several read; and messages between it and them.
+
+A term sees of a strategy only the *group* it belongs to. A term may stand for many that are alike, one per copy of its
+nodes; arrays then have a row for each. Messages say how much of a term's cost is charged to each node already: whatever
+they are, the least of what is left of all terms and nodes adds up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+ONE = np.zeros(1, int)
+"""The copies of a node that has one."""
+
+Kept = Mapping[int, np.ndarray]
+"""By node the strategies that stay."""
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """Where a term touches a node: the group of each strategy, the copy of each row, and the messages."""
+
+    node: int
+    of: np.ndarray
+    copies: np.ndarray = field(default_factory=lambda: ONE)
+    message: np.ndarray = field(init=False)
+    _order: np.ndarray = field(init=False)
+    _starts: np.ndarray = field(init=False)
+    _is_single: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._order = np.argsort(self.of, kind="stable")
+        ordered = self.of[self._order]
+        self._starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        self._is_single = len(np.unique(self.copies)) == len(self.copies)
+        self.message = np.zeros((len(self.copies), len(self._starts)))
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+        return len(self._starts)
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """One strategy of each group."""
+        return self._order[self._starts]
+
+    def charge(self, costs: np.ndarray) -> None:
+        """Add the messages to the costs of the node's strategies, a row per copy."""
+        spread = self.message[:, self.of]
+        if self._is_single:
+            costs[self.copies] += spread
+        else:
+            np.add.at(costs, self.copies, spread)
+
+    def least(self, costs: np.ndarray) -> np.ndarray:
+        """The least cost of each group, a row per term."""
+        return np.minimum.reduceat(costs[self.copies][:, self._order], self._starts, axis=1)
+
+    def restricted(self, kept: Kept) -> tuple[Side, np.ndarray]:
+        """The side with fewer strategies, its messages kept, and the groups that are left."""
+        groups, of = np.unique(self.of[kept[self.node]], return_inverse=True)
+        side = Side(self.node, np.ravel(of), self.copies)
+        side.message = self.message[:, groups]
+        return side, groups
+
+    def fresh(self) -> Side:
+        """The side without messages."""
+        return Side(self.node, self.of, self.copies)
+
+
+class Term(Protocol):
+    """What a few nodes cost together."""
+
+    sides: tuple[Side, ...]
+
+    @property
+    def parts(self) -> Sequence[Term]:
+        """Terms that add up to no more than this one, small enough for messages."""
+        ...
+
+    def marginal(self, place: int) -> np.ndarray:
+        """The least over the other sides for each group of one, less their messages."""
+        ...
+
+    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+        """The cost of each group of one side where the groups of the others are known."""
+        ...
+
+    def restricted(self, kept: Kept) -> Term:
+        """The term with fewer strategies, messages kept."""
+        ...
+
+    def scaled(self, factor: float) -> Term:
+        """The term times a number, without messages."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Pair:
+    """A table over the groups of two nodes."""
+
+    sides: tuple[Side, ...]
+    table: np.ndarray
+
+    @property
+    def parts(self) -> Sequence[Term]:
+        """The term itself."""
+        return (self,)
+
+    def marginal(self, place: int) -> np.ndarray:
+        """The least over the other side for each group of one, less its messages."""
+        if place == 0:
+            return (self.table[None] - self.sides[1].message[:, None, :]).min(axis=2)
+        return (self.table[None] - self.sides[0].message[:, :, None]).min(axis=1)
+
+    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+        """A column or a row of the table."""
+        return self.table[:, groups[1]] if place == 0 else self.table[groups[0]]
+
+    def restricted(self, kept: Kept) -> Pair:
+        """The term with fewer strategies."""
+        (first, rows), (second, columns) = (side.restricted(kept) for side in self.sides)
+        return Pair((first, second), self.table[np.ix_(rows, columns)])
+
+    def scaled(self, factor: float) -> Pair:
+        """The term times a number."""
+        return Pair(tuple(side.fresh() for side in self.sides), self.table * factor)
+
+
+def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, np.ndarray] = (ONE, ONE)) -> Pair:
+    """A term from a full table: strategies whose rows (or columns) are equal are one group."""
+    rows, small = _grouped(table)
+    columns, small = _grouped(small.T)
+    return Pair((Side(first, rows, copies[0]), Side(second, columns, copies[1])), small.T)
+
+
+def least(term: Term) -> np.ndarray:
+    """The least of what is left of a term, per row."""
+    return (term.marginal(0) - term.sides[0].message).min(axis=1)
+
+
+def _grouped(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The group of each row, and one row per group; groups in the order of their first rows."""
+    numbers: dict[bytes, int] = {}
+    of = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in np.ascontiguousarray(table)])
+    return of, table[np.unique(of, return_index=True)[1]]

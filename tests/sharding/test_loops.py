@@ -1,0 +1,63 @@
+"""Plans of programs with loops, branches, calls and barriers, as XLA's partitioner carries them out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.hlo import parse
+from hloom.runtime.partition import partition
+from hloom.sharding import Mesh, Spec
+from hloom.sharding.emitted import emitted
+from hloom.sharding.ledger import ledger
+from hloom.sharding.plan import plan_of
+from hloom.sharding.planners.ilp import plan as ilp
+from hloom.sharding.pricing import Rates
+from hloom.sharding.problem import pose
+from hloom.sharding.sinking import sunk
+from tests.sharding.loops import BRANCHES, COUNTDOWN, SCAN
+
+SLOW = Rates(flops=1e6)
+"""A device so slow that splitting work is worth what is sent."""
+
+
+@pytest.mark.parametrize("mesh", ["x=8", "x=2,y=4"])
+@pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
+def test_the_plan_runs_as_one_device_does(text: str, mesh: str):
+    module = parse(text)
+    problem = pose(module, Mesh.parse(mesh), SLOW)
+    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    assert any(spec.axes for spec in plan.parameters.values()) or plan.instructions or plan.inner
+    alone = hloom.run(module, seed=1)
+    spread = hloom.run(plan.annotate(module), inputs=list(alone.inputs), devices=8)
+    for one, other in zip(alone.outputs, spread.outputs, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-3 * float(np.abs(one).max()))
+
+
+@pytest.mark.parametrize("pins", [{}, {"x": Spec((("x",), ()))}, {"ws": Spec(((), (), ("x",)))}])
+def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]):
+    module = parse(SCAN)
+    problem = pose(module, Mesh.parse("x=8"), SLOW, pins)
+    choice = ilp(problem).strategies
+    plan = plan_of(problem, problem.mesh, sunk(problem, choice), module)
+    compiled = partition(plan.annotate(module), 8)
+    found = emitted(compiled.module, 8, compiled.memory)
+    assert sum(each.sent for each in ledger(problem, choice)) == pytest.approx(found.wire, rel=0.02)
+
+
+def test_weights_are_gathered_once_and_not_in_every_run():
+    module = parse(SCAN)
+    problem = pose(module, Mesh.parse("x=8"), SLOW, {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))})
+    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    assert [(each.computation, each.name) for each in plan.handed if each.spec.rank == 3]
+    assert hloom.print(plan.annotate(module)).count('custom_call_target="Sharding"') == len(plan.handed)
+
+
+def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it():
+    module = parse(SCAN)
+    problem = pose(module, Mesh.parse("x=8"), SLOW)
+    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    found = plan.to_json()
+    assert set(found["ops"]) <= {node.name for node in module.entry.nodes}
+    assert set(found["computations"]) <= {"entry", "body", "condition", "body.1", "condition.1"}
