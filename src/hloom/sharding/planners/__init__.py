@@ -3,12 +3,12 @@
 To add one, write a file here with a function of the form of `Planner` and name it in PLANNERS.
 """
 
-from hloom.sharding.planners import by_elimination, ilp
+from hloom.sharding.planners import by_elimination, ilp, recursive
 from hloom.sharding.planners.choice import Choice as Choice
 from hloom.sharding.planners.choice import Planner as Planner
 from hloom.text import HloomError
 
-PLANNERS: dict[str, Planner] = {"ilp": ilp.plan, "dp": by_elimination.plan}
+PLANNERS: dict[str, Planner] = {"ilp": ilp.plan, "dp": by_elimination.plan, "recursive": recursive.plan}
 """The planners by name."""
 
 

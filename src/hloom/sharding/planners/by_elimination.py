@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hloom.sharding.planners.ascent import ascend
+from hloom.sharding.planners.ascent import CLOSED, ascend
 from hloom.sharding.planners.choice import Choice
 from hloom.sharding.planners.cost_graph import CostEdge, CostGraph, CostNode
+from hloom.sharding.planners.dp import Choice as Found
 from hloom.sharding.planners.dp import solve
 from hloom.sharding.planners.equals import undominated
 from hloom.sharding.planners.fans import Fan
@@ -35,30 +36,31 @@ def plan(
     """
     deadline = time.monotonic() + seconds
     network = tied(problem)
-    if budget is None or not rows:
-        begun = ascend(network, deadline, [each for s in starts if (each := network.numbered(s)) is not None])
-        begun.narrow()
-        network, held, most = begun.network, None, None
-        network = network.restricted(undominated(network))
-    else:
-        held = holding(problem, network, rows)
-        kept = undominated(network, held)
-        network, held = network.restricted(kept), held.restricted(kept)
-        most = budget - held.constants
-    graph = cost_graph(network, held)
-    found = solve(graph, most, seconds=max(deadline - time.monotonic(), 1.0))
-    choice = dict(zip(network.unary, found.strategies, strict=False))
-    strategies = network.named(problem, choice)
+    if budget is not None and rows:
+        return _within(problem, network, holding(problem, network, rows), budget, deadline)
+    known = [each for start in starts if (each := network.numbered(start)) is not None]
+    begun = ascend(network, deadline, known)
+    kept = begun.messages.possible(begun.cost * (1 - CLOSED) - begun.messages.bound(), begun.choice)
+    few = begun.network.restricted(kept)
+    few = few.restricted(undominated(few))
+    found = solve(cost_graph(few), seconds=max(deadline - time.monotonic(), 1.0))
+    bound = min(max(begun.bound, min(found.bound, begun.cost * (1 - CLOSED))), found.time)
+    return _choice(problem, few, found, bound)
+
+
+def _within(problem: Problem, network: Network, held: Holding, budget: float, deadline: float) -> Choice:
+    kept = undominated(network, held)
+    few, less = network.restricted(kept), held.restricted(kept)
+    graph = cost_graph(few, less)
+    found = solve(graph, budget - less.constants, seconds=max(deadline - time.monotonic(), 1.0))
+    return _choice(problem, few, found, found.bound)
+
+
+def _choice(problem: Problem, network: Network, found: Found, bound: float) -> Choice:
+    strategies = network.named(problem, dict(zip(network.unary, found.strategies, strict=False)))
     notes = (f"{found.dense} nodes stayed dense and went to the solver",) if found.dense else ()
-    return Choice(
-        strategies,
-        problem.cost(strategies),
-        found.bound,
-        planner="dp",
-        notes=notes,
-        tied_bound=found.bound,
-        missing=found.missing,
-    )
+    cost = problem.cost(strategies)
+    return Choice(strategies, cost, bound, planner="dp", notes=notes, tied_bound=bound, missing=found.missing)
 
 
 def cost_graph(network: Network, held: Holding | None = None) -> CostGraph:
@@ -80,9 +82,14 @@ def cost_graph(network: Network, held: Holding | None = None) -> CostGraph:
             edges.append(CostEdge(places[first.node], places[second.node], term.table[first.of][:, second.of]))
         elif isinstance(term, Fan):
             for spec in range(term.costs.shape[1]):
-                paid = len(nodes)
-                nodes.append(CostNode(f"spec {spec}", np.zeros(2), np.zeros((2, moments))))
-                edges += (CostEdge(places[node], paid, table) for node, table in _paid(term, spec))
+                tables = _paid(term, spec)
+                is_shared = len(tables) > 2 or len({node for node, _ in tables}) < len(tables)
+                if is_shared:
+                    edges += (CostEdge(places[node], len(nodes), table) for node, table in tables)
+                    nodes.append(CostNode(f"spec {spec}", np.zeros(2), np.zeros((2, moments))))
+                elif tables[1:]:
+                    (source, paid), (reader, asked) = tables
+                    edges.append(CostEdge(places[source], places[reader], _alone(paid, asked)))
     for each in held.pairs if held is not None else ():
         first, second = each.sides
         tables = np.moveaxis(each.tables[:, first.of][:, :, second.of], 0, -1)
@@ -90,11 +97,23 @@ def cost_graph(network: Network, held: Holding | None = None) -> CostGraph:
     return CostGraph(tuple(nodes), tuple(edges))
 
 
-def _paid(fan: Fan, spec: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Tables of a fan's nodes with the node of a spec, whose strategies are not to pay for it, and to pay."""
+def _paid(fan: Fan, spec: int) -> list[tuple[int, np.ndarray]]:
+    """Tables of the source and of those who may ask for a spec with the spec's node: not to pay for it, and to pay.
+
+    Nothing where the spec costs nothing.
+    """
     source, *readers = fan.sides
     price = fan.costs[source.of, spec]
-    yield source.node, np.stack([np.zeros_like(price), price], axis=1)
+    if not price.any():
+        return []
+    found = [(source.node, np.stack([np.zeros_like(price), price], axis=1))]
     for side, specs in zip(readers, fan.specs, strict=True):
         asks = specs[side.of] == spec
-        yield side.node, np.stack([np.where(asks, math.inf, 0.0), np.zeros(len(asks))], axis=1)
+        if asks.any():
+            found.append((side.node, np.stack([np.where(asks, math.inf, 0.0), np.zeros(len(asks))], axis=1)))
+    return found
+
+
+def _alone(paid: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """The cost of a spec that only one may ask for."""
+    return (paid[:, None] + asked[None]).min(axis=2)

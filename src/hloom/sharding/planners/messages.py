@@ -27,7 +27,9 @@ class Messages:
         self._touching: dict[int, list[Place]] = {node: [] for node in network.unary}
         for part in self.parts:
             for place, side in enumerate(part.sides):
-                if side.size > 1:  # what is the same for all strategies need not be passed
+                if side.size == 1:
+                    side.message[:] = 0.0  # what is the same for all strategies need not be passed
+                else:
                     self._touching[side.node].append((part, place))
         self._order = sorted(network.unary)
         self._later = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hloom.ir import Module, Node, Parameter
 from hloom.sharding.mesh import Mesh
@@ -53,6 +53,11 @@ class Layout:
                     break
         self._store(leaf, dims, self.stored.get(leaf, ()))
         return Spec(tuple(dims))
+
+    @property
+    def keeps_promise(self) -> bool:
+        """Whether there was room for anything that was to be stored in parts."""
+        return not self.stored or any(self.spec(leaf) != replace(self, stored={}).spec(leaf) for leaf in self.stored)
 
     def plan(self, module: Module, name: str) -> Plan:
         """The plan for a module, whose normal form is wired."""
@@ -104,9 +109,8 @@ class Layout:
         """Split the largest dimension that takes all axes evenly: one that nothing splits yet, and no loop slices."""
         sizes = self.streams.wiring.leaves[leaf].dims
         left = tuple(axis for axis in axes if not any(axis in each for each in dims))
-        moved = self.streams.moved
-        order = sorted(range(len(sizes)), key=lambda each: ((leaf, each) in moved, len(dims[each]), -sizes[each]))
-        for place in order if left else ():
+        possible = [place for place in range(len(sizes)) if left and (leaf, place) not in self.streams.moved]
+        for place in sorted(possible, key=lambda each: (len(dims[each]), -sizes[each])):
             if sizes[place] % self.mesh.count((*dims[place], *left)) == 0:
                 dims[place] = (*dims[place], *left)
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from hloom.ir import Module
@@ -16,12 +17,12 @@ from hloom.sharding.planners.experts.streams import Streams
 from hloom.sharding.spec import Axes
 from hloom.sharding.wiring import Wiring
 
-MOST = 12
+MOST = 14
 """How many plans are given: each may be compiled."""
 
 
 def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
-    """Plans that a person would write for a module, each with its name, the most promising first.
+    """Plans that a person would write for a module, each with its name, the simplest first.
 
     What the program does not allow, and what comes to the same, is left out.
 
@@ -29,8 +30,10 @@ def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
     >>> module = parse('''ENTRY e { x = f32[64,32] parameter(0) w = f32[32,128] parameter(1)
     ...   h = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     ...   ROOT y = f32[64,128] tanh(h) }''')
-    >>> for plan in experts(module, Mesh.parse("x=8")):
-    ...     print(plan.name, {number: str(spec) for number, spec in plan.parameters.items()})
+    >>> for plan in experts(module, Mesh.parse("x=8"))[:2]:
+    ...     print(plan.name, *plan.parameters.values())
+    data parallel on x [x,-]
+    FSDP on x [x,-] [-,x]
     """
     every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
     if not every:
@@ -38,7 +41,7 @@ def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
     found: dict[str, Plan] = {}
     for layout, name in Recipes(module, mesh).all():
         plan = layout.plan(module, name)
-        if plan.parameters:
+        if plan.parameters and layout.keeps_promise:
             found.setdefault(str(plan.to_json()), plan)
         if len(found) == most:
             break
@@ -55,69 +58,90 @@ class Recipes:
         self.roles = Roles(self.streams)
 
     def all(self) -> Iterator[tuple[Layout, str]]:
-        """The layouts that make sense, with their names, the most promising first."""
+        """The layouts that make sense, with their names, the simplest first."""
         yield from self._of_data()
         if self.roles.experts:
             yield from self._of_experts()
-        if self.roles.tables:
+        if self.roles.has_large_tables:
             yield from self._of_tables()
         yield from self._of_models()
 
     def _of_data(self) -> Iterator[tuple[Layout, str]]:
-        """Data parallel, and what is kept beside it in parts."""
+        """Data parallel, and what is kept beside it in parts; with all activations named, weights are made whole."""
         if self.roles.batch is None:
             return
-        axes = ",".join(self.every)
-        yield self._fully_sharded(self._data(self.every)), f"FSDP on {axes}"
-        yield self._data(self.every), f"data parallel on {axes}"
-        yield self._zero(self._data(self.every)), f"data parallel on {axes}, ZeRO-1 on {axes}"
-        gathered = self._fully_sharded(self._data(self.every))
-        gathered.interior = activations(self.roles)
-        yield gathered, f"FSDP on {axes}, weights gathered"
+        name, named = self._spread(self.every), activations(self.roles)
+        sharded, zero = self._spread(self.every, "FSDP"), f"{name}, ZeRO-1 on {','.join(self.every)}"
+        yield self._data(self.every), name
+        yield self._fully_sharded(self._data(self.every)), sharded
+        yield self._fully_sharded(self._data(self.every, named)), f"{sharded}, weights gathered"
+        yield self._zero(self._data(self.every)), zero
+        if self.streams.moved:
+            yield self._zero(self._data(self.every, named)), f"{zero}, weights gathered"
 
     def _of_experts(self) -> Iterator[tuple[Layout, str]]:
         """Each axis, or all, holds different experts: what is dispatched moves between devices."""
-        for model in (self.every, *((axis,) for axis in reversed(self.every) if len(self.every) > 1)):
-            layout = self._data(self.every)
+        named = activations(self.roles) | self.roles.dispatched
+        for model in _parts(self.every):
+            layout = self._data(self.every, named)
             for axis in model:
                 layout.claims[axis].insert(0, self._expert_claim)
-            layout.interior = activations(self.roles) | self.roles.dispatched
-            yield layout, f"data parallel on {','.join(self.every)}, expert parallel on {','.join(model)}"
+            name = f"expert parallel on {','.join(model)}"
+            yield layout, f"{self._spread(self.every)}, {name}"
+            if model == self.every:
+                yield self._fully_sharded(replace(layout)), f"{self._spread(self.every, 'FSDP')}, {name}"
 
     def _of_tables(self) -> Iterator[tuple[Layout, str]]:
         """Data parallel with the tables split by rows or by columns."""
-        for split in (self.every, *((axis,) for axis in reversed(self.every) if len(self.every) > 1)):
+        for split in _parts(self.every):
             for word in ("columns", "rows"):
                 layout = self._data(self.every)
                 for axis in split:
                     layout.claims[axis].insert(0, self._table_claim(is_by_rows=word == "rows"))
-                yield layout, f"data parallel on {','.join(self.every)}, tables by {word} on {','.join(split)}"
+                yield layout, f"{self._spread(self.every)}, tables by {word} on {','.join(split)}"
 
     def _of_models(self) -> Iterator[tuple[Layout, str]]:
-        """Tensor parallelism on one axis or on all, data on the others."""
+        """Tensor parallelism on one axis or on all, data on the others: for each split first the plain plan."""
         if not self.roles.model:
             return
-        splits = [(axis,) for axis in reversed(self.every)]
-        if len(self.every) > 1:
-            splits.insert(1, self.every)
-        for model in splits:
-            data = tuple(axis for axis in self.every if axis not in model)
-            yield from self._of_model(data, model)
+        splits = [(tuple(axis for axis in self.every if axis not in model), model) for model in _parts(self.every)]
+        for data, model in splits:
+            yield self._model(data, model), self._called(data, model)
+        for data, model in splits if self.roles.batch is not None else ():
+            what = "sequence split" if self.roles.sequences else "batch split between blocks"
+            yield self._sequence(data, model), f"{self._called(data, model)}, {what} on {','.join(model)}"
+        for data, model in splits:
+            if data and self.roles.batch is not None:
+                zero = self._zero(self._model(data, model))
+                yield zero, f"{self._called(data, model)}, ZeRO-1 on {','.join(data)}"
+                yield self._fully_sharded(self._model(data, model)), self._called(data, model, "FSDP")
 
-    def _of_model(self, data: Axes, model: Axes) -> Iterator[tuple[Layout, str]]:
-        names = [f"data parallel on {','.join(data)}"] if data else []
-        names.append(f"Megatron on {','.join(model)}")
-        name = ", ".join(names)
-        yield self._model(data, model), name
-        if self.roles.batch is not None:
-            yield self._sequence(data, model), f"{name}, sequence split on {','.join(model)}"
-        if data:
-            yield self._zero(self._model(data, model)), f"{name}, ZeRO-1 on {','.join(data)}"
-            yield self._fully_sharded(self._model(data, model)), name.replace("data parallel", "FSDP")
+    def _called(self, data: Axes, model: Axes, word: str = "data parallel") -> str:
+        return ", ".join([*([self._spread(data, word)] if data else []), f"Megatron on {','.join(model)}"])
 
-    def _data(self, axes: Axes) -> Layout:
-        claims = {axis: [claim([self.roles.batch])] if self.roles.batch is not None else [] for axis in axes}
-        return Layout(self.streams, self.mesh, claims)
+    def _spread(self, axes: Axes, word: str = "data parallel") -> str:
+        """What data parallelism over some axes comes to."""
+        taken = self._taken(axes)
+        left = tuple(axis for axis in axes if axis not in taken)
+        if not left or not taken:
+            return f"{word} on {','.join(axes)}"
+        rest = [f"sequence split on {','.join(left)}"] if self.roles.sequences else []
+        return ", ".join([f"{word} on {','.join(axes if word == 'FSDP' else taken)}", *rest])
+
+    def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> Layout:
+        """The batch split by the axes that it has room for, by the others the sequence, if there is one."""
+        taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
+        rest = {leaf: place for leaf, place in claim(self.roles.sequences).items() if leaf in batch}
+        claims = {axis: [batch if axis in taken else rest] for axis in axes}
+        return Layout(self.streams, self.mesh, claims, interior=named)
+
+    def _taken(self, axes: Axes) -> Axes:
+        """The axes that split the batch together."""
+        taken: Axes = ()
+        for axis in axes:
+            if self.roles.batch is not None and self.roles.batch.fits(self.mesh.count((*taken, axis))):
+                taken = (*taken, axis)
+        return taken
 
     def _model(self, data: Axes, model: Axes) -> Layout:
         layout = self._data(data)
@@ -169,3 +193,8 @@ class Recipes:
     @cached_property
     def _between(self) -> frozenset[int]:
         return between_blocks(self.roles, self.roles.model)
+
+
+def _parts(axes: Axes) -> list[Axes]:
+    """All axes together, and each alone: the minor ones first, as their links are the fastest."""
+    return [axes, *((axis,) for axis in reversed(axes) if len(axes) > 1)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 from hloom.ir import FactorKind
-from hloom.sharding.planners.experts.streams import CONTRACTIONS, Stream, Streams
+from hloom.sharding.planners.experts.streams import CONTRACTIONS, Stream, Streams, bytes_of
 from hloom.sharding.problem import aliases
 from hloom.sharding.wiring import Link, Wiring
 
 LEAST_WORK = 0.005
 """The share of all work below which nobody splits a weight over the model's axis: routers, heads of one number."""
+LEAST_TABLES = 0.1
+"""The share of all weights that tables are at least, if plans are about them."""
 LEAST_CARRIED = 0.5
 """What a sequence carries at least, as a share of what the batch carries."""
 READING = CONTRACTIONS | {"gather"}
@@ -42,12 +44,11 @@ class Roles:
     def batch(self) -> Stream | None:
         """The stream of the batch; None where nothing that is given has one.
 
-        It shares out the most work and the most of what is computed, and the least of what is stored.
+        It shares out the most work and the most of what is computed, and is in few parameters.
         """
         every = self.streams.all.values()
         possible = [each for each in every if not each.is_moved and each.is_single and each.leaves & self._inputs]
-        best = max(possible, key=lambda each: (round(self._likeness(each), 6), -each.number), default=None)
-        return best if best is not None and self._likeness(best) > 0 else None
+        return max(possible, key=lambda each: (round(self._likeness(each), 6), -each.number), default=None)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -67,6 +68,12 @@ class Roles:
             leaf for leaf in self.weights if (same := self._renamed(leaf)) & gathered and not same & self._contracted
         )
 
+    @property
+    def has_large_tables(self) -> bool:
+        """Whether tables are a good part of the weights."""
+        sizes = {leaf: bytes_of(self.wiring.leaves[leaf].type) for leaf in self.weights}
+        return sum(sizes[leaf] for leaf in self.tables) > LEAST_TABLES * sum(sizes.values())
+
     @cached_property
     def model(self) -> tuple[Stream, ...]:
         """The streams that tensor parallelism splits, none of which is in a value with another one.
@@ -79,7 +86,7 @@ class Roles:
             each
             for each in self.streams.all.values()
             if each is not self.batch and not each.is_moved and each.is_single and each.leaves & weights
-            if each.work > LEAST_WORK * self._total.work
+            if each.work > LEAST_WORK * self._most[0]
         ]
         chosen: list[Stream] = []
         taken: set[int] = set()
@@ -198,20 +205,16 @@ class Roles:
         return self.streams.parameters - self._held
 
     @cached_property
-    def _total(self) -> Stream:
-        """The most that any stream works, weighs and carries."""
-        every = self.streams.all.values()
-        total = Stream(-1)
-        total.work = max((each.work for each in every), default=0.0)
-        total.weight = max((each.weight for each in every), default=0.0)
-        total.carried = max((each.carried for each in every), default=0.0)
-        return total
+    def _most(self) -> tuple[float, ...]:
+        """The most that any stream works and carries, and the most parameters that one is in."""
+        every = [_features(each, self.streams.parameters) for each in self.streams.all.values()]
+        return tuple(max(each) or 1.0 for each in zip(*every, strict=True)) if every else (1.0,) * 3
 
     def _likeness(self, stream: Stream) -> float:
-        """How much a stream looks like the batch."""
-        total = self._total
-        gained = (stream.work, total.work), (stream.carried, total.carried)
-        return sum(own / most for own, most in gained if most) - (stream.weight / total.weight if total.weight else 0)
+        """How much a stream looks like the batch: in all that is computed, and in little that is given."""
+        found = _features(stream, self.streams.parameters)
+        work, carried, count = (own / most for own, most in zip(found, self._most, strict=True))
+        return work + carried - count
 
     def _renamed(self, leaf: int) -> set[int]:
         """A value, and what hands it on under another name, in parts, or in another order."""
@@ -220,8 +223,15 @@ class Roles:
         while waiting:
             for number, slot in self.wiring.touching[waiting.pop()]:
                 link = self.wiring.links[number]
-                if link.node.opcode in RENAMING and slot < link.relation.results:
-                    further = set(link.leaves[link.relation.results :]) - found
-                    found |= further
-                    waiting += further
+                if link.node.opcode not in RENAMING or slot >= link.relation.results:
+                    continue
+                results = link.leaves[link.relation.results :]
+                made = results[min(slot, len(results) - 1)]  # a barrier hands on several
+                if made not in found:
+                    found.add(made)
+                    waiting.append(made)
         return found
+
+
+def _features(stream: Stream, parameters: frozenset[int]) -> tuple[float, float, float]:
+    return stream.work, stream.carried, float(len(stream.leaves & parameters))

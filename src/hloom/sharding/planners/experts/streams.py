@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hloom.analysis import cost
-from hloom.ir import TensorType
+from hloom.ir import FactorKind, TensorType
 from hloom.sharding.propagation import runs_by_graph
 from hloom.sharding.strategies import UNEVEN_SHARE
 from hloom.sharding.wiring import Link, Wiring
@@ -32,6 +32,7 @@ class Stream:
 
     number: int
     places: list[tuple[int, int]] = field(default_factory=list)
+    sizes: set[int] = field(default_factory=set)
     work: float = 0.0
     sent: float = 0.0
     weight: float = 0.0
@@ -47,6 +48,10 @@ class Stream:
     def is_single(self) -> bool:
         """Whether no value has it twice, as scores of attention have the sequence."""
         return len(self.leaves) == len(self.places)
+
+    def fits(self, count: int) -> bool:
+        """Whether so many parts are even, or large beside what is padded."""
+        return all(size and size % count == 0 for size in self.sizes) or min(self.sizes) >= UNEVEN_SHARE * count
 
     @cached_property
     def dimensions(self) -> dict[int, int]:
@@ -101,7 +106,7 @@ class Streams:
     @cached_property
     def all(self) -> dict[int, Stream]:
         """The streams that can be split into so many parts, by number."""
-        return {number: each for number, each in self._counted.items() if self._fits(each)}
+        return {number: each for number, each in self._counted.items() if each.fits(self.count)}
 
     @cached_property
     def _counted(self) -> dict[int, Stream]:
@@ -113,6 +118,7 @@ class Streams:
                 number = self.of(leaf, dimension)
                 stream = found.setdefault(number, Stream(number))
                 stream.places.append((leaf, dimension))
+                stream.sizes.add(value.dims[dimension])
                 if leaf in self.parameters:
                     stream.weight += bytes_of(value.type)
                 else:
@@ -121,11 +127,6 @@ class Streams:
         for link in self.wiring.links:
             self._count(link, found, runs.get(link.node.graph, 1))
         return found
-
-    def _fits(self, stream: Stream) -> bool:
-        """Whether parts are even, or large beside what is padded."""
-        sizes = {self.wiring.leaves[leaf].dims[dimension] for leaf, dimension in stream.places}
-        return all(size and size % self.count == 0 for size in sizes) or min(sizes) >= UNEVEN_SHARE * self.count
 
     def _join(self, link: Link) -> None:
         """Put what an instruction splits together into one stream."""
@@ -158,6 +159,7 @@ class Streams:
         passed: set[tuple[int, int]] = set()
         for factor, stream in carried.items():
             passed |= {(each.slot, each.dimension) for each in relation.standing[factor] if each.front == 1}
+            stream.is_moved |= link.node.opcode in MOVING and relation.factors[factor].kind is FactorKind.INDEXED
             if relation.leaves_sums(factor):
                 stream.sent += 2.0 * times * made
         for leaf, dimension in self._stopped(link, passed):
