@@ -1,24 +1,43 @@
-"""Figures of planning: long cost graphs through dynamic programming."""
+"""Figures of planning: long cost graphs through dynamic programming, and training steps through the default planner."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.clock import Job, take_turns
-from benchmarks.figures import AtMost, Figure
-from benchmarks.programs import Plan
+from benchmarks.figures import AtLeast, AtMost, Figure
+from benchmarks.programs import Plan, training_step
+from hloom.hlo import parse
+from hloom.ir import Module
+from hloom.sharding import Mesh
+from hloom.sharding.planners import ilp
 from hloom.sharding.planners.cost_graph import CostGraph, cost_edge, cost_node
 from hloom.sharding.planners.dp import solve
+from hloom.sharding.planners.linear import solve_exactly
+from hloom.sharding.planners.network import Network, tied
+from hloom.sharding.problem import Problem, pose
 
 STRATEGIES = 20
 SECONDS = 2.0
 """What a chain of ten thousand operators may take."""
+LAYERS = (12, 24, 48, 96)
+FEWEST = 2
+"""Samples of what takes seconds."""
+PATIENCE, COLUMNS = 120.0, 1_000_000
+"""Seconds that the solver gets for the whole program, and columns that it may have."""
 
 
 def planning(plan: Plan) -> Iterator[Figure]:
-    """A chain of operators, against the bar of two seconds, and against one of half its length."""
+    """A chain against the bar of two seconds and its half; messages against HiGHS; growth with the layers."""
+    yield from _chains(plan)
+    yield from _against_the_solver(plan)
+    yield from _growth(plan)
+
+
+def _chains(plan: Plan) -> Iterator[Figure]:
     whole, half = _chain(plan.chain), _chain(plan.chain // 2)
     chain, part = take_turns([Job(lambda _: solve(whole)), Job(lambda _: solve(half))], plan.seconds)
     bar = SECONDS * plan.chain / 10_000
@@ -27,6 +46,59 @@ def planning(plan: Plan) -> Iterator[Figure]:
     yield Figure(subject, ours, "bar", f"{bar:g} s", chain.best / bar, chain.median / bar, AtMost(1))
     growth, median = chain.best / part.best, chain.median / part.median
     yield Figure("dp: twice the chain", ours, "half of it", f"{part.best:.2f} s", growth, median, AtMost(2.5))
+
+
+def _against_the_solver(plan: Plan) -> Iterator[Figure]:
+    """The same network solved by messages, and by HiGHS as one integer program; both prove what they find."""
+    program = training_step(plan.small, metadata=False)
+    problem = pose(parse(program.text), Mesh.parse("data=2,model=4"))
+    jobs = [Job(_by_messages, lambda: tied(problem)), Job(_by_the_solver, lambda: tied(problem))]
+    ours, theirs = take_turns(jobs, plan.seconds, FEWEST)
+    yield Figure(
+        f"ilp on 2x4: {program.name}",
+        f"{ours.best:.2f} s",
+        "HiGHS",
+        f"{theirs.best:.2f} s",
+        theirs.best / ours.best,
+        theirs.median / ours.median,
+        AtLeast(1),
+    )
+
+
+def _by_messages(network: Network) -> None:
+    found = ilp.solve(network, float("inf"))
+    assert found.gap <= ilp.PROVEN
+
+
+def _by_the_solver(network: Network) -> None:
+    found = solve_exactly(network, 1.0, PATIENCE, most=COLUMNS)
+    assert found is not None and found.choice is not None
+
+
+def _growth(plan: Plan) -> Iterator[Figure]:
+    """Posing and solving, bounds of layers that choose apart included, on a flat mesh: an instruction's share."""
+    programs = [training_step(replace(plan.small, layers=layers), metadata=False) for layers in LAYERS]
+    modules = [parse(program.text) for program in programs]
+    jobs = [Job(_planned, lambda module=module: module) for module in modules]
+    first, *more = take_turns(jobs, plan.seconds, FEWEST)
+    for program, times in zip(programs[1:], more, strict=True):
+        counts = program.instructions / programs[0].instructions
+        yield Figure(
+            f"pose and ilp on 8: an instruction of {program.name}",
+            f"{times.best:.2f} s",
+            f"{LAYERS[0]} layers",
+            f"{first.best:.2f} s",
+            times.best / first.best / counts,
+            times.median / first.median / counts,
+            AtMost(1.3),
+            program.instructions / times.best,
+        )
+
+
+def _planned(module: Module) -> Problem:
+    problem = pose(module, Mesh.parse("x=8"))
+    ilp.plan(problem)
+    return problem
 
 
 def _chain(count: int) -> CostGraph:

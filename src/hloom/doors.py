@@ -78,9 +78,14 @@ def auto_shard(
     if unused:
         raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
 
+    if isinstance(planner, str):
+        from hloom.sharding.choosing import solver  # late: it loads one
+
+        solver(planner)
+
     def planned(module: Module) -> Plan:
         if isinstance(planner, str):
-            from hloom.planning import plan  # late: it loads a solver
+            from hloom.planning import plan
 
             return plan(module, space, planner=planner, **demands).plan
         return planner if isinstance(planner, Plan) else planner(module, space)

@@ -21,7 +21,7 @@ from hloom.sharding.candidates import Candidate, Chosen
 from hloom.sharding.choosing import choose
 from hloom.sharding.comparing import compared, predicted
 from hloom.sharding.emitted import Emitted, emitted
-from hloom.sharding.explaining import Explanation, explain
+from hloom.sharding.explaining import Alternative, Explanation, explain, other_plans
 from hloom.sharding.families import Table
 from hloom.sharding.links import mesh_on
 from hloom.sharding.plan import Plan
@@ -111,8 +111,13 @@ class Planned:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Every collective with its cause, what takes the time, and the best other plans."""
+        """Every collective with its cause, and what takes the time."""
         return explain(self.chosen)
+
+    @cached_property
+    def alternatives(self) -> list[Alternative]:
+        """The five best other plans, and how they differ."""
+        return other_plans(self.chosen)
 
     def table(self) -> Table:
         """What is split how, by family of tensors, with what that saves and what it costs on the wire."""

@@ -27,6 +27,23 @@ def test_pins_hold_together_with_what_is_forbidden():
     assert plan.parameters[1].dimension_of("x") != 0
 
 
+def test_parameters_go_by_the_frameworks_names_too():
+    named = parse(TWO_LAYERS.replace("parameter(0)", "parameter(0), metadata={op_name=\"batch['x']\"}"))
+    plan = choose(named, MESH, pins={"batch['x']": "[y,-]"}, forbidden=["batch['x']:1=x"]).best.plan
+    assert plan.parameters[0] == parse_spec("[y,-]")
+
+
+def test_a_small_parameter_lies_as_told_without_deciding_for_what_it_is_used_with():
+    text = """ENTRY e {
+  x = f32[64,128] parameter(0)
+  b = f32[128] parameter(1)
+  w = f32[64,128] broadcast(b), dimensions={1}
+  ROOT y = f32[64,128] add(x, w)
+}"""
+    plan = choose(parse(text), Mesh.parse("x=8"), pins={"x": "[x,-]", "b": "[x]"}).best.plan
+    assert (str(plan.parameters[0]), str(plan.parameters[1])) == ("[x,-]", "[x]")
+
+
 def test_a_forbidden_axis_stays_unused():
     assert axes_of(choose(MODULE, MESH).best.plan) == {"x", "y"}
     assert axes_of(choose(MODULE, MESH, forbidden=["y"]).best.plan) == {"x"}

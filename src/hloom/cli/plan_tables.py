@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
 from typing import Any
 
 from rich import box
@@ -16,20 +18,20 @@ from hloom.runtime.side_by_side import SideBySide
 from hloom.sharding.candidates import Candidate
 from hloom.sharding.comparing import comparison
 from hloom.sharding.emitted import Emitted
-from hloom.sharding.explaining import Cause, Explanation
+from hloom.sharding.explaining import Alternative, Cause, Explanation
 from hloom.sharding.pricing import Rates
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
-WIDEST = 44
-"""The width at which names and scopes are cut."""
+WIDEST, NARROW = 44, 24
+"""The widths at which names, and scopes and values, are cut."""
 COUNTS = frozenset({"FLOPs"})
 """What is no number of bytes."""
 
 
 def tables(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> list[RenderableType]:
     """The candidates, what the best splits and sends and why, what was measured, and how it runs."""
-    found: list[RenderableType] = [_candidates(planned), *_explained(planned.explanation, is_full=is_full)]
+    found: list[RenderableType] = [_candidates(planned), *_explained(planned, is_full=is_full)]
     found += _compared(planned.best)
     found += [Text(line) for line in _lines(planned, beside)]
     return found
@@ -55,6 +57,7 @@ def record(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> dic
         found["compared"] = {each.name: {"expected": each.expected, "measured": each.measured} for each in rows}
     if is_full:
         found["explanation"] = planned.explanation.to_json()
+        found["alternatives"] = [asdict(each) for each in planned.alternatives]
     if beside is not None:
         found["run"] = {
             "agrees": not beside.differences,
@@ -90,7 +93,7 @@ def _candidates(planned: Planned) -> Table:
         price, held = each.price(), each.held()
         table.add_row(
             each.plan.name,
-            "" if price is None else f"{1e3 * price.seconds(rates):.3f}",
+            "" if price is None else _ms(price.seconds(rates)),
             "" if price is None else byte_text(round(price.sent)),
             "" if held is None else byte_text(round(held)),
             "" if each.gap is None else f"{100 * max(0.0, each.gap):.2f}" + (" tied" if each.is_tied else ""),
@@ -99,13 +102,15 @@ def _candidates(planned: Planned) -> Table:
     return table
 
 
-def _explained(found: Explanation, *, is_full: bool) -> Iterator[RenderableType]:
-    limit = None if is_full else BRIEF
+def _explained(planned: Planned, *, is_full: bool) -> Iterator[RenderableType]:
+    found, limit = planned.explanation, None if is_full else BRIEF
+    yield Text(found.does)
+    yield Text()
     yield _families(found, limit)
     yield _causes(found.causes, limit)
     if is_full:
         yield _limits(found)
-        yield _alternatives(found)
+        yield _alternatives(planned.alternatives)
     elif found.limits:
         parts = ", ".join(f"{each.name} {100 * each.share:.0f} %" for each in found.limits[:3])
         yield Text(f"what binds: {found.binding} ({parts})")
@@ -134,17 +139,18 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
     for each in causes:
         groups.setdefault(each.likeness, []).append(each)
     ordered = sorted(groups.values(), key=lambda group: -sum(each.sent for each in group))
-    table = _table("collectives", "caused by", "from", "kind", "over", "times", "sends", "why")
+    table = _table("collectives", "caused by", "count", "from", "kind", "over", "times", "sends", "why")
     for group in ordered[:limit]:
         first = group[0]
         table.add_row(
-            f"{first.instruction}" + (f" and {len(group) - 1} alike" if len(group) > 1 else ""),
-            Text(cut(first.source or first.scope, WIDEST)),
+            Text(cut(first.instruction, NARROW)),
+            str(len(group)),
+            Text(cut(PurePath(first.source).name or first.scope, NARROW)),
             first.kind,
             ",".join(first.axes),
             f"{sum(each.times for each in group):,.0f}",
             byte_text(round(sum(each.sent for each in group))),
-            Text(first.why),
+            Text(first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}"),
         )
     _rest(table, len(ordered), limit)
     return table
@@ -154,16 +160,16 @@ def _limits(found: Explanation) -> Table:
     table = _table(f"what binds: {found.binding}", "", "ms", "% of a step", "bytes")
     for each in found.limits:
         sent = byte_text(round(each.bytes)) if each.bytes else ""
-        table.add_row(each.name, f"{1e3 * each.seconds:.3f}", f"{100 * each.share:.1f}", sent)
+        table.add_row(each.name, _ms(each.seconds), f"{100 * each.share:.1f}", sent)
     return table
 
 
-def _alternatives(found: Explanation) -> Table:
+def _alternatives(found: Sequence[Alternative]) -> Table:
     table = _table("the best other plans", "plan", "step ms", "sends", "holds", "differs")
-    for each in found.alternatives:
+    for each in found:
         table.add_row(
-            each.name,
-            f"{1e3 * each.seconds:.3f}",
+            Text(each.name),
+            _ms(each.seconds),
             byte_text(round(each.sent)),
             "" if each.memory is None else byte_text(round(each.memory)),
             Text("\n".join(each.differences)),
@@ -197,6 +203,10 @@ def _lines(planned: Planned, beside: SideBySide | None) -> Iterator[str]:
     if beside.not_finite:
         yield f"{beside.not_finite} of the {beside.outputs} results hold no finite number on random inputs"
     yield from (str(each) for each in beside.differences)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.3f}" if seconds >= 1e-4 else f"{1e3 * seconds:.2g}"
 
 
 def _rest(table: Table, count: int, limit: int | None) -> None:

@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hloom.ir import Module
+from hloom.ir import Module, Node
+from hloom.sharding.constraints import Constraints
 from hloom.sharding.emitted import Collective
+from hloom.sharding.footprint import footprint
+from hloom.sharding.forecast import Forecast
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan
+from hloom.sharding.planners import Choice
 from hloom.sharding.pricing import Price, Rates
 from hloom.sharding.problem import Problem
-from hloom.sharding.spec import Axes
+from hloom.sharding.spec import Axes, Spec
 
 WHOLE_MESH = "everything"
 """The one axis of a mesh whose axes were made one."""
@@ -41,11 +45,25 @@ Measure = Callable[[Plan], Measured]
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution."""
+
+    module: Module
+    mesh: Mesh
+    rates: Rates
+    budget: float | None = None
+    seconds: float = 20.0
+    demands: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True, slots=True)
 class Solution:
-    """The problem that a plan solves, and the strategies that it takes."""
+    """The problem that a plan solves, the choice, how every value lies under it, and what that will send."""
 
     problem: Problem
-    choice: dict[int, int]
+    choice: Choice
+    specs: Mapping[Node, Spec]
+    forecast: Forecast
 
 
 @dataclass(slots=True)
@@ -79,6 +97,26 @@ class Candidate:
         price = self.price()
         return math.inf if price is None else price.seconds(rates)
 
+    def cost(self, rates: Rates) -> float:
+        """What planners make least: the time, as measured, else as expected, ties broken by the bytes of results."""
+        price = self.price()
+        if price is None:
+            return math.inf
+        touched = 0.0 if self.expected is None else self.expected.touched
+        return price.seconds(rates) + touched / rates.touched
+
+    def prove(self, bound: float, rates: Rates, *, is_tied: bool) -> None:
+        """Note a bound of all plans, at some rates."""
+        cost = self.cost(rates)
+        self.bound, self.is_tied = bound, is_tied
+        self.gap = max(0.0, 1 - bound / cost) if cost > 0 else 0.0
+
+    def weigh(self) -> None:
+        """Work out the bytes that are expected, which takes a while."""
+        found = self.solution
+        if self.memory is None and found is not None:
+            self.memory = footprint(found.problem, found.choice.strategies, found.specs)
+
     def held(self) -> float | None:
         """The bytes that a device holds at the peak: as measured, else as expected."""
         return self.memory if self.measured is None else self.measured.memory
@@ -96,16 +134,28 @@ class Chosen:
     `problem` is that of the mesh as it is, which the candidates are described by.
     """
 
-    module: Module
-    mesh: Mesh
-    rates: Rates
-    budget: float | None = None
+    task: Task
     candidates: list[Candidate] = field(default_factory=list)
     missing_bytes: float = 0.0
     planning_seconds: float = 0.0
     judging_seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     problem: Problem | None = field(default=None, repr=False)
+
+    @property
+    def module(self) -> Module:
+        """What was planned."""
+        return self.task.module
+
+    @property
+    def mesh(self) -> Mesh:
+        """What it was planned for."""
+        return self.task.mesh
+
+    @property
+    def rates(self) -> Rates:
+        """What work and collectives cost."""
+        return self.task.rates
 
     @property
     def best(self) -> Candidate:
@@ -116,11 +166,11 @@ class Chosen:
         """Put the fastest of those that fit first; measured ones before others as soon as there are any."""
         self.candidates.sort(key=self._rank)
         held = self.best.held()
-        self.missing_bytes = 0.0 if self.budget is None or held is None else max(0.0, held - self.budget)
+        self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
 
     def _rank(self, each: Candidate) -> tuple:
         is_guessed = any(other.measured is not None for other in self.candidates) and each.measured is None
-        fits = each.fits(self.budget)
+        fits = each.fits(self.task.budget)
         held = each.held()
         cost = round(each.step(self.rates), 7) if fits else math.inf if held is None else held
         return is_guessed, not fits, cost, each.expected is None

@@ -1,37 +1,26 @@
-"""From a module and a mesh to a plan: the planner's solutions, the experts' plans, and what measuring says of them.
-
-The plans that are expected to be best are measured first. What the partitioner really sent goes back into the tables of
-the problem, which is then solved again.
-"""
+"""From a module and a mesh to a plan: the planner's solutions, the experts' plans, and what measuring says of them."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from hloom.ir import Module, Node, TensorType
-from hloom.sharding.budgets import solve_within
-from hloom.sharding.candidates import WHOLE_MESH, Candidate, Chosen, Measure, Measured, Solution
-from hloom.sharding.constraints import Constraints, Forbidden, constrained, settled
-from hloom.sharding.feedback import learn
-from hloom.sharding.footprint import footprint
-from hloom.sharding.ledger import ledger
+from hloom.ir import Module, TensorType
+from hloom.sharding.candidates import WHOLE_MESH, Candidate, Chosen, Measure, Measured, Task
+from hloom.sharding.constraints import Constraints, Forbidden, constrained
 from hloom.sharding.mesh import Mesh
-from hloom.sharding.plan import Plan, plan_of
-from hloom.sharding.planners import PLANNERS, Choice, Planner
+from hloom.sharding.plan import Plan
+from hloom.sharding.planners import PLANNERS, Planner
 from hloom.sharding.planners.experts import experts
-from hloom.sharding.pricing import Price, Rates
-from hloom.sharding.problem import Problem, pose, unary
-from hloom.sharding.rows import MemoryRow
-from hloom.sharding.sinking import sunk
+from hloom.sharding.pricing import Rates
+from hloom.sharding.problem import pose
+from hloom.sharding.solving import Line, key_of
 from hloom.sharding.spec import Spec
 from hloom.text import HloomError
 
-SETTLED = 0.005
-"""Where a measured plan sent less than this share more than expected, the tables are taken to be right."""
 HOPELESS = 1.05
 """A plan that is expected to take so many times the best that was measured is not measured any more."""
 DOUBT = 1.1
@@ -64,14 +53,14 @@ def choose(
     `like` says is kept where the module has values of the same names. Raises HloomError for a module that cannot be
     planned and for demands that cannot be met.
     """
-    demands = Constraints.of(pins, forbidden, like)
-    search = _Search(Chosen(module, mesh, rates or Rates(), budget), _solver(planner), planner, demands, seconds)
+    task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like))
+    search = _Search(Chosen(task), planner, solver(planner))
     search.solve()
     if judge:
         if measure is None:
             raise HloomError("judging needs something that measures plans")
         search.judge(judge, measure)
-        if not demands:
+        if not task.demands:
             search.judge_experts(measure)
     search.chosen.rank()
     return search.chosen
@@ -79,27 +68,15 @@ def choose(
 
 def complete(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are whole."""
-    chosen = Chosen(module, plan.mesh, rates or Rates())
-    demands = Constraints(like=_whole(plan, module))
-    search = _Search(chosen, PLANNERS["ilp"], plan.name or "plan", demands, seconds)
+    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_whole(plan, module)))
+    search = _Search(Chosen(task), plan.name or "plan", PLANNERS["ilp"])
     search.solve()
-    chosen.rank()
-    return chosen.best
+    search.chosen.rank()
+    return search.chosen.best
 
 
-def expected(problem: Problem, choice: dict[int, int]) -> Price:
-    """What a choice is expected to cost."""
-    price = Price()
-    for cluster in problem.clusters:
-        inner = unary(problem, cluster, problem.options[cluster.number][choice[cluster.number]])
-        price.flops += inner.flops
-        price.touched += inner.touched
-    for each in ledger(problem, choice):
-        price.send([each.step], each.width, each.times)
-    return price
-
-
-def _solver(planner: str) -> Planner:
+def solver(planner: str) -> Planner:
+    """What solves the problems of a planner of this name; raises HloomError where there is none."""
     if planner == EXPERT:
         return PLANNERS["ilp"]
     if planner not in PLANNERS:
@@ -108,37 +85,26 @@ def _solver(planner: str) -> Planner:
 
 
 @dataclass(slots=True)
-class _Line:
-    """A problem, what its plans are called, and the latest of them until it is measured.
-
-    `scale` is the memory of the last plan that was measured beside what was expected, `rows` the moments at which plans
-    held too much.
-    """
-
-    problem: Problem
-    name: str
-    scale: float = 1.0
-    rows: list[MemoryRow] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    waiting: Candidate | None = None
-
-
-@dataclass(slots=True)
 class _Search:
     chosen: Chosen
-    solver: Planner
     planner: str
-    demands: Constraints
-    seconds: float
-    lines: list[_Line] = field(default_factory=list)
+    solver: Planner
+    lines: list[Line] = field(default_factory=list)
     measurements: dict[str, Measured] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task:
+        """What is planned."""
+        return self.chosen.task
 
     def solve(self) -> None:
         """Solve the problems."""
-        if self.chosen.rates.is_overlapped:
-            self._balance(self.chosen.rates)
+        if self.task.rates.is_overlapped:
+            self._balance(self.task.rates)
         else:
-            self._solve(self.chosen.rates)
+            self._solve(self.task.rates)
+        if not self.chosen.candidates:
+            raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
 
     def judge(self, count: int, measure: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
@@ -147,17 +113,15 @@ class _Search:
             if line is None or self._is_hopeless(line):
                 return
             candidate, line.waiting = line.waiting, None
-            assert candidate is not None and candidate.solution is not None
-            measured = self._measured(candidate, measure)
-            line.scale = measured.memory / candidate.memory if candidate.memory else 1.0
-            surprise = learn(line.problem, candidate.solution.choice, measured.wire_by_origin)
-            if surprise > SETTLED * measured.wire or not candidate.fits(self.chosen.budget):
+            assert candidate is not None
+            is_surprising = line.learn(candidate, self._measured(candidate, measure))
+            if is_surprising or not candidate.fits(self.task.budget):
                 self._advance(line)
 
     def judge_experts(self, measure: Measure) -> None:
         """Measure the plans that people write by hand."""
-        for plan in experts(self.chosen.module, self.chosen.mesh):
-            if _key(plan) not in self.measurements:
+        for plan in experts(self.task.module, self.task.mesh):
+            if key_of(plan) not in self.measurements:
                 candidate = Candidate(plan)
                 self.chosen.candidates.append(candidate)
                 self._measured(candidate, measure)
@@ -170,95 +134,75 @@ class _Search:
         low, high, bound = 1 / LOPSIDED, LOPSIDED, 0.0
         for _ in range(SHARES):
             odds = math.sqrt(low * high)
-            found = self._solve(rates.weighted(odds / (1 + odds)))
-            bound = max([bound, *(each.bound for each in found if each.bound is not None)])
-            best = min(found, key=lambda each: each.step(rates)).expected
+            summed = rates.weighted(odds / (1 + odds))
+            bound = max(bound, self._solve(summed))
+            best = min(self.chosen.candidates, key=lambda each: each.cost(summed)).expected
             is_working = best is not None and best.working(rates) > best.sending(rates)
             low, high = (odds, high) if is_working else (low, odds)
         for each in self.chosen.candidates:
-            each.bound, each.gap = bound, max(0.0, 1 - bound / each.step(rates))
+            each.prove(bound, rates, is_tied=each.is_tied)
 
-    def _solve(self, rates: Rates) -> list[Candidate]:
-        """The solutions of the problems at some rates."""
+    def _solve(self, rates: Rates) -> float:
+        """Solve the problems at some rates; what none of their plans costs less than."""
         with self._planning():
             lines = list(self._lines(rates))
         for line in lines:
             self._advance(line)
         self.lines += lines
-        return [line.waiting for line in lines if line.waiting is not None]
+        for line in lines:
+            last = line if self.planner == EXPERT else lines[-1]
+            if line.waiting is not None:
+                line.waiting.prove(last.bound, rates, is_tied=last.is_tied)
+        return min((line.bound for line in lines), default=0.0)
 
-    def _lines(self, rates: Rates) -> Iterator[_Line]:
+    def _lines(self, rates: Rates) -> Iterator[Line]:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
-        module, mesh = self.chosen.module, self.chosen.mesh
-        if self.planner != EXPERT and not self.demands and sum(size > 1 for size in mesh.sizes) > 1:
+        task = self.task
+        module, mesh = task.module, task.mesh
+        if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-            yield _Line(pose(module, flat, rates.on_one_axis(WHOLE_MESH)), f"{self.planner} on one axis")
-        problem, notes = constrained(pose(module, mesh, rates), self.demands)
+            posed = pose(module, flat, rates.on_one_axis(WHOLE_MESH))
+            yield Line(task, posed, self.solver, f"{self.planner} on one axis")
+        problem, notes = constrained(pose(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
             *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
             *notes,
         ]
         self.chosen.problem = problem
         if self.planner != EXPERT:
-            yield _Line(problem, self.planner)
+            yield Line(task, problem, self.solver, self.planner)
             return
         for plan in experts(module, mesh):
-            completed, _ = constrained(problem, Constraints(like=_whole(plan, problem.module)))
-            yield _Line(completed, plan.name)
+            demands = replace(task.demands, like=_whole(plan, problem.module))
+            completed, _ = constrained(problem, demands)
+            yield Line(task, completed, self.solver, f"{plan.name}, completed", demands)
 
-    def _advance(self, line: _Line) -> None:
-        """Solve a problem as its tables are now; where that gives a plan that was there before, it is done."""
-        problem, mesh = line.problem, self.chosen.mesh
+    def _advance(self, line: Line) -> None:
+        """Let a line find its next plan."""
         with self._planning():
-            choice = self._solution(line)
-            specs = sunk(problem, choice.strategies)
-            if self.demands:
-                specs = settled(self.demands, problem.specs(choice.strategies), specs)
-            plan = plan_of(problem, mesh, _on(specs, problem.mesh, mesh), self.chosen.module, line.name)
-            key = _key(plan)
-            if key in line.seen:
-                return
-            line.seen.add(key)
-            line.waiting = Candidate(
-                plan,
-                expected(problem, choice.strategies),
-                choice.bound,
-                choice.gap,
-                footprint(problem, choice.strategies, specs),
-                solution=Solution(problem, choice.strategies),
-                is_tied=choice.is_tied,
-                notes=choice.notes,
-            )
-        if all(_key(each.plan) != key for each in self.chosen.candidates):
-            self.chosen.candidates.append(line.waiting)
+            rates = line.problem.rates
+            others = [] if self.planner == EXPERT else self.chosen.candidates
+            fitting = [each for each in others if each.fits(self.task.budget)]
+            line.advance(min((each.cost(rates) for each in fitting), default=math.inf))
+        found = line.waiting
+        if found is not None and all(key_of(each.plan) != key_of(found.plan) for each in self.chosen.candidates):
+            self.chosen.candidates.append(found)
 
-    def _solution(self, line: _Line) -> Choice:
-        """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
-        if self.chosen.budget is None:
-            return self.solver(line.problem, seconds=self.seconds)
-
-        def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
-            return self.solver(problem, rows=rows, budget=budget, seconds=self.seconds)
-
-        found = solve_within(line.problem, self.chosen.budget, solve, scale=line.scale, rows=line.rows)
-        line.rows = found.rows
-        return found.solution
-
-    def _promise(self, line: _Line) -> tuple[bool, float]:
+    def _promise(self, line: Line) -> tuple[bool, float]:
         """How good the plan of a line is expected to be: whether it is far too large, and its time."""
         assert line.waiting is not None
-        budget = None if self.chosen.budget is None else self.chosen.budget * DOUBT
-        return not line.waiting.fits(budget), line.waiting.step(self.chosen.rates)
+        budget = None if self.task.budget is None else self.task.budget * DOUBT
+        return not line.waiting.fits(budget), line.waiting.step(self.task.rates)
 
-    def _is_hopeless(self, line: _Line) -> bool:
-        known = [each.step(self.chosen.rates) for each in self.chosen.candidates if self._is_good(each)]
+    def _is_hopeless(self, line: Line) -> bool:
+        known = [each.step(self.task.rates) for each in self.chosen.candidates if self._is_good(each)]
         return bool(known) and self._promise(line) > (False, HOPELESS * min(known))
 
     def _is_good(self, candidate: Candidate) -> bool:
-        return candidate.measured is not None and candidate.fits(self.chosen.budget)
+        return candidate.measured is not None and candidate.fits(self.task.budget)
 
     def _measured(self, candidate: Candidate, measure: Measure) -> Measured:
-        start, key = time.perf_counter(), _key(candidate.plan)
+        start, key = time.perf_counter(), key_of(candidate.plan)
         if key not in self.measurements:
             self.measurements[key] = measure(candidate.plan)
         self.chosen.judging_seconds += time.perf_counter() - start
@@ -272,24 +216,8 @@ class _Search:
         self.chosen.planning_seconds += time.perf_counter() - start
 
 
-def _key(plan: Plan) -> str:
-    return str(plan.to_json())
-
-
 def _whole(plan: Plan, module: Module) -> Plan:
     """The plan with the parameters that it does not name, which are whole."""
     ranks = {p.number: len(p.type.dims) for p in module.entry.parameters if isinstance(p.type, TensorType)}
     specs = {number: plan.parameters.get(number, Spec.replicated(rank)) for number, rank in ranks.items()}
     return replace(plan, parameters=specs)
-
-
-def _on(specs: dict[Node, Spec], planned: Mesh, mesh: Mesh) -> dict[Node, Spec]:
-    """Specs on the mesh itself, where all its axes were planned as one."""
-    if planned is mesh:
-        return specs
-    every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
-    return {
-        node: Spec(tuple(every if axes else () for axes in spec.dims))
-        for node, spec in specs.items()
-        if isinstance(node.type, TensorType)
-    }

@@ -228,6 +228,8 @@ class Clusters:
     def _absorb(self, node: Node, place: int, cluster: Cluster) -> None:
         """Merge the light cluster of an operand into the node's, where nothing else reads it."""
         light = self.of(node.inputs[place])
+        if light is cluster:
+            self._agree(node, place)
         if light is None or not light.is_light or light is cluster:
             return
         inside = set(light.members)
@@ -245,6 +247,13 @@ class Clusters:
             light, cluster = cluster, light
         self._cluster_parents[light.number] = cluster.number
         cluster.members = light.members + cluster.members
+
+    def _agree(self, node: Node, place: int) -> None:
+        """Join the classes of dimensions that meet where an operand is of the node's own cluster and has not both."""
+        theirs, own = self.result_dims(node.inputs[place]), self.operand_dims(node, place)
+        for a, b in zip(theirs, own, strict=True):
+            if a is not None and b is not None and a != b and b not in theirs and a not in own:
+                self._join(a, b)
 
     def _join(self, theirs: int, own: int) -> None:
         a, b = self.class_of(theirs), self.class_of(own)

@@ -20,6 +20,10 @@ class Step:
     elements: int
     axes: Axes = field(default=(), compare=False, repr=False)
     """The mesh axes that it goes over; none where that is not known, which counts as all of them."""
+    side: int | None = field(default=None, compare=False, repr=False)
+    """The operand of a dot that it moves."""
+    mark: tuple = field(default=(), compare=False, repr=False)
+    """Which devices do what: a value goes through equal collectives once, whoever asks for them."""
 
     @property
     def sent(self) -> float:

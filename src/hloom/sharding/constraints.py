@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hloom.ir import Module, Node, TensorType
+from hloom.analysis.grouping import op_name_of
+from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.sharding.lying import Lying
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan
@@ -17,7 +19,7 @@ from hloom.sharding.spec import Spec, parse_spec
 from hloom.sharding.strategies import Strategy
 from hloom.text import HloomError
 
-_FORBIDDEN = re.compile(r"(?:(?P<name>[^:=\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
+_FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
 MOST_NAMES = 5
 """How many names a note lists."""
 
@@ -85,23 +87,62 @@ def constrained(problem: Problem, constraints: Constraints) -> tuple[Problem, li
     if not constraints:
         return problem, []
     constraints.check(problem.mesh)
-    left = _Left(problem)
-    for name, spec in constraints.pins.items():
+    left, own = _Left(problem), _by_own_names(constraints, problem)
+    for name, spec in own.pins.items():
         _pin(left, name, spec)
-    for each in constraints.forbidden:
+    for each in own.forbidden:
         _forbid(left, each)
     notes = _keep(left, constraints.like) if constraints.like is not None else []
     return left.narrowed(), notes
 
 
-def settled(constraints: Constraints, own: Mapping[Node, Spec], moved: Mapping[Node, Spec]) -> dict[Node, Spec]:
-    """Specs after changes of spec were moved between instructions, but for those that a constraint forbids to move."""
-    found = dict(moved)
+def settled(
+    constraints: Constraints, problem: Problem, own: Mapping[Node, Spec], moved: Mapping[Node, Spec]
+) -> dict[Node, Spec]:
+    """Specs after changes of spec were moved between instructions, but for those that a constraint forbids to move.
+
+    Parameters that are minor lie as they are told, whatever their clusters do.
+    """
+    constraints, found = _by_own_names(constraints, problem), dict(moved)
+    told = dict(constraints.pins)
+    if constraints.like is not None:
+        told = _asked(problem.module, constraints.like) | told
     for node, spec in moved.items():
+        if is_minor(problem, node):
+            found[node] = told.get(node.name, spec)
+            continue
         is_moved_pin = constraints.pins.get(node.name, spec) != spec
         if is_moved_pin or any(each.is_violated(node, spec) for each in constraints.forbidden):
             found[node] = own[node]
     return found
+
+
+def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
+    """The constraints with parameters called by their own names where they were called as the framework does."""
+    flow = problem.clusters.flow
+    known = {op_name_of(parameter): parameter.name for parameter in problem.module.entry.parameters}
+
+    def own(name: str) -> str:
+        return name if flow.named(name) is not None else known.get(name, name)
+
+    return replace(
+        constraints,
+        pins={own(name): spec for name, spec in constraints.pins.items()},
+        forbidden=tuple(
+            each if each.name is None else replace(each, name=own(each.name)) for each in constraints.forbidden
+        ),
+    )
+
+
+def is_minor(problem: Problem, node: Node) -> bool:
+    """Whether a parameter is small beside what its cluster decides on, as a bias is that is added to an activation."""
+    cluster = problem.clusters.of(node)
+    is_parameter = isinstance(node, Parameter) and node.graph is problem.module.entry
+    return is_parameter and cluster is not None and _elements(node) < _elements(cluster.lead)
+
+
+def _elements(node: Node) -> int:
+    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
 class _Left:
@@ -178,6 +219,8 @@ def _pin(left: _Left, name: str, spec: Spec) -> None:
     node = left.value(name)
     if node is None:
         raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
+    if is_minor(left.problem, node) and _rank(node) == spec.rank and not spec.partial:
+        return
     if not left.allow(node, lambda each: each == spec):
         raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so")
 
@@ -207,11 +250,19 @@ def _keep(left: _Left, like: Plan) -> list[str]:
 
 def _is_kept(left: _Left, name: str, spec: Spec) -> bool:
     node = left.value(name)
-    return node is not None and left.allow(node, lambda each: each == spec)
+    if node is None or _rank(node) != spec.rank:
+        return False
+    return is_minor(left.problem, node) or left.allow(node, lambda each: each == spec)
+
+
+def _rank(node: Node) -> int:
+    return len(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
 def _asked(module: Module, like: Plan) -> dict[str, Spec]:
     """What a plan says of values by name, parameters first, which it knows by number."""
     names = {parameter.number: parameter.name for parameter in module.entry.parameters}
     found = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
-    return found | {name: placed for name, placed in like.instructions.items() if isinstance(placed, Spec)}
+    for named in (like.instructions, *like.inner.values()):
+        found |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
+    return found

@@ -14,12 +14,15 @@ from hloom.ir import Module, Node, TensorType
 from hloom.sharding.candidates import WHOLE_MESH, Candidate, Chosen, Solution
 from hloom.sharding.emitted import axes_of
 from hloom.sharding.families import Table, families
-from hloom.sharding.ledger import Expected, ledger
+from hloom.sharding.ledger import Expected
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan
+from hloom.sharding.planners.alternatives import alternatives
+from hloom.sharding.planners.experts import describe
 from hloom.sharding.pricing import hops
 from hloom.sharding.problem import Problem
 from hloom.sharding.resharding import Step
+from hloom.sharding.solving import candidate_of, key_of
 from hloom.sharding.spec import Axes, Spec
 
 ALTERNATIVES = 5
@@ -83,24 +86,24 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is known of the plan that was chosen; `binding` names what limits it."""
+    """What is known of the plan that was chosen: `does` names what it does, `binding` what limits it."""
 
     name: str
+    does: str
     table: Table
     causes: Sequence[Cause]
     limits: Sequence[Limit]
     binding: str
-    alternatives: Sequence[Alternative]
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON."""
         return {
             "name": self.name,
+            "does": self.does,
             "binding": self.binding,
             "table": [each.to_json() for each in self.table],
             "collectives": [asdict(each) for each in self.causes],
             "limits": [asdict(each) for each in self.limits],
-            "alternatives": [asdict(each) for each in self.alternatives],
         }
 
 
@@ -108,16 +111,29 @@ def explain(chosen: Chosen) -> Explanation:
     """Explain the best of some candidates; an expert's plan that propagation completes, by its parameters alone."""
     best = chosen.best
     solution = best.solution
-    caused = ledger(solution.problem, solution.choice) if solution is not None else []
+    caused = solution.forecast.collectives if solution is not None else []
     limits = _limits(best, chosen)
     return Explanation(
         best.plan.name,
+        describe(chosen.module, best.plan),
         _table(chosen, caused),
         [_cause(each, solution, chosen) for each in caused] if solution is not None else _measured(chosen),
         limits,
         _binding(best, chosen, limits),
-        _alternatives(chosen),
     )
+
+
+def other_plans(chosen: Chosen) -> list[Alternative]:
+    """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
+    best = chosen.best
+    known = {key_of(best.plan)}
+    found: list[tuple[Candidate, str]] = []
+    for each, note in [*((each, each.plan.name) for each in chosen.candidates[1:]), *_others(chosen)]:
+        if key_of(each.plan) not in known and each.price() is not None:
+            known.add(key_of(each.plan))
+            found.append((each, note))
+    found.sort(key=lambda pair: pair[0].step(chosen.rates))
+    return [_alternative(chosen, best, each, note) for each, note in found[:ALTERNATIVES]]
 
 
 def _table(chosen: Chosen, caused: Sequence[Expected]) -> Table:
@@ -232,28 +248,36 @@ def _binding(best: Candidate, chosen: Chosen, limits: Sequence[Limit]) -> str:
     """What a better plan would have to relieve."""
     held = best.held()
     longest = limits[0].name if limits else ""
-    if chosen.budget is not None and held is not None and held >= TIGHT * chosen.budget:
+    if chosen.task.budget is not None and held is not None and held >= TIGHT * chosen.task.budget:
         return f"memory, then {longest}" if longest else "memory"
     return longest
 
 
-def _alternatives(chosen: Chosen) -> list[Alternative]:
-    """The other candidates, best first, with how they differ."""
-    best, found = chosen.best, []
-    for each in chosen.candidates[1 : ALTERNATIVES + 1]:
-        price = each.price()
-        differences = _differences(chosen, best.plan, each.plan)
-        found.append(
-            Alternative(
-                each.plan.name,
-                each.step(chosen.rates),
-                0.0 if price is None else price.sent,
-                each.held(),
-                tuple(differences),
-                each.measured is not None,
-            )
-        )
-    return found
+def _others(chosen: Chosen) -> list[tuple[Candidate, str]]:
+    """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
+    solution = chosen.best.solution
+    if solution is None:
+        return []
+    found = alternatives(solution.problem, solution.choice, ALTERNATIVES)
+    every = ".".join(_on_mesh((), chosen.mesh))
+    return [
+        (candidate_of(chosen.task, solution.problem, each, chosen.best.plan.name), note.replace(WHOLE_MESH, every))
+        for each in found
+        for note in (", ".join(each.notes),)
+    ]
+
+
+def _alternative(chosen: Chosen, best: Candidate, each: Candidate, note: str) -> Alternative:
+    price = each.price()
+    each.weigh()
+    return Alternative(
+        note,
+        each.step(chosen.rates),
+        0.0 if price is None else price.sent,
+        each.held(),
+        tuple(_differences(chosen, best.plan, each.plan)),
+        each.measured is not None,
+    )
 
 
 def _differences(chosen: Chosen, plan: Plan, other: Plan) -> list[str]:

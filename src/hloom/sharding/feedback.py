@@ -29,15 +29,15 @@ def learn(problem: Problem, choice: dict[int, int], measured: Mapping[str, float
         expected[each.instruction.name] += each.sent
     total = sum(measured.values()) or 1.0
     surprise = 0.0
-    entry = problem.module.entry
     for name, sent in measured.items():
-        if name not in entry:
+        node = problem.clusters.flow.named(name)
+        if node is None:
             continue
-        passed_on = sum(max(expected.get(u.name, 0.0) - measured.get(u.name, 0.0), 0.0) for u in entry[name].users)
+        passed_on = sum(max(expected.get(u.name, 0.0) - measured.get(u.name, 0.0), 0.0) for u in node.users)
         excess = sent - expected.get(name, 0.0) - passed_on
         if excess > NOISE * total:
             surprise += excess
-            _charge(problem, choice, entry[name], excess / problem.rates.wire)
+            _charge(problem, choice, node, excess / problem.rates.wire)
     if surprise:
         retabulate(problem)
     return surprise

@@ -148,7 +148,9 @@ class _Rows:
         return self.problem.clusters.of(read.like if read.like is not None else read.reader)
 
     def _reading(self, reader: Node) -> float:
-        """When a node runs; what is handed on as a tuple is read at the end."""
+        """When a node runs; what is handed on as a tuple is read at the end. Results have places of their own."""
+        if reader.is_output and reader.graph is self.problem.module.entry:
+            return -1
         return math.inf if reader.opcode == "tuple" else self.times.get(reader, -1)
 
     def _copied(self, value: Node, source: Demand, target: Demand) -> np.ndarray:

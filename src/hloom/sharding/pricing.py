@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from hloom.analysis import Device
-from hloom.ir import Node, TensorType, dtype
+from hloom.ir import AxisMap, FactorKind, Node, TensorType, dtype
 from hloom.sharding.mesh import Link, Mesh
-from hloom.sharding.resharding import Shape, Step
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding.resharding import Dims, Step, tiles_on, traced
+from hloom.sharding.spec import Axes
+from hloom.sharding.spmd.contractions import contract
+from hloom.sharding.spmd.dots import Held, Roles, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,57 +121,62 @@ def together(working: float, sending: float, rates: Rates) -> float:
     return max(working, sending) if rates.is_overlapped else working + sending
 
 
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """A value as far as prices depend on it: its dimensions, the bytes of an element, and the axes that split it."""
+
+    dims: tuple[int, ...]
+    width: int
+    axes: Dims
+
+    def on(self, mesh: Mesh, side: int) -> Held:
+        """The value as it is held on a mesh: the left (0) or right (1) operand of a dot, or its result (2)."""
+        return Held(self.dims, self.width, tiles_on(self.axes, mesh), side)
+
+
+def roles_of(found: AxisMap) -> Roles:
+    """What the dimensions of a dot or convolution are, from its axis map; windows are none of it."""
+    groups: dict[tuple[bool, bool, bool], list[tuple[int, int, int]]] = defaultdict(list)
+    for number, factor in enumerate(found.factors):
+        if factor.kind is FactorKind.WINDOWED:
+            continue
+        values = (*found.operands[:2], found.results[0])
+        places = [next((p for p, each in enumerate(value) if number in each), -1) for value in values]
+        groups[places[0] >= 0, places[1] >= 0, places[2] >= 0].append((places[0], places[1], places[2]))
+    kinds = ((True, True, True), (True, True, False), (True, False, True), (False, True, True))
+    return Roles(*(tuple(groups[kind]) for kind in kinds))
+
+
+@lru_cache(1 << 18)
+def contracting(roles: Roles, left: Lies, right: Lies, result: Lies, mesh: Mesh) -> tuple[tuple[Step, ...], float]:
+    """The collectives, in bytes, of a dot or convolution in given specs, and the share of its work on one device."""
+    trace = traced(mesh)
+    share = contract(trace, roles, left.on(mesh, 0), right.on(mesh, 1), result.on(mesh, 2), mesh.device_count)
+    return tuple(trace.steps), share
+
+
+@lru_cache(1 << 18)
 def combining(
-    elements: int, partial: Sequence[Axes], operands: Sequence[Spec], natural: Spec, result: Spec, mesh: Mesh
+    dims: tuple[int, ...], partial: tuple[Axes, ...], operand: Dims, natural: Dims, result: Dims, mesh: Mesh
 ) -> tuple[Step, ...]:
-    """The collectives that combine partial results of so many elements a device, as the partitioner emits them.
+    """The collectives that combine the partial results of what reduces an operand or looks up in one.
 
-    `partial` are the axes of each dimension that was contracted.
-    `natural` is how the result lies before; axes of `result` that are partial scatter it. Calibrated against
-    micro-modules of dots: what goes into two dimensions is reduced whole for all but the first, what is scattered over
-    some axes only is so first, and groups of devices out of order are charged as if they were all devices.
+    `partial` are the axes of each dimension that is gone, `natural` those of the result before anything is combined.
+    Partial results are reduced whole, along one dimension after the other; what cuts the last of these at once makes it
+    a reduce-scatter.
     """
-    shape = Shape((), mesh.names, mesh.sizes)
-    everyone = mesh.device_count
-    is_ordered = shape.is_ordered(operands[0].dims) if operands else True
-    combined = tuple(axis for axes in partial for axis in axes)
-    scattered = [(place, axes) for place, each in enumerate(result.dims) if (axes := _among(each, combined))]
-    rest = tuple(axis for axis in combined if all(axis not in axes for _, axes in scattered))
-    if not scattered:
-        is_crossing = not natural.axes and not is_ordered
-        groups = (everyone if is_crossing else mesh.count(axes) for axes in partial)
-        return tuple(Step("all-reduce", group, elements) for group in groups)
-    if len(scattered) > 1 or rest:
-        whole = 1 if shape.is_ordered(result.dims) else everyone
-        first = scattered[0][1]
-        steps = [Step("all-reduce", max(whole, mesh.count(axes)), elements) for _, axes in scattered[1:]]
-        parts = math.prod(mesh.count(axes) for _, axes in scattered)
-        steps += _scattering(elements, max(whole, mesh.count(first)), parts)
-        left = elements // parts
-        return (*steps, *([Step("all-reduce", max(whole, mesh.count(rest)), left)] if rest else []))
-    ((place, axes),) = scattered
-    parts = mesh.count(axes)
-    if not natural.axes and _has_minor_copies(axes, mesh):
-        return Step("all-reduce", parts, elements // parts), Step("collective-permute", 2, elements // parts)
-    is_crossing = not is_ordered and (not natural.axes or bool(natural.dims[place]))
-    return tuple(_scattering(elements, everyone if is_crossing else parts, parts))
+    trace, have, places = traced(mesh), tiles_on(natural, mesh), list(operand)
+    elements = math.prod(have.local(dims))
+    tiles = tiles_on(operand, mesh)
+    for axes in sorted(partial, key=places.index, reverse=True):
+        trace.add("all-reduce", {places.index(axes): mesh.count(axes)}, elements, tiles)
+    settle(trace, dims, 1, have, tiles_on(result, mesh))
+    return tuple(trace.steps)
 
 
-def _scattering(elements: int, group: int, parts: int) -> list[Step]:
-    """An all-reduce over a group whose every reader cuts it into parts: a reduce-scatter, and the rest reduced."""
-    parts = math.gcd(group, parts)
-    steps = [Step("reduce-scatter", parts, elements)]
-    return steps + ([Step("all-reduce", group // parts, elements // parts)] if group > parts else [])
-
-
-def _among(axes: Axes, wanted: Axes) -> Axes:
-    return tuple(axis for axis in axes if axis in wanted)
-
-
-def _has_minor_copies(axes: Axes, mesh: Mesh) -> bool:
-    """Whether an axis that is not used stands behind these in the mesh's order."""
-    last = max(mesh.names.index(axis) for axis in axes)
-    return math.prod(mesh.sizes[last + 1 :]) > 1
+def dims_of(node: Node) -> tuple[int, ...]:
+    """The dimensions of an array."""
+    return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
 def width_of(node: Node) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from hloom.sharding.clusters import Cluster, Clusters
 from hloom.sharding.lying import Demand, Lying, spec_of_classes
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.normal import normal
-from hloom.sharding.pricing import Price, Rates, combining, width_of
+from hloom.sharding.pricing import Lies, Price, Rates, combining, contracting, dims_of, roles_of, width_of
 from hloom.sharding.resharding import Step, reshard
 from hloom.sharding.spec import Axes, Spec
 from hloom.sharding.strategies import Strategy, is_contraction, partial_classes, strategies
@@ -152,8 +152,24 @@ def charge_change(problem: Problem, choice: dict[int, int], value: Node, read: R
     row, column = source.of[choice[own.number]], target.of[choice[cluster.number]]
     if source.specs[row] == target.specs[column]:
         return False
-    _costs_of(problem, value, source, target)[row, column] += seconds
+    for table, place in _priced_alike(problem, own, value, source, target.specs[column]):
+        table[row, place] += seconds
     return True
+
+
+def _priced_alike(
+    problem: Problem, own: Cluster, value: Node, source: Demand, spec: Spec
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The tables of all who may ask a value for a spec, and its column: a change of spec costs them the same."""
+    seen: set[int] = set()
+    for read in problem.reads[value]:
+        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        assert cluster is not None
+        target = _asked(problem, cluster, read)
+        if cluster is own or spec not in target.specs or id(target) in seen:
+            continue
+        seen.add(id(target))
+        yield _costs_of(problem, value, source, target), target.specs.index(spec)
 
 
 def charge_strategy(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
@@ -175,7 +191,7 @@ def unary(problem: Problem, cluster: Cluster, strategy: Strategy) -> Price:
         price.touched += math.prod(local) * width_of(node) * times
         if node not in problem.clusters.maps:
             continue
-        price.send(combined(problem, cluster, strategy, node), width_of(node) * times)
+        price.send(combined(problem, cluster, strategy, node), width_of(node), times)
         if is_contraction(node):
             price.flops += work(problem, cluster, node, dict(strategy.before)) * times
         for read in (r for operand in set(node.inputs) for r in problem.reads.get(operand, ()) if r.reader is node):
@@ -199,12 +215,17 @@ def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node)
     assert isinstance(node.type, TensorType)
     natural = spec_of_classes(problem.lying.local(cluster, clusters.result_dims(node)), held)
     operands = [
-        spec_of_classes(problem.lying.local(cluster, clusters.operand_dims(node, place)), held)
+        spec_of_classes(problem.lying.local(cluster, clusters.operand_dims(node, place)), held).dims
         for place in range(len(node.inputs))
     ]
-    elements = math.prod(mesh.local_dims(node.type.dims, natural))
-    result = problem.lying.result(node, strategy)
-    return combining(elements, partial, operands, natural, result, mesh)
+    result = problem.lying.result(node, strategy).dims
+    if node.opcode in ("dot", "convolution"):
+        left, right, own = (
+            Lies(dims_of(each), 1, axes) for each, axes in zip((*node.inputs, node), (*operands, result), strict=True)
+        )
+        return contracting(roles_of(clusters.maps[node]), left, right, own, mesh)[0]
+    own = next((each for each in operands if all(axes in each for axes in partial)), natural.dims)
+    return combining(node.type.dims, tuple(axes for axes in partial if axes in own), own, natural.dims, result, mesh)
 
 
 def asked(problem: Problem, read: Read, strategy: Strategy) -> Spec:
@@ -230,7 +251,7 @@ def work(problem: Problem, cluster: Cluster, node: Node, held: dict[int, Axes]) 
 
 def _charge(problem: Problem, price: Price, value: Node, source: Spec, target: Spec) -> None:
     assert isinstance(value.type, TensorType)
-    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value) * problem.times(value))
+    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value), problem.times(value))
 
 
 def _charge_handed(problem: Problem, price: Price, cluster: Cluster, strategy: Strategy, value: Node) -> None:
@@ -328,8 +349,8 @@ def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> 
         table = np.zeros((len(source.specs), len(target.specs)))
         for row, have in enumerate(source.specs):
             for column, want in enumerate(target.specs):
-                sent = sum(step.sent for step in reshard(dims, have, want, problem.mesh))
-                table[row, column] = sent * width * times / problem.rates.wire
+                steps = reshard(dims, have, want, problem.mesh)
+                table[row, column] = times * sum(problem.rates.seconds(step, width) for step in steps)
         problem._costs[key] = table
     return problem._costs[key]
 

@@ -19,6 +19,7 @@ def copy_donated(module: Module, fused: Collection[Node]) -> None:
         return
     parameters = {each.number: each for each in entry.parameters}
     reaching = Reaching(entry)
+    first = next((each for each in entry.nodes if not isinstance(each, Parameter)), None)
     for alias in module.attributes.get("input_output_alias") or ():
         is_plain = not alias.parameter_index and len(alias.output_index) <= 1 and alias.parameter in parameters
         if not is_plain or (alias.output_index and root.opcode != "tuple"):
@@ -26,7 +27,7 @@ def copy_donated(module: Module, fused: Collection[Node]) -> None:
         made = root.inputs[alias.output_index[0]] if alias.output_index else root
         given = parameters[alias.parameter]
         if _needs_copy(given, _stored(made), root, fused, reaching):
-            _copy(entry, given)
+            _copy(entry, given, first)
 
 
 def _stored(value: Node) -> Node:
@@ -62,8 +63,7 @@ def _readers(value: Node, fused: Collection[Node]) -> list[Node]:
     return list(found)
 
 
-def _copy(entry: Graph, given: Parameter) -> None:
-    following = next((each for each in entry.nodes if not isinstance(each, Parameter)), None)
-    copy = entry.add_apply(OPS["copy"], (given,), given.type, before=following)
+def _copy(entry: Graph, given: Parameter, before: Node | None) -> None:
+    copy = entry.add_apply(OPS["copy"], (given,), given.type, before=before)
     entry.replace_uses(given, copy)
     entry.set_inputs(copy, (given,))

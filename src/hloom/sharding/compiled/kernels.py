@@ -1,75 +1,40 @@
 """Which instructions run as one kernel, so that only the last one's result is stored.
 
-Two passes, as in XLA's CPU compiler. Reductions and products go to a library, which takes in elementwise work around a
-reduction where nothing else reads what lies between (xla/backends/cpu/transforms/library_rewriter.cc). What is left is
-fused into its readers as a loop, and computed in each of several readers where that is cheap
-(xla/service/cpu/cpu_instruction_fusion.cc, xla/service/instruction_fusion.cc).
+Reductions and products, and work around them, go to a library (`library`). What is left is fused into its readers as a
+loop, and computed in each of several readers where that is cheap (xla/service/cpu/cpu_instruction_fusion.cc,
+xla/service/instruction_fusion.cc).
 """
 
 from __future__ import annotations
-
-from collections import deque
 
 from hloom.analysis.fused import DEAR
 from hloom.analysis.sharing import ELEMENTWISE
 from hloom.analysis.sizes import elements, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import OPS
+from hloom.sharding.compiled.library import VIEWS, library_kernels
 from hloom.sharding.compiled.reaching import Reaching
 
-VIEWS = frozenset({"bitcast", "reshape"})
-LOOPS = ELEMENTWISE | VIEWS | {
-    "broadcast",
-    "concatenate",
-    "dynamic-slice",
-    "dynamic-update-slice",
-    "gather",
-    "iota",
-    "pad",
-    "reduce",
-    "reverse",
-    "slice",
-    "transpose",
-}
-"""Opcodes that can be part of a loop."""
-ONCE = DEAR | {"gather", "reduce"}
-"""Opcodes that are too dear to be computed in several loops."""
-LIBRARY = frozenset(
-    {
-        "abs",
-        "add",
-        "bitcast",
+LOOPS = (
+    ELEMENTWISE
+    | VIEWS
+    | {
         "broadcast",
-        "cbrt",
-        "ceil",
-        "convert",
-        "divide",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "floor",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
+        "concatenate",
+        "dynamic-slice",
+        "dynamic-update-slice",
+        "gather",
+        "iota",
         "pad",
-        "power",
-        "reshape",
-        "round-nearest-even",
-        "rsqrt",
-        "sign",
-        "sine",
-        "sqrt",
-        "subtract",
-        "tanh",
+        "reduce",
+        "reverse",
+        "slice",
         "transpose",
     }
 )
-"""Opcodes that the library takes in around a reduction."""
-LIBRARY_TYPES = frozenset({"f64", "f32", "bf16", "s8", "u8"})
+"""Opcodes that can be part of a loop."""
+ONCE = DEAR | {"gather", "reduce"}
+"""Opcodes that are too dear to be computed in several loops."""
 MOST_CONCATENATED = 8
 """What joins more pieces is a kernel of its own."""
 
@@ -90,72 +55,17 @@ class _Fusing:
         self.graph = graph
         self.nodes = [node for node in graph.nodes if isinstance(node, Apply)]
         self.fused: set[Node] = set()
-        self.library: dict[Node, Node] = {}
-        self.homes: dict[Node, set[Node]] = {}
+        self.library = library_kernels(graph)
+        self.homes: dict[Node, set[Node]] = {node: {last} for node, last in self.library.items()}
         self.sizes: dict[Node, int] = {}
         self.is_reused: set[Node] = set()
         self.reaching = Reaching(graph)
-        for node in reversed(self.nodes):
-            if node not in self.library and _starts_library(node):
-                self._grow(node)
+        self.fused |= {node for node, last in self.library.items() if node is not last}
         for node in reversed(self.nodes):
             self._enter(node)
         for node in self.nodes:
             if node.opcode in VIEWS and node not in self.fused and self.sizes.get(node) == 1:
                 graph.set_function(node, OPS["bitcast"])
-
-    def _grow(self, start: Apply) -> None:
-        """Let a library kernel take in what is around it."""
-        inside: set[Node] = {start}
-        self.library[start] = start
-        last: Node = start
-        is_growing = start.opcode != "dot"
-        while is_growing:
-            is_growing = False
-            seen = set(inside)
-            pending = deque(self._above(inside, inside, seen))
-            below = self._below(last, seen)
-            if below is not None:
-                pending.append((below, True))
-            while pending:
-                node, is_down = pending.popleft()
-                if not _suits_library(node):
-                    continue
-                inside.add(node)
-                self.library[node] = start
-                is_growing = True
-                if is_down:
-                    last = node
-                    below = self._below(last, seen)
-                    if below is not None:
-                        pending.append((below, True))
-                else:
-                    pending += self._above({node}, inside, seen)
-        self.fused |= inside - {last}
-        for node in inside:
-            self.homes[node] = {last}
-
-    def _above(self, nodes: set[Node], inside: set[Node], seen: set[Node]) -> list[tuple[Node, bool]]:
-        """The operands that only these read."""
-        found: list[tuple[Node, bool]] = []
-        for node in nodes:
-            for operand in node.inputs:
-                if operand in seen or operand in self.library or operand is self.graph.output:
-                    continue
-                if all(user in inside for user in operand.users):
-                    seen.add(operand)
-                    found.append((operand, False))
-        return found
-
-    def _below(self, last: Node, seen: set[Node]) -> Node | None:
-        """The one reader of a result."""
-        if last.user_count != 1 or last is self.graph.output:
-            return None
-        (user,) = last.users
-        if user in seen or user in self.library:
-            return None
-        seen.add(user)
-        return user
 
     def _enter(self, node: Apply) -> None:
         """Decide for a node whose readers are decided."""
@@ -215,33 +125,6 @@ class _Fusing:
         self.homes[node] = set(loops)
         for each in loops:
             self.sizes[each] = self.sizes.get(each, 0) + 1
-
-
-def _starts_library(node: Apply) -> bool:
-    if node.opcode == "dot":
-        left = node.inputs[0].type
-        contracted = node.attributes.get("lhs_contracting_dims") or ()
-        return _suits_types(node) and isinstance(left, TensorType) and tuple(contracted) == (left.rank - 1,)
-    return node.opcode == "reduce" and _suits_types(node)
-
-
-def _suits_library(node: Node) -> bool:
-    if isinstance(node, Apply) and node.opcode in ("dot", "reduce"):
-        return _starts_library(node)
-    return isinstance(node, Apply) and node.opcode in LIBRARY and _suits_types(node) and not _is_mask(node)
-
-
-def _is_mask(node: Node) -> bool:
-    """Whether a product is really a choice between a value and nought."""
-    return node.opcode == "multiply" and any(
-        each.opcode == "convert" and isinstance(kind := each.inputs[0].type, TensorType) and kind.dtype.name == "pred"
-        for each in node.inputs
-    )
-
-
-def _suits_types(node: Node) -> bool:
-    kinds = (node.type, *(each.type for each in node.inputs))
-    return all(isinstance(kind, TensorType) and kind.dtype.name in LIBRARY_TYPES for kind in kinds)
 
 
 def _is_dear(node: Node) -> bool:

@@ -1,4 +1,7 @@
-"""Copies that XLA's CPU compiler makes because dots, gathers and exchanges want their operands laid out otherwise."""
+"""Copies that XLA's CPU compiler makes because products, gathers and exchanges want operands laid out otherwise.
+
+Sources: xla/hlo/transforms/expanders/dot_decomposer.cc, xla/service/cpu/conv_canonicalization.cc.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ def lay_out(graph: Graph) -> None:
             continue
         if node.opcode == "dot":
             _dot(graph, node, known, following)
+        elif node.opcode == "convolution":
+            _convolution(graph, node, known, following)
         elif node.opcode in ("all-gather", "all-to-all") and len(node.inputs) == 1:
             _exchange(graph, node, following)
 
@@ -41,17 +46,18 @@ def _dot(graph: Graph, dot: Apply, known: dict[tuple, Node], following: Node | N
     assert isinstance(kind, TensorType)
     inputs = [_arranged(graph, dot, place, known) for place in (0, 1)]
     sizes = kind.dims[: len(batch)], kind.dims[len(batch) : len(batch) + len(free)], kind.dims[len(batch) + len(free) :]
+    batches = tuple(size for size in sizes[0] if size != 1)
     attributes = {
-        "lhs_batch_dims": tuple(range(len(batch))),
-        "rhs_batch_dims": tuple(range(len(batch))),
-        "lhs_contracting_dims": (len(batch) + 1,),
-        "rhs_contracting_dims": (len(batch),),
+        "lhs_batch_dims": tuple(range(len(batches))),
+        "rhs_batch_dims": tuple(range(len(batches))),
+        "lhs_contracting_dims": (len(batches) + 1,),
+        "rhs_contracting_dims": (len(batches),),
     }
     shown = graph.add_apply(OPS["reshape"], (dot,), kind, before=following)
     graph.replace_uses(dot, shown)
     graph.set_inputs(shown, (dot,))
     graph.set_inputs(dot, inputs)
-    graph.set_type(dot, TensorType(kind.dtype, (*sizes[0], math.prod(sizes[1]), math.prod(sizes[2]))))
+    graph.set_type(dot, TensorType(kind.dtype, (*batches, math.prod(sizes[1]), math.prod(sizes[2]))))
     graph.set_attributes(dot, {**dot.attributes, **attributes})
 
 
@@ -77,7 +83,7 @@ def _arranged(graph: Graph, dot: Apply, place: int, known: dict[tuple, Node]) ->
     if key not in known:
         moved = [each for each in order if base.type.dims[each] != 1]
         opcode = "reshape" if moved == sorted(moved) else "transpose"
-        kind = TensorType(base.type.dtype, (*(sizes[each] for each in batch), *matrix))
+        kind = TensorType(base.type.dtype, (*(sizes[each] for each in batch if sizes[each] != 1), *matrix))
         if opcode == "reshape" and kind.dims == base.type.dims:
             return base
         attributes = {"dimensions": order} if opcode == "transpose" else {}
@@ -96,7 +102,49 @@ def _parts(dot: Apply, place: int) -> tuple[Sequence[int], Sequence[int], list[i
 
 def _is_plain(dot: Apply, place: int) -> bool:
     batch, contracted, free = _parts(dot, place)
-    return len(contracted) == 1 and len(free) <= 1 and list(batch) == list(range(len(batch)))
+    kind = dot.inputs[place].type
+    is_batched = isinstance(kind, TensorType) and all(kind.dims[each] != 1 for each in batch)
+    return len(contracted) == 1 and len(free) <= 1 and list(batch) == list(range(len(batch))) and is_batched
+
+
+def _convolution(graph: Graph, node: Apply, known: dict[tuple, Node], following: Node | None) -> None:
+    """Give a convolution its features in the last dimension.
+
+    convolution(x, k), dim_labels=f01b_i01o->01bf
+      ->
+    transpose(convolution(transpose(x), transpose(k)), dim_labels=b01f_01io->b01f)
+    """
+    labels, kind = node.attributes.get("dim_labels"), node.type
+    if labels is None or not isinstance(kind, TensorType):
+        return
+    spatial = "".join(sorted(each for each in labels.output if each.isdigit()))
+    sides = zip(node.inputs, (labels.lhs, labels.rhs), (f"b{spatial}f", f"{spatial}io"), strict=True)
+    inputs = [
+        _ordered(graph, operand, [have.index(each) for each in want], node, known) for operand, have, want in sides
+    ]
+    graph.set_inputs(node, inputs)
+    order = [labels.output.index(each) for each in f"b{spatial}f"]
+    if order == sorted(order):
+        return
+    shown = graph.add_apply(OPS["transpose"], (node,), kind, {"dimensions": _inverse(order)}, before=following)
+    graph.replace_uses(node, shown)
+    graph.set_inputs(shown, (node,))
+    graph.set_type(node, TensorType(kind.dtype, tuple(kind.dims[each] for each in order)))
+
+
+def _ordered(graph: Graph, base: Node, order: list[int], before: Node, known: dict[tuple, Node]) -> Node:
+    """A value with its dimensions in this order; the same one once."""
+    if order == sorted(order) or not isinstance(base.type, TensorType):
+        return base
+    key = (base, tuple(order))
+    if key not in known:
+        kind = TensorType(base.type.dtype, tuple(base.type.dims[each] for each in order))
+        known[key] = graph.add_apply(OPS["transpose"], (base,), kind, {"dimensions": tuple(order)}, before=before)
+    return known[key]
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(order.index(each) for each in range(len(order)))
 
 
 def _exchange(graph: Graph, node: Apply, following: Node | None) -> None:

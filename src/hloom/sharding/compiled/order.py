@@ -10,8 +10,7 @@ from hloom.ir import Graph, Node
 
 def breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[Node]:
     """The nodes that are needed, each kernel when it is ready, what is fused before the first that takes it in."""
-    needed = _needed(graph)
-    kernels = [node for node in graph.nodes if node in needed and node not in fused]
+    kernels = [node for node in _post_order(graph) if node not in fused]
     readers: dict[Node, list[Node]] = defaultdict(list)
     waiting: dict[Node, int] = {}
     for kernel in kernels:
@@ -44,16 +43,21 @@ def last_readers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node, i
     return found
 
 
-def _needed(graph: Graph) -> set[Node]:
-    """What the result is made of, effects included, and the parameters."""
-    pending = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
-    found = set(pending)
+def _post_order(graph: Graph) -> list[Node]:
+    """What is needed, operands before what reads them, the first one first: XLA's order before scheduling."""
+    roots = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
+    order: list[Node] = []
+    entered: set[Node] = set()
+    pending = [(node, False) for node in sorted(roots, key=lambda node: node is not graph.output, reverse=True)]
     while pending:
-        for operand in pending.pop().inputs:
-            if operand not in found:
-                found.add(operand)
-                pending.append(operand)
-    return found
+        node, is_done = pending.pop()
+        if is_done:
+            order.append(node)
+        elif node not in entered:
+            entered.add(node)
+            pending.append((node, True))
+            pending += ((each, False) for each in reversed(node.inputs) if each not in entered)
+    return order
 
 
 def _has_effect(node: Node) -> bool:

@@ -1,9 +1,11 @@
 """What XLA's simplifier makes of a program before kernels are formed, as far as it matters for what is stored.
 
-    reduce(x[8,1]), dimensions={1}            ->   reshape(x)
-    broadcast(x[8]), dimensions={0}  [8,1]    ->   reshape(x)
-    transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
-    broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
+reduce(x[8,1]), dimensions={1}            ->   reshape(x)
+broadcast(x[8]), dimensions={0}  [8,1]    ->   reshape(x)
+transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
+copy(x)                                   ->   reshape(x)
+broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
+divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
 """
 
 from __future__ import annotations
@@ -15,17 +17,23 @@ from hloom.ir import Apply, Graph, Module, Node, TensorType
 from hloom.ops import OPS
 from hloom.passes.cse import cse
 from hloom.passes.dce import dce
+from hloom.sharding.compiled.widening import widen
 
 
 def simplify(module: Module) -> None:
     """Write out reshapes for what they are, compute equal things once, and leave out what nothing needs."""
     dce(module)
     for graph in module.graphs:
+        widen(graph)
         for node in graph.nodes:
             if isinstance(node, Apply) and isinstance(node.type, TensorType):
                 _simplify(graph, node)
     cse(module)
     dce(module)
+    for graph in module.graphs:
+        for node in graph.nodes:
+            if node.opcode == "divide" and isinstance(node, Apply):
+                _multiply(graph, node)
 
 
 def _simplify(graph: Graph, node: Apply) -> None:
@@ -39,11 +47,24 @@ def _simplify(graph: Graph, node: Apply) -> None:
             graph.set_inputs(node, (base,))
 
 
+def _multiply(graph: Graph, node: Apply) -> None:
+    """Divide the few elements that are broadcast, where nothing else reads the broadcast; what is ones is no matter."""
+    spread = node.inputs[1]
+    if spread.opcode != "broadcast" or spread.user_count != 1 or not isinstance(spread.inputs[0], Apply):
+        return
+    few = spread.inputs[0]
+    inverse = graph.add_apply(OPS["divide"], (few, few), few.type, before=spread)
+    graph.set_inputs(spread, (inverse,))
+    graph.set_function(node, OPS["multiply"])
+
+
 def _is_view(node: Apply) -> bool:
     """Whether the elements stay as they are, in their order."""
     kind = node.inputs[0].type if node.inputs else None
     if not isinstance(kind, TensorType) or not isinstance(node.type, TensorType):
         return False
+    if node.opcode == "copy":
+        return True
     if node.opcode == "reduce" and len(node.inputs) == 2:
         return all(kind.dims[each] == 1 for each in node.attributes.get("dimensions") or ())
     if node.opcode == "broadcast":

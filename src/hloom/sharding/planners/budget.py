@@ -13,47 +13,76 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.sharding.planners.ascent import CLOSED, EVERY
+from hloom.sharding.planners.ascent import CLOSED, EVERY, SLOW
 from hloom.sharding.planners.holding import Holding
 from hloom.sharding.planners.linear import solve_exactly
 from hloom.sharding.planners.messages import Messages
 from hloom.sharding.planners.network import Network
 
-ROUNDS = 60
-"""How often prices are changed."""
+ROUNDS = 16
+"""How often prices are changed: a good choice comes early, and the solver proves the rest faster."""
 LIGHT_ROUNDS = 20
 SHARPNESS = 8.0
 """How fast weights move to the moments at which most is held."""
-STALLED = 10
-"""After so many rounds without a better bound the steps get shorter."""
+STALLED = 2
+"""After so many rounds without a better bound the steps are halved."""
+SHORTEST = 1 / 8
+"""Steps that are shorter are not worth their time."""
+SECONDS = 8.0
+"""How long the solver may look at what is left."""
+FEWER = 0.9
+"""Strategies are left out once no more than this share of them is left."""
 
 
 @dataclass(slots=True)
 class Within:
-    """A choice, its cost, what none within the budget costs less than, and the bytes that the budget is short of."""
+    """A choice, in the numbers of `network`; its cost; what none within the budget costs less than.
 
+    `missing` are the bytes that the budget is short of, `least` those that every choice holds at some moment.
+    Strategies that are not in the network are part of no cheaper choice within the budget.
+    """
+
+    network: Network
+    held: Holding
+    budget: float
     choice: dict[int, int]
     cost: float
-    bound: float
+    bound: float = -math.inf
     missing: float = 0.0
     least: float = -math.inf
-    """Bytes that every choice holds at some moment."""
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the optimum, as a share of it."""
+        return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+
+    def follow(self, choice: Mapping[int, int]) -> None:
+        """Take a choice, changed until it fits, where it is cheaper."""
+        better = fitted(self.network, self.held, self.budget, choice)
+        cost = self.network.cost(better)
+        if cost < self.cost and self.held.of(better).max() <= self.budget:
+            self.choice, self.cost = better, cost
+
+    def narrow(self, messages: Messages, bound: float) -> None:
+        """Leave out what costs more than the choice, at the prices of the messages, whatever the rest does."""
+        kept = messages.possible(max(self.cost - bound, 0.0), self.choice)
+        if sum(map(len, kept.values())) <= FEWER * self.network.size:
+            self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
+            self.network, self.held = self.network.restricted(kept), self.held.restricted(kept)
 
 
 def within(
     network: Network, held: Holding, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
 ) -> Within:
     """The cheapest choice within a budget; where none is found, one that holds little, with what is missing."""
-    light = lightest(network, held, deadline, budget, starts)
-    if light.missing > 0:
-        return light
-    choices = [light.choice, *(fitted(network, held, budget, each) for each in starts)]
-    fitting = [each for each in choices if held.of(each).max() <= budget]
-    best = min(fitting, key=network.cost)
-    found = Within(best, network.cost(best), -math.inf, least=light.least)
-    prices = _search(network, held, budget, deadline, found)
-    if _gap(found) > CLOSED:
-        _settle(network, held, budget, deadline, found, prices)
+    found = lightest(network, held, deadline, budget, starts)
+    if found.missing > 0:
+        return found
+    for start in starts:
+        found.follow(start)
+    _search(found, deadline)
+    if found.gap > CLOSED:
+        _settle(found, deadline)
     return found
 
 
@@ -66,29 +95,28 @@ def lightest(
 ) -> Within:
     """A choice whose largest moment holds as little as can be, or no more than the budget.
 
-    Its bound is of the cost of choices that hold no more, which is not known; `least` are the bytes that are proven.
+    Its cost has no bound; `least` are the bytes that are proven.
     """
     weights = np.full(len(held.constants), 1.0 / len(held.constants))
     best = min((dict(each) for each in starts), key=lambda each: held.of(each).max(), default=None)
     least = -math.inf
-    messages = Messages(held.alone(network, weights))
     for _ in range(LIGHT_ROUNDS):
+        messages = Messages(held.alone(network, weights))
         for _ in range(EVERY):
             messages.sweep()
         least = max(least, messages.bound() + float(weights @ held.constants))
         choice = fitted(network, held, budget, messages.suggested())
         if best is None or held.of(choice).max() < held.of(best).max():
             best = choice
-        most = held.of(best).max()
-        if most <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
+        if held.of(best).max() <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
             break
         weights = weights * np.exp(SHARPNESS * (held.of(choice) / held.of(choice).max() - 1))
         weights = weights / weights.sum()
-        messages = Messages(held.alone(network, weights))
     assert best is not None
+    best = fitted(network, held, max(budget, held.of(best).max()), best)
     most = float(held.of(best).max())
-    best = fitted(network, held, max(budget, most), best)
-    return Within(best, network.cost(best), -math.inf, max(0.0, most - budget), min(least, most))
+    missing = max(0.0, most - budget)
+    return Within(network, held, budget, best, network.cost(best), missing=missing, least=min(least, most))
 
 
 def fitted(network: Network, held: Holding, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
@@ -98,10 +126,9 @@ def fitted(network: Network, held: Holding, budget: float, choice: Mapping[int, 
     while waiting:
         node = next(iter(waiting))
         del waiting[node]
-        costs, own = network.given(node, found), held.given(node, found)
-        excess = np.maximum(total - own[found[node]] + own - budget, 0.0).max(axis=1)
+        costs, own, now = network.given(node, found), held.given(node, found), found[node]
+        excess = np.maximum(total - own[now] + own - budget, 0.0).max(axis=1)
         best = int(np.lexsort((costs, excess))[0])
-        now = found[node]
         is_lighter = excess[best] < excess[now] * (1 - 1e-9) - 1e-6
         is_cheaper = excess[best] <= excess[now] and costs[best] < costs[now] * (1 - 1e-12)
         if is_lighter or is_cheaper:
@@ -111,55 +138,37 @@ def fitted(network: Network, held: Holding, budget: float, choice: Mapping[int, 
     return found
 
 
-def _search(network: Network, held: Holding, budget: float, deadline: float, found: Within) -> np.ndarray:
-    """Look for the prices whose bound is highest, and for cheap choices that fit; the best prices."""
-    prices = best_prices = np.zeros(len(held.constants))
+def _search(found: Within, deadline: float) -> None:
+    """Look for the prices whose bound is highest, and for cheap choices that fit."""
+    prices = best = np.zeros(len(found.held.constants))
     length, stalled = 1.0, 0
     for _ in range(ROUNDS):
-        messages = Messages(held.priced(network, prices))
+        messages = Messages(found.held.priced(found.network, prices))
         for _ in range(EVERY):
             messages.sweep()
         suggested = messages.suggested()
-        bound = messages.bound() + float(prices @ (held.constants - budget))
-        stalled = stalled + 1 if bound <= found.bound * (1 + 1e-6) else 0
+        bound = messages.bound() + float(prices @ (found.held.constants - found.budget))
+        excess = found.held.of(suggested) - found.budget
+        found.follow(suggested)
+        stalled = 0 if bound > found.bound + SLOW * (found.cost - found.bound) else stalled + 1
         if bound > found.bound:
-            found.bound, best_prices = min(bound, found.cost), prices
-        _keep(network, held, budget, found, fitted(network, held, budget, suggested))
-        excess = held.of(suggested) - budget
+            found.bound, best = min(bound, found.cost), prices
+        found.narrow(messages, bound)
         uphill = np.where((prices > 0) | (excess > 0), excess, 0.0)
-        if _gap(found) <= CLOSED or (stalled and not uphill.any()) or time.monotonic() > deadline:
+        if found.gap <= CLOSED or length < SHORTEST or not uphill.any() or time.monotonic() > deadline:
             break
         if stalled == STALLED:
-            length, stalled, prices = length / 2, 0, best_prices
-        step = length * max(found.cost - bound, 0.0) / max(float(uphill @ uphill), 1e-300)
+            length, stalled, prices = length / 2, 0, best
+        step = length * max(found.cost - bound, 0.0) / float(uphill @ uphill)
         prices = np.maximum(0.0, prices + step * uphill)
-    return best_prices
 
 
-def _settle(network: Network, held: Holding, budget: float, deadline: float, found: Within, prices: np.ndarray) -> None:
+def _settle(found: Within, deadline: float) -> None:
     """Let the solver look at what may still be better."""
-    messages = Messages(held.priced(network, prices))
-    for _ in range(EVERY):
-        messages.sweep()
-    bound = messages.bound() + float(prices @ (held.constants - budget))
-    kept = messages.possible(max(found.cost - bound, 0.0), found.choice)
-    start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in found.choice.items()}
-    fewer, less = network.restricted(kept), held.restricted(kept)
-    exact = solve_exactly(fewer, found.cost, deadline - time.monotonic(), less, budget, start)
+    seconds = min(SECONDS, deadline - time.monotonic())
+    exact = solve_exactly(found.network, found.cost, seconds, found.held, found.budget, found.choice)
     if exact is None:
         return
-    found.bound = max(found.bound, min(exact.bound, found.cost))
     if exact.choice is not None:
-        choice = {node: int(kept[node][strategy]) for node, strategy in exact.choice.items()}
-        _keep(network, held, budget, found, choice)
-    found.bound = min(found.bound, found.cost)
-
-
-def _keep(network: Network, held: Holding, budget: float, found: Within, choice: dict[int, int]) -> None:
-    cost = network.cost(choice)
-    if cost < found.cost and held.of(choice).max() <= budget:
-        found.choice, found.cost = choice, cost
-
-
-def _gap(found: Within) -> float:
-    return (found.cost - found.bound) / found.cost if found.cost > 0 else 0.0
+        found.follow(exact.choice)
+    found.bound = min(max(found.bound, exact.bound), found.cost)

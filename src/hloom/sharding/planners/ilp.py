@@ -58,7 +58,7 @@ def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 
     """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
     network = tied(problem)
     held = holding(problem, network, rows)
-    return _named(problem, network, lightest(network, held, time.monotonic() + seconds))
+    return _named(problem, lightest(network, held, time.monotonic() + seconds))
 
 
 def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
@@ -83,11 +83,11 @@ def _within(
     deadline: float,
     starts: Sequence[Mapping[int, int]],
 ) -> Choice:
-    return _named(problem, network, within(network, held, budget, deadline, starts))
+    return _named(problem, within(network, held, budget, deadline, starts))
 
 
-def _named(problem: Problem, network: Network, found: Within) -> Choice:
-    strategies = network.named(problem, found.choice)
+def _named(problem: Problem, found: Within) -> Choice:
+    strategies = found.network.named(problem, found.choice)
     notes = ()
     if found.missing > 0:
         notes = (

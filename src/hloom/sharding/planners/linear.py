@@ -40,9 +40,10 @@ def solve_exactly(
     held: Holding | None = None,
     budget: float = math.inf,
     start: Mapping[int, int] | None = None,
+    most: int = MOST_COLUMNS,
 ) -> Exact | None:
-    """The cheapest choice within a budget, `known` being the cost of one; None where the program is too large."""
-    if columns_of(network, held) > MOST_COLUMNS or seconds <= 0:
+    """The cheapest choice within a budget, `known` being about its cost; None where the program is too large."""
+    if columns_of(network, held) > most or seconds <= 0:
         return None
     scale = LARGEST / known if known > 0 else 1.0
     program = Program()

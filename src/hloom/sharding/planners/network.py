@@ -167,14 +167,14 @@ def alike(problem: Problem) -> list[list[Shared]]:
 
 
 def fan_of(shared: Shared, sides: Sequence[Side]) -> Fan:
-    """A shared table as a term: a change of spec costs the same whoever asks for it, the most that any table says."""
+    """A shared table as a term: a change of spec costs the same whoever asks for it."""
     numbers: dict[object, int] = {}
     specs = [
         np.array([numbers.setdefault(spec, len(numbers)) for spec in demand.specs]) for _, demand in shared.readers
     ]
     costs = np.zeros((len(shared.source.specs), len(numbers)))
     for columns, cost in zip(specs, shared.costs, strict=True):
-        costs[:, columns] = np.maximum(costs[:, columns], cost)
+        costs[:, columns] = cost
     return Fan(tuple(sides), costs, tuple(specs))
 
 

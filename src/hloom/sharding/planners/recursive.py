@@ -114,7 +114,7 @@ def _within(
         found = within(few, held.restricted(kept), budget, deadline)
         if found.missing <= 0 or not count:
             break
-    strategies = few.named(problem, found.choice)
+    strategies = found.network.named(problem, found.choice)
     bound = found.bound if not count else -math.inf
     notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
     cost = problem.cost(strategies)

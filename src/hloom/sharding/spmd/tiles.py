@@ -97,7 +97,10 @@ def tiles_of(array: np.ndarray, *, is_listed: bool = False) -> Tiles:
 def group(tiles: Tiles, dims: Counts, inner: Counts = ()) -> Grouped:
     """Groups of devices along dimensions; `inner` is how many parts of each stay inside a group."""
     array = tiles.array()
-    kept = dict(zip(dims, inner or (1,) * len(dims), strict=True))
+    kept = {place: inner[number] if inner else 1 for number, place in enumerate(dims)}
+    inside_counts = list(array.shape)
+    for place, count in kept.items():
+        inside_counts[place] = count
     sizes = tuple(array.shape[place] // kept[place] for place in dims)
     shape: list[int] = []
     major: dict[int, int] = {}
@@ -105,12 +108,11 @@ def group(tiles: Tiles, dims: Counts, inner: Counts = ()) -> Grouped:
         if place in kept:
             major[place] = len(shape)
             shape.append(count // kept[place])
-        shape.append(kept.get(place, count))
+        shape.append(inside_counts[place])
     first = [major[place] for place in dims]
     order = first + [place for place in range(len(shape)) if place not in first]
     split = array.reshape(shape).transpose(order).reshape(math.prod(sizes), -1)
-    left = tuple(kept.get(place, count) for place, count in enumerate(array.shape))
-    inside = tiles_of(np.arange(math.prod(left)).reshape(left))
+    inside = tiles_of(np.arange(math.prod(inside_counts)).reshape(inside_counts))
     return Grouped(tuple(map(tuple, split.tolist())), dims, sizes, inside)
 
 
@@ -119,10 +121,8 @@ def ungroup(grouped: Grouped) -> Tiles:
     """The tiles of all devices from those in the groups."""
     rank = len(grouped.tiles.counts)
     size = len(grouped.groups[0])
-    if grouped.tiles.is_whole:
-        inside = np.arange(size).reshape(*(1,) * rank, size)
-    else:
-        inside = grouped.tiles.array()
+    nothing_split = np.arange(size).reshape(*(1,) * rank, size)
+    inside = nothing_split if grouped.tiles.is_whole else grouped.tiles.array()
     found = np.array(grouped.groups)[:, inside]
     found = found.reshape(*grouped.sizes, *inside.shape)
     count = len(grouped.dims)

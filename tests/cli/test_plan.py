@@ -1,0 +1,159 @@
+"""`hloom plan`: what it shows and writes, what may be demanded, and how it is checked against XLA."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import hloom
+from tests.cli.conftest import BROKEN, Call
+
+LAYERS = """HloModule layers, input_output_alias={ {0}: (1, {}, may-alias) }
+
+ENTRY main {
+  x = f32[64,128] parameter(0)
+  w = f32[128,512] parameter(1)
+  v = f32[512,128] parameter(2)
+  h = f32[64,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[64,512] tanh(h)
+  y = f32[64,128] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  da = f32[64,512] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  dw = f32[128,512] dot(x, da), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  w1 = f32[128,512] subtract(w, dw)
+  ROOT out = (f32[128,512], f32[64,128]) tuple(w1, y)
+}
+"""
+MESH = "data=2,model=4"
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Path:
+    path = tmp_path / "layers.hlo"
+    path.write_text(LAYERS)
+    return path
+
+
+def test_what_is_shown(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", MESH)
+    assert (result.exit_code, result.stderr) == (0, "")
+    for title in ("plans, best first", "what is split", "collectives", "what binds: "):
+        assert title in result.stdout
+    assert "the best other plans" not in result.stdout
+
+
+def test_explained_in_full(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", MESH, "--explain", "--planner", "expert")
+    assert result.exit_code == 0
+    assert "the best other plans" in result.stdout
+    record = json.loads(call("plan", layers, "--mesh", MESH, "--explain", "--json").stdout)
+    found = record["explanation"]
+    assert {"does", "table", "collectives", "limits", "binding"} <= found.keys()
+    assert record["alternatives"]
+    sent = sum(each["sent"] for each in found["collectives"])
+    assert sent == pytest.approx(sum(sum(each["sent"].values()) for each in found["table"]))
+
+
+def test_a_plan_that_is_written_is_a_plan_and_can_be_kept_to(call: Call, layers: Path, tmp_path: Path):
+    first, second = tmp_path / "plan.json", tmp_path / "again.json"
+    assert call("plan", layers, "--mesh", MESH, "--pin", "x=[data,-]", "-o", first).exit_code == 0
+    plan = json.loads(first.read_text())
+    assert plan["mesh"] == {"data": 2, "model": 4}
+    assert plan["params"]["0"] == ["data", None]
+    assert call("plan", layers, "--mesh", MESH, "--like", first, "-o", second).exit_code == 0
+    assert json.loads(second.read_text()) == plan
+    assert sorted(os.listdir(tmp_path)) == ["again.json", "layers.hlo", "plan.json"]
+
+
+def test_annotated_hlo_is_written(call: Call, layers: Path, tmp_path: Path):
+    path = tmp_path / "spread.hlo"
+    assert call("plan", layers, "--mesh", MESH, "-o", path).exit_code == 0
+    assert "sharding" in hloom.load(path).entry["w"].attributes
+
+
+def test_forbidden_axes(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", MESH, "--forbid", "model", "--forbid", "x:1=data", "--json")
+    plan = json.loads(result.stdout)["plan"]
+    assert "model" not in json.dumps([plan["params"], plan["ops"], plan["outputs"]])
+    assert plan["params"].get("0", [None, None])[1] is None
+
+
+def test_verified_and_run(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", MESH, "--verify", "--run", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert {"wire", "FLOPs", "memory"} <= found["compared"].keys()
+    assert found["compared"]["FLOPs"]["expected"] == found["compared"]["FLOPs"]["measured"]
+    assert found["run"]["agrees"] and found["run"]["worst"] < 1e-5
+
+
+def test_uneven_parameters_are_run(call: Call, layers: Path):
+    layers.write_text(LAYERS.replace("64", "63"))
+    result = call("plan", layers, "--mesh", "data=2", "--pin", "x=[data,-]", "--run")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "results differ from one device's by" in result.stdout
+
+
+def test_judged(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", "data=2", "--judge", "1", "--json")
+    candidates = json.loads(result.stdout)["candidates"]
+    assert all(each["measured"] for each in candidates)
+    assert candidates[0]["step_seconds"] == min(each["step_seconds"] for each in candidates)
+
+
+def test_a_budget_that_nothing_keeps(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", "data=2", "--memory", "1kB")
+    assert result.exit_code == 1
+    assert "does not fit: the smallest plan found needs " in result.stdout
+
+
+def test_a_devices_links_are_paid_for(call: Call, layers: Path):
+    flat = json.loads(call("plan", layers, "--mesh", MESH, "--pin", "x=[data,-]", "--json").stdout)
+    slow = json.loads(call("plan", layers, "--mesh", MESH, "--pin", "x=[data,-]", "--device", "h100", "--json").stdout)
+    assert slow["plan"]["mesh"] == {"data": 2, "model": 4}
+    assert slow["step_seconds"] != flat["step_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--pin", "x"), "'x' is no pin: write NAME=SPEC, as in x=[data,-]"),
+        (("--pin", "x=data"), "'data' is no spec"),
+        (("--forbid", "a b"), "'a b' forbids nothing"),
+        (("--memory", "much"), "'much' is no number of bytes"),
+        (("--judge", "-1"), "-1 is not in the range"),
+    ],
+)
+def test_bad_usage_exits_with_2(call: Call, layers: Path, arguments: tuple[str, ...], says: str):
+    result = call("plan", layers, "--mesh", MESH, *arguments)
+    assert result.exit_code == 2
+    assert says in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--mesh", "eight"), "error: 'eight' is no mesh"),
+        (("--mesh", MESH, "--pin", "u=[-]"), "error: u cannot be pinned: the program has no array of that name"),
+        (("--mesh", MESH, "--forbid", "z"), "error: the mesh data=2,model=4 has no axis 'z'"),
+        (("--mesh", MESH, "--planner", "best"), "error: there is no planner 'best'"),
+        (("--mesh", MESH, "--like", "nowhere.json"), "error: nowhere.json holds no plan: "),
+        (("--mesh", MESH, "--device", "abacus"), "error: no device is called 'abacus'"),
+        (("--mesh", MESH, "-o", "nowhere/plan.json"), "error: cannot write nowhere/plan.json"),
+    ],
+)
+def test_errors_exit_with_1(call: Call, layers: Path, arguments: tuple[str, ...], says: str):
+    result = call("plan", layers, *arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(says)
+
+
+def test_what_is_no_program_and_no_plan(call: Call, layers: Path, tmp_path: Path):
+    (tmp_path / "broken.hlo").write_text(BROKEN)
+    assert call("plan", tmp_path / "broken.hlo", "--mesh", MESH).exit_code == 1
+    (tmp_path / "plan.json").write_text('{"params": 3}')
+    result = call("plan", layers, "--mesh", MESH, "--like", tmp_path / "plan.json")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: this is no plan\n")

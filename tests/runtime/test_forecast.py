@@ -1,0 +1,109 @@
+"""What a plan is foreseen to send, beside what XLA's partitioner makes of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hloom.hlo import parse
+from hloom.ir import Module
+from hloom.runtime.partition import partition
+from hloom.sharding import Mesh
+from hloom.sharding.emitted import Emitted, emitted
+from hloom.sharding.forecast import forecast
+from hloom.sharding.plan import plan_of
+from hloom.sharding.planners.ilp import plan as ilp
+from hloom.sharding.problem import Problem, pose
+from hloom.sharding.rehearsing import rehearsed
+
+MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))
+
+
+def block(batch: int, length: int, width: int, heads: int, hidden: int) -> Module:
+    """Attention and a perceptron, forward; the gradients of the last weights, and their update."""
+    rows, scores = f"f32[{batch},{length},{width}]", f"f32[{batch},{heads},{length},{length}]"
+    each = width // heads
+    split, turned = f"f32[{batch},{length},{heads},{each}]", f"f32[{batch},{heads},{length},{each}]"
+    inner, contract = f"f32[{batch},{length},{hidden}]", "lhs_contracting_dims={2}, rhs_contracting_dims={0}"
+    sides = "".join(
+        f"""
+  {s} = {rows} dot(x, w{s}), {contract}
+  {s}4 = {split} reshape({s})
+  {s}h = {turned} transpose({s}4), dimensions={{0,2,1,3}}"""
+        for s in "qkv"
+    )
+    heads_dims = "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}"
+    over_rows = "lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}"
+    return parse(f"""HloModule block, input_output_alias={{ {{0}}: (6, {{}}, may-alias), {{1}}: (5, {{}}, may-alias) }}
+
+sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+
+ENTRY main {{
+  x = {rows} parameter(0)
+  wq = f32[{width},{width}] parameter(1)
+  wk = f32[{width},{width}] parameter(2)
+  wv = f32[{width},{width}] parameter(3)
+  wo = f32[{width},{width}] parameter(4)
+  w1 = f32[{width},{hidden}] parameter(5)
+  w2 = f32[{hidden},{width}] parameter(6){sides}
+  zero = f32[] constant(0)
+  sc = {scores} dot(qh, kh), {heads_dims}, rhs_contracting_dims={{3}}
+  e = {scores} exponential(sc)
+  t = f32[{batch},{heads},{length}] reduce(e, zero), dimensions={{3}}, to_apply=sum
+  tb = {scores} broadcast(t), dimensions={{0,1,2}}
+  p = {scores} divide(e, tb)
+  c = {turned} dot(p, vh), {heads_dims}, rhs_contracting_dims={{2}}
+  ct = {split} transpose(c), dimensions={{0,2,1,3}}
+  cr = {rows} reshape(ct)
+  o = {rows} dot(cr, wo), {contract}
+  y = {rows} add(x, o)
+  zeros = {inner} broadcast(zero), dimensions={{}}
+  h = {inner} dot(y, w1), {contract}
+  r = {inner} maximum(h, zeros)
+  z = {rows} dot(r, w2), {contract}
+  d = {rows} add(y, z)
+  g2 = f32[{hidden},{width}] dot(r, d), {over_rows}
+  dr = {inner} dot(d, w2), lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+  g1 = f32[{width},{hidden}] dot(y, dr), {over_rows}
+  new2 = f32[{hidden},{width}] subtract(w2, g2)
+  new1 = f32[{width},{hidden}] subtract(w1, g1)
+  ROOT out = (f32[{hidden},{width}], f32[{width},{hidden}], {rows}) tuple(new2, new1, d)
+}}
+""")
+
+
+SIZES = {"wide": (8, 32, 256, 8, 1024), "long": (16, 128, 64, 4, 128)}
+
+
+def measure(problem: Problem, specs: dict, module: Module) -> Emitted:
+    plan, count = plan_of(problem, problem.mesh, specs, module), problem.mesh.device_count
+    return emitted(partition(plan.annotate(module), count).module, count, 0)
+
+
+@pytest.mark.parametrize("mesh", [*MESHES[:2], pytest.param(MESHES[2], marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("name", SIZES)
+def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str):
+    module = block(*SIZES[name])
+    problem = pose(module, mesh)
+    found = rehearsed(problem, lambda problem: ilp(problem, seconds=5.0).strategies)
+    measured = measure(problem, found.specs, module)
+    assert found.forecast.wire == pytest.approx(measured.wire, rel=0.15)
+    assert found.forecast.flops == pytest.approx(measured.flops, rel=0.02)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
+    module = block(*SIZES["wide"])
+    problem, choose = pose(module, mesh), random.Random(1)
+    totals = [0.0] * 4
+    for _ in range(6):
+        kinds = {kind: choose.randrange(len(problem.options[kind])) for kind in sorted(set(problem.tie.values()))}
+        choice = {number: kinds[kind] for number, kind in problem.tie.items()}
+        specs = problem.specs(choice)
+        measured, foreseen = measure(problem, specs, module), forecast(problem, choice, specs)
+        assert foreseen.wire == pytest.approx(measured.wire, rel=0.15)
+        found = (foreseen.wire, measured.wire, foreseen.flops, measured.flops)
+        totals = [total + each for total, each in zip(totals, found, strict=True)]
+    assert totals[0] == pytest.approx(totals[1], rel=0.02)
+    assert totals[2] == pytest.approx(totals[3], rel=0.02)
