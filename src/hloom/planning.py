@@ -25,7 +25,7 @@ from hloom.sharding.explaining import Alternative, Explanation, explain, other_p
 from hloom.sharding.families import Table
 from hloom.sharding.links import mesh_on
 from hloom.sharding.plan import Plan
-from hloom.sharding.plan_files import plan_from_json, plan_to_json
+from hloom.sharding.plan_files import plan_from_json
 from hloom.sharding.pricing import Rates
 from hloom.text import HloomError
 
@@ -141,7 +141,7 @@ class Planned:
 
     def to_json(self) -> dict[str, Any]:
         """The plan in the judge's form."""
-        return plan_to_json(self.plan)
+        return self.plan.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the plan: `.json` in the judge's form, anything else as the annotated module's HLO text."""

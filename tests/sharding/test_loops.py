@@ -9,6 +9,7 @@ import hloom
 from hloom.hlo import parse
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
+from hloom.sharding.constraints import Constraints, constrained
 from hloom.sharding.emitted import emitted
 from hloom.sharding.ledger import ledger
 from hloom.sharding.plan import plan_of
@@ -38,7 +39,7 @@ def test_the_plan_runs_as_one_device_does(text: str, mesh: str):
 @pytest.mark.parametrize("pins", [{}, {"x": Spec((("x",), ()))}, {"ws": Spec(((), (), ("x",)))}])
 def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]):
     module = parse(SCAN)
-    problem = pose(module, Mesh.parse("x=8"), SLOW, pins)
+    problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     choice = ilp(problem).strategies
     plan = plan_of(problem, problem.mesh, sunk(problem, choice), module)
     compiled = partition(plan.annotate(module), 8)
@@ -48,7 +49,8 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
 
 def test_weights_are_gathered_once_and_not_in_every_run():
     module = parse(SCAN)
-    problem = pose(module, Mesh.parse("x=8"), SLOW, {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))})
+    pins = {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))}
+    problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
     assert [(each.computation, each.name) for each in plan.handed if each.spec.rank == 3]
     assert hloom.print(plan.annotate(module)).count('custom_call_target="Sharding"') == len(plan.handed)

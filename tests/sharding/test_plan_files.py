@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hloom.hlo import parse
-from hloom.sharding import Mesh, Plan, choose, parse_spec, plan_from_json, plan_to_json
+from hloom.sharding import Mesh, Plan, choose, parse_spec, plan_from_json
 from hloom.sharding.mesh import Link
 from hloom.text import HloomError
 from tests.sharding.test_plan import TWO_LAYERS
@@ -18,14 +18,14 @@ MESH = Mesh.parse("x=2,y=4")
 
 def test_what_is_written_is_read_back():
     plan = choose(MODULE, MESH).best.plan
-    again = plan_from_json(json.loads(json.dumps(plan_to_json(plan))), MODULE)
-    assert plan_to_json(again) == plan_to_json(plan)
+    again = plan_from_json(json.loads(json.dumps(plan.to_json())), MODULE)
+    assert again.to_json() == plan.to_json()
     assert again.instructions == plan.instructions
 
 
 def test_links_are_no_part_of_the_form():
     plan = Plan(Mesh(("x",), (8,), None, {"x": Link(1e9, 1e-6)}), {0: parse_spec("[x,-]")})
-    assert plan_to_json(plan)["mesh"] == {"x": 8}
+    assert plan.to_json()["mesh"] == {"x": 8}
 
 
 def test_shardings_may_stand_as_hlo_writes_them():

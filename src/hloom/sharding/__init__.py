@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from hloom.sharding.explaining import explain as explain
     from hloom.sharding.plan import Plan as Plan
     from hloom.sharding.plan_files import plan_from_json as plan_from_json
-    from hloom.sharding.plan_files import plan_to_json as plan_to_json
     from hloom.sharding.pricing import Rates as Rates
 
     measure: Any
@@ -47,7 +46,6 @@ _LATE = {
     "explain": "sharding.explaining",
     "measure": "planning",
     "plan_from_json": "sharding.plan_files",
-    "plan_to_json": "sharding.plan_files",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
@@ -76,13 +77,18 @@ class Plan:
     handed: tuple[Handed, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The judge's form, which names parameters, outputs and the entry's instructions; the rest is beside it."""
+        """The judge's form, which names parameters, outputs and the entry's instructions; the rest is beside it.
+
+        It knows an axis by its size alone: what the links are is left out.
+        """
         inner = {
             graph: {name: self._placed_json(each) for name, each in named.items()}
             for graph, named in self.inner.items()
         }
+        mesh = self.mesh
+        plain = dict(zip(mesh.names, mesh.sizes, strict=True))
         return {
-            "mesh": mesh_to_json(self.mesh),
+            "mesh": plain if mesh.devices is None else mesh_to_json(mesh),
             "params": {str(n): spec_to_json(spec) for n, spec in sorted(self.parameters.items()) if spec.axes},
             "outputs": {str(n): spec_to_json(spec) for n, spec in sorted(self.outputs.items())},
             "ops": {name: self._placed_json(each) for name, each in self.instructions.items()},
@@ -111,6 +117,10 @@ class Plan:
         sharding = self._result_sharding(root, copy)
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
         return copy
+
+    def partition_specs(self, tree: Any) -> Any:
+        """A tree of arguments with jax's `PartitionSpec`s as leaves: see `hloom.partition_specs`."""
+        return import_module("hloom.doors").partition_specs(self, tree)  # by name: it stands above this room
 
     def placements(self, module: Module) -> Iterator[tuple[Node, Placed]]:
         """The instructions of a module that the plan names, and how each lies.

@@ -17,14 +17,6 @@ from hloom.text import Cursor, HloomError, Source
 SECTIONS = ("params", "outputs", "ops", "computations")
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """The judge's form, which knows an axis by its size alone: what the links are is left out."""
-    found = plan.to_json()
-    if plan.mesh.devices is None:
-        found["mesh"] = dict(zip(plan.mesh.names, plan.mesh.sizes, strict=True))
-    return found
-
-
 def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
     """The plan of its JSON, for a module that may lack some of what it names.
 

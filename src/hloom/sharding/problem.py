@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,6 @@ from hloom.sharding.resharding import Step, reshard
 from hloom.sharding.spec import Axes, Spec
 from hloom.sharding.strategies import Strategy, is_contraction, partial_classes, strategies
 from hloom.sharding.ties import ties
-from hloom.text import HloomError
 
 FORBIDDEN = 1e3
 """Seconds that make a strategy too dear to be taken."""
@@ -95,12 +94,8 @@ class Problem:
         return float(total)
 
 
-def pose(module: Module, mesh: Mesh, rates: Rates | None = None, pins: Mapping[str, Spec] | None = None) -> Problem:
-    """The problem of planning a module, which is brought into normal form first.
-
-    `pins` fix the specs of parameters and instructions by name. Raises HloomError for a pin of a name that is not there
-    or of a spec that no strategy has.
-    """
+def pose(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
+    """The problem of planning a module, which is brought into normal form first."""
     form = normal(module)
     clusters = Clusters(form)
     lying = Lying(clusters)
@@ -118,21 +113,7 @@ def pose(module: Module, mesh: Mesh, rates: Rates | None = None, pins: Mapping[s
             problem.unary[like] = np.array([each.objective(problem.rates) for each in prices])
         problem.unary[cluster.number] = problem.unary[like]
     retabulate(problem)
-    for name, spec in (pins or {}).items():
-        _pin(problem, name, spec)
     return problem
-
-
-def _pin(problem: Problem, name: str, spec: Spec) -> None:
-    """Forbid the strategies under which a value lies otherwise."""
-    node = problem.clusters.flow.named(name)
-    cluster = problem.clusters.of(node) if node is not None else None
-    if node is None or cluster is None:
-        raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
-    lies = [problem.lying.result(node, each) == spec for each in problem.options[cluster.number]]
-    if not any(lies):
-        raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so")
-    problem.unary[cluster.number] = problem.unary[cluster.number] + np.where(lies, 0.0, FORBIDDEN)
 
 
 def retabulate(problem: Problem) -> None:

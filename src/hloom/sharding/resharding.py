@@ -6,7 +6,9 @@ micro-modules: tests/runtime/test_partition.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,6 +39,16 @@ def reshard(dims: Sequence[int], source: Spec, target: Spec, mesh: Mesh) -> tupl
 
 @lru_cache(1 << 18)
 def _steps(dims: tuple[int, ...], source: Dims, target: Dims, mesh: Mesh) -> tuple[Step, ...]:
+    """The steps, scaled from those of the smallest array whose parts are as even."""
+    count = mesh.device_count
+    smallest = tuple(size if size % count else count for size in dims)
+    ratio = math.prod(dims) // math.prod(smallest)
+    steps = _traced_steps(smallest, source, target, mesh)
+    return tuple(replace(step, elements=step.elements * ratio) for step in steps)
+
+
+@lru_cache(1 << 18)
+def _traced_steps(dims: tuple[int, ...], source: Dims, target: Dims, mesh: Mesh) -> tuple[Step, ...]:
     trace = traced(mesh)
     change(trace, dims, tiles_on(source, mesh), tiles_on(target, mesh))
     return tuple(trace.steps)

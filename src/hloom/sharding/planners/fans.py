@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,12 +15,28 @@ MOST_READERS = 4
 """Of how many readers all partitions are looked at: fifteen for four."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Readers that ask for the same spec: what each spec that all of them know costs, and which group that is."""
+NEVER = 1e9
+"""Seconds that are more than anything costs."""
+AT_ONCE = 1 << 18
+"""How many numbers are made at once: more would not stay in a processor's cache."""
 
-    costs: np.ndarray
-    groups: dict[int, np.ndarray]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    """Of one reader's blocks, in rows: its other members; and, from `starts` on, the partitions of all who are not."""
+
+    others: np.ndarray
+    rests: np.ndarray
+    starts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """All sets of readers (a row each, a column for each reader), and the partitions (a column for each set)."""
+
+    members: np.ndarray
+    partitions: np.ndarray
+    of: tuple[_Own, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +52,6 @@ class Fan:
     costs: np.ndarray
     specs: tuple[np.ndarray, ...]
     _parts: list[Fan] = field(init=False, default_factory=list)
-    _blocks: dict[int, _Block] = field(init=False, default_factory=dict)
 
     @property
     def readers(self) -> int:
@@ -60,62 +76,32 @@ class Fan:
 
     def marginal(self, place: int) -> np.ndarray:
         """The least over the other sides for each group of one, less their messages."""
-        everyone = (1 << self.readers) - 1
+        blocks = _blocks_of(self.readers)
+        taken = self._taken()
+        alone = self._alone(np.tensordot(blocks.members, taken, axes=1))
         if place == 0:
-            return self._paid(everyone)[everyone]
-        rest = everyone & ~(1 << (place - 1))
-        paid = self._paid(rest)
-        source = self.sides[0].message
-        found = np.full(self.sides[place].message.shape, np.inf)
-        for members, block in self._known_blocks().items():
-            if members & ~rest:
-                costs = self._block_costs(block, without=place - 1)
-                total = (costs + (paid[everyone & ~members] - source)[:, :, None]).min(axis=1)
-                groups = block.groups[place - 1]
-                found[:, groups] = np.minimum(found[:, groups], total)
+            return np.tensordot(blocks.partitions, alone, axes=1).min(axis=0)
+        return self._marginal_of_reader(place, blocks.of[place - 1], taken, alone)
+
+    def _marginal_of_reader(self, place: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
+        rest = np.minimum.reduceat(np.tensordot(own.rests, alone, axes=1), own.starts, axis=0) - self.sides[0].message
+        found = np.full((len(self.sides[place].copies), self.costs.shape[1]), np.inf)
+        for others, paid in zip(np.tensordot(own.others, taken, axes=1), rest, strict=True):
+            np.minimum(found, (self.costs + paid[:, :, None]).min(axis=1) - others, out=found)
+        return found[:, self.specs[place - 1]]
+
+    def _taken(self) -> np.ndarray:
+        """The messages by reader, row and spec; of specs that a reader cannot ask for so low that none would."""
+        found = np.full((self.readers, len(self.sides[0].copies), self.costs.shape[1]), -NEVER)
+        for reader, specs in enumerate(self.specs):
+            found[reader][:, specs] = self.sides[reader + 1].message
         return found
 
-    def _paid(self, everyone: int) -> dict[int, np.ndarray]:
-        """For each subset of some readers what they cost at least, by the source's group."""
-        alone = {
-            members: self._block_costs(block).min(axis=2)
-            for members, block in self._known_blocks().items()
-            if not members & ~everyone
-        }
-        rows = self.sides[0].message.shape
-        paid = {0: np.zeros(rows)}
-        for readers in range(1, everyone + 1):
-            if not readers & ~everyone:
-                options = [alone[first] + paid[readers ^ first] for first in _with_lowest(readers) if first in alone]
-                paid[readers] = np.minimum.reduce(options)
-        return paid
-
-    def _block_costs(self, block: _Block, without: int | None = None) -> np.ndarray:
-        """Costs of a block by row, source's group and spec, less the messages of its readers but one."""
-        costs = block.costs[None]
-        for reader, groups in block.groups.items():
-            if reader != without:
-                costs = costs - self.sides[reader + 1].message[:, None, groups]
-        return costs
-
-    def _known_blocks(self) -> dict[int, _Block]:
-        if not self._blocks:
-            for members in range(1, 1 << self.readers):
-                block = self._block([reader for reader in range(self.readers) if members >> reader & 1])
-                if block is not None:
-                    self._blocks[members] = block
-        return self._blocks
-
-    def _block(self, readers: list[int]) -> _Block | None:
-        common = set.intersection(*(set(self.specs[reader].tolist()) for reader in readers))
-        if not common:
-            return None
-        specs = sorted(common)
-        places = [{spec: group for group, spec in enumerate(self.specs[reader].tolist())} for reader in readers]
-        groups = {
-            reader: np.array([place[spec] for spec in specs]) for reader, place in zip(readers, places, strict=True)
-        }
-        return _Block(self.costs[:, specs], groups)
+    def _alone(self, taken: np.ndarray) -> np.ndarray:
+        """What each block costs at least, by row and the source's group."""
+        if taken.size * len(self.costs) <= AT_ONCE:
+            return (self.costs - taken[:, :, None, :]).min(axis=3)
+        return np.stack([(self.costs - each[:, None, :]).min(axis=2) for each in taken])
 
     def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
         """The cost of each group of one side where the groups of the others are known."""
@@ -149,13 +135,39 @@ class Fan:
         return Fan(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
 
 
-def _with_lowest(readers: int) -> Iterator[int]:
-    """The subsets of some readers that have the first of them."""
+@lru_cache
+def _blocks_of(readers: int) -> _Blocks:
+    count = (1 << readers) - 1
+    members = np.array([[number >> reader & 1 for reader in range(readers)] for number in range(1, count + 1)], float)
+    partitions = _as_rows(_partitions(count), count)
+    own = tuple(_own(reader, count, members) for reader in range(readers))
+    return _Blocks(members, partitions, own)
+
+
+def _own(reader: int, everyone: int, members: np.ndarray) -> _Own:
+    """The blocks of one reader: who else is in each, and the partitions of those who are not."""
+    blocks = [number for number in range(1, everyone + 1) if number >> reader & 1]
+    others = members[[number - 1 for number in blocks]].copy()
+    others[:, reader] = 0.0
+    rests = [list(_partitions(everyone & ~number)) for number in blocks]
+    starts = np.cumsum([0, *(len(each) for each in rests[:-1])])
+    return _Own(others, _as_rows((each for rest in rests for each in rest), everyone), starts)
+
+
+def _as_rows(partitions: Iterable[tuple[int, ...]], count: int) -> np.ndarray:
+    return np.array([[float(number in each) for number in range(1, count + 1)] for each in partitions])
+
+
+def _partitions(readers: int) -> Iterator[tuple[int, ...]]:
+    """The ways to part some readers (bits of a number) into blocks."""
+    if not readers:
+        yield ()
+        return
     lowest = readers & -readers
-    rest = readers ^ lowest
-    chosen = rest
+    rest = chosen = readers ^ lowest
     while True:
-        yield chosen | lowest
+        for others in _partitions(rest ^ chosen):
+            yield (chosen | lowest, *others)
         if not chosen:
             return
         chosen = (chosen - 1) & rest
