@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Mapping
 
 import pytest
 
 from hloom.hlo import parse
-from hloom.ir import Module
+from hloom.ir import Module, Node
 from hloom.runtime.partition import partition
-from hloom.sharding import Mesh
+from hloom.sharding import Mesh, Spec
+from hloom.sharding.candidates import Task
+from hloom.sharding.constraints import Constraints
 from hloom.sharding.emitted import Emitted, emitted
 from hloom.sharding.forecast import forecast
 from hloom.sharding.plan import plan_of
-from hloom.sharding.planners.ilp import plan as ilp
+from hloom.sharding.planners import PLANNERS
+from hloom.sharding.pricing import Rates
 from hloom.sharding.problem import Problem, pose
-from hloom.sharding.rehearsing import rehearsed
+from hloom.sharding.solving import Line
 
 MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))
 
@@ -76,7 +81,7 @@ ENTRY main {{
 SIZES = {"wide": (8, 32, 256, 8, 1024), "long": (16, 128, 64, 4, 128)}
 
 
-def measure(problem: Problem, specs: dict, module: Module) -> Emitted:
+def measure(problem: Problem, specs: Mapping[Node, Spec], module: Module) -> Emitted:
     plan, count = plan_of(problem, problem.mesh, specs, module), problem.mesh.device_count
     return emitted(partition(plan.annotate(module), count).module, count, 0)
 
@@ -85,9 +90,13 @@ def measure(problem: Problem, specs: dict, module: Module) -> Emitted:
 @pytest.mark.parametrize("name", SIZES)
 def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str):
     module = block(*SIZES[name])
-    problem = pose(module, mesh)
-    found = rehearsed(problem, lambda problem: ilp(problem, seconds=5.0).strategies)
-    measured = measure(problem, found.specs, module)
+    task = Task(module, mesh, Rates(), None, 5.0, Constraints())
+    line = Line(task, pose(module, mesh), PLANNERS["ilp"], "ilp")
+    line.advance(math.inf)
+    assert line.waiting is not None
+    found = line.waiting.solution
+    assert found is not None
+    measured = measure(found.problem, found.specs, module)
     assert found.forecast.wire == pytest.approx(measured.wire, rel=0.15)
     assert found.forecast.flops == pytest.approx(measured.flops, rel=0.02)
 

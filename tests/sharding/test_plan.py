@@ -9,10 +9,11 @@ import pytest
 from hloom.hlo import parse
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.sharding.choosing import choose
+from hloom.sharding.costs import unary
 from hloom.sharding.ledger import ledger
 from hloom.sharding.planners.ilp import plan as ilp
 from hloom.sharding.pricing import Price
-from hloom.sharding.problem import pose, unary
+from hloom.sharding.problem import pose
 from hloom.sharding.resharding import reshard
 from hloom.text import HloomError
 

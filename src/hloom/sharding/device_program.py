@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
 from hloom.ops import OPS
+from hloom.sharding.costs import asked, combined
 from hloom.sharding.lying import spec_of_classes
 from hloom.sharding.mesh import Mesh
-from hloom.sharding.problem import Problem, Read, aliases, asked, combined, output_at
+from hloom.sharding.problem import Problem, Read
 from hloom.sharding.resharding import Step, reshard
+from hloom.sharding.results import aliases, output_at
 from hloom.sharding.spec import Spec
 
 Dims = tuple[int, ...]

@@ -20,7 +20,8 @@ from hloom.sharding.clusters import Cluster
 from hloom.sharding.ledger import Expected
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.pricing import width_of
-from hloom.sharding.problem import Problem, aliases, output_at
+from hloom.sharding.problem import Problem
+from hloom.sharding.results import aliases, output_at
 from hloom.sharding.spec import Spec
 
 _NUMBER = re.compile(r"\d+")

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from hloom.ir import AxisMap, Node
+from hloom.sharding.costs import asked, combined, share_of_windows, work
 from hloom.sharding.ledger import Expected
 from hloom.sharding.pricing import Lies, combining, contracting, dims_of, roles_of, width_of
-from hloom.sharding.problem import Problem, Read, asked, combined, work
+from hloom.sharding.problem import Problem, Read
 from hloom.sharding.resharding import Dims, Step, reshard
 from hloom.sharding.spec import Axes, Spec
 from hloom.sharding.strategies import is_contraction
@@ -130,7 +131,7 @@ class _Forecast:
         if node.opcode in CONTRACTIONS:
             lies = [self._lies(each, place, node) for place, each in enumerate((*node.inputs, node))]
             steps, share = contracting(roles_of(found), *lies, mesh)
-            self.flops += 2.0 * found.points * share * self.problem.times(node)
+            self.flops += 2.0 * found.points * share * share_of_windows(node, found) * self.problem.times(node)
             for side, operand in enumerate(node.inputs):
                 self._move(node, operand, (step for step in steps if step.side == side), 1, "moved for a dot")
             for step in steps:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType
+from hloom.sharding.costs import asked, combined
 from hloom.sharding.pricing import width_of
-from hloom.sharding.problem import Problem, asked, combined
+from hloom.sharding.problem import Problem
 from hloom.sharding.resharding import Step, reshard
 from hloom.sharding.spec import Spec
 

@@ -14,7 +14,8 @@ from hloom.sharding.forms import to_tiled, to_tuple
 from hloom.sharding.json_forms import mesh_to_json, spec_to_json
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.normal import is_running, normal
-from hloom.sharding.problem import Problem, aliases, output_at
+from hloom.sharding.problem import Problem
+from hloom.sharding.results import aliases, output_at
 from hloom.sharding.spec import Spec
 from hloom.text import HloomError
 

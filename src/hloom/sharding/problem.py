@@ -7,22 +7,23 @@ surroundings, are tied: they take the same strategy, which is how repeated layer
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.ir import InputOutputAlias, Module, Node, TensorType
+from hloom.ir import Module, Node, TensorType
 from hloom.sharding.clusters import Cluster, Clusters
-from hloom.sharding.lying import Demand, Lying, spec_of_classes
+from hloom.sharding.costs import unary
+from hloom.sharding.lying import Demand, Lying
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.normal import normal
-from hloom.sharding.pricing import Lies, Price, Rates, combining, contracting, dims_of, roles_of, width_of
-from hloom.sharding.resharding import Step, reshard
-from hloom.sharding.spec import Axes, Spec
-from hloom.sharding.strategies import Strategy, is_contraction, partial_classes, strategies
+from hloom.sharding.pricing import Rates, width_of
+from hloom.sharding.resharding import reshard
+from hloom.sharding.results import aliases, output_at
+from hloom.sharding.spec import Spec
+from hloom.sharding.strategies import Strategy, strategies
 from hloom.sharding.ties import ties
 
 FORBIDDEN = 1e3
@@ -160,90 +161,6 @@ def charge_strategy(problem: Problem, choice: dict[int, int], node: Node, second
         problem.unary[problem.tie[cluster.number]][choice[cluster.number]] += seconds
 
 
-def unary(problem: Problem, cluster: Cluster, strategy: Strategy) -> Price:
-    """What a strategy costs inside its cluster: work, combining partial results, and reads that do not agree."""
-    price = Price()
-    for node in cluster.members:
-        _charge_handed(problem, price, cluster, strategy, node)
-        if not isinstance(node.type, TensorType):
-            continue
-        times = problem.times(node)
-        local = problem.mesh.local_dims(node.type.dims, problem.lying.result(node, strategy))
-        price.touched += math.prod(local) * width_of(node) * times
-        if node not in problem.clusters.maps:
-            continue
-        price.send(combined(problem, cluster, strategy, node), width_of(node), times)
-        if is_contraction(node):
-            price.flops += work(problem, cluster, node, dict(strategy.before)) * times
-        for read in (r for operand in set(node.inputs) for r in problem.reads.get(operand, ()) if r.reader is node):
-            operand = node.inputs[read.place]
-            if problem.clusters.of(operand) is cluster:
-                source = problem.lying.result(operand, strategy)
-                _charge(problem, price, operand, source, asked(problem, read, strategy))
-    return price
-
-
-def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[Step, ...]:
-    """The collectives that combine a node's partial results."""
-    clusters, mesh = problem.clusters, problem.mesh
-    held = strategy.before if node is cluster.lead else strategy.after
-    before = dict(held)
-    numbers = problem.lying.numbers[cluster.number]
-    places = sorted(numbers[number] for number in partial_classes(clusters, node))
-    partial = [before[place] for place in places if before.get(place)]
-    if not partial:
-        return ()
-    assert isinstance(node.type, TensorType)
-    natural = spec_of_classes(problem.lying.local(cluster, clusters.result_dims(node)), held)
-    operands = [
-        spec_of_classes(problem.lying.local(cluster, clusters.operand_dims(node, place)), held).dims
-        for place in range(len(node.inputs))
-    ]
-    result = problem.lying.result(node, strategy).dims
-    if node.opcode in ("dot", "convolution"):
-        left, right, own = (
-            Lies(dims_of(each), 1, axes) for each, axes in zip((*node.inputs, node), (*operands, result), strict=True)
-        )
-        return contracting(roles_of(clusters.maps[node]), left, right, own, mesh)[0]
-    own = next((each for each in operands if all(axes in each for axes in partial)), natural.dims)
-    return combining(node.type.dims, tuple(axes for axes in partial if axes in own), own, natural.dims, result, mesh)
-
-
-def asked(problem: Problem, read: Read, strategy: Strategy) -> Spec:
-    """The spec that a read asks for under a strategy of the reader's cluster."""
-    if read.like is not None:
-        return problem.lying.result(read.like, strategy)
-    cluster = problem.clusters.of(read.reader)
-    assert cluster is not None
-    held = strategy.before if cluster.lead is read.reader else strategy.after
-    return spec_of_classes(problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place)), held)
-
-
-def work(problem: Problem, cluster: Cluster, node: Node, held: dict[int, Axes]) -> float:
-    """FLOPs of a dot or convolution on one device: twice the points of its iteration space, padding included."""
-    found, own = problem.clusters.maps[node], problem.clusters.factor_classes[node]
-    numbers = problem.lying.numbers[cluster.number]
-    points = 1
-    for factor, number in zip(found.factors, own, strict=True):
-        axes = held.get(numbers[problem.clusters.class_of(number)], ()) if number is not None else ()
-        points *= math.ceil(factor.size / problem.mesh.count(axes))
-    return 2.0 * points
-
-
-def _charge(problem: Problem, price: Price, value: Node, source: Spec, target: Spec) -> None:
-    assert isinstance(value.type, TensorType)
-    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value), problem.times(value))
-
-
-def _charge_handed(problem: Problem, price: Price, cluster: Cluster, strategy: Strategy, value: Node) -> None:
-    """What it costs to hand a value over where it must lie as another one of its cluster does."""
-    for read in problem.reads.get(value, ()):
-        if read.like is not None and problem.clusters.of(read.like) is cluster:
-            source, target = problem.lying.result(value, strategy), problem.lying.result(read.like, strategy)
-            if source != target:
-                _charge(problem, price, value, source, target)
-
-
 def _reads(problem: Problem) -> dict[Node, list[Read]]:
     """Where each value is read, outputs that alias a parameter being read in the parameter's spec."""
     found: dict[Node, list[Read]] = defaultdict(list)
@@ -264,18 +181,6 @@ def _reads(problem: Problem) -> dict[Node, list[Read]]:
             if value is not None and _counts(problem, value) and not alias.parameter_index:
                 found[value].append(Read(root, 0, like=parameters[alias.parameter]))
     return dict(found)
-
-
-def aliases(module: Module) -> tuple[InputOutputAlias, ...]:
-    """The outputs that take a parameter's buffer."""
-    return module.attributes.get("input_output_alias") or ()
-
-
-def output_at(root: Node, index: tuple[int, ...]) -> Node | None:
-    """The value at an index of the entry's result; None where it is deeper than the root tuple."""
-    if not index:
-        return root if isinstance(root.type, TensorType) else None
-    return root.inputs[index[0]] if root.opcode == "tuple" and len(index) == 1 else None
 
 
 def _counts(problem: Problem, value: Node) -> bool:

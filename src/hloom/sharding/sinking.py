@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from hloom.ir import Node, TensorType
-from hloom.sharding.problem import Problem, asked
+from hloom.sharding.costs import asked
+from hloom.sharding.problem import Problem
 from hloom.sharding.spec import Spec
 
 

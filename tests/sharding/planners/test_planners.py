@@ -12,6 +12,7 @@ import pytest
 from hloom.hlo import load, parse
 from hloom.ir import Module
 from hloom.sharding import Mesh, parse_spec
+from hloom.sharding.constraints import Constraints, constrained
 from hloom.sharding.planners import by_name
 from hloom.sharding.planners.alternatives import alternatives
 from hloom.sharding.planners.by_elimination import cost_graph
@@ -114,7 +115,7 @@ def test_a_start_is_never_made_worse():
 
 
 def test_pins_hold():
-    problem = pose(layers(2), Mesh.parse("x=4"), pins={"w1": parse_spec("[-,x]")})
+    problem, _ = constrained(pose(layers(2), Mesh.parse("x=4")), Constraints({"w1": parse_spec("[-,x]")}))
     for name in ("ilp", "dp", "recursive"):
         specs = problem.specs(by_name(name)(problem).strategies)
         assert {str(spec) for node, spec in specs.items() if node.name == "w1"} == {"[-,x]"}

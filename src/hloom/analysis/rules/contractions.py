@@ -6,9 +6,10 @@ import math
 from functools import lru_cache
 
 from hloom.analysis.counts import Cost
+from hloom.analysis.rules.calls import application_of
 from hloom.analysis.rules.table import Application, Inner, rules
 from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
-from hloom.ir import TensorType, Type, Window, WindowDimension
+from hloom.ir import Apply, TensorType, Type, Window, WindowDimension
 
 FMA = 2
 """A multiplication and the addition of its product."""
@@ -63,6 +64,11 @@ def _convolution(application: Application, inner: Inner) -> Cost:
 
 def _exact_convolution(application: Application, inner: Inner) -> Cost:
     return Cost(_fma(application) * _products(application), 0, application.accessed)
+
+
+def products(node: Apply) -> int:
+    """How many products a convolution adds up: padding and holes of dilation are left out."""
+    return _products(application_of(node))
 
 
 def _products(application: Application) -> int:

@@ -16,11 +16,11 @@ from hloom.sharding.planners.nearest import bytes_of
 from hloom.sharding.planners.network import Network, tied
 from hloom.sharding.problem import Problem
 
-FAMILIES = 16
+FAMILIES = 12
 """How many clusters are looked at, those of the largest values first."""
-ROOM = 0.25
+ROOM = 0.1
 """By what share of its cost a plan may be dearer than the best and still be looked for."""
-SWEEPS = 20
+SWEEPS = 10
 
 
 def alternatives(problem: Problem, choice: Choice, k: int = 5, seconds: float = 5.0) -> list[Choice]:

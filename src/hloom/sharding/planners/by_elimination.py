@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,10 +17,17 @@ from hloom.sharding.planners.dp import solve
 from hloom.sharding.planners.equals import undominated
 from hloom.sharding.planners.fans import Fan
 from hloom.sharding.planners.holding import Holding, holding
+from hloom.sharding.planners.ilp import plan_tied
 from hloom.sharding.planners.network import Network, tied
 from hloom.sharding.planners.terms import Pair
 from hloom.sharding.problem import Problem
 from hloom.sharding.rows import MemoryRow
+
+MOST_CELLS = 1 << 18
+"""What stays dense of tables with more cells in all is too much for the solver."""
+TOO_LARGE = "too large for eliminations: found by the default planner"
+JOINED = 1 << 18
+"""How many sums one elimination may look at."""
 
 
 def plan(
@@ -32,28 +40,50 @@ def plan(
 ) -> Choice:
     """The cheapest choice within a budget by eliminations; where nothing fits, the one that holds least.
 
-    Without a budget, strategies that messages prove to be in no better choice are left out before.
+    Without a budget, strategies that messages prove to be in no better choice are left out before. Where more are left
+    than eliminations can deal with, the choice is the default planner's, and a note says so.
     """
     deadline = time.monotonic() + seconds
     network = tied(problem)
     if budget is not None and rows:
-        return _within(problem, network, holding(problem, network, rows), budget, deadline)
+        held = holding(problem, network, rows)
+        kept = undominated(network, held)
+        few, less = network.restricted(kept), held.restricted(kept)
+        if _cells(few, less) > MOST_CELLS:
+            return _default(problem, deadline, rows, budget, starts)
+        within = budget - less.constants
+        found = solve(cost_graph(few, less), within, cells=JOINED, seconds=max(deadline - time.monotonic(), 1.0))
+        return _choice(problem, few, found, found.bound)
     known = [each for start in starts if (each := network.numbered(start)) is not None]
     begun = ascend(network, deadline, known)
     kept = begun.messages.possible(begun.cost * (1 - CLOSED) - begun.messages.bound(), begun.choice)
     few = begun.network.restricted(kept)
     few = few.restricted(undominated(few))
-    found = solve(cost_graph(few), seconds=max(deadline - time.monotonic(), 1.0))
+    if _cells(few) > MOST_CELLS:
+        return _default(problem, deadline, (), None, starts)
+    found = solve(cost_graph(few), cells=JOINED, seconds=max(deadline - time.monotonic(), 1.0))
     bound = min(max(begun.bound, min(found.bound, begun.cost * (1 - CLOSED))), found.time)
     return _choice(problem, few, found, bound)
 
 
-def _within(problem: Problem, network: Network, held: Holding, budget: float, deadline: float) -> Choice:
-    kept = undominated(network, held)
-    few, less = network.restricted(kept), held.restricted(kept)
-    graph = cost_graph(few, less)
-    found = solve(graph, budget - less.constants, seconds=max(deadline - time.monotonic(), 1.0))
-    return _choice(problem, few, found, found.bound)
+def _default(
+    problem: Problem,
+    deadline: float,
+    rows: Sequence[MemoryRow],
+    budget: float | None,
+    starts: Sequence[Mapping[int, int]],
+) -> Choice:
+    found = plan_tied(problem, deadline - time.monotonic(), rows=rows, budget=budget, starts=starts)
+    return replace(
+        found, planner="dp", notes=(*found.notes, "too large for eliminations: found by the default planner")
+    )
+
+
+def _cells(network: Network, held: Holding | None = None) -> int:
+    """The cells of all tables between nodes."""
+    sizes = {node: costs.shape[1] for node, costs in network.unary.items()}
+    tables = [*network.terms, *(held.pairs if held is not None else ())]
+    return sum(sizes[each.sides[0].node] * sizes[side.node] for each in tables for side in each.sides[1:])
 
 
 def _choice(problem: Problem, network: Network, found: Found, bound: float) -> Choice:

@@ -78,15 +78,15 @@ class Fan:
         """The least over the other sides for each group of one, less their messages."""
         blocks = _blocks_of(self.readers)
         taken = self._taken()
-        alone = self._alone(np.tensordot(blocks.members, taken, axes=1))
+        alone = self._alone(_sums(blocks.members, taken))
         if place == 0:
-            return np.tensordot(blocks.partitions, alone, axes=1).min(axis=0)
+            return _sums(blocks.partitions, alone).min(axis=0)
         return self._marginal_of_reader(place, blocks.of[place - 1], taken, alone)
 
     def _marginal_of_reader(self, place: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
-        rest = np.minimum.reduceat(np.tensordot(own.rests, alone, axes=1), own.starts, axis=0) - self.sides[0].message
+        rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.sides[0].message
         found = np.full((len(self.sides[place].copies), self.costs.shape[1]), np.inf)
-        for others, paid in zip(np.tensordot(own.others, taken, axes=1), rest, strict=True):
+        for others, paid in zip(_sums(own.others, taken), rest, strict=True):
             np.minimum(found, (self.costs + paid[:, :, None]).min(axis=1) - others, out=found)
         return found[:, self.specs[place - 1]]
 
@@ -133,6 +133,11 @@ class Fan:
     def scaled(self, factor: float) -> Fan:
         """The term times a number."""
         return Fan(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
+
+
+def _sums(rows: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Of arrays the sums that the rows pick."""
+    return (rows @ of.reshape(len(of), -1)).reshape(len(rows), *of.shape[1:])
 
 
 @lru_cache

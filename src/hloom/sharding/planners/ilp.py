@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hloom.sharding.planners.ascent import Ascent, ascend
 from hloom.sharding.planners.budget import Within, lightest, within
 from hloom.sharding.planners.choice import Choice
-from hloom.sharding.planners.holding import Holding, holding
+from hloom.sharding.planners.holding import holding
 from hloom.sharding.planners.linear import solve_exactly
 from hloom.sharding.planners.network import Network, tied
 from hloom.sharding.planners.separate import bound_apart
@@ -34,24 +35,47 @@ def plan(
     budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Choice:
-    """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven."""
+    """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven.
+
+    Without a budget the bound is of all choices, unless there was no time for it.
+    """
     begun = time.monotonic()
     network = tied(problem)
+    found = _tied(problem, network, begun + seconds, rows, budget, starts)
+    if budget is not None and rows:
+        return found
+    bound = bound_apart(problem, network, found.cost, begun + APART * seconds)
+    return found if bound is None else replace(found, bound=bound, is_tied=False)
+
+
+def plan_tied(
+    problem: Problem,
+    seconds: float = 20.0,
+    *,
+    rows: Sequence[MemoryRow] = (),
+    budget: float | None = None,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Choice:
+    """The same choice, in half the time: its bound is only of those that treat alike clusters alike."""
+    return _tied(problem, tied(problem), time.monotonic() + seconds, rows, budget, starts)
+
+
+def _tied(
+    problem: Problem,
+    network: Network,
+    deadline: float,
+    rows: Sequence[MemoryRow],
+    budget: float | None,
+    starts: Sequence[Mapping[int, int]],
+) -> Choice:
     known = [each for start in starts if (each := network.numbered(start)) is not None]
-    found = solve(network, begun + seconds, known)
+    found = solve(network, deadline, known)
     strategies = found.network.named(problem, found.choice)
     if budget is not None and rows:
-        held = holding(problem, network, rows)
-        if held.of(network.chosen(strategies)).max() > budget:
-            return _within(problem, network, held, budget, begun + seconds, [*known, network.chosen(strategies)])
-    bound = bound_apart(problem, network, found.cost, begun + APART * seconds)
-    return Choice(
-        strategies,
-        problem.cost(strategies),
-        found.bound if bound is None else bound,
-        is_tied=bound is None,
-        tied_bound=found.bound,
-    )
+        held, free = holding(problem, network, rows), network.chosen(strategies)
+        if held.of(free).max() > budget:
+            return _named(problem, within(network, held, budget, deadline, [*known, free]))
+    return Choice(strategies, problem.cost(strategies), found.bound, tied_bound=found.bound)
 
 
 def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Choice:
@@ -73,17 +97,6 @@ def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]]
             found.follow(exact.choice)
         found.bound = min(max(found.bound, exact.bound), found.cost)
     return found
-
-
-def _within(
-    problem: Problem,
-    network: Network,
-    held: Holding,
-    budget: float,
-    deadline: float,
-    starts: Sequence[Mapping[int, int]],
-) -> Choice:
-    return _named(problem, within(network, held, budget, deadline, starts))
 
 
 def _named(problem: Problem, found: Within) -> Choice:

@@ -9,7 +9,7 @@ from hloom.ir import Module, Node, Parameter
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import ENTRY, Plan
 from hloom.sharding.planners.experts.streams import Stream, Streams
-from hloom.sharding.problem import aliases, output_at
+from hloom.sharding.results import aliases, output_at
 from hloom.sharding.spec import Axes, Spec
 from hloom.sharding.strategies import UNEVEN_SHARE
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from hloom.ir import FactorKind
 from hloom.sharding.planners.experts.streams import CONTRACTIONS, Stream, Streams, bytes_of
-from hloom.sharding.problem import aliases
+from hloom.sharding.results import aliases
 from hloom.sharding.wiring import Link, Wiring
 
 LEAST_WORK = 0.005
