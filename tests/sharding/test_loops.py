@@ -11,7 +11,7 @@ from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
 from hloom.sharding.constraints import Constraints, constrained
 from hloom.sharding.emitted import emitted
-from hloom.sharding.ledger import ledger
+from hloom.sharding.forecast import forecast
 from hloom.sharding.plan import plan_of
 from hloom.sharding.planners.ilp import plan as ilp
 from hloom.sharding.pricing import Rates
@@ -41,10 +41,12 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
     module = parse(SCAN)
     problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     choice = ilp(problem).strategies
-    plan = plan_of(problem, problem.mesh, sunk(problem, choice), module)
-    compiled = partition(plan.annotate(module), 8)
+    specs = sunk(problem, choice)
+    compiled = partition(plan_of(problem, problem.mesh, specs, module).annotate(module), 8)
     found = emitted(compiled.module, 8, compiled.memory)
-    assert sum(each.sent for each in ledger(problem, choice)) == pytest.approx(found.wire, rel=0.02)
+    foreseen = forecast(problem, choice, specs)
+    assert foreseen.wire == pytest.approx(found.wire, rel=0.1)
+    assert foreseen.flops == found.flops
 
 
 def test_weights_are_gathered_once_and_not_in_every_run():

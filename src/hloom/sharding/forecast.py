@@ -51,9 +51,16 @@ class Forecast:
 def forecast(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> Forecast:
     """What the specs that were handed over for a choice will cost."""
     found = _Forecast(problem, choice, specs)
+    for each in problem.clusters.flow.handed:
+        if each.value not in each.reader.inputs:
+            found.handed[each.reader].append(each.value)
     for node in problem.clusters.flow.nodes:
         found.visit(node)
     return Forecast(found.all(), found.flops)
+
+
+HANDED = -1
+"""The place of a value that a loop or branch takes in a tuple."""
 
 
 @dataclass(slots=True)
@@ -66,11 +73,14 @@ class _Forecast:
     flops: float = 0.0
     seen: set[tuple[Node, tuple]] = field(default_factory=set)
     wanted: dict[Node, list[Spec]] = field(default_factory=lambda: defaultdict(list))
+    handed: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
 
     def visit(self, node: Node) -> None:
         """Add what a node moves and combines."""
         for place, operand in enumerate(node.inputs):
             self._read(node, place, operand)
+        for operand in self.handed.get(node, ()):
+            self._read(node, HANDED, operand)
         if node in self.specs and node in self.problem.clusters.maps:
             self.made[node] = list(self._made(node))
 

@@ -101,6 +101,17 @@ def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh:
     assert by_name("recursive")(problem).cost < 1.2 * default.cost
 
 
+@pytest.mark.long
+def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
+    path = CASES / "gpt4.hlo"
+    if not path.exists():
+        pytest.skip("the cases are not beside this checkout")
+    problem = pose(load(path), Mesh.parse("a=2,b=2,c=2"))
+    default = by_name("ilp")(problem, seconds=60)
+    assert default.gap < 1e-4 and not default.is_tied
+    assert by_name("dp")(problem, seconds=60).cost == pytest.approx(default.cost, rel=1e-5)
+
+
 def test_the_same_problem_gives_the_same_choice():
     found = [by_name(name)(pose(layers(4), Mesh.parse("x=4,y=2"))) for name in ("ilp", "dp", "recursive") for _ in "ab"]
     for first, second in zip(found[::2], found[1::2], strict=True):
