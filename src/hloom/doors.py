@@ -87,7 +87,7 @@ def auto_shard(
         if isinstance(planner, str):
             from hloom.planning import plan
 
-            return plan(module, space, planner=planner, **demands).plan
+            return plan(module, space, planner=planner, marks=False, **demands).plan
         return planner if isinstance(planner, Plan) else planner(module, space)
 
     def spread(module: Module) -> runtime.Spread:

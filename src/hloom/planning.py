@@ -26,6 +26,7 @@ from hloom.sharding.families import Table
 from hloom.sharding.links import mesh_on
 from hloom.sharding.plan import Plan
 from hloom.sharding.plan_files import plan_from_json
+from hloom.sharding.plannable import check_plannable
 from hloom.sharding.pricing import Rates
 from hloom.text import HloomError
 
@@ -43,6 +44,7 @@ def plan(
     device: Device | str | None = None,
     overlap: bool = False,
     seconds: float = 20.0,
+    marks: bool = True,
 ) -> Planned:
     """The best way found to spread a module over a mesh of devices, with what it costs and why.
 
@@ -50,9 +52,11 @@ def plan(
     experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
     (`{"x": "[data,-]"}`), `like` is a plan to keep to, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
     `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, else 100 TFLOP/s and 100 GB/s without latency; with
-    `overlap` work and collectives run at the same time. Each solution gets so many `seconds`. Raises
-    HloomError for what cannot be planned and for demands that cannot be met.
+    `overlap` work and collectives run at the same time. Each solution gets so many `seconds`. Plans mark operands of
+    dots, which annotated modules have and the judge's JSON has not: without `marks` the JSON says all of a plan of a
+    module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
     """
+    check_plannable(module)
     space, rates = _on_device(doors.mesh_of(mesh), device)
     chosen = choose(
         module,
@@ -66,6 +70,7 @@ def plan(
         pins=pins,
         forbidden=forbidden,
         like=_like(like, module),
+        marks=marks,
     )
     return Planned(chosen)
 

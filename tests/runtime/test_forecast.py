@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
 
 import pytest
 
 from hloom.hlo import parse
-from hloom.ir import Module, Node
+from hloom.ir import Module
 from hloom.runtime.partition import partition
-from hloom.sharding import Mesh, Spec
+from hloom.sharding import Mesh
 from hloom.sharding.candidates import Task
 from hloom.sharding.constraints import Constraints
 from hloom.sharding.emitted import Emitted, emitted
 from hloom.sharding.forecast import forecast
-from hloom.sharding.plan import plan_of
+from hloom.sharding.plan import Plan, plan_of
 from hloom.sharding.planners import PLANNERS
 from hloom.sharding.pricing import Rates
-from hloom.sharding.problem import Problem, pose
+from hloom.sharding.problem import pose
 from hloom.sharding.solving import Line
 
 MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))
@@ -81,22 +80,23 @@ ENTRY main {{
 SIZES = {"wide": (8, 32, 256, 8, 1024), "long": (16, 128, 64, 4, 128)}
 
 
-def measure(problem: Problem, specs: Mapping[Node, Spec], module: Module) -> Emitted:
-    plan, count = plan_of(problem, problem.mesh, specs, module), problem.mesh.device_count
+def measure(plan: Plan, module: Module) -> Emitted:
+    count = plan.mesh.device_count
     return emitted(partition(plan.annotate(module), count).module, count, 0)
 
 
 @pytest.mark.parametrize("mesh", [*MESHES[:2], pytest.param(MESHES[2], marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("name", SIZES)
-def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str):
+@pytest.mark.parametrize("marks", [False, True], ids=["values", "marks"])
+def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str, marks: bool):
     module = block(*SIZES[name])
-    task = Task(module, mesh, Rates(), None, 5.0, Constraints())
+    task = Task(module, mesh, Rates(), None, 5.0, Constraints(), marks)
     line = Line(task, pose(module, mesh), PLANNERS["ilp"], "ilp")
     line.advance(math.inf)
     assert line.waiting is not None
     found = line.waiting.solution
     assert found is not None
-    measured = measure(found.problem, found.specs, module)
+    measured = measure(line.waiting.plan, module)
     assert found.forecast.wire == pytest.approx(measured.wire, rel=0.15)
     assert found.forecast.flops == pytest.approx(measured.flops, rel=0.02)
 
@@ -110,7 +110,7 @@ def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
         kinds = {kind: choose.randrange(len(problem.options[kind])) for kind in sorted(set(problem.tie.values()))}
         choice = {number: kinds[kind] for number, kind in problem.tie.items()}
         specs = problem.specs(choice)
-        measured, foreseen = measure(problem, specs, module), forecast(problem, choice, specs)
+        measured, foreseen = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
         assert foreseen.wire == pytest.approx(measured.wire, rel=0.15)
         found = (foreseen.wire, measured.wire, foreseen.flops, measured.flops)
         totals = [total + each for total, each in zip(totals, found, strict=True)]

@@ -54,8 +54,11 @@ def test_weights_are_gathered_once_and_not_in_every_run():
     pins = {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))}
     problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
-    assert [(each.computation, each.name) for each in plan.handed if each.spec.rank == 3]
-    assert hloom.print(plan.annotate(module)).count('custom_call_target="Sharding"') == len(plan.handed)
+    assert [(each.computation, each.name, str(each.spec)) for each in plan.handed] == [
+        ("entry", "first", "[-,-,-]"),
+        ("entry", "again", "[-,-,-]"),
+    ]
+    assert hloom.print(plan.annotate(module)).count('custom_call_target="Sharding"') == 1
 
 
 def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it():

@@ -97,7 +97,7 @@ def command(
     program = read(Origin(file, strict, module, stage))
     keep = None if like is None else load_plan(like, program)
     with working("planning"):
-        planned = plan(program, like=keep, **asked, **options)
+        planned = plan(program, like=keep, marks=output is None or output.suffix != ".json", **asked, **options)
     if verify and planned.best.measured is None:
         with working("compiling"):
             planned.best.measured = planned.measure()

@@ -46,7 +46,10 @@ Measure = Callable[[Plan], Measured]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution."""
+    """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution.
+
+    With marks, plans say how operands of dots lie for them; without, only how values lie.
+    """
 
     module: Module
     mesh: Mesh
@@ -54,6 +57,7 @@ class Task:
     budget: float | None = None
     seconds: float = 20.0
     demands: Constraints = field(default_factory=Constraints)
+    has_marks: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan
 from hloom.sharding.planners import PLANNERS, Planner
 from hloom.sharding.planners.experts import experts
+from hloom.sharding.planners.ilp import plan_tied
 from hloom.sharding.pricing import Rates
 from hloom.sharding.problem import pose
 from hloom.sharding.solving import Line, key_of
@@ -46,14 +47,17 @@ def choose(
     pins: Mapping[str, Spec | str] | None = None,
     forbidden: Iterable[Forbidden | str] = (),
     like: Plan | None = None,
+    marks: bool = True,
 ) -> Chosen:
     """Plan a module, and where `judge` is given measure so many of the planner's plans, and all experts'.
+
+    Without `marks`, plans say only how values lie, and not how they lie for a dot that takes them otherwise.
 
     `pins` fix specs of parameters and instructions by name, `forbidden` are axes that values must not use, and what
     `like` says is kept where the module has values of the same names. Raises HloomError for a module that cannot be
     planned and for demands that cannot be met.
     """
-    task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like))
+    task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
     search = _Search(Chosen(task), planner, solver(planner))
     search.solve()
     if judge:
@@ -69,7 +73,7 @@ def choose(
 def complete(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are whole."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_whole(plan, module)))
-    search = _Search(Chosen(task), plan.name or "plan", PLANNERS["ilp"])
+    search = _Search(Chosen(task), plan.name or "plan", plan_tied)
     search.solve()
     search.chosen.rank()
     return search.chosen.best
@@ -77,8 +81,8 @@ def complete(module: Module, plan: Plan, rates: Rates | None = None, seconds: fl
 
 def solver(planner: str) -> Planner:
     """What solves the problems of a planner of this name; raises HloomError where there is none."""
-    if planner == EXPERT:
-        return PLANNERS["ilp"]
+    if planner in (EXPERT, "ilp"):
+        return plan_tied
     if planner not in PLANNERS:
         raise HloomError(f"there is no planner '{planner}'", hint=f"there are {', '.join((*PLANNERS, EXPERT))}")
     return PLANNERS[planner]
@@ -149,6 +153,9 @@ class _Search:
         for line in lines:
             self._advance(line)
         self.lines += lines
+        with self._planning():
+            for line in lines if self.planner == EXPERT else lines[-1:]:
+                line.prove()
         for line in lines:
             last = line if self.planner == EXPERT else lines[-1]
             if line.waiting is not None:

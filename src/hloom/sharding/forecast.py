@@ -48,9 +48,14 @@ class Forecast:
         return dict(found)
 
 
-def forecast(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> Forecast:
-    """What the specs that were handed over for a choice will cost."""
-    found = _Forecast(problem, choice, specs)
+def forecast(
+    problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec], *, is_marked: bool = False
+) -> Forecast:
+    """What the specs that were handed over for a choice will cost.
+
+    Where operands of dots are marked (see `marks_of`), they lie as the choice asks; else XLA takes them as they lie.
+    """
+    found = _Forecast(problem, choice, specs, is_marked)
     for each in problem.clusters.flow.handed:
         if each.value not in each.reader.inputs:
             found.handed[each.reader].append(each.value)
@@ -63,11 +68,25 @@ HANDED = -1
 """The place of a value that a loop or branch takes in a tuple."""
 
 
+def marks_of(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
+    """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
+    found: dict[tuple[Node, int], Spec] = {}
+    likely = _Forecast(problem, choice, specs, is_marked=True)
+    for node in problem.clusters.flow.nodes:
+        if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
+            for place, operand in enumerate(node.inputs):
+                wanted = likely.asked(Read(node, place)) if operand in specs else None
+                if wanted is not None and wanted != specs[operand]:
+                    found[node, place] = wanted
+    return found
+
+
 @dataclass(slots=True)
 class _Forecast:
     problem: Problem
     choice: dict[int, int]
     specs: Mapping[Node, Spec]
+    is_marked: bool = False
     made: dict[Node, list[Expected]] = field(default_factory=dict)
     moved: list[Expected] = field(default_factory=list)
     flops: float = 0.0
@@ -113,16 +132,18 @@ class _Forecast:
 
     def _targets(self, node: Node, place: int, operand: Node) -> Iterator[Spec]:
         """The specs that a node wants of an operand; none where it takes it as it lies."""
-        if node in self.specs and (node.opcode in AS_IT_LIES or self._alike(node) is not None):
+        takes = node.opcode in AS_IT_LIES and not (self.is_marked and node.opcode in CONTRACTIONS)
+        if node in self.specs and (takes or self._alike(node) is not None):
             self.wanted[operand].append(self.specs[operand])
             return
         for read in self.problem.reads.get(operand, ()):
             if read.reader is node and read.like is not None:
                 yield self.specs[read.like]
             elif read.reader is node and read.place == place:
-                yield self._asked(read)
+                yield self.asked(read)
 
-    def _asked(self, read: Read) -> Spec:
+    def asked(self, read: Read) -> Spec:
+        """The spec that a read asks for under the choice, and as its reader was handed over."""
         clusters, node = self.problem.clusters, read.reader
         cluster = clusters.of(node)
         assert cluster is not None
@@ -183,8 +204,8 @@ class _Forecast:
     def _lies(self, value: Node, place: int, node: Node) -> Lies:
         """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
         spec = self.specs.get(value)
-        if spec is None:
-            spec = self._asked(Read(node, place))
+        if spec is None or (self.is_marked and value is not node):
+            spec = self.asked(Read(node, place))
         return Lies(dims_of(value), round(width_of(value)), spec.dims)
 
     def _reduced(self, node: Node, found: AxisMap) -> Iterator[Expected]:

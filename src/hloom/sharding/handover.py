@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
@@ -43,6 +44,10 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
         if isinstance(parameter.type, TensorType):
             text = str(to_sdy(_parameter_spec(plan, parameter), plan.mesh, name))
             _set_frontend(parameter, SHARDING_KEY, text)
+    marker = partial(_mark, mesh=plan.mesh, name=name)
+    made: dict[tuple[Node, Spec], Node] = {}
+    for each in plan.handed:
+        each.put(copy, marker, made)
     _constrain(list(_instructions(plan, copy)), plan.mesh, name)
     _constrain_results(copy, results, plan.mesh, name)
     return copy
@@ -150,6 +155,11 @@ def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> 
         marked = _marked(node, CONSTRAINT, spec, mesh, name, following[graph][node])
         graph.replace_uses(node, marked)
         graph.set_inputs(marked, (node,))
+
+
+def _mark(value: Node, spec: Spec, before: Node | None, *, mesh: Mesh, name: str | None) -> Node:
+    """A custom call that says how a value lies, for those that take it."""
+    return _marked(value, CONSTRAINT, spec, mesh, name, before)
 
 
 def _following(graph: Graph) -> dict[Node, Node | None]:

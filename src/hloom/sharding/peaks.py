@@ -1,14 +1,16 @@
 """The moments of a choice at which most is held, as rows: what another choice would hold then.
 
 A row knows the buffers of its moment, and the copies that lie there then where a reader wants a value otherwise than it
-lies: a copy is made as soon as the value is there and kept until it is read. What is left (padding between buffers,
-values that cost nothing in any spec) is a constant, so that for the choice itself the row is the footprint.
+lies: a copy is made as soon as the value is there and kept until it is read. Where a buffer is larger than its spec
+says, only the strategies of the choice pay for the rest, for others may not need it. What is left (padding between
+buffers, values that are small in any spec) is a constant, so that the row is right about the choice itself.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,13 +72,31 @@ def _held(footprint: Footprint, time: int) -> Iterator[tuple[int, int, Node]]:
                 break
 
 
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """What lies in a buffer, and its bytes."""
+
+    node: Node
+    size: int
+
+    def stored(self, value: Node, table: np.ndarray, now: tuple[int, ...]) -> np.ndarray:
+        """The bytes of a value by strategies, as they are stored: wider, or in part; the choice `now` pays the rest."""
+        width = width_of(self.node)
+        found = table * (width / width_of(value) if width else 1.0)
+        if found[now] > self.size:
+            return found * (self.size / found[now])
+        found[now] = self.size
+        return found
+
+
 class _Rows:
     """Makes the rows of one footprint."""
 
     def __init__(self, problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> None:
         self.problem, self.choice, self.footprint = problem, choice, footprint
-        self.times = _times(footprint)
+        self.times, self.line = _times(footprint), footprint.found.timeline()
         self._copies: dict[tuple, np.ndarray] = {}
+        self._views: dict[Node, float] = {}
 
     def row(self, time: int) -> MemoryRow:
         """The row of a moment."""
@@ -90,24 +110,27 @@ class _Rows:
         for node, size in buffers:
             origin = self.footprint.origin(node)
             if origin is not None and origin.read is None:
-                self._add(row, origin.value, size, is_partial=origin.is_partial)
+                self._add(row, origin.value, _Buffer(node, size), is_partial=origin.is_partial)
             elif origin is not None and origin.read is not None:
-                self._add_copy(row, origin.value, origin.read, size, known)
+                self._add_copy(row, origin.value, origin.read, _Buffer(node, size), known)
         for value, reads in self.problem.reads.items():
             self._add_copies(row, value, reads, time, known)
-        row.constant = self.footprint.bytes - row.bytes(self.choice)
+        row.constant = float(self.line[time] + self.footprint.bytes - self.line.max()) - row.bytes(self.choice)
         return row
 
-    def _add(self, row: MemoryRow, value: Node, size: int | None = None, *, is_partial: bool = False) -> None:
-        """The bytes of a value under each strategy; in proportion where it is stored with another size."""
+    def _add(self, row: MemoryRow, value: Node, buffer: _Buffer | None = None, *, is_partial: bool = False) -> None:
+        """The bytes of a value under each strategy."""
         cluster = self.problem.clusters.of(value)
         if cluster is None or self._is_small(value):
             return
         demand = self._made(cluster, value, is_partial=is_partial and value is cluster.lead)
         table = self._bytes(value, demand.specs)[demand.of]
-        row.add(cluster.number, _stored(table, size, table[self.choice[cluster.number]]))
+        now = (self.choice[cluster.number],)
+        row.add(cluster.number, table if buffer is None else buffer.stored(value, table, now))
 
-    def _add_copy(self, row: MemoryRow, value: Node, read: Read, size: int, known: set[tuple[Node, int]]) -> None:
+    def _add_copy(
+        self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]
+    ) -> None:
         """A copy that lies there, wherever a reader asks for another spec; what is made anew for it in any case."""
         own, reader = self.problem.clusters.of(value), self._reader(read)
         if reader is None or self._is_small(value):
@@ -116,21 +139,24 @@ class _Rows:
         sizes = self._bytes(value, target.specs)
         if own is None:
             table = sizes[target.of]
-            row.add(reader.number, _stored(table, size, table[self.choice[reader.number]]))
+            row.add(reader.number, buffer.stored(value, table, (self.choice[reader.number],)))
             return
         known.add((value, reader.number))
         source = self._made(own, value)
         differs = np.array([[have != want for want in target.specs] for have in source.specs])
         table = (differs * sizes)[source.of][:, target.of]
-        now = table[self.choice[own.number], self.choice[reader.number]]
-        row.add_pair(own.number, reader.number, _stored(table, size, now))
+        now = (self.choice[own.number], self.choice[reader.number])
+        row.add_pair(own.number, reader.number, buffer.stored(value, table, now))
 
     def _add_copies(
         self, row: MemoryRow, value: Node, reads: list[Read], time: int, known: set[tuple[Node, int]]
     ) -> None:
-        """Other copies of a value for those that read it later, who mostly share one: each pays its part."""
+        """Other copies of a value for those that read it later, who mostly share one: each pays its part.
+
+        A copy that would lie there under the choice, and does not, is made later: other choices make it later too.
+        """
         own = self.problem.clusters.of(value)
-        if own is None or self._is_small(value) or self.times.get(value, math.inf) > time:
+        if own is None or self._is_small(value) or self._making(value) > time:
             return
         source = self._made(own, value)
         asking: dict[tuple[int, int], tuple[Cluster, Demand]] = {}
@@ -141,17 +167,33 @@ class _Rows:
                 asking.setdefault((cluster.number, id(demand)), (cluster, demand))
         for cluster, demand in asking.values():
             table = self._copied(value, source, demand)
-            if table.any():
+            is_foretold = table[self.choice[own.number], self.choice[cluster.number]] > 0
+            if table.any() and not is_foretold:
                 row.add_pair(own.number, cluster.number, table / len(asking))
 
     def _reader(self, read: Read) -> Cluster | None:
         return self.problem.clusters.of(read.like if read.like is not None else read.reader)
 
     def _reading(self, reader: Node) -> float:
-        """When a node runs; what is handed on as a tuple is read at the end. Results have places of their own."""
+        """When a node runs, or where it is no more than a view, the last one that reads it.
+
+        What is handed on as a tuple is read at the end. Results have places of their own.
+        """
         if reader.is_output and reader.graph is self.problem.module.entry:
             return -1
-        return math.inf if reader.opcode == "tuple" else self.times.get(reader, -1)
+        if reader.opcode == "tuple":
+            return math.inf
+        if reader in self.times:
+            return self.times[reader]
+        if reader not in self._views:
+            self._views[reader] = max((self._reading(user) for user in reader.users), default=-1)
+        return self._views[reader]
+
+    def _making(self, value: Node) -> float:
+        """When a value is there: a view as soon as what it shows."""
+        while value not in self.times and value.inputs:
+            value = value.inputs[0]
+        return self.times.get(value, math.inf)
 
     def _copied(self, value: Node, source: Demand, target: Demand) -> np.ndarray:
         """The bytes of a copy from each strategy's spec to each other's; none where nothing is sent: that is a cut."""
@@ -191,14 +233,9 @@ class _Rows:
         return math.prod(value.type.dims) * width_of(value) < SMALL * self.footprint.bytes
 
 
-def _stored(table: np.ndarray, size: int | None, now: float) -> np.ndarray:
-    """Bytes in proportion to those of a buffer."""
-    return table if size is None or not now else table * (size / now)
-
-
-def _times(footprint: Footprint) -> dict[Node, int]:
+def _times(footprint: Footprint) -> dict[Node, float]:
     """When each value of the whole program is made, as a device runs; parameters are there from the start."""
-    found: dict[Node, int] = {}
+    found: dict[Node, float] = {}
     for time, node in enumerate(footprint.found.steps):
         origin = footprint.origins.get(node)
         if origin is not None and origin.read is None:

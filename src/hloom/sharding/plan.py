@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
@@ -26,9 +26,13 @@ Placed = Spec | tuple[Spec, ...]
 """How an array lies, or each leaf of the tuple that passes a barrier."""
 
 
+Mark = Callable[[Node, Spec, Node | None], Node]
+"""Makes an instruction, before another one or last, that says how a value lies."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """How operand `place` of an instruction of a computation lies, if otherwise than the value itself.
+    """How operand `place` of an instruction of a computation lies for it, if otherwise than the value itself.
 
     Without a name it is what the computation yields.
     """
@@ -42,15 +46,19 @@ class Handed:
         """As a list of the four."""
         return [self.computation, self.name, self.place, spec_to_json(self.spec)]
 
-    def put(self, module: Module, mesh: Mesh) -> None:
-        """Put a custom call that says how the value lies between the value and its reader."""
+    def put(self, module: Module, mark: Mark, made: dict[tuple[Node, Spec], Node]) -> None:
+        """Put a mark that says how the value lies between the value and its reader, or take one that is made.
+
+        Raises HloomError where the module has no such computation or instruction.
+        """
         graph = _graph(module, self.computation)
-        if graph is None:
-            raise HloomError(f"the plan names the computation {self.computation}, which is not there")
+        if graph is None or (self.name and self.name not in graph):
+            raise HloomError(f"the plan names {self.name} of {self.computation}, which {module.name} has not")
         reader = graph[self.name] if self.name else None
         value = reader.inputs[self.place] if reader is not None else graph.root
-        marks = {"custom_call_target": "Sharding", "sharding": to_tiled(self.spec, mesh)}
-        marked = graph.add_apply(OPS["custom-call"], (value,), value.type, marks, value.name, before=reader)
+        marked = made.get((value, self.spec))
+        if marked is None:
+            marked = made[value, self.spec] = mark(value, self.spec, reader)
         if reader is None:
             graph.set_output(marked)
         else:
@@ -64,8 +72,8 @@ class Plan:
     """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
 
     `inner` are those of other computations, by computation and name, in the module's normal form; also those of the
-    entry's instructions that calls were put in place by. `handed` are the values that lie otherwise once they are
-    handed to a loop, or on to its next run, or out of a branch. What is not named is left to the partitioner's
+    entry's instructions that calls were put in place by. `handed` are the values that lie otherwise for those that take
+    them: a dot, or a loop, or its next run, or what follows a branch. What is not named is left to the partitioner's
     propagation; parameters and outputs are then replicated.
     """
 
@@ -113,8 +121,9 @@ class Plan:
         for node, placed in self.placements(copy):
             if node is not root:
                 _place(node, placed, self.mesh)
+        made: dict[tuple[Node, Spec], Node] = {}
         for each in self.handed:
-            each.put(copy, self.mesh)
+            each.put(copy, self._mark, made)
         sharding = self._result_sharding(root, copy)
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
         return copy
@@ -144,6 +153,10 @@ class Plan:
                 if node.name in named:
                     yield node, named[node.name]
 
+    def _mark(self, value: Node, spec: Spec, before: Node | None) -> Node:
+        marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
+        return value.graph.add_apply(OPS["custom-call"], (value,), value.type, marks, value.name, before=before)
+
     def _placed_json(self, placed: Placed) -> Any:
         return str(to_tuple(placed, self.mesh)) if isinstance(placed, tuple) else spec_to_json(placed)
 
@@ -162,10 +175,18 @@ class Plan:
         return to_tuple(found, self.mesh)
 
 
-def plan_of(problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], original: Module, name: str = "") -> Plan:
+def plan_of(
+    problem: Problem,
+    mesh: Mesh,
+    specs: Mapping[Node, Spec],
+    original: Module,
+    name: str = "",
+    marks: Mapping[tuple[Node, int], Spec] | None = None,
+) -> Plan:
     """The plan of specs that were chosen for a problem's values; free values are left out: XLA makes them anew.
 
-    `original` is the module before it was brought into normal form: its entry's names come first.
+    `original` is the module before it was brought into normal form: its entry's names come first. `marks` say how
+    operands lie for their readers, by reader and place, if otherwise than the values.
     """
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
     for node, placed in _placed(problem, specs):
@@ -175,7 +196,7 @@ def plan_of(problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], original: 
             plan.inner.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
     plan.parameters.update({each.number: specs[each] for each in entry.parameters if each in specs})
     root = entry.output
-    plan = replace(plan, handed=tuple(_handed(problem, specs)))
+    plan = replace(plan, handed=(*_handed(problem, specs), *_marked(problem, marks or {})))
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
@@ -201,6 +222,12 @@ def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node
             yield node, tuple(_leaves(node, taken(node), specs))
         elif node in specs and isinstance(node.type, TensorType) and node.type.dims:
             yield node, specs[node]
+
+
+def _marked(problem: Problem, marks: Mapping[tuple[Node, int], Spec]) -> Iterator[Handed]:
+    entry = problem.module.entry
+    for (node, place), spec in marks.items():
+        yield Handed(ENTRY if node.graph is entry else node.graph.name, node.name, place, spec)
 
 
 def _is_again(node: Node) -> bool:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hloom.ir import Node, TensorType
 from hloom.sharding.budgets import solve_within
 from hloom.sharding.candidates import Candidate, Measured, Solution, Task
 from hloom.sharding.constraints import Constraints, settled
 from hloom.sharding.feedback import learn
-from hloom.sharding.forecast import forecast
+from hloom.sharding.forecast import forecast, marks_of
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan, plan_of
 from hloom.sharding.planners import Choice, Planner
+from hloom.sharding.planners.ilp import plan as plan_apart
 from hloom.sharding.pricing import Price, width_of
 from hloom.sharding.problem import Problem
 from hloom.sharding.rows import MemoryRow
 from hloom.sharding.sinking import sunk
 from hloom.sharding.spec import Spec
+
+Key = TypeVar("Key")
 
 GAIN = 0.003
 """A solution that promises less than this share over the best plan so far is not looked at."""
@@ -50,8 +54,9 @@ class Line:
     rows: list[MemoryRow] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     waiting: Candidate | None = None
+    latest: Choice | None = None
     bound: float = 0.0
-    is_tied: bool = False
+    is_tied: bool = True
 
     def advance(self, known: float) -> None:
         """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
@@ -60,7 +65,7 @@ class Line:
         """
         best: Candidate | None = None
         for _ in range(ROUNDS):
-            choice = self._solve()
+            choice = self.latest = self._solve()
             self.bound, self.is_tied = choice.bound, choice.is_tied
             if choice.cost >= known * (1 - GAIN):
                 break
@@ -76,6 +81,14 @@ class Line:
         if best is not None:
             best.weigh()
         self.waiting = best
+
+    def prove(self) -> None:
+        """Work out what no choice costs less than by the tables as they are, also where alike clusters choose apart."""
+        if self.task.budget is not None or self.latest is None:
+            return
+        found = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        if not found.is_tied:
+            self.bound, self.is_tied = found.bound, False
 
     def _rank(self, candidate: Candidate) -> tuple[bool, float]:
         if self.task.budget is not None:
@@ -99,11 +112,12 @@ class Line:
     def _solve(self) -> Choice:
         """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
         task = self.task
+        starts = [] if self.latest is None else [self.latest.strategies]
         if task.budget is None:
-            return self.solver(self.problem, seconds=task.seconds)
+            return self.solver(self.problem, seconds=task.seconds, starts=starts)
 
         def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
-            return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds)
+            return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds, starts=starts)
 
         found = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
         self.rows = found.rows
@@ -119,11 +133,13 @@ def candidate_of(
     own = problem.specs(choice.strategies)
     if kept:
         specs = settled(kept, problem, own, specs)
-    found = forecast(problem, choice.strategies, specs)
+    found = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
+    marks = marks_of(problem, choice.strategies, specs) if task.has_marks else {}
     price = Price(found.flops, touched=_touched(problem, own))
     for each in found.collectives:
         price.send([each.step], each.width, each.times)
-    plan = plan_of(problem, task.mesh, _on(specs, problem.mesh, task.mesh), task.module, name)
+    lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
+    plan = plan_of(problem, task.mesh, lies, task.module, name, marked)
     return Candidate(plan, price, solution=Solution(problem, choice, specs, found), notes=choice.notes)
 
 
@@ -141,9 +157,9 @@ def _touched(problem: Problem, specs: Mapping[Node, Spec]) -> float:
     return total
 
 
-def _on(specs: Mapping[Node, Spec], planned: Mesh, mesh: Mesh) -> Mapping[Node, Spec]:
+def _on(specs: Mapping[Key, Spec], planned: Mesh, mesh: Mesh) -> Mapping[Key, Spec]:
     """Specs on the mesh itself, where all its axes were planned as one."""
     if planned is mesh:
         return specs
     every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
-    return {node: Spec(tuple(every if axes else () for axes in spec.dims)) for node, spec in specs.items()}
+    return {key: Spec(tuple(every if axes else () for axes in spec.dims)) for key, spec in specs.items()}

@@ -28,7 +28,7 @@ STALLED = 2
 """After so many rounds without a better bound the steps are halved."""
 SHORTEST = 1 / 8
 """Steps that are shorter are not worth their time."""
-SECONDS = 8.0
+SECONDS = 3.0
 """How long the solver may look at what is left."""
 FEWER = 0.9
 """Strategies are left out once no more than this share of them is left."""

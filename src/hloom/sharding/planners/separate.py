@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloom.sharding.planners.ascent import CLOSED
 from hloom.sharding.planners.fans import Fan
 from hloom.sharding.planners.messages import Messages
 from hloom.sharding.planners.network import Network, untied
@@ -15,6 +14,8 @@ from hloom.sharding.planners.terms import Term
 from hloom.sharding.problem import Problem
 
 ROUNDS = 40
+ENOUGH = 1e-3
+"""A gap of this share of the cost is small enough: what the tables are wrong about is more."""
 EVERY = 5
 """After so many sweeps it is seen how the bound has moved."""
 SLOW = 0.05
@@ -37,7 +38,7 @@ def bound_apart(problem: Problem, network: Network, cost: float, deadline: float
         for _ in range(EVERY):
             messages.sweep()
         bound = max(bound, messages.bound())
-        if cost - bound <= CLOSED * cost or bound - before < SLOW * (cost - bound) or time.monotonic() > deadline:
+        if cost - bound <= ENOUGH * cost or bound - before < SLOW * (cost - bound) or time.monotonic() > deadline:
             break
     return min(bound, cost)
 

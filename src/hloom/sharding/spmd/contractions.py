@@ -33,7 +33,8 @@ def contract(trace: Trace, roles: Roles, left: Held, right: Held, result: Held, 
 
     _partition(Dot(roles, left, right, result, devices, trace, create, _partition))
     all_points = math.prod(left.dims[each[0]] for each in (*roles.batch, *roles.left, *roles.contracted))
-    return shares[-1] / (all_points * math.prod(right.dims[each[1]] for each in roles.right))
+    all_points *= math.prod(right.dims[each[1]] for each in roles.right)
+    return shares[-1] / all_points if all_points else 1.0
 
 
 def _partition(dot: Dot) -> None:

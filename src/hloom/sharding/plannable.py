@@ -1,0 +1,50 @@
+"""Which modules can be spread over devices: not those that say already what each device does."""
+
+from __future__ import annotations
+
+from hloom.analysis.partitions import BOUNDARIES
+from hloom.ir import Apply, Module, Node, TensorType, TupleType
+from hloom.text import HloomError
+
+OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}
+"""Custom calls, GSPMD's and Shardy's, where a program becomes that of one device or that of all again."""
+FEEDS = frozenset(("infeed", "outfeed", "send", "recv"))
+"""What moves data between one device and its host."""
+
+
+def check_plannable(module: Module) -> None:
+    """Raise HloomError for what XLA's partitioner cannot spread, whatever a plan says of it."""
+    nodes = [node for node in module.nodes() if isinstance(node, Apply)]
+    for check in (_check_boundaries, _check_feeds, _check_collectives):
+        for node in nodes:
+            check(node)
+    kind = module.entry.output.type if module.entry.output is not None else None
+    if isinstance(kind, TupleType) and not all(isinstance(each, TensorType) for each in kind.elements):
+        raise HloomError(
+            f"{module.name} yields {kind}: only arrays, and tuples of arrays, can be planned",
+            hint="yield the arrays in one tuple",
+        )
+
+
+def _check_boundaries(node: Node) -> None:
+    if node.attributes.get("custom_call_target") in OF_ONE_DEVICE:
+        raise HloomError(
+            f"{node.name}: a part of this program is one device's already (shard_map), and cannot be planned",
+            hint="plan the program without it, or write the plan by hand",
+        )
+
+
+def _check_feeds(node: Node) -> None:
+    if node.opcode in FEEDS:
+        raise HloomError(
+            f"{node.name}: {node.opcode} is one device's: XLA's partitioner does not spread it",
+            hint="make what is fed a parameter or a result",
+        )
+
+
+def _check_collectives(node: Node) -> None:
+    if node.attributes.get("channel_id") is not None:
+        raise HloomError(
+            f"{node.name}: {node.opcode} between partitions: this program is one device's already",
+            hint="plan the program as it was before it was partitioned",
+        )
