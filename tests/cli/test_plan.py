@@ -26,6 +26,30 @@ ENTRY main {
   ROOT out = (f32[128,512], f32[64,128]) tuple(w1, y)
 }
 """
+LOOP = """HloModule loop
+body {
+  c = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  x = f32[64,64] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  d = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (s32[], f32[64,64]) tuple(j, d)
+}
+condition {
+  c = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  end = s32[] constant(3)
+  ROOT l = pred[] compare(i, end), direction=LT
+}
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[64,64]) tuple(zero, x)
+  w = (s32[], f32[64,64]) while(t), condition=condition, body=body
+  ROOT r = f32[64,64] get-tuple-element(w), index=1
+}
+"""
 MESH = "data=2,model=4"
 
 
@@ -71,6 +95,14 @@ def test_annotated_hlo_is_written(call: Call, layers: Path, tmp_path: Path):
     path = tmp_path / "spread.hlo"
     assert call("plan", layers, "--mesh", MESH, "-o", path).exit_code == 0
     assert "sharding" in hloom.load(path).entry["w"].attributes
+
+
+def test_a_plan_of_a_loop_says_that_its_json_is_not_all(call: Call, tmp_path: Path):
+    loop = tmp_path / "loop.hlo"
+    loop.write_text(LOOP)
+    result = call("plan", loop, "--mesh", MESH, "-o", tmp_path / "plan.json")
+    assert result.stderr.startswith("note: plan.json: only hloom reads what it says of loops and branches")
+    assert call("plan", loop, "--mesh", MESH, "-o", tmp_path / "plan.hlo").stderr == ""
 
 
 def test_forbidden_axes(call: Call, layers: Path):
@@ -121,6 +153,7 @@ def test_a_devices_links_are_paid_for(call: Call, layers: Path):
     [
         (("--pin", "x"), "'x' is no pin: write NAME=SPEC, as in x=[data,-]"),
         (("--pin", "x=data"), "'data' is no spec"),
+        (("--pin", "x=[data,-]", "--pin", "x=[-,data]"), "x cannot lie as both [data,-] and [-,data]"),
         (("--forbid", "a b"), "'a b' forbids nothing"),
         (("--memory", "much"), "'much' is no number of bytes"),
         (("--judge", "-1"), "-1 is not in the range"),

@@ -84,6 +84,28 @@ def test_the_best_that_fits_is_found(problem: Problem):
     assert found.rows
 
 
+def test_what_holds_least_does_not_stand_in_for_what_fits(problem: Problem):
+    """A planner gives the lightest choice where rows leave none: it is no answer as long as there is a cheaper one."""
+    exhaustive, lightest = Exhaustive(), min(every_choice(problem), key=lambda each: held(problem, each))
+
+    def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
+        found = exhaustive(problem, rows, budget)
+        return found or Choice(lightest, problem.cost(lightest), 0.0, missing=1.0)
+
+    free = held(problem, solve(problem, (), None).strategies)
+    for share in (0.98, 0.9, 0.8, 0.7):
+        fitting = [each for each in every_choice(problem) if held(problem, each) <= share * free]
+        found = solve_within(problem, share * free, solve)
+        assert found.fits
+        assert found.solution.cost <= 1.1 * min(map(problem.cost, fitting))
+
+
+def test_the_bound_is_of_all_choices(problem: Problem):
+    free = solve_within(problem, 1e9, Exhaustive())
+    found = solve_within(problem, 0.8 * free.bytes, Exhaustive())
+    assert found.solution.bound == free.solution.bound <= found.solution.cost
+
+
 def test_what_was_measured_corrects_what_is_expected(problem: Problem):
     free = held(problem, solve_within(problem, 1e9, Exhaustive()).solution.strategies)
     assert solve_within(problem, free, Exhaustive()).bytes == free

@@ -72,6 +72,9 @@ def test_what_of_another_plan_cannot_be_kept_is_said():
         ({"forbidden": ["u:x"]}, "u cannot be kept from x: the program has no array of that name that is planned"),
         ({"pins": {"x": "[x,-]"}, "forbidden": ["x:x"]}, "x cannot be kept from x: it is pinned to it"),
         ({"pins": {"x": "[x,-]"}, "forbidden": ["x"]}, "x cannot be forbidden: what is pinned needs it"),
+        ({"forbidden": ["x:2=x"]}, "x has no dimension 2: it is f32[512,4096]"),
+        ({"pins": {"x": "[x]"}}, "x cannot be pinned to [x]: it is f32[512,4096]"),
+        ({"pins": {"x": "[y.x,-]"}}, "x cannot be pinned to [y.x,-]: no strategy splits it so"),
         ({"forbidden": ["x:0=1=y"]}, "'x:0=1=y' forbids nothing"),
     ],
 )

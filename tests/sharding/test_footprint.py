@@ -60,6 +60,18 @@ def test_the_rows_of_a_choice_say_what_it_holds(name: str):
         assert [row.bytes(choice) for row in tied] == pytest.approx([row.bytes(choice) for row in rows])
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_row_calls_impossible_what_another_choice_holds(name: str):
+    problem = pose(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
+    choices = [other_choice(problem, seed) for seed in range(6)]
+    found = [footprint_of(problem, choice, problem.specs(choice)) for choice in choices]
+    least = min(each.bytes for each in found)
+    for choice, each in zip(choices, found, strict=True):
+        for row in peak_rows(problem, choice, each):
+            tables = [*row.unary.values(), *row.pairs.values()]
+            assert row.constant + sum(table.min() for table in tables) <= least
+
+
 def test_a_row_foresees_what_splitting_a_parameter_saves():
     problem = pose(parse(TWO_LAYERS), Mesh.parse("x=8"))
     whole = dict.fromkeys(problem.options, 0)

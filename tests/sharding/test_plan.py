@@ -62,7 +62,7 @@ def test_the_ledger_adds_up_to_what_the_tables_say():
     for each in ledger(problem, choice):
         price.send([each.step], each.width, each.times)
     for cluster in problem.clusters:
-        price.flops += unary(problem, cluster, problem.options[cluster.number][choice[cluster.number]]).flops
+        price.flops += unary(problem, cluster)[choice[cluster.number]].flops
     assert price.seconds(problem.rates) == pytest.approx(problem.cost(choice), rel=1e-2)
 
 

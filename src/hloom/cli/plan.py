@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hloom.cli.writing import check_folder, write_json, write_tables
 from hloom.planning import Planned, load_plan, plan
 from hloom.runtime.side_by_side import SideBySide, run_side_by_side
 from hloom.sharding.constraints import Forbidden
+from hloom.sharding.plan import ENTRY
 from hloom.sharding.spec import Spec, parse_spec
 from hloom.text import HloomError
 
@@ -93,7 +94,7 @@ def command(
     """
     if output is not None:
         check_folder(output)
-    asked = {"memory": _size(memory), "pins": dict(map(_pin, pins)), "forbidden": list(map(_forbidden, forbidden))}
+    asked = {"memory": _size(memory), "pins": _pins(pins), "forbidden": list(map(_forbidden, forbidden))}
     program = read(Origin(file, strict, module, stage))
     keep = None if like is None else load_plan(like, program)
     with working("planning"):
@@ -102,9 +103,9 @@ def command(
         with working("compiling"):
             planned.best.measured = planned.measure()
             planned.chosen.rank()
-    beside = _run(planned, timeout) if runs else None
     if output is not None:
-        planned.save(output)
+        _say_what_is_lost(planned, planned.save(output))
+    beside = _run(planned, timeout) if runs else None
     if json_output:
         write_json(record(planned, beside, is_full=explain), None)
     else:
@@ -118,6 +119,14 @@ def _size(text: str | None) -> int | None:
         return None if text is None else bytes_of(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--memory") from None
+
+
+def _pins(texts: Sequence[str]) -> dict[str, Spec]:
+    found: dict[str, Spec] = {}
+    for name, spec in map(_pin, texts):
+        if found.setdefault(name, spec) != spec:
+            raise click.BadParameter(f"{name} cannot lie as both {found[name]} and {spec}", param_hint="--pin")
+    return found
 
 
 def _pin(text: str) -> tuple[str, Spec]:
@@ -135,6 +144,15 @@ def _forbidden(text: str) -> Forbidden:
         return Forbidden.parse(text)
     except HloomError as problem:
         raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--forbid") from None
+
+
+def _say_what_is_lost(planned: Planned, path: Path) -> None:
+    """A note where the judge reads less than the plan says: its form has no words for what loops and branches run."""
+    if path.suffix.lower() == ".json" and planned.plan.inner.keys() - {ENTRY}:
+        click.echo(
+            f"note: {path.name}: only hloom reads what it says of loops and branches; -o FILE.hlo says it to XLA",
+            err=True,
+        )
 
 
 def _run(planned: Planned, timeout: float) -> SideBySide:

@@ -8,28 +8,38 @@ where they foretell too little, higher where they leave nothing, and in between 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hloom.sharding.footprint import Footprint, footprint_of
 from hloom.sharding.peaks import peak_rows
+from hloom.sharding.planners.budget import fitted
 from hloom.sharding.planners.choice import Choice
+from hloom.sharding.planners.holding import holding
+from hloom.sharding.planners.network import tied
 from hloom.sharding.problem import Problem
 from hloom.sharding.rows import MemoryRow
 from hloom.sharding.sinking import sunk
 
 ROUNDS = 12
 """How often a problem is solved before the best of what was met is taken."""
-SECONDS = 12.0
-"""After so long no further round begins."""
+SECONDS = 8.0
+"""After so much of the processor's time no further round begins where something fits."""
+LEAST_ROUNDS = 6
+"""So many rounds there are in any case as long as nothing fits."""
+AGAIN = 0.3
+"""Where an earlier search has left rows, this share of the time is enough."""
 CLOSE = 0.004
 """Limits that differ by less than this share of the budget are the same."""
 WORTH = 0.01
-"""What fits is good enough where it costs no more than this share above what does not."""
+"""What fits is good enough where it costs no more than this share above what is proven."""
 STEP = 0.5
 """The limit is lowered by this share of the bytes that are too many."""
+NEAR = 0.05
+"""What holds so large a share of the budget too much shows that rows foretell too little, else that one is missing."""
+REPAIRS = 4
+"""How often a choice that does not fit is changed here and there before the problem is solved again."""
 
 
 @dataclass(slots=True)
@@ -80,9 +90,10 @@ def solve_within(
     assert free is not None, "without a budget every problem has a solution"
     search = _Search(problem, budget / scale, free, list(rows))
     search.begin()
-    ends = time.monotonic() + SECONDS
-    for _ in range(rounds - 1):
-        if search.is_done or time.monotonic() > ends:
+    ends = time.process_time() + SECONDS * (AGAIN if rows else 1)
+    for count in range(1, rounds):
+        is_needed = count < LEAST_ROUNDS and not search.fits
+        if search.is_done or (time.process_time() > ends and not is_needed):
             break
         search.advance(solve(problem, search.rows, search.limit))
     found = search.best
@@ -93,9 +104,9 @@ def solve_within(
 
 @dataclass(slots=True)
 class _Search:
-    """The search for a limit: at `low` rows leave nothing, at `high` they leave what does not fit.
+    """The search for a limit above `low`, where rows leave nothing or what fits.
 
-    `cheapest` is the cost of what does not fit at `high`: what fits costs at least about as much.
+    `bound` is the least that anything costs that fits by its rows.
     """
 
     problem: Problem
@@ -105,13 +116,17 @@ class _Search:
     best: Within | None = None
     limit: float = field(init=False)
     low: float = 0.0
-    high: float = math.inf
-    cheapest: float = field(init=False)
+    bound: float = field(init=False)
     is_done: bool = False
     seen: dict[tuple[int, ...], Within] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.limit, self.cheapest = self.budget, self.free.cost
+        self.limit, self.bound = self.budget, self.free.bound
+
+    @property
+    def fits(self) -> bool:
+        """Whether something was met that fits."""
+        return self.best is not None and self.best.fits
 
     def begin(self) -> None:
         """Look at the solution without a budget."""
@@ -122,10 +137,13 @@ class _Search:
         if solution is None or solution.missing > 0:
             self._raise(solution)
             return
+        if self.limit >= self.budget:
+            self.bound = max(self.bound, solution.bound)
         here = self._look(solution, is_teaching=True)
+        self._repair(here)
         if here.fits:
             self.low = max(self.low, self.limit)
-            self._between(is_enough=solution.cost <= self.cheapest * (1 + WORTH))
+            self._between()
         else:
             self._lower(here)
 
@@ -134,26 +152,45 @@ class _Search:
         if lightest is not None:
             here = self._look(lightest, is_teaching=False)
             self._relax(lightest, here.bytes)
+            self.low = max(self.low, max(row.bytes(lightest.strategies) for row in self.rows))
         self.low = max(self.low, self.limit)
-        self._between(is_enough=False)
+        self._between()
 
     def _lower(self, here: Within) -> None:
-        """The rows foretold too little: they know this choice now, and must stay further below the budget."""
-        self.high, self.cheapest = min(self.high, self.limit), max(self.cheapest, here.solution.cost)
+        """The rows foretold too little. They know this choice now, and where little was amiss stay below the budget."""
         best = self.best
-        if best is not None and best.fits:
-            self._between(is_enough=best.solution.cost <= self.cheapest * (1 + WORTH))
-            return
-        self.limit = max(self.limit - STEP * here.missing, (self.low + self.limit) / 2)
-        self.is_done = self.limit - self.low < CLOSE * self.budget
+        assert best is not None
+        if best.fits:
+            self.low = max(self.low, min(self.limit, best.bytes))
+            self.limit = (self.low + self.budget) / 2
+            self.is_done = best.solution.cost <= self.bound * (1 + WORTH)
+        elif self.low >= self.budget:
+            self._between()
+        elif here.missing < NEAR * self.budget:
+            self.limit = max(self.limit - STEP * here.missing, (self.low + self.limit) / 2)
 
-    def _between(self, *, is_enough: bool) -> None:
+    def _between(self) -> None:
         """Go on between what leaves too little and what leaves too much."""
         best = self.best
         assert best is not None
-        top = min(self.high, self.budget if best.fits else best.bytes)
+        is_enough = best.fits and best.solution.cost <= self.bound * (1 + WORTH)
+        top = max(self.budget, best.bytes)
         self.is_done = is_enough or top - self.low < CLOSE * self.budget
         self.limit = (self.low + top) / 2
+
+    def _repair(self, here: Within) -> None:
+        """Change a choice that does not fit one cluster at a time, until its rows say that it does."""
+        for _ in range(REPAIRS):
+            changed = None if here.fits else _changed(self.problem, self.rows, self.budget, here.solution)
+            if changed is None or self._is_dear(changed):
+                return
+            before, here = here, self._look(changed, is_teaching=True)
+            if here.missing >= before.missing:
+                return
+
+    def _is_dear(self, solution: Choice) -> bool:
+        best = self.best
+        return best is not None and best.fits and solution.cost >= best.solution.cost
 
     def _relax(self, choice: Choice, held: float) -> None:
         """Rows that say more than a choice holds are wrong about it: they say less from now on."""
@@ -172,6 +209,20 @@ class _Search:
         here = self.seen[key]
         self.best = here if self.best is None else min(self.best, here, key=lambda each: each.rank)
         return here
+
+
+def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Choice) -> Choice | None:
+    """A solution after changes of a cluster at a time that make it fit by its rows, if there are any."""
+    network = tied(problem)
+    start = network.numbered(solution.strategies)
+    if start is None:
+        return None
+    held = holding(problem, network, rows)
+    found = fitted(network, held, budget, start)
+    if held.of(found).max() > budget:
+        return None
+    strategies = network.named(problem, found)
+    return replace(solution, strategies=strategies, cost=problem.cost(strategies))
 
 
 def _footprint(problem: Problem, choice: Mapping[int, int]) -> Footprint:

@@ -173,6 +173,10 @@ class _Search:
         problem, notes = constrained(pose(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
             *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
+            *(
+                f"how often {each.name} runs is not known: it counts as one run"
+                for each in problem.clusters.flow.unknown
+            ),
             *notes,
         ]
         self.chosen.problem = problem

@@ -16,7 +16,7 @@ from hloom.sharding.mesh import Mesh
 from hloom.sharding.plan import Plan
 from hloom.sharding.problem import Problem, retabulate
 from hloom.sharding.spec import Spec, parse_spec
-from hloom.sharding.strategies import Strategy
+from hloom.sharding.strategies import UNEVEN_SHARE, Strategy
 from hloom.text import HloomError
 
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
@@ -219,10 +219,13 @@ def _pin(left: _Left, name: str, spec: Spec) -> None:
     node = left.value(name)
     if node is None:
         raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
-    if is_minor(left.problem, node) and _rank(node) == spec.rank and not spec.partial:
+    if _rank(node) != spec.rank:
+        raise HloomError(f"{name} cannot be pinned to {spec}: it is {node.type}")
+    if is_minor(left.problem, node) and not spec.partial:
         return
     if not left.allow(node, lambda each: each == spec):
-        raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so")
+        hint = f"several axes stand in the mesh's order; a part that is not even has {UNEVEN_SHARE} elements or more"
+        raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so", hint=hint)
 
 
 def _forbid(left: _Left, forbidden: Forbidden) -> None:
@@ -234,6 +237,8 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
     node = left.value(name)
     if node is None:
         raise HloomError(f"{name} cannot be kept from {axis}: the program has no array of that name that is planned")
+    if forbidden.dimension is not None and forbidden.dimension >= _rank(node):
+        raise HloomError(f"{name} has no dimension {forbidden.dimension}: it is {node.type}")
     if not left.allow(node, lambda spec: not forbidden.is_violated(node, spec)):
         raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
 

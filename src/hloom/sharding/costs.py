@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hloom.analysis.rules.contractions import products
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.sharding.clusters import Cluster
 from hloom.sharding.collective import Step
-from hloom.sharding.lying import spec_of_classes
+from hloom.sharding.lying import Demand, demanded, made, spec_of_classes
 from hloom.sharding.pricing import Lies, Price, combining, contracting, dims_of, roles_of, width_of
 from hloom.sharding.resharding import reshard
 from hloom.sharding.spec import Axes, Spec
@@ -19,27 +22,30 @@ if TYPE_CHECKING:
     from hloom.sharding.problem import Problem, Read
 
 
-def unary(problem: Problem, cluster: Cluster, strategy: Strategy) -> Price:
-    """What a strategy costs inside its cluster: work, combining partial results, and reads that do not agree."""
-    price = Price()
+def unary(problem: Problem, cluster: Cluster) -> list[Price]:
+    """What each strategy costs inside its cluster: work, combining partial results, and reads that do not agree."""
+    options = problem.options[cluster.number]
+    prices = [Price() for _ in options]
+    touched = np.zeros(len(options))
     for node in cluster.members:
-        _charge_handed(problem, price, cluster, strategy, node)
+        _charge_handed(problem, prices, cluster, node)
         if not isinstance(node.type, TensorType):
             continue
-        times = problem.times(node)
-        local = problem.mesh.local_dims(node.type.dims, problem.lying.result(node, strategy))
-        price.touched += math.prod(local) * width_of(node) * times
+        touched += _touched(problem, made(problem, cluster, node), node)
         if node not in problem.clusters.maps:
             continue
-        price.send(combined(problem, cluster, strategy, node), width_of(node), times)
+        _charge_combined(problem, prices, cluster, node)
         if is_contraction(node):
-            price.flops += work(problem, cluster, node, dict(strategy.before)) * times
-        for read in (r for operand in set(node.inputs) for r in problem.reads.get(operand, ()) if r.reader is node):
-            operand = node.inputs[read.place]
+            for price, strategy in zip(prices, options, strict=True):
+                price.flops += work(problem, cluster, node, dict(strategy.before)) * problem.times(node)
+        for operand in dict.fromkeys(node.inputs):
             if problem.clusters.of(operand) is cluster:
-                source = problem.lying.result(operand, strategy)
-                _charge(problem, price, operand, source, asked(problem, read, strategy))
-    return price
+                for read in (each for each in problem.reads.get(operand, ()) if each.reader is node):
+                    source = made(problem, cluster, node.inputs[read.place])
+                    _charge(problem, prices, operand, source, demanded(problem, cluster, read))
+    for price, own in zip(prices, touched.tolist(), strict=True):
+        price.touched = own
+    return prices
 
 
 def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[Step, ...]:
@@ -99,15 +105,34 @@ def share_of_windows(node: Node, axes: AxisMap) -> float:
     return products(node) / math.prod(factor.size for factor in axes.factors)
 
 
-def _charge(problem: Problem, price: Price, value: Node, source: Spec, target: Spec) -> None:
-    assert isinstance(value.type, TensorType)
-    price.send(reshard(value.type.dims, source, target, problem.mesh), width_of(value), problem.times(value))
+def _touched(problem: Problem, demand: Demand, node: Node) -> np.ndarray:
+    """Bytes of a result on one device, by strategy."""
+    held = [math.prod(problem.mesh.local_dims(dims_of(node), spec)) for spec in demand.specs]
+    return (np.array(held) * width_of(node) * problem.times(node))[demand.of]
 
 
-def _charge_handed(problem: Problem, price: Price, cluster: Cluster, strategy: Strategy, value: Node) -> None:
+def _charge_combined(problem: Problem, prices: Sequence[Price], cluster: Cluster, node: Node) -> None:
+    """What it costs to combine a node's partial results."""
+    if not partial_classes(problem.clusters, node):
+        return
+    for price, strategy in zip(prices, problem.options[cluster.number], strict=True):
+        price.send(combined(problem, cluster, strategy, node), width_of(node), problem.times(node))
+
+
+def _charge(problem: Problem, prices: Sequence[Price], value: Node, source: Demand, target: Demand) -> None:
+    """What it costs to change a value's spec from what it is to what is asked for."""
+    if source is target:
+        return
+    dims, width, times = dims_of(value), width_of(value), problem.times(value)
+    changes, of = np.unique(np.stack([source.of, target.of]), axis=1, return_inverse=True)
+    steps = [reshard(dims, source.specs[a], target.specs[b], problem.mesh) for a, b in changes.T.tolist()]
+    for price, change in zip(prices, np.ravel(of).tolist(), strict=True):
+        price.send(steps[change], width, times)
+
+
+def _charge_handed(problem: Problem, prices: Sequence[Price], cluster: Cluster, value: Node) -> None:
     """What it costs to hand a value over where it must lie as another one of its cluster does."""
     for read in problem.reads.get(value, ()):
         if read.like is not None and problem.clusters.of(read.like) is cluster:
-            source, target = problem.lying.result(value, strategy), problem.lying.result(read.like, strategy)
-            if source != target:
-                _charge(problem, price, value, source, target)
+            source, target = made(problem, cluster, value), made(problem, cluster, read.like)
+            _charge(problem, prices, value, source, target)

@@ -248,9 +248,11 @@ class _Forecast:
         """The elements that are left of a value after it was cut, which is what a change of spec may start with."""
         own, mesh, dims = self.specs[value], self.problem.mesh, dims_of(value)
         steps = reshard(dims, own, target, mesh)
-        if not steps:
-            return math.prod(mesh.local_dims(dims, target))
         whole = math.prod(mesh.local_dims(dims, own))
+        if not steps:
+            left = math.prod(mesh.local_dims(dims, target))
+            is_padded = left * mesh.count(target.axes) != whole * mesh.count(own.axes)
+            return whole if is_padded else left
         return min(whole, steps[0].elements) if steps[0].kind in ("all-to-all", "collective-permute") else whole
 
     def _added(self, node: Node) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +12,9 @@ from hloom.ir import Node
 from hloom.sharding.clusters import ClassDims, Cluster, Clusters
 from hloom.sharding.spec import Axes, Spec
 from hloom.sharding.strategies import Strategy
+
+if TYPE_CHECKING:
+    from hloom.sharding.problem import Problem, Read
 
 Held = tuple[tuple[int, Axes], ...]
 
@@ -57,20 +62,36 @@ class Lying:
         """The specs of dimensions under every strategy of a kind of cluster."""
         key = (kind, dims, is_before)
         if key not in self._demands:
-            specs: dict[Spec, int] = {}
+            specs: dict[tuple[Axes, ...], int] = {}
             helds = (each.before if is_before else each.after for each in options)
-            of = [specs.setdefault(spec_of_classes(dims, held), len(specs)) for held in helds]
-            self._demands[key] = Demand(np.array(of), tuple(specs))
+            of = [specs.setdefault(axes, len(specs)) for axes in _axes_of_classes(dims, helds)]
+            self._demands[key] = Demand(np.array(of), tuple(map(Spec, specs)))
         return self._demands[key]
+
+
+def made(problem: Problem, cluster: Cluster, value: Node) -> Demand:
+    """The specs of a value under each strategy of its cluster."""
+    dims = problem.lying.local(cluster, problem.clusters.result_dims(value))
+    kind = problem.tie[cluster.number]
+    return problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
+
+
+def demanded(problem: Problem, cluster: Cluster, read: Read) -> Demand:
+    """The specs that a read asks for under each strategy of the reader's cluster."""
+    if read.like is not None:
+        return made(problem, cluster, read.like)
+    dims = problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place))
+    kind, is_before = problem.tie[cluster.number], cluster.lead is read.reader
+    return problem.lying.demand(kind, problem.options[kind], dims, is_before=is_before)
 
 
 def spec_of_classes(dims: ClassDims, held: Held) -> Spec:
     """The axes of each dimension; a class that stands twice splits its first dimension."""
-    axes = dict(held)
-    seen: set[int] = set()
-    found: list[Axes] = []
-    for number in dims:
-        found.append(axes.get(number, ()) if number is not None and number not in seen else ())
-        if number is not None:
-            seen.add(number)
-    return Spec(tuple(found))
+    return Spec(next(_axes_of_classes(dims, [held])))
+
+
+def _axes_of_classes(dims: ClassDims, helds: Iterable[Held]) -> Iterator[tuple[Axes, ...]]:
+    once = [None if number in dims[:place] else number for place, number in enumerate(dims)]
+    for held in helds:
+        axes = dict(held)
+        yield tuple(axes.get(number, ()) if number is not None else () for number in once)

@@ -128,9 +128,7 @@ class _Rows:
         now = (self.choice[cluster.number],)
         row.add(cluster.number, table if buffer is None else buffer.stored(value, table, now))
 
-    def _add_copy(
-        self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]
-    ) -> None:
+    def _add_copy(self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]) -> None:
         """A copy that lies there, wherever a reader asks for another spec; what is made anew for it in any case."""
         own, reader = self.problem.clusters.of(value), self._reader(read)
         if reader is None or self._is_small(value):

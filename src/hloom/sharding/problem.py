@@ -10,21 +10,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hloom.ir import Module, Node, TensorType
+from hloom.sharding.changing import Changing
 from hloom.sharding.clusters import Cluster, Clusters
 from hloom.sharding.costs import unary
-from hloom.sharding.lying import Demand, Lying
+from hloom.sharding.lying import Demand, Lying, demanded, made
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.normal import normal
 from hloom.sharding.pricing import Rates, width_of
-from hloom.sharding.resharding import reshard
 from hloom.sharding.results import aliases, output_at
 from hloom.sharding.spec import Spec
 from hloom.sharding.strategies import Strategy, strategies
 from hloom.sharding.ties import ties
+
+if TYPE_CHECKING:
+    from hloom.sharding.planners.network import Network
 
 FORBIDDEN = 1e3
 """Seconds that make a strategy too dear to be taken."""
@@ -59,6 +63,7 @@ class Problem:
     rates: Rates
     clusters: Clusters
     lying: Lying
+    changing: Changing
     tie: dict[int, int]
     options: dict[int, list[Strategy]] = field(default_factory=dict)
     unary: dict[int, np.ndarray] = field(default_factory=dict)
@@ -66,6 +71,8 @@ class Problem:
     shared: list[Shared] = field(default_factory=list)
     _costs: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
+    solved: Network | None = field(init=False, default=None)
+    """What the tables were solved as last: where they change a little, a planner goes on from there."""
 
     def times(self, node: Node) -> float:
         """How often a node runs."""
@@ -100,7 +107,8 @@ def pose(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
     form = normal(module)
     clusters = Clusters(form)
     lying = Lying(clusters)
-    problem = Problem(form, mesh, rates or Rates(), clusters, lying, ties(clusters, lying))
+    rates = rates or Rates()
+    problem = Problem(form, mesh, rates, clusters, lying, Changing(mesh, rates), ties(clusters, lying))
     for cluster in clusters:
         like = problem.tie[cluster.number]
         if like == cluster.number:
@@ -110,8 +118,7 @@ def pose(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
     for cluster in clusters:
         like = problem.tie[cluster.number]
         if like == cluster.number:
-            prices = (unary(problem, cluster, each) for each in problem.options[like])
-            problem.unary[like] = np.array([each.objective(problem.rates) for each in prices])
+            problem.unary[like] = np.array([each.objective(problem.rates) for each in unary(problem, cluster)])
         problem.unary[cluster.number] = problem.unary[like]
     retabulate(problem)
     return problem
@@ -130,7 +137,7 @@ def charge_change(problem: Problem, choice: dict[int, int], value: Node, read: R
     own, cluster = problem.clusters.of(value), problem.clusters.of(read.like if read.like is not None else read.reader)
     if own is None or cluster is None or own is cluster:
         return False
-    source, target = _made(problem, own, value), _asked(problem, cluster, read)
+    source, target = made(problem, own, value), demanded(problem, cluster, read)
     row, column = source.of[choice[own.number]], target.of[choice[cluster.number]]
     if source.specs[row] == target.specs[column]:
         return False
@@ -147,7 +154,7 @@ def _priced_alike(
     for read in problem.reads[value]:
         cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
         assert cluster is not None
-        target = _asked(problem, cluster, read)
+        target = demanded(problem, cluster, read)
         if cluster is own or spec not in target.specs or id(target) in seen:
             continue
         seen.add(id(target))
@@ -191,13 +198,13 @@ def _tabulate(problem: Problem, value: Node, reads: Sequence[Read]) -> None:
     """Put the costs of a value's changes of spec into the tables."""
     own = problem.clusters.of(value)
     assert own is not None
-    source = _made(problem, own, value)
+    source = made(problem, own, value)
     readers: dict[tuple[int, int], tuple[int, Demand]] = {}
     for read in reads:
         cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
         assert cluster is not None
         if cluster is not own:
-            demand = _asked(problem, cluster, read)
+            demand = demanded(problem, cluster, read)
             readers.setdefault((cluster.number, id(demand)), (cluster.number, demand))
     found = [(number, demand, _costs_of(problem, value, source, demand)) for number, demand in readers.values()]
     found = [each for each in found if each[2].any()]
@@ -209,22 +216,6 @@ def _tabulate(problem: Problem, value: Node, reads: Sequence[Read]) -> None:
         problem.shared.append(Shared(value, own.number, source, readers_of, [cost for _, _, cost in found]))
 
 
-def _made(problem: Problem, cluster: Cluster, value: Node) -> Demand:
-    """The specs of a value under each strategy of its cluster."""
-    dims = problem.lying.local(cluster, problem.clusters.result_dims(value))
-    kind = problem.tie[cluster.number]
-    return problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
-
-
-def _asked(problem: Problem, cluster: Cluster, read: Read) -> Demand:
-    """The specs that a read asks for under each strategy of the reader's cluster."""
-    if read.like is not None:
-        return _made(problem, cluster, read.like)
-    dims = problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place))
-    kind, is_before = problem.tie[cluster.number], cluster.lead is read.reader
-    return problem.lying.demand(kind, problem.options[kind], dims, is_before=is_before)
-
-
 def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> np.ndarray:
     """Seconds from each spec of a value to each that is asked for."""
     assert isinstance(value.type, TensorType)
@@ -232,12 +223,7 @@ def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> 
     times = problem.times(value)
     key = (dims, width, times, id(source), id(target))
     if key not in problem._costs:
-        table = np.zeros((len(source.specs), len(target.specs)))
-        for row, have in enumerate(source.specs):
-            for column, want in enumerate(target.specs):
-                steps = reshard(dims, have, want, problem.mesh)
-                table[row, column] = times * sum(problem.rates.seconds(step, width) for step in steps)
-        problem._costs[key] = table
+        problem._costs[key] = times * problem.changing.seconds(dims, width, source.specs, target.specs)
     return problem._costs[key]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -44,7 +43,7 @@ def _steps(dims: tuple[int, ...], source: Dims, target: Dims, mesh: Mesh) -> tup
     smallest = tuple(size if size % count else count for size in dims)
     ratio = math.prod(dims) // math.prod(smallest)
     steps = _traced_steps(smallest, source, target, mesh)
-    return tuple(replace(step, elements=step.elements * ratio) for step in steps)
+    return tuple(Step(step.kind, step.group, step.elements * ratio, step.axes, step.side, step.mark) for step in steps)
 
 
 @lru_cache(1 << 18)

@@ -54,10 +54,17 @@ class Ascent:
             self.messages = Messages(self.network)
 
 
-def ascend(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = (), sweeps: int = SWEEPS) -> Ascent:
+def ascend(
+    network: Network,
+    deadline: float,
+    starts: Sequence[Mapping[int, int]] = (),
+    sweeps: int = SWEEPS,
+    enough: float = CLOSED,
+) -> Ascent:
     """Pass messages, and follow the choices they suggest; `starts` are choices to begin with.
 
-    It ends before the deadline (of `time.monotonic`), though not before the first round; which round is the last
+    Messages that stand in the network already are gone on from, and a gap of `enough` is not narrowed further. It ends
+    before the deadline (of `time.monotonic`), though not before the first round; which round is the last
     depends on the deadline alone where the gap is not closed or settled by then.
     """
     found = _begun(network, starts)
@@ -68,7 +75,7 @@ def ascend(network: Network, deadline: float, starts: Sequence[Mapping[int, int]
         found.bound = max(found.bound, min(found.messages.bound(), found.cost))
         found.follow(found.messages.suggested())
         is_slow = found.bound - before < SLOW * (found.cost - found.bound)
-        if found.gap <= CLOSED or is_slow or time.monotonic() > deadline:
+        if found.gap <= enough or is_slow or time.monotonic() > deadline:
             break
         found.narrow()
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.sharding.planners.ascent import CLOSED, EVERY, SLOW
+from hloom.sharding.planners.ascent import CLOSED, SLOW
 from hloom.sharding.planners.holding import Holding
 from hloom.sharding.planners.linear import solve_exactly
 from hloom.sharding.planners.messages import Messages
@@ -22,13 +22,15 @@ from hloom.sharding.planners.network import Network
 ROUNDS = 16
 """How often prices are changed: a good choice comes early, and the solver proves the rest faster."""
 LIGHT_ROUNDS = 20
+SWEEPS = 5
+"""How often messages are passed at the same prices."""
 SHARPNESS = 8.0
 """How fast weights move to the moments at which most is held."""
 STALLED = 2
 """After so many rounds without a better bound the steps are halved."""
 SHORTEST = 1 / 8
 """Steps that are shorter are not worth their time."""
-SECONDS = 3.0
+SECONDS = 2.0
 """How long the solver may look at what is left."""
 FEWER = 0.9
 """Strategies are left out once no more than this share of them is left."""
@@ -102,7 +104,7 @@ def lightest(
     least = -math.inf
     for _ in range(LIGHT_ROUNDS):
         messages = Messages(held.alone(network, weights))
-        for _ in range(EVERY):
+        for _ in range(SWEEPS):
             messages.sweep()
         least = max(least, messages.bound() + float(weights @ held.constants))
         choice = fitted(network, held, budget, messages.suggested())
@@ -144,7 +146,7 @@ def _search(found: Within, deadline: float) -> None:
     length, stalled = 1.0, 0
     for _ in range(ROUNDS):
         messages = Messages(found.held.priced(found.network, prices))
-        for _ in range(EVERY):
+        for _ in range(SWEEPS):
             messages.sweep()
         suggested = messages.suggested()
         bound = messages.bound() + float(prices @ (found.held.constants - found.budget))

@@ -11,11 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hloom.sharding.planners.ascent import Ascent, ascend
+from hloom.sharding.planners.ascent import EVERY, Ascent, ascend
 from hloom.sharding.planners.budget import Within, lightest, within
 from hloom.sharding.planners.choice import Choice
 from hloom.sharding.planners.holding import holding
-from hloom.sharding.planners.linear import solve_exactly
+from hloom.sharding.planners.linear import columns_of, solve_exactly
+from hloom.sharding.planners.messages import resume
 from hloom.sharding.planners.network import Network, tied
 from hloom.sharding.planners.separate import bound_apart
 from hloom.sharding.problem import Problem
@@ -23,6 +24,8 @@ from hloom.sharding.rows import MemoryRow
 
 PROVEN = 1e-4
 """The share of the cost below which a gap is not worth the solver's time."""
+FEW_COLUMNS = 12_000
+"""Programs with no more columns are solved in less time than many messages take."""
 APART = 0.5
 """The share of the seconds that may go into the bound of clusters that choose apart."""
 
@@ -68,6 +71,9 @@ def _tied(
     budget: float | None,
     starts: Sequence[Mapping[int, int]],
 ) -> Choice:
+    if problem.solved is not None:
+        resume(network, problem.solved)
+    problem.solved = network
     known = [each for start in starts if (each := network.numbered(start)) is not None]
     found = solve(network, deadline, known)
     strategies = found.network.named(problem, found.choice)
@@ -87,7 +93,9 @@ def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 
 
 def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
     """The cheapest choice of a network, and its bound."""
-    found = ascend(network, deadline, starts)
+    found = ascend(network, deadline, starts, sweeps=EVERY)
+    if columns_of(found.network) > FEW_COLUMNS:
+        found = ascend(found.network, deadline, [found.choice], enough=PROVEN)
     if found.gap <= PROVEN:
         return found
     found.narrow()

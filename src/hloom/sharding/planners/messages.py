@@ -8,7 +8,8 @@ beyond the best of its node, after all messages, is what any choice with it cost
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -122,3 +123,30 @@ def improved(network: Network, choice: Mapping[int, int]) -> dict[int, int]:
             found[node] = best
             waiting.update((side.node, None) for term, _ in network.touching(node) for side in term.sides)
     return found
+
+
+def resume(network: Network, before: Network) -> None:
+    """Begin with the messages of a network over the same nodes, as far as its terms are found again."""
+    known = dict(_known(before))
+    for key, term in _known(network):
+        if key in known:
+            for part, like in zip(term.parts, known[key].parts, strict=True):
+                hand_on(part, like, 1.0, network, before)
+
+
+def hand_on(part: Term, like: Term, share: float, network: Network, before: Network) -> None:
+    """Give a term of a network a share of the messages of one that relates the same nodes in another network."""
+    for side, other in zip(part.sides, like.sides, strict=True):
+        kept = before.kept[side.node]
+        whole = np.zeros(1 + max(int(kept[-1]), int(network.kept[side.node][-1])))
+        whole[kept] = other.message[0][other.of] * share
+        side.message[:] = whole[network.kept[side.node]][side.firsts]
+
+
+def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
+    """Terms by the nodes that they relate, and the how manieth it is that does."""
+    count: Counter[tuple[int, ...]] = Counter()
+    for term in network.terms:
+        nodes = tuple(side.node for side in term.sides)
+        yield (nodes, count[nodes]), term
+        count[nodes] += 1

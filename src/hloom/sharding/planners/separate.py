@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-import numpy as np
-
 from hloom.sharding.planners.fans import Fan
-from hloom.sharding.planners.messages import Messages
+from hloom.sharding.planners.messages import Messages, hand_on
 from hloom.sharding.planners.network import Network, untied
 from hloom.sharding.planners.terms import Term
 from hloom.sharding.problem import Problem
@@ -52,7 +50,7 @@ def _begin(apart: Network, network: Network) -> None:
     for key, term in _known(apart):
         if key in known:
             for part, like in zip(term.parts, known[key].parts, strict=True):
-                _share(part, like, 1.0 / rows[key], apart, network)
+                hand_on(part, like, 1.0 / rows[key], apart, network)
 
 
 def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
@@ -61,11 +59,3 @@ def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
     for term in network.terms:
         fans += isinstance(term, Fan)
         yield (fans,) if isinstance(term, Fan) else tuple(side.node for side in term.sides), term
-
-
-def _share(part: Term, like: Term, share: float, apart: Network, network: Network) -> None:
-    for side, tied in zip(part.sides, like.sides, strict=True):
-        kept = network.kept[side.node]
-        whole = np.zeros(1 + max(int(kept[-1]), int(apart.kept[side.node][-1])))
-        whole[kept] = tied.message[0][tied.of] * share
-        side.message[:] = whole[apart.kept[side.node]][side.firsts]

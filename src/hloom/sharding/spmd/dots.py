@@ -120,11 +120,16 @@ class Dot:
 
 
 def settle(trace: Trace, dims: Counts, width: int, have: Tiles, want: Tiles) -> None:
-    """Change a value that was just made; where that only cuts an all-reduce, part of it is a reduce-scatter."""
+    """Change a value that was just made; where that only cuts an all-reduce, part of it is a reduce-scatter.
+
+    Uneven parts are cut from what is padded first, which leaves the all-reduce whole.
+    """
     count = len(trace.steps)
     change(trace.of(width), dims, have, want)
     made = trace.steps[count:]
     if any(step.kind != "collective-permute" for step in made) or want.parts <= have.parts:
+        return
+    if math.prod(want.local(dims)) * want.parts != math.prod(have.local(dims)) * have.parts:
         return
     del trace.steps[count:]
     trace.cut(want.parts // have.parts)

@@ -65,7 +65,8 @@ def _reducing(dot: Dot, contracted: Role, may_move: bool) -> bool:
             return elements
         all_reduce(trace, elements, outer, slices)
         parts = math.prod(outer.counts[place] for place in slices)
-        trace.cut(parts)
+        if all(dot.result.dims[place] % outer.counts[place] == 0 for place in slices):
+            trace.cut(parts)
         if is_copied:
             all_reduce(trace, elements // parts, outer, (len(outer.counts),))
         return elements // parts
