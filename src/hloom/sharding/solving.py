@@ -31,6 +31,8 @@ Key = TypeVar("Key")
 
 GAIN = 0.003
 """A solution that promises less than this share over the best plan so far is not looked at."""
+CLOSE = 0.005
+"""Where the best plan of a problem costs less than this share more than its tables say, it is not solved again."""
 ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
 SETTLED = 0.005
@@ -76,7 +78,7 @@ class Line:
             best = candidate if best is None else min(best, candidate, key=self._rank)
             if best.fits(self.task.budget):
                 known = min(known, best.cost(self.problem.rates))
-            if not self._is_surprised(candidate):
+            if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
                 break
         if best is not None:
             best.weigh()
