@@ -31,7 +31,7 @@ Key = TypeVar("Key")
 
 GAIN = 0.003
 """A solution that promises less than this share over the best plan so far is not looked at."""
-CLOSE = 0.005
+CLOSE = 0.002
 """Where the best plan of a problem costs less than this share more than its tables say, it is not solved again."""
 ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
