@@ -12,11 +12,12 @@ from hloom.sharding import Mesh, Spec
 from hloom.sharding.constraints import Constraints, constrained
 from hloom.sharding.emitted import emitted
 from hloom.sharding.forecast import forecast
-from hloom.sharding.plan import plan_of
+from hloom.sharding.plan import Plan, plan_of
 from hloom.sharding.planners.ilp import plan as ilp
 from hloom.sharding.pricing import Rates
 from hloom.sharding.problem import pose
 from hloom.sharding.sinking import sunk
+from hloom.text import HloomError
 from tests.sharding.loops import BRANCHES, COUNTDOWN, SCAN
 
 SLOW = Rates(flops=1e6)
@@ -68,3 +69,9 @@ def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it(
     found = plan.to_json()
     assert set(found["ops"]) <= {node.name for node in module.entry.nodes}
     assert set(found["computations"]) <= {"entry", "body", "condition", "body.1", "condition.1"}
+
+
+def test_a_plan_of_other_loops_is_refused():
+    plan = Plan(Mesh.parse("x=8"), inner={"body.7": {"z": Spec(((), ()))}})
+    with pytest.raises(HloomError, match=r"the plan names body\.7 of body\.7, which scan has not"):
+        plan.annotate(parse(SCAN))

@@ -118,6 +118,7 @@ class Plan:
             if node is not root and isinstance(node, Parameter):
                 rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
                 _place(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
+        self._check_inner(copy)
         for node, placed in self.placements(copy):
             if node is not root:
                 _place(node, placed, self.mesh)
@@ -152,6 +153,15 @@ class Plan:
             for node in graph.nodes if graph is not None else ():
                 if node.name in named:
                     yield node, named[node.name]
+
+    def _check_inner(self, module: Module) -> None:
+        """Raise HloomError where the plan names a computation, or an instruction of one, that is not there."""
+        for name, named in self.inner.items():
+            graph = _graph(module, name)
+            missing = name if graph is None else next((each for each in named if each not in graph), None)
+            if missing is not None:
+                hint = "is it another module's plan?"
+                raise HloomError(f"the plan names {missing} of {name}, which {module.name} has not", hint=hint)
 
     def _mark(self, value: Node, spec: Spec, before: Node | None) -> Node:
         marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
