@@ -30,9 +30,6 @@ from hloom.sharding.ties import ties
 if TYPE_CHECKING:
     from hloom.sharding.planners.network import Network
 
-FORBIDDEN = 1e3
-"""Seconds that make a strategy too dear to be taken."""
-
 
 @dataclass(frozen=True, slots=True)
 class Read:

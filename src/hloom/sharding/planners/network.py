@@ -15,7 +15,7 @@ import numpy as np
 
 from hloom.sharding.planners.fans import Fan
 from hloom.sharding.planners.terms import Kept, Side, Term, pair
-from hloom.sharding.problem import FORBIDDEN, Problem, Shared, add_pair
+from hloom.sharding.problem import Problem, Shared, add_pair
 
 
 @dataclass(slots=True, eq=False)
@@ -112,12 +112,11 @@ def tied(problem: Problem) -> Network:
         nodes = [tie[group[0].cluster], *(tie[number] for number, _ in group[0].readers)]
         fan = fan_of(group[0], [Side(node, of) for node, of in zip(nodes, _sides_of(group[0]), strict=True)])
         terms.append(fan if len(group) == 1 else fan.scaled(len(group)))
-    whole = Network(
+    return Network(
         {node: costs[None] for node, costs in unary.items()},
         terms,
         {node: np.arange(len(costs)) for node, costs in unary.items()},
     )
-    return whole.restricted(_allowed(unary))
 
 
 def _tied_pairs(
@@ -153,8 +152,7 @@ def untied(problem: Problem) -> Network:
             for of, numbers in zip(_sides_of(group[0]), zip(*ends, strict=True), strict=True)
         ]
         terms.append(fan_of(group[0], sides))
-    whole = Network(unary, terms, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
-    return whole.restricted(_allowed({node: costs.min(axis=0) for node, costs in unary.items()}))
+    return Network(unary, terms, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
 
 
 def alike(problem: Problem) -> list[list[Shared]]:
@@ -198,12 +196,3 @@ def _equal_pairs(problem: Problem) -> list[tuple[np.ndarray, list[tuple[int, int
         else:
             known.append((table, [(a, b)]))
     return [each for known in found.values() for each in known]
-
-
-def _allowed(unary: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """The strategies that are not forbidden; all where every one is."""
-    found: dict[int, np.ndarray] = {}
-    for node, costs in unary.items():
-        allowed = np.flatnonzero(costs < FORBIDDEN / 2)
-        found[node] = allowed if len(allowed) else np.arange(len(costs))
-    return found
