@@ -12,13 +12,13 @@ from benchmarks.figures import AtLeast, AtMost, Figure
 from benchmarks.programs import Plan, training_step
 from hloom.hlo import parse
 from hloom.ir import Module
+from hloom.planner.problem import Problem, pose
+from hloom.planner.solvers import ilp
+from hloom.planner.solvers.cost_graph import CostGraph, cost_edge, cost_node
+from hloom.planner.solvers.dynamic_programming import solve
+from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh
-from hloom.sharding.planners import ilp
-from hloom.sharding.planners.cost_graph import CostGraph, cost_edge, cost_node
-from hloom.sharding.planners.dp import solve
-from hloom.sharding.planners.linear import solve_exactly
-from hloom.sharding.planners.network import Network, tied
-from hloom.sharding.problem import Problem, pose
 
 STRATEGIES = 20
 SECONDS = 2.0

@@ -9,7 +9,7 @@ from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, training_step
 from hloom.hlo import parse
 from hloom.ir import Module, TensorType
-from hloom.sharding import propagate
+from hloom.propagation import propagate
 
 SECOND = AtMost(1)
 LINEAR = AtMost(2)

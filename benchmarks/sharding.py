@@ -10,8 +10,8 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, times_the_time
 from benchmarks.programs import Plan, Program
 from hloom.sharding import Mesh, Spec
-from hloom.sharding.forms import forget, from_hlo, to_tiled
-from hloom.sharding.partition import to_partition
+from hloom.sharding.hlo_sharding import forget, from_hlo, to_tiled
+from hloom.sharding.partition_spec import to_partition
 from hloom.sharding.spec import spec_of
 
 MESH = Mesh.parse("data=4,expert=8,model=8")

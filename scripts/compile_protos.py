@@ -1,4 +1,4 @@
-"""Compile each folder of .proto files in src/hloom/wire into the .desc file that the package reads.
+"""Compile each folder of .proto files in src/hloom/protobuf into the .desc file that the package reads.
 
     .venv/bin/python scripts/compile_protos.py
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-WIRE = Path(__file__).resolve().parent.parent / "src" / "hloom" / "wire"
+PROTOBUF = Path(__file__).resolve().parent.parent / "src" / "hloom" / "protobuf"
 
 
 def main() -> None:
@@ -25,17 +25,17 @@ def main() -> None:
 
 
 def proto_folders() -> list[Path]:
-    """Return the folders of the wire room that hold .proto files, one per foreign format."""
-    return sorted({proto.parent for proto in WIRE.glob("*/*.proto")})
+    """Return the folders of the package `protobuf` that hold .proto files, one per foreign format."""
+    return sorted({proto.parent for proto in PROTOBUF.glob("*/*.proto")})
 
 
 def compiled(folder: Path) -> bytes:
     """Return the serialized FileDescriptorSet of a folder's .proto files and all they import."""
-    protos = sorted(str(proto.relative_to(WIRE)) for proto in folder.glob("*.proto"))
+    protos = sorted(str(proto.relative_to(PROTOBUF)) for proto in folder.glob("*.proto"))
     with tempfile.NamedTemporaryFile(suffix=".desc") as output:
         arguments = [
             "protoc",
-            f"--proto_path={WIRE}",
+            f"--proto_path={PROTOBUF}",
             f"--proto_path={files('grpc_tools') / '_proto'}",
             "--include_imports",
             f"--descriptor_set_out={output.name}",

@@ -5,8 +5,8 @@
     print(hloom.print(module, "short"))
     smaller, report = hloom.apply(module, ["simplify", "cse"])
 
-Every name here comes from the room that owns it, when it is first used: `import hloom` alone loads nothing. To offer
-a further name, add it to `_ROOMS` and, for type checkers, to the imports below it.
+Every name here comes from the package that owns it, when it is first used: `import hloom` alone loads nothing. To offer
+a further name, add it to `_PUBLIC_NAMES` and, for type checkers, to the imports above it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from hloom.analysis import memory as memory
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
-    from hloom.doors import auto_shard as auto_shard
-    from hloom.doors import inside_jit as inside_jit
-    from hloom.doors import jit as jit
-    from hloom.doors import partition_specs as partition_specs
-    from hloom.doors import result_partition_specs as result_partition_specs
-    from hloom.doors import shardy_stablehlo as shardy_stablehlo
+    from hloom.api.auto_shard import auto_shard as auto_shard
+    from hloom.api.jax_specs import partition_specs as partition_specs
+    from hloom.api.jax_specs import result_partition_specs as result_partition_specs
+    from hloom.api.jax_specs import shardy_stablehlo as shardy_stablehlo
+    from hloom.api.jit import inside_jit as inside_jit
+    from hloom.api.jit import jit as jit
+    from hloom.api.plan import Planned as Planned
+    from hloom.api.plan import measure as measure
+    from hloom.api.plan import plan as plan
     from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
@@ -52,8 +55,6 @@ if TYPE_CHECKING:
     from hloom.ir import verify as verify
     from hloom.ops import OPS as OPS
     from hloom.passes import apply as apply
-    from hloom.planning import Planned as Planned
-    from hloom.planning import plan as plan
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
     from hloom.rewrite import rule_from as rule_from
@@ -74,9 +75,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS: dict[str, tuple[str, ...]] = {
+_PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
-    "doors": ("auto_shard", "inside_jit", "jit", "partition_specs", "result_partition_specs", "shardy_stablehlo"),
+    "api.auto_shard": ("auto_shard",),
+    "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
+    "api.jit": ("inside_jit", "jit"),
+    "api.plan": ("Planned", "measure", "plan"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
     "ir": (
@@ -95,22 +99,21 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "ops": ("OPS",),
     "passes": ("apply",),
-    "planning": ("Planned", "plan"),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
 }
-"""What each room, or file that puts rooms together, gives to the user under its own name."""
+"""The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}
-_OWNERS = {_OTHER_NAMES.get(name, name): (room, name) for room, names in _ROOMS.items() for name in names}
+_OWNERS = {_OTHER_NAMES.get(name, name): (module, name) for module, names in _PUBLIC_NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _OWNERS:
         raise AttributeError(f"module 'hloom' has no attribute '{name}'")
-    room, original = _OWNERS[name]
-    return globals().setdefault(name, getattr(import_module(f"hloom.{room}"), original))
+    module, original = _OWNERS[name]
+    return globals().setdefault(name, getattr(import_module(f"hloom.{module}"), original))
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from hloom import wire
+from hloom import protobuf as wire
 from hloom.hlo import Limits, PrintOptions, dump_modules, load, parse, print_module, save, to_text, write_whole
 from hloom.hlo import storage as storage_module
 from hloom.hlo.proto import read_proto, write_proto

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloom.hlo import parse
+from hloom.planner.partitioned import emitted
+from hloom.planner.plan import Plan
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
-from hloom.sharding.emitted import emitted
-from hloom.sharding.plan import Plan
 
 
 def every_spec(mesh: Mesh, rank: int) -> Iterator[Spec]:

@@ -20,11 +20,11 @@ from jax.sharding import PartitionSpec as P
 
 import hloom
 from hloom.ir import Parameter, TensorType
+from hloom.planner.cost_model import Rates
+from hloom.planner.plan import Plan, plan_of
+from hloom.planner.problem import pose
+from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh, Spec, spec_of
-from hloom.sharding.plan import Plan, plan_of
-from hloom.sharding.planners import PLANNERS
-from hloom.sharding.pricing import Rates
-from hloom.sharding.problem import pose
 
 MESH = "data=2,model=4"
 

@@ -9,17 +9,17 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.ir import Module
+from hloom.planner.candidates import Task
+from hloom.planner.constraints import Constraints
+from hloom.planner.cost_model import Rates
+from hloom.planner.forecast import forecast
+from hloom.planner.partitioned import Emitted, emitted
+from hloom.planner.plan import Plan, plan_of
+from hloom.planner.problem import pose
+from hloom.planner.refinement import Line
+from hloom.planner.solvers import PLANNERS
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh
-from hloom.sharding.candidates import Task
-from hloom.sharding.constraints import Constraints
-from hloom.sharding.emitted import Emitted, emitted
-from hloom.sharding.forecast import forecast
-from hloom.sharding.plan import Plan, plan_of
-from hloom.sharding.planners import PLANNERS
-from hloom.sharding.pricing import Rates
-from hloom.sharding.problem import pose
-from hloom.sharding.solving import Line
 
 MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))
 

@@ -8,12 +8,12 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.ir import Apply, AxisMap, node_axes
+from hloom.partitioner.spec_reshard import reshard
+from hloom.planner.cost_model import Lies, contracting, roles_of
+from hloom.planner.partitioned import emitted
+from hloom.planner.plan import Plan
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
-from hloom.sharding.emitted import emitted
-from hloom.sharding.plan import Plan
-from hloom.sharding.pricing import Lies, contracting, roles_of
-from hloom.sharding.resharding import reshard
 from tests.runtime.micro import Micro, every_spec, kind_of
 
 MESH = Mesh.parse("x=2,y=4")

@@ -24,10 +24,10 @@ from hloom.ir import Axis, DimensionAxes
 from hloom.ir import Mesh as HloMesh
 from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
 from hloom.sharding import Mesh, parse_spec
-from hloom.sharding.forms import from_hlo, to_mesh_sharding, to_tiled
-from hloom.sharding.partition import from_partition, to_partition, unreduced_axes
+from hloom.sharding.hlo_sharding import from_hlo, to_mesh_sharding, to_tiled
+from hloom.sharding.partition_spec import from_partition, to_partition, unreduced_axes
 from hloom.sharding.sdy import from_sdy
-from hloom.sharding.sdy_reader import read_sdy, read_sdy_meshes
+from hloom.sharding.sdy_parser import read_sdy, read_sdy_meshes
 from hloom.sharding.shards import parts_held
 from hloom.text import Cursor, HloomError, Source
 from tests.sharding.meshes import placed

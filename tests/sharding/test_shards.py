@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hloom.ir import shard_dims, tile_of
 from hloom.sharding import Mesh, Spec, parse_spec
-from hloom.sharding.forms import to_tiled
+from hloom.sharding.hlo_sharding import to_tiled
 from hloom.sharding.shards import padded_share, parts_held
 from hloom.text import HloomError
 from tests.sharding.meshes import placed

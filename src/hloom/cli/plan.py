@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from hloom.analysis import bytes_of
+from hloom.api.plan import Planned, load_plan, plan
 from hloom.cli.options import Origin, as_json, from_file, to_output
 from hloom.cli.plan_tables import record, tables
 from hloom.cli.reading import read, working
 from hloom.cli.writing import check_folder, write_json, write_tables
-from hloom.planning import Planned, load_plan, plan
+from hloom.planner.constraints import Forbidden
+from hloom.planner.plan import ENTRY
 from hloom.runtime.side_by_side import SideBySide, run_side_by_side
-from hloom.sharding.constraints import Forbidden
-from hloom.sharding.plan import ENTRY
 from hloom.sharding.spec import Spec, parse_spec
 from hloom.text import HloomError
 

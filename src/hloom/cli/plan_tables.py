@@ -12,14 +12,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hloom.api.plan import Planned
 from hloom.cli.writing import byte_text, cut
-from hloom.planning import Planned
+from hloom.planner.candidates import Candidate
+from hloom.planner.comparison import comparison
+from hloom.planner.cost_model import Rates
+from hloom.planner.explanation import Alternative, Cause, Explanation
+from hloom.planner.partitioned import Emitted
 from hloom.runtime.side_by_side import SideBySide
-from hloom.sharding.candidates import Candidate
-from hloom.sharding.comparing import comparison
-from hloom.sharding.emitted import Emitted
-from hloom.sharding.explaining import Alternative, Cause, Explanation
-from hloom.sharding.pricing import Rates
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""

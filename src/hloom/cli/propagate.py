@@ -15,8 +15,9 @@ from hloom.analysis import Table as Rows
 from hloom.cli.options import Origin, as_json, from_file, to_output
 from hloom.cli.reading import read, working
 from hloom.cli.writing import byte_text, cut, write_json, write_tables
-from hloom.sharding import Enumeration, Mesh, Propagation, enumerate_tilings, propagate
-from hloom.sharding.enumeration import LIMIT
+from hloom.propagation import Enumeration, Propagation, enumerate_tilings, propagate
+from hloom.propagation.enumeration import LIMIT
+from hloom.sharding import Mesh
 
 UNKNOWN = "(unknown)"
 MOST_LINES = 20

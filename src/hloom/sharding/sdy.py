@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hloom.ir import Axis, DimensionAxes, MeshSharding
-from hloom.sharding.forms import from_hlo, to_hlo_mesh
+from hloom.sharding.hlo_sharding import from_hlo, to_hlo_mesh
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.sdy_text import axes_text, axis_text, mesh_text, name_text
 from hloom.sharding.spec import Spec

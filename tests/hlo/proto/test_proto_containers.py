@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo import parse
 from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import equal, verify
@@ -48,7 +48,7 @@ def test_buffers_are_kept(buffered):
     module = read_proto(buffered)
     assert verify(module).level == 3
     assert module.attachments["buffer_assignment"].buffer_allocations
-    theirs, ours = (wire.HloProto.FromString(data) for data in (buffered, write_proto(module, "hlo")))
+    theirs, ours = (protobuf.HloProto.FromString(data) for data in (buffered, write_proto(module, "hlo")))
     assert ours.buffer_assignment.buffer_allocations == theirs.buffer_assignment.buffer_allocations
     assert ours.buffer_assignment.heap_simulator_traces == theirs.buffer_assignment.heap_simulator_traces
     assert located(ours) == located(theirs)
@@ -66,7 +66,7 @@ def test_xla_reads_the_module_again(buffered):
 
 
 def xla_reads(data: bytes) -> list[str]:
-    module = wire.HloProto.FromString(data).hlo_module.SerializeToString()
+    module = protobuf.HloProto.FromString(data).hlo_module.SerializeToString()
     text = _hlo.HloModule.from_serialized_hlo_module_proto(module).to_string()
     return sorted(text.split("\n\n"))  # computations stand in the order of the instructions that call them first
 
@@ -93,8 +93,8 @@ def test_snapshot(snapshot):
     assert total.numpy() == 28
     assert products.numpy().dtype == np.float32
     assert module.attachments["execution_platform"] == ""
-    again = wire.HloSnapshot.FromString(write_proto(module, "hlo_snapshot"))
-    theirs = wire.HloSnapshot.FromString(snapshot)
+    again = protobuf.HloSnapshot.FromString(write_proto(module, "hlo_snapshot"))
+    theirs = protobuf.HloSnapshot.FromString(snapshot)
     assert (again.arguments, again.result) == (theirs.arguments, theirs.result)
     assert again.execution_platform == theirs.execution_platform
     assert equal(read_proto(again.SerializeToString()), module)

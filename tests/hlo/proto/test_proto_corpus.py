@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo import parse
 from hloom.hlo.proto import module_from_proto, module_to_proto, read_proto, write_proto
 from hloom.ir import Attributes, Module, difference
@@ -238,4 +238,4 @@ def test_flat_ids_and_ids_in_any_order():
 
 
 def test_messages_are_the_wires_own():
-    assert isinstance(module_to_proto(parse("ENTRY e { ROOT x = f32[2] parameter(0) }")), wire.HloModuleProto)
+    assert isinstance(module_to_proto(parse("ENTRY e { ROOT x = f32[2] parameter(0) }")), protobuf.HloModuleProto)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo import parse
 from hloom.hlo.proto import module_from_proto, module_to_proto, read_proto, write_proto
 from hloom.ir import difference
@@ -81,9 +81,9 @@ def set_dims(proto: Any, *dims: int) -> None:
 
 def nest(proto: Any, depth: int) -> None:
     for _ in range(depth):
-        proto.element_type = wire.PrimitiveType.Value("TUPLE")
+        proto.element_type = protobuf.PrimitiveType.Value("TUPLE")
         proto = proto.tuple_shapes.add()
-    proto.element_type = wire.PrimitiveType.Value("F32")
+    proto.element_type = protobuf.PrimitiveType.Value("F32")
 
 
 def instruction(proto: Any, name: str) -> Any:
@@ -145,20 +145,20 @@ def instruction(proto: Any, name: str) -> Any:
     ],
 )
 def test_what_does_not_fit_together(edit: Callable[[Any], Any], problem: str):
-    proto = wire.HloModuleProto.FromString(DATA)
+    proto = protobuf.HloModuleProto.FromString(DATA)
     edit(proto)
     with pytest.raises(HloomError, match=problem):
         module_from_proto(proto, name="m.pb")
 
 
 def test_a_constant_without_data_is_elided():
-    proto = wire.HloModuleProto.FromString(DATA)
+    proto = protobuf.HloModuleProto.FromString(DATA)
     instruction(proto, "data").ClearField("literal")
     assert module_from_proto(proto)["e"]["data"].value.is_elided  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_an_opcode_of_the_future_is_kept():
-    proto = wire.HloModuleProto.FromString(DATA)
+    proto = protobuf.HloModuleProto.FromString(DATA)
     instruction(proto, "s").opcode = "select-harder"
     with pytest.warns(HloomWarning, match="the meaning of opcode select-harder"):
         module = module_from_proto(proto)
@@ -166,13 +166,13 @@ def test_an_opcode_of_the_future_is_kept():
 
 
 def test_names_that_no_text_can_hold_are_made_plain():
-    proto = wire.HloModuleProto.FromString(DATA)
+    proto = protobuf.HloModuleProto.FromString(DATA)
     instruction(proto, "zero").name = "9 lives\n"
     assert "_9_lives_" in module_from_proto(proto)["e"]
 
 
 def test_deep_messages_are_refused():
-    proto = wire.HloModuleProto.FromString(DATA)
+    proto = protobuf.HloModuleProto.FromString(DATA)
     nest(instruction(proto, "x").shape, 200)
     with pytest.raises(HloomError, match="are no HloModuleProto"):
         read_proto(proto.SerializeToString())

@@ -6,8 +6,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from hloom.protobuf import Schema
 from hloom.text import HloomError
-from hloom.wire import Schema
 
 PADDLE = Schema("paddle")
 """ProgramDesc, MultiPassDesc and what they hold, in our own package and descriptor pool."""

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.literals import read_literal, write_literal
 from hloom.hlo.proto.module_reader import module_from_proto
 from hloom.hlo.proto.module_writer import ModuleWriter, write_module
@@ -28,8 +28,8 @@ _OPCODE = re.compile(r"[a-z][a-z0-9-]*")
 def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
     """A module from the bytes of a HloModuleProto, a HloProto or a HloSnapshot; `name` is what errors call them.
 
-    A buffer assignment comes as `attachments["buffer_assignment"]`, a wire.BufferAssignmentProto whose locations have
-    their instructions' names filled in; a snapshot's values as `attachments["arguments"]` and `["result"]`, Literals,
+    A buffer assignment comes as `attachments["buffer_assignment"]`, a BufferAssignmentProto whose locations have their
+    instructions' names filled in; a snapshot's values as `attachments["arguments"]` and `["result"]`, Literals,
     and `["execution_platform"]`. Raises HloomError for bytes that are none of these.
     """
     problems: list[str] = []
@@ -94,9 +94,9 @@ def _note_unknown(proto: Any, module: Module, name: str) -> None:
 
 
 _READERS: tuple[tuple[Callable[[], Any], Callable[[Any, str], Module | None]], ...] = (
-    (lambda: wire.HloModuleProto, _read_module),
-    (lambda: wire.HloProto, _read_hlo),
-    (lambda: wire.HloSnapshot, _read_snapshot),
+    (lambda: protobuf.HloModuleProto, _read_module),
+    (lambda: protobuf.HloProto, _read_hlo),
+    (lambda: protobuf.HloSnapshot, _read_snapshot),
 )
 
 
@@ -106,7 +106,7 @@ def _locations(buffers: Any) -> list[Any]:
 
 def _with_names(buffers: Any, module: Any) -> Any:
     """A copy whose locations name their instructions: ids change when a module is written, names do not."""
-    copy = wire.BufferAssignmentProto()
+    copy = protobuf.BufferAssignmentProto()
     copy.CopyFrom(buffers)
     names = {each.id: each.name for computation in module.computations for each in computation.instructions}
     for location in _locations(copy):
@@ -117,7 +117,7 @@ def _with_names(buffers: Any, module: Any) -> Any:
 
 def _with_numbers(buffers: Any, numbers: Mapping[str, int], losses: dict[str, None]) -> Any:
     """A copy whose locations have the ids that the instructions were written under."""
-    copy = wire.BufferAssignmentProto()
+    copy = protobuf.BufferAssignmentProto()
     copy.CopyFrom(buffers)
     for location in _locations(copy):
         number = numbers.get(location.instruction_name)
@@ -161,7 +161,7 @@ def _lose(written: ModuleWriter, *names: str) -> None:
 
 
 def _with_buffers(written: ModuleWriter) -> Any:
-    proto = wire.HloProto(hlo_module=written.proto)
+    proto = protobuf.HloProto(hlo_module=written.proto)
     buffers = written.module.attachments.get(BUFFERS)
     if buffers is not None:
         proto.buffer_assignment.CopyFrom(_with_numbers(buffers, written.numbers, written.losses))
@@ -170,7 +170,7 @@ def _with_buffers(written: ModuleWriter) -> Any:
 
 def _write_snapshot(written: ModuleWriter) -> Any:
     attachments = written.module.attachments
-    proto = wire.HloSnapshot(hlo=_with_buffers(written), execution_platform=attachments.get(PLATFORM, ""))
+    proto = protobuf.HloSnapshot(hlo=_with_buffers(written), execution_platform=attachments.get(PLATFORM, ""))
     proto.arguments.extend(map(write_literal, attachments.get(ARGUMENTS, ())))
     result = attachments.get(RESULT)
     if isinstance(result, Literal):

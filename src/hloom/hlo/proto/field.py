@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.metadata import to_bytes, to_text
 from hloom.ir import Type
 from hloom.text import HloomError
@@ -147,7 +147,7 @@ _CAPITAL_ENUMS = frozenset(
 
 def _enum(name: str) -> Any:
     owner, _, inner = name.partition(".")
-    return getattr(getattr(wire, owner), inner) if inner else getattr(wire, owner)
+    return getattr(getattr(protobuf, owner), inner) if inner else getattr(protobuf, owner)
 
 
 def plain_string(name: str) -> Field:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto import groups, values
 from hloom.hlo.proto.field import (
     Context,
@@ -95,7 +95,7 @@ def _read_domain(proto: Any, _: Context) -> Domain:
 
 
 def _write_associative(proto: Any, value: bool, _: Context) -> None:
-    proto.is_associative = wire.TriState.Value("TRI_STATE_TRUE" if value else "TRI_STATE_FALSE")
+    proto.is_associative = protobuf.TriState.Value("TRI_STATE_TRUE" if value else "TRI_STATE_FALSE")
 
 
 def _read_associative(proto: Any, _: Context) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.fields import read_frontend
 from hloom.hlo.proto.shapes import read_shape, write_shape
 from hloom.ir import BufferDonor, FunctionType, Graph, InputOutputAlias, Module, Type
@@ -61,7 +61,7 @@ def _write_aliases(proto: Any, aliases: Iterable[InputOutputAlias]) -> None:
             output_shape_index=alias.output_index,
             parameter_number=alias.parameter,
             parameter_shape_index=alias.parameter_index,
-            kind=wire.Kind.Value(_KINDS[alias.kind]),
+            kind=protobuf.Kind.Value(_KINDS[alias.kind]),
         )
 
 
@@ -96,7 +96,7 @@ def read_header(proto: Any) -> dict[str, Any]:
 
 
 def _read_alias(entry: Any) -> InputOutputAlias:
-    kinds = {wire.Kind.Value(wired): name for name, wired in _KINDS.items()}
+    kinds = {protobuf.Kind.Value(wired): name for name, wired in _KINDS.items()}
     if entry.kind not in kinds or entry.parameter_number < 0:
         raise HloomError(f"an alias of parameter {entry.parameter_number} is of the unknown kind {entry.kind}")
     return InputOutputAlias(

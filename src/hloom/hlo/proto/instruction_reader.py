@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.attributes import arranged
 from hloom.hlo.proto.calls import read_called
 from hloom.hlo.proto.field import Context
@@ -55,7 +55,7 @@ class InstructionReader:
         self._metadata: dict[bytes, str | None] = {}
         self._attributes: dict[tuple, Attributes] = {}
         self._unknown: dict[str, Op] = {}
-        self._rest = wire.HloInstructionProto()
+        self._rest = protobuf.HloInstructionProto()
 
     def read(self, proto: Any, name: str, nodes: Mapping[int, Node], graph: Graph) -> Node:
         """The node of an instruction whose operands are among `nodes`; raises HloomError."""
@@ -87,7 +87,7 @@ class InstructionReader:
 
     def note_unknown(self, proto: Any) -> None:
         """Remember the fields that the schema does not name."""
-        for each in wire.unknown_fields(proto):
+        for each in protobuf.unknown_fields(proto):
             self.losses[f"field number {each.number} of {each.message}"] = None
 
     def _unknown_op(self, opcode: str) -> Op:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.calls import write_called
 from hloom.hlo.proto.field import Context
 from hloom.hlo.proto.fields import CONTROL, GRAPHS, field_of, set_defaults
@@ -106,7 +106,7 @@ class InstructionWriter:
         proto.MergeFrom(found)
 
     def _write_attributes(self, node: Node, op: Op) -> Any:
-        proto = wire.HloInstructionProto()
+        proto = protobuf.HloInstructionProto()
         set_defaults(proto, op.name)
         if op.name == "outfeed" and "outfeed_shape" not in node.attributes and node.inputs and node.inputs[0].type:
             proto.outfeed_shape.CopyFrom(self.shape(node.inputs[0].type))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.shapes import DEEPEST, read_shape, write_shape
 from hloom.ir import DType, Layout, Literal, TensorType, TupleType, Type, default_layout, map_leaves, same_shape
 from hloom.ir.literal import MOST_DIMENSIONS
@@ -31,7 +31,7 @@ def write_literal(literal: Literal, kind: Type | None = None, depth: int = 0) ->
     if depth > DEEPEST:
         raise HloomError(f"the literal's tuples nest deeper than {DEEPEST}: protobuf cannot hold that")
     kind = literal.type if kind is None or not same_shape(kind, literal.type) else kind
-    proto = wire.LiteralProto()
+    proto = protobuf.LiteralProto()
     proto.shape.CopyFrom(write_shape(map_leaves(kind, _ordered_only), depth))
     if isinstance(kind, TupleType):
         for element, inner in zip(literal.elements, kind.elements, strict=True):
@@ -119,7 +119,7 @@ def _read_elements(proto: Any, dtype: DType, count: int) -> np.ndarray:
 
 def _packed(proto: Any, field: str) -> bytes:
     """The bytes of a packed field: as Python's floats, NaNs would not keep their bits."""
-    alone = wire.LiteralProto()
+    alone = protobuf.LiteralProto()
     getattr(alone, field).MergeFrom(getattr(proto, field))
     data = alone.SerializeToString()
     start = len(_tag(field))
@@ -129,7 +129,7 @@ def _packed(proto: Any, field: str) -> bytes:
 
 
 def _tag(field: str) -> bytes:
-    return _varint(wire.LiteralProto.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
+    return _varint(protobuf.LiteralProto.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
 
 
 def _varint(value: int) -> bytes:

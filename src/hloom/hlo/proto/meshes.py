@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.ir import Axis, Devices, ExplicitDevices, IotaDevices, Mesh
 from hloom.text import HloomError
 
@@ -15,7 +15,7 @@ MOST_AXES = 64
 
 def write_mesh(mesh: Mesh) -> Any:
     """A mesh as MeshProto."""
-    proto = wire.MeshProto()
+    proto = protobuf.MeshProto()
     for name, size in zip(mesh.names, mesh.sizes, strict=True):
         proto.axes.add(name=name, size=size)
     if isinstance(mesh.devices, ExplicitDevices):
@@ -30,7 +30,7 @@ def write_axes(mesh: Mesh, axes: Iterable[Axis]) -> list[Any]:
     """Axes and parts of axes as AxisRefProto, by their places in the mesh."""
     protos = []
     for axis in axes:
-        proto = wire.AxisRefProto(mesh_axis_index=mesh.names.index(axis.name))
+        proto = protobuf.AxisRefProto(mesh_axis_index=mesh.names.index(axis.name))
         if axis.size is not None:
             proto.sub_axis_info.pre_size = axis.pre_size
             proto.sub_axis_info.size = axis.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.ir import METADATA_FIELDS, Metadata
 from hloom.text import HloomError
 
@@ -16,7 +16,7 @@ KNOWN = frozenset((*METADATA_FIELDS,))
 
 def write_metadata(metadata: Metadata) -> Any:
     """Metadata as OpMetadata, its payload in place."""
-    proto = wire.OpMetadata(
+    proto = protobuf.OpMetadata(
         **{name: value for name in _SIMPLE if (value := getattr(metadata, name))}, profile_type=metadata.profile_type
     )
     if metadata.metadata_payload:

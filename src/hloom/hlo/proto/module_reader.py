@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.headers import read_header
 from hloom.hlo.proto.instruction_reader import InstructionReader
 from hloom.hlo.proto.module_writer import REMAINDER
@@ -38,7 +38,7 @@ _HEADER = (
 
 
 def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
-    """A module from wire.HloModuleProto, which is not changed; `name` is what errors call it.
+    """A module from protobuf.HloModuleProto, which is not changed; `name` is what errors call it.
 
     Scheduled computations stand in the order of their schedule. Fields that hloom does not know are left out with a
     HloomWarning. Raises HloomError where ids, shapes or literals do not fit together.
@@ -93,7 +93,7 @@ class ModuleReader:
         return module
 
     def _keep_remainder(self) -> None:
-        remainder = wire.HloModuleProto()
+        remainder = protobuf.HloModuleProto()
         for field, value in self.proto.ListFields():
             if field.name in _HEADER:
                 continue

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.printer import ordered_graphs
 from hloom.hlo.proto.headers import entry_layout, write_entry_layout, write_header, write_program_shape
 from hloom.hlo.proto.instruction_writer import InstructionWriter
@@ -21,7 +21,7 @@ REMAINDER = "hlo_module"
 
 
 def module_to_proto(module: Module) -> Any:
-    """A module as wire.HloModuleProto, such as XLA reads.
+    """A module as protobuf.HloModuleProto, such as XLA reads.
 
     Names are made unique in the whole module, as XLA wants them; layouts left out become the default ones. What the
     wire has no field for is left out with a HloomWarning. Raises HloomError, naming the instruction, where it has no
@@ -47,7 +47,7 @@ class ModuleWriter:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.proto = wire.HloModuleProto()
+        self.proto = protobuf.HloModuleProto()
         self.graphs = ordered_graphs(module)
         self.graph_ids = {graph: number for number, graph in enumerate(self.graphs)}
         self.losses: dict[str, None] = {}

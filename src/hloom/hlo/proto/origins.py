@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.tokens import read_integers, read_string
 from hloom.text import Cursor, HloomError, Source, escape
 
@@ -49,7 +49,7 @@ def read_array(cursor: Cursor) -> Any:
     cursor.expect("{")
     if cursor.accept("}"):
         return None
-    proto = wire.OriginalArrayProto(instruction_name=read_string(cursor))
+    proto = protobuf.OriginalArrayProto(instruction_name=read_string(cursor))
     if cursor.at("{"):
         proto.shape_index.extend(read_integers(cursor))
     cursor.expect("}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -43,19 +43,19 @@ def write_shape(kind: Type, depth: int = 0) -> Any:
         return _write_array(kind)
     if isinstance(kind, TupleType):
         shapes = [write_shape(element, depth + 1) for element in kind.elements]
-        return wire.ShapeProto(element_type=wire.PrimitiveType.Value("TUPLE"), tuple_shapes=shapes)
+        return protobuf.ShapeProto(element_type=protobuf.PrimitiveType.Value("TUPLE"), tuple_shapes=shapes)
     if isinstance(kind, BufferType):
         inside = write_shape(kind.element, depth + 1)
-        return wire.ShapeProto(element_type=wire.PrimitiveType.Value("BUFFER"), tuple_shapes=[inside])
-    return wire.ShapeProto(
-        element_type=wire.PrimitiveType.Value("TOKEN" if isinstance(kind, TokenType) else "OPAQUE_TYPE")
+        return protobuf.ShapeProto(element_type=protobuf.PrimitiveType.Value("BUFFER"), tuple_shapes=[inside])
+    return protobuf.ShapeProto(
+        element_type=protobuf.PrimitiveType.Value("TOKEN" if isinstance(kind, TokenType) else "OPAQUE_TYPE")
     )
 
 
 def _write_array(kind: TensorType) -> Any:
     dims = [NO_SIZE if size == UNBOUNDED else size for size in kind.dims]
-    return wire.ShapeProto(
-        element_type=wire.PrimitiveType.Value(kind.dtype.name.upper()),
+    return protobuf.ShapeProto(
+        element_type=protobuf.PrimitiveType.Value(kind.dtype.name.upper()),
         dimensions=dims,
         is_dynamic_dimension=kind.dynamic or (False,) * kind.rank,
         layout=_write_layout(kind.layout or default_layout(kind.rank)),
@@ -63,7 +63,7 @@ def _write_array(kind: TensorType) -> Any:
 
 
 def _write_layout(layout: Layout) -> Any:
-    proto = wire.LayoutProto(
+    proto = protobuf.LayoutProto(
         minor_to_major=layout.minor_to_major,
         tail_padding_alignment_in_elements=layout.tail_padding,
         element_size_in_bits=layout.element_bits,
@@ -77,7 +77,7 @@ def _write_layout(layout: Layout) -> Any:
     for split in layout.split_configs:
         proto.split_configs.add(dimension=split.dimension, split_indices=split.indices)
     for level, repeats, shuffled in _LEVEL.findall(layout.dim_level_types):
-        proto.dim_level_types.append(wire.DimLevelType.Value(_LEVELS[level]))
+        proto.dim_level_types.append(protobuf.DimLevelType.Value(_LEVELS[level]))
         proto.dim_unique.append(not repeats)
         proto.dim_ordered.append(not shuffled)
     return proto
@@ -88,7 +88,7 @@ def _integer_type(name: str) -> int:
         return 0
     if name.upper() not in _leaf_numbers():
         raise HloomError(f"no element type is called '{name}'")
-    return wire.PrimitiveType.Value(name.upper())
+    return protobuf.PrimitiveType.Value(name.upper())
 
 
 def read_shape(proto: Any, depth: int = 0) -> Type:
@@ -115,12 +115,12 @@ def read_shape(proto: Any, depth: int = 0) -> Type:
 
 @cache
 def _leaf_numbers() -> dict[str, int]:
-    return dict(wire.PrimitiveType.items())
+    return dict(protobuf.PrimitiveType.items())
 
 
 @cache
 def _leaf_names() -> dict[int, str]:
-    return {number: name.lower() for name, number in wire.PrimitiveType.items()}
+    return {number: name.lower() for name, number in protobuf.PrimitiveType.items()}
 
 
 def _leaf_name(number: int) -> str:
@@ -167,7 +167,7 @@ def _integer_name(number: int) -> str:
 
 def _read_levels(proto: Any) -> str:
     """`D,S+~` from three lists; nothing where all dimensions are plainly dense, which XLA does not print."""
-    letters = {wire.DimLevelType.Value(name): letter for letter, name in _LEVELS.items()}
+    letters = {protobuf.DimLevelType.Value(name): letter for letter, name in _LEVELS.items()}
     unique, ordered = tuple(proto.dim_unique), tuple(proto.dim_ordered)
     levels = [
         letters.get(level, "?") + "+" * _is_false(unique, place) + "~" * _is_false(ordered, place)

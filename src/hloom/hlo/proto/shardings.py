@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.hlo.proto.meshes import read_axes, read_devices, read_mesh, write_axes, write_iota, write_mesh
 from hloom.hlo.proto.metadata import read_metadata, write_metadata
 from hloom.ir import (
@@ -39,12 +39,12 @@ def write_sharding(sharding: Sharding, kind: Type | None = None) -> Any:
         sharding = TupleSharding((sharding,) * max(1, sum(1 for _ in kind.leaves())))
     if isinstance(sharding, TupleSharding):
         shardings = [_write_leaf(element) for element in sharding.elements]
-        return wire.OpSharding(type=wire.OpSharding.TUPLE, tuple_shardings=shardings)
+        return protobuf.OpSharding(type=protobuf.OpSharding.TUPLE, tuple_shardings=shardings)
     return _write_leaf(sharding)
 
 
 def _write_leaf(sharding: LeafSharding) -> Any:
-    proto = wire.OpSharding()
+    proto = protobuf.OpSharding()
     _WRITERS[type(sharding)](proto, sharding)
     if not isinstance(sharding, MeshSharding) and not proto.HasField("named_sharding"):
         _write_group(proto, sharding.group)
@@ -53,7 +53,7 @@ def _write_leaf(sharding: LeafSharding) -> Any:
 
 
 def _write_uniform(proto: Any, sharding: Uniform) -> None:
-    proto.type = wire.OpSharding.Type.Value(sharding.kind.upper())
+    proto.type = protobuf.OpSharding.Type.Value(sharding.kind.upper())
 
 
 def _write_maximal(proto: Any, sharding: Maximal) -> None:
@@ -61,12 +61,12 @@ def _write_maximal(proto: Any, sharding: Maximal) -> None:
         proto.named_sharding.mesh.device_ids.append(sharding.device)
         proto.named_sharding.metadata.extend(map(write_metadata, sharding.metadata))
         return
-    proto.type = wire.OpSharding.MAXIMAL
+    proto.type = protobuf.OpSharding.MAXIMAL
     proto.tile_assignment_devices.append(sharding.device)
 
 
 def _write_tiled(proto: Any, sharding: Tiled) -> None:
-    proto.type = wire.OpSharding.OTHER
+    proto.type = protobuf.OpSharding.OTHER
     proto.tile_assignment_dimensions.extend(sharding.tile)
     if isinstance(sharding.devices, IotaDevices):
         write_iota(proto, sharding.devices)
@@ -75,7 +75,7 @@ def _write_tiled(proto: Any, sharding: Tiled) -> None:
     if sharding.subgroups == ("replicated",):
         proto.replicate_on_last_tile_dim = True
     else:
-        proto.last_tile_dims.extend(wire.OpSharding.Type.Value(each.upper()) for each in sharding.subgroups)
+        proto.last_tile_dims.extend(protobuf.OpSharding.Type.Value(each.upper()) for each in sharding.subgroups)
 
 
 def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
@@ -108,7 +108,7 @@ _WRITERS: dict[type, Callable[[Any, Any], None]] = {
 
 def read_sharding(proto: Any) -> Sharding:
     """An OpSharding as a sharding, in the form that XLA's text has; HloomError where it is malformed."""
-    if proto.type == wire.OpSharding.TUPLE and not proto.HasField("named_sharding"):
+    if proto.type == protobuf.OpSharding.TUPLE and not proto.HasField("named_sharding"):
         return TupleSharding(tuple(map(_read_leaf, proto.tuple_shardings)))
     return _read_leaf(proto)
 
@@ -118,11 +118,11 @@ def _read_leaf(proto: Any) -> LeafSharding:
         return _read_meshed(proto.named_sharding)
     metadata = tuple(map(read_metadata, proto.metadata))
     group = _read_group(proto)
-    if proto.type == wire.OpSharding.MAXIMAL:
+    if proto.type == protobuf.OpSharding.MAXIMAL:
         if len(proto.tile_assignment_devices) != 1:
             raise HloomError("a sharding that is maximal names exactly one device")
         return Maximal(proto.tile_assignment_devices[0], group, metadata)
-    if proto.type == wire.OpSharding.OTHER:
+    if proto.type == protobuf.OpSharding.OTHER:
         return _read_tiled(proto, group, metadata)
     name = _name(proto.type)
     if name not in _UNIFORM:
@@ -156,7 +156,7 @@ def _subgroup(number: int) -> str:
 
 
 def _name(number: int) -> str:
-    names = {value: name for name, value in wire.OpSharding.Type.items()}
+    names = {value: name for name, value in protobuf.OpSharding.Type.items()}
     return names.get(number, str(number))
 
 

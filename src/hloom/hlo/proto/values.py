@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hloom import wire
+from hloom import protobuf
 from hloom.ir import (
     ConvolutionDimensions,
     OutputAlias,
@@ -165,7 +165,7 @@ def read_statistics(proto: Any) -> Statistics | None:
 def write_accuracy(proto: Any, accuracy: ResultAccuracy) -> None:
     """Fill a ResultAccuracy message."""
     if accuracy.mode:
-        proto.mode = wire.ResultAccuracy.Mode.Value(accuracy.mode.upper())
+        proto.mode = protobuf.ResultAccuracy.Mode.Value(accuracy.mode.upper())
         return
     proto.tolerance.atol, proto.tolerance.rtol = accuracy.absolute, accuracy.relative
     proto.tolerance.ulps = accuracy.units

@@ -1,0 +1,195 @@
+"""Plan how to shard a module, and measure plans on XLA's partitioner."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from hloom.analysis import Device, bytes_of
+from hloom.analysis import device as device_of
+from hloom.api.jax_specs import mesh_of, partition_specs, result_partition_specs
+from hloom.hlo import to_text, write_whole
+from hloom.ir import Module
+from hloom.planner.candidates import Candidate, Chosen
+from hloom.planner.comparison import compared, predicted
+from hloom.planner.cost_model import Rates
+from hloom.planner.explanation import Alternative, Explanation, explain, other_plans
+from hloom.planner.partitioned import Emitted, emitted
+from hloom.planner.plan import Plan
+from hloom.planner.plan_json import plan_from_json
+from hloom.planner.plannable import check_plannable
+from hloom.planner.search import choose
+from hloom.planner.tensor_families import Table
+from hloom.runtime.partition import partition
+from hloom.sharding import Mesh, Spec
+from hloom.sharding.device_links import mesh_on
+from hloom.text import HloomError
+
+
+def plan(
+    module: Module,
+    mesh: Mesh | str | Any,
+    *,
+    planner: str = "ilp",
+    memory: float | str | None = None,
+    judge: int = 0,
+    pins: Mapping[str, Spec | str] | None = None,
+    like: Plan | Planned | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    forbidden: Iterable[str] = (),
+    device: Device | str | None = None,
+    overlap: bool = False,
+    seconds: float = 20.0,
+    marks: bool = True,
+) -> Planned:
+    """The best way found to spread a module over a mesh of devices, with what it costs and why.
+
+    `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `judge` so many plans, and the
+    experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
+    (`{"x": "[data,-]"}`), `like` is a plan to keep to, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
+    `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, else 100 TFLOP/s and 100 GB/s without latency; with
+    `overlap` work and collectives run at the same time. Each solution gets so many `seconds`. Plans mark operands of
+    dots, which annotated modules have and the judge's JSON has not: without `marks` the JSON says all of a plan of a
+    module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
+    """
+    check_plannable(module)
+    space, rates = _on_device(mesh_of(mesh), device)
+    chosen = choose(
+        module,
+        space,
+        rates=replace(rates, is_overlapped=overlap),
+        budget=_bytes(memory),
+        judge=judge,
+        measure=partial(_measured, module),
+        seconds=seconds,
+        planner=planner,
+        pins=pins,
+        forbidden=forbidden,
+        like=_like(like, module),
+        marks=marks,
+    )
+    return Planned(chosen)
+
+
+def measure(planned: Planned | Plan | Module, module: Module | None = None, *, devices: int | None = None) -> Emitted:
+    """What XLA's partitioner makes of a plan of a module, or of an annotated module, for virtual CPU devices.
+
+    What is expected stands beside it in `compared`, if it is a plan. Raises as `run` does.
+    """
+    if isinstance(planned, Module):
+        if devices is None:
+            raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")
+        compiled = partition(planned, devices)
+        return emitted(compiled.module, devices, compiled.memory)
+    if isinstance(planned, Planned):
+        own = planned.chosen.module if module is None else module
+        return compared(_measured(own, planned.plan), planned.best)
+    if module is None:
+        raise HloomError("a plan is measured with the module that it is of")
+    return compared(_measured(module, planned), predicted(module, planned))
+
+
+@dataclass
+class Planned:
+    """A plan that was chosen for a module; `chosen` has all candidates, what they cost and what was measured."""
+
+    chosen: Chosen = field(repr=False)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan itself."""
+        return self.chosen.best.plan
+
+    @property
+    def best(self) -> Candidate:
+        """The plan with what it is expected to cost and what was measured."""
+        return self.chosen.best
+
+    @property
+    def step_seconds(self) -> float:
+        """The time of a step: as measured, else as expected."""
+        return self.best.step(self.chosen.rates)
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """Every collective with its cause, and what takes the time."""
+        return explain(self.chosen)
+
+    @cached_property
+    def alternatives(self) -> list[Alternative]:
+        """The five best other plans, and how they differ."""
+        return other_plans(self.chosen)
+
+    def table(self) -> Table:
+        """What is split how, by family of tensors, with what that saves and what it costs on the wire."""
+        return self.explanation.table
+
+    def annotate(self, module: Module | None = None) -> Module:
+        """A copy of the module with the plan's shardings, for XLA's partitioner."""
+        return self.plan.annotate(self.chosen.module if module is None else module)
+
+    def partition_specs(self, tree: Any) -> Any:
+        """The tree of arguments with jax's `PartitionSpec`s as leaves, for `in_shardings`."""
+        return partition_specs(self.plan, tree)
+
+    def result_partition_specs(self, tree: Any) -> Any:
+        """The same of a tree of results, for `out_shardings`."""
+        return result_partition_specs(self.plan, self.chosen.module, tree)
+
+    def measure(self) -> Emitted:
+        """What XLA's partitioner makes of the plan, compared with what was expected."""
+        return measure(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan in the judge's form."""
+        return self.plan.to_json()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the plan: `.json` in the judge's form, anything else as the annotated module's HLO text."""
+        if Path(path).suffix.lower() == ".json":
+            return write_whole(path, json.dumps(self.to_json()) + "\n")
+        return write_whole(path, to_text(self.annotate()))
+
+
+def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:
+    """The plan of a file in the judge's form; raises HloomError where that is none."""
+    try:
+        value = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as problem:
+        raise HloomError(f"{path} holds no plan: {problem}") from None
+    return plan_from_json(value, module, Path(path).name)
+
+
+def _measured(module: Module, plan: Plan) -> Emitted:
+    compiled = partition(plan.annotate(module), plan.mesh.device_count)
+    return emitted(compiled.module, plan.mesh.device_count, compiled.memory)
+
+
+def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
+    """The mesh with the links of a device, and the device's rates; without one, those that plans are judged by."""
+    if name is None:
+        return mesh, Rates()
+    found = device_of(name) if isinstance(name, str) else name
+    linked = mesh_on(found, mesh)
+    return linked, Rates.of(found, linked)
+
+
+def _bytes(memory: float | str | None) -> float | None:
+    if not isinstance(memory, str):
+        return memory
+    try:
+        return bytes_of(memory)
+    except ValueError as problem:
+        raise HloomError(str(problem)) from None
+
+
+def _like(like: Any, module: Module) -> Plan | None:
+    if like is None or isinstance(like, Plan):
+        return like
+    if isinstance(like, Planned):
+        return like.plan
+    return plan_from_json(like, module) if isinstance(like, Mapping) else load_plan(like, module)

@@ -1,0 +1,180 @@
+"""Plans that were found, what each is expected to cost, what was measured of it, and which of them is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hloom.ir import Module, Node
+from hloom.planner.constraints import Constraints
+from hloom.planner.cost_model import Price, Rates
+from hloom.planner.forecast import Forecast
+from hloom.planner.memory_footprint import footprint
+from hloom.planner.partitioned import Collective
+from hloom.planner.plan import Plan
+from hloom.planner.problem import Problem
+from hloom.planner.solvers import Choice
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes, Spec
+
+WHOLE_MESH = "everything"
+"""The one axis of a mesh whose axes were made one."""
+
+
+class Measured(Protocol):
+    """What the partitioner made of a plan, per device."""
+
+    @property
+    def wire(self) -> float: ...
+    @property
+    def wire_by_kind(self) -> Mapping[str, float]: ...
+    @property
+    def wire_by_origin(self) -> Mapping[str, float]: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def collectives(self) -> Sequence[Collective]: ...
+    def traffic(self, mesh: Mesh) -> Mapping[Axes, tuple[float, float]]: ...
+
+
+Measure = Callable[[Plan], Measured]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution.
+
+    With marks, plans say how operands of dots lie for them; without, only how values lie.
+    """
+
+    module: Module
+    mesh: Mesh
+    rates: Rates
+    budget: float | None = None
+    seconds: float = 20.0
+    demands: Constraints = field(default_factory=Constraints)
+    has_marks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The problem that a plan solves, the choice, how every value lies under it, and what that will send."""
+
+    problem: Problem
+    choice: Choice
+    specs: Mapping[Node, Spec]
+    forecast: Forecast
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
+
+    `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
+    its own time, and `memory` the bytes that are expected. If it `is_tied`, the bound is of plans that treat repeated
+    layers alike.
+    """
+
+    plan: Plan
+    expected: Price | None = None
+    bound: float | None = None
+    gap: float | None = None
+    memory: int | None = None
+    measured: Measured | None = None
+    is_tied: bool = False
+    notes: tuple[str, ...] = ()
+    solution: Solution | None = field(default=None, repr=False)
+
+    def price(self) -> Price | None:
+        """What a device does and sends: as measured, else as expected."""
+        if self.measured is None:
+            return self.expected
+        traffic = dict(self.measured.traffic(self.plan.mesh))
+        return Price(self.measured.flops, dict(self.measured.wire_by_kind), traffic=traffic)
+
+    def step(self, rates: Rates) -> float:
+        """The time of a step in seconds: as measured, else as expected."""
+        price = self.price()
+        return math.inf if price is None else price.seconds(rates)
+
+    def cost(self, rates: Rates) -> float:
+        """What planners make least: the time, as measured, else as expected, ties broken by the bytes of results."""
+        price = self.price()
+        if price is None:
+            return math.inf
+        touched = 0.0 if self.expected is None else self.expected.touched
+        return price.seconds(rates) + touched / rates.touched
+
+    def prove(self, bound: float, rates: Rates, *, is_tied: bool) -> None:
+        """Note a bound of all plans, at some rates."""
+        cost = self.cost(rates)
+        self.bound, self.is_tied = bound, is_tied
+        self.gap = max(0.0, 1 - bound / cost) if cost > 0 else 0.0
+
+    def weigh(self) -> None:
+        """Work out the bytes that are expected, which takes a while."""
+        found = self.solution
+        if self.memory is None and found is not None:
+            self.memory = footprint(found.problem, found.choice.strategies, found.specs)
+
+    def held(self) -> float | None:
+        """The bytes that a device holds at the peak: as measured, else as expected."""
+        return self.memory if self.measured is None else self.measured.memory
+
+    def fits(self, budget: float | None) -> bool:
+        """Whether it stays below a budget of bytes."""
+        held = self.held()
+        return budget is None or held is None or held <= budget
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
+
+    `problem` is that of the mesh as it is, which the candidates are described by.
+    """
+
+    task: Task
+    candidates: list[Candidate] = field(default_factory=list)
+    missing_bytes: float = 0.0
+    planning_seconds: float = 0.0
+    judging_seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    problem: Problem | None = field(default=None, repr=False)
+
+    @property
+    def module(self) -> Module:
+        """What was planned."""
+        return self.task.module
+
+    @property
+    def mesh(self) -> Mesh:
+        """What it was planned for."""
+        return self.task.mesh
+
+    @property
+    def rates(self) -> Rates:
+        """What work and collectives cost."""
+        return self.task.rates
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate to take."""
+        return self.candidates[0]
+
+    def rank(self) -> None:
+        """Put the fastest of those that fit first; measured ones before others as soon as there are any."""
+        self.candidates.sort(key=self._rank)
+        held = self.best.held()
+        self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
+
+    def _rank(self, each: Candidate) -> tuple:
+        is_guessed = any(other.measured is not None for other in self.candidates) and each.measured is None
+        fits = each.fits(self.task.budget)
+        held = each.held()
+        cost = round(each.step(self.rates), 7) if fits else math.inf if held is None else held
+        return is_guessed, not fits, cost, each.expected is None

@@ -1,0 +1,155 @@
+"""The form in which a module is planned: no calls, every loop and branch with graphs of its own, tuples written out.
+
+What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
+`get-tuple-element`s on the other, so that every array that is handed over has a name of its own. Names of the entry
+stay; instructions of other graphs have names that no other graph has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
+from hloom.ops import OPS
+from hloom.passes.inline import MOST_NODES, inline, inline_fusions
+from hloom.propagation.control_flow import called_graphs
+from hloom.text import HloomError
+
+RUNNING = ("while", "conditional")
+"""What runs other graphs once calls are inlined."""
+
+
+def normal(module: Module) -> Module:
+    """A copy in normal form; raises HloomError where graphs of its own for every loop would be too many."""
+    copy = module.clone()
+    if not any(isinstance(node, Apply) and called_graphs(node) for node in copy.entry.nodes):
+        return copy
+    inline(copy)
+    inline_fusions(copy)
+    copy.index_users()
+    graphs = _owned(copy)
+    for graph in graphs:
+        for node in graph.nodes:
+            if isinstance(node, Apply) and (is_running(node) or node.opcode == "opt-barrier"):
+                _write_out(node)
+    _rename(copy, graphs)
+    return copy
+
+
+def is_running(node: Node) -> bool:
+    """Whether a node runs graphs of its own, as a loop or a branch."""
+    return isinstance(node, Apply) and node.opcode in RUNNING and bool(called_graphs(node))
+
+
+def _owned(module: Module) -> list[Graph]:
+    """Give each loop and branch graphs that nothing else runs; the graphs that run, callers first."""
+    found, seen, size = [module.entry], {module.entry}, module.node_count
+    for graph in found:
+        for node in graph.nodes:
+            if not isinstance(node, Apply) or not is_running(node):
+                continue
+            own: list[Graph] = []
+            for called in called_graphs(node):
+                if called in seen:
+                    size += len(called.nodes)
+                    if size > MOST_NODES:
+                        raise HloomError(
+                            f"{module.name} would have more than {MOST_NODES:,} instructions if each loop had its own"
+                        )
+                    called = module.clone_graph(called, module.unique_graph_name(called.name))
+                own.append(called)
+                seen.add(called)
+            _set_called(node, own)
+            found += own
+    return found
+
+
+def _set_called(node: Apply, graphs: Sequence[Graph]) -> None:
+    if tuple(graphs) == tuple(called_graphs(node)):
+        return
+    attributes = node.attributes
+    if node.opcode == "while":
+        changed = attributes.changed(body=graphs[0], condition=graphs[1])
+    elif "branch_computations" in attributes:
+        changed = attributes.changed(branch_computations=tuple(graphs))
+    else:
+        changed = attributes.changed(true_computation=graphs[0], false_computation=graphs[1])
+    node.graph.set_attributes(node, changed)
+
+
+def _write_out(node: Apply) -> None:
+    """Write out the tuples around a loop, branch or barrier."""
+    given = range(node.opcode == "conditional", len(node.inputs))
+    inputs = list(node.inputs)
+    for place in given:
+        if _is_tuple(inputs[place]) and inputs[place].opcode != "tuple":
+            inputs[place] = _rebuilt(inputs[place], before=node)
+    if inputs != list(node.inputs):
+        node.graph.set_inputs(node, inputs)
+    for graph in called_graphs(node):
+        for parameter in graph.parameters:
+            if _is_tuple(parameter):
+                first = next((each for each in graph.nodes if not isinstance(each, Parameter)), None)
+                _elements(parameter, first)
+        root = graph.output
+        if root is not None and _is_tuple(root) and root.opcode != "tuple":
+            graph.set_output(_rebuilt(root, before=None))
+    if _is_tuple(node):
+        _write_out_result(node)
+
+
+def _write_out_result(node: Apply) -> None:
+    """Put a tuple of its elements where a loop's or branch's result is used whole."""
+    graph = node.graph
+    whole = [user for user in node.users if user.opcode != "get-tuple-element"]
+    if not whole and graph.output is not node:
+        return
+    nodes = graph.nodes
+    following = nodes.index(node) + 1
+    made = _rebuilt(node, before=nodes[following] if following < len(nodes) else None)
+    for user in whole:
+        graph.set_inputs(user, [made if each is node else each for each in user.inputs])
+    if graph.output is node:
+        graph.set_output(made)
+
+
+def _rebuilt(value: Node, before: Node | None) -> Apply:
+    """A tuple of the elements of a tuple."""
+    elements = [_element(value, number, before) for number in range(_count(value))]
+    return value.graph.add_apply(OPS["tuple"], elements, value.type, {}, f"{value.name}.tuple", before=before)
+
+
+def _elements(value: Node, before: Node | None) -> None:
+    """Take every element of a tuple out that nothing takes out yet."""
+    known = {user.attributes.get("index") for user in value.users if user.opcode == "get-tuple-element"}
+    for number in range(_count(value)):
+        if number not in known:
+            _element(value, number, before)
+
+
+def _element(value: Node, number: int, before: Node | None) -> Apply:
+    assert isinstance(value.type, TupleType)
+    kind, name = value.type.elements[number], f"{value.name}.{number}"
+    return value.graph.add_apply(OPS["get-tuple-element"], (value,), kind, {"index": number}, name, before=before)
+
+
+def _is_tuple(value: Node) -> bool:
+    return isinstance(value.type, TupleType)
+
+
+def _count(value: Node) -> int:
+    return len(value.type.elements) if isinstance(value.type, TupleType) else 0
+
+
+def _rename(module: Module, graphs: Iterable[Graph]) -> None:
+    """Give the instructions of graphs other than the entry names that stand once in the module."""
+    taken = {node.name for node in module.entry.nodes}
+    for graph in graphs:
+        for node in graph.nodes if graph is not module.entry else ():
+            name, number = node.name, 0
+            while name in taken:
+                number += 1
+                name = f"{graph.name}.{node.name}" if number == 1 else f"{graph.name}.{node.name}.{number}"
+            if name != node.name:
+                graph.rename(node, name)
+            taken.add(name)

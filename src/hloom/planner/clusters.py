@@ -1,0 +1,324 @@
+"""Which instructions of a program share one decision on how they are split, and what that decision is about.
+
+A node that only passes dimensions on (elementwise, transposes, reductions, broadcasts) follows what it reads, as long
+as the axis maps say which dimension is which. What combines arrays anew (dot, convolution, gather, scatter, a reshape
+that merges or splits dimensions, an addition of values of two clusters) leads a cluster of its own. The dimensions that
+a cluster has in common are its *classes*: a strategy gives each of them the mesh axes that split it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
+from hloom.planner.flow import Flow
+
+ClassDims = tuple[int | None, ...]
+"""Per dimension the class that it belongs to; None where it cannot be split."""
+
+LEADERS = frozenset({"dot", "convolution", "gather", "scatter", "ragged-dot", "scaled-dot"})
+"""What combines arrays anew."""
+APART = frozenset({"gather", "scatter"})
+"""What nothing follows: the spec that suits it best is seldom the one that suits its users."""
+SPLITTABLE = frozenset({FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED})
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The nodes of one decision: the lead, which may hold partial results, and those that follow it."""
+
+    number: int
+    lead: Node
+    members: list[Node] = field(default_factory=list)
+    is_light: bool = False
+
+
+class Clusters:
+    """The clusters of a module in normal form: of its entry, and of what loops and branches run.
+
+    What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
+    cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `whole` are those
+    whose ops have no rule: they are replicated.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.flow = Flow(module)
+        self.maps: dict[Node, AxisMap] = {}
+        self.factor_classes: dict[Node, ClassDims] = {}
+        self.free: set[Node] = set()
+        self.whole: list[Node] = []
+        self._clusters: list[Cluster] = []
+        self._of: dict[Node, int] = {}
+        self._cluster_parents: list[int] = []
+        self._class_parents: list[int] = []
+        self._class_sizes: list[set[int]] = []
+        self._class_cluster: list[int] = []
+        self._depth: dict[Node, int] = {}
+        for node in self.flow.nodes:
+            self._depth[node] = 1 + max((self._depth.get(each, 0) for each in node.inputs), default=0)
+            self._place(node)
+
+    def __iter__(self) -> Iterator[Cluster]:
+        """The clusters that are left after merging, in the order of their leads."""
+        return (each for each in self._clusters if self._root(each.number) == each.number)
+
+    def of(self, node: Node) -> Cluster | None:
+        """The cluster of a node; None where it is free."""
+        number = self._of.get(node)
+        return None if number is None else self._clusters[self._root(number)]
+
+    def classes(self, cluster: Cluster) -> list[int]:
+        """The classes of a cluster that more than one place could share, in order."""
+        roots = (self.class_of(number) for number in range(len(self._class_parents)))
+        own = {root for root in roots if self._root(self._class_cluster[root]) == cluster.number}
+        return sorted(own)
+
+    def all_classes(self) -> dict[int, list[int]]:
+        """The classes of every cluster."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for number in range(len(self._class_parents)):
+            root = self.class_of(number)
+            found[self._root(self._class_cluster[root])].add(root)
+        return {number: sorted(each) for number, each in found.items()}
+
+    def class_of(self, number: int) -> int:
+        """The class that stands for all that were joined with this one."""
+        while self._class_parents[number] != number:
+            self._class_parents[number] = self._class_parents[self._class_parents[number]]
+            number = self._class_parents[number]
+        return number
+
+    def sizes(self, number: int) -> set[int]:
+        """The sizes of a class's dimensions."""
+        return self._class_sizes[self.class_of(number)]
+
+    def result_dims(self, node: Node) -> ClassDims:
+        """The classes of a value's dimensions."""
+        if node not in self.maps:
+            found = self.factor_classes.get(node)
+            return (None,) * _rank(node) if found is None else tuple(map(self._joined, found))
+        return tuple(self._class_at(node, dimension) for dimension in self.maps[node].results[0])
+
+    def operand_dims(self, node: Node, place: int) -> ClassDims:
+        """The classes of an operand's dimensions, as the node wants to read it."""
+        if node not in self.maps:
+            return (None,) * _rank(node.inputs[place])
+        return tuple(self._class_at(node, dimension) for dimension in self.maps[node].operands[place])
+
+    def _class_at(self, node: Node, dimension: tuple[int, ...]) -> int | None:
+        factors = [f for f in dimension if self.maps[node].factors[f].size != 1]
+        return self._joined(self.factor_classes[node][factors[0]]) if factors else None
+
+    def _joined(self, number: int | None) -> int | None:
+        return None if number is None else self.class_of(number)
+
+    def _root(self, number: int) -> int:
+        while self._cluster_parents[number] != number:
+            self._cluster_parents[number] = self._cluster_parents[self._cluster_parents[number]]
+            number = self._cluster_parents[number]
+        return number
+
+    def is_given(self, node: Node) -> bool:
+        """Whether a value comes from outside: a parameter, or what a loop carries or a branch yields."""
+        return isinstance(node, Parameter) or node in self.flow.carried
+
+    def _place(self, node: Node) -> None:
+        if node in self.flow.same:
+            self._name(node, self.flow.same[node])
+            return
+        if node in self.flow.tuples or node.opcode == "tuple":
+            return
+        if self.is_given(node):
+            dims = node.type.dims if isinstance(node.type, TensorType) else ()
+            cluster = self._new(node, is_light=True)
+            self.factor_classes[node] = tuple(self._class(size, cluster) if size > 1 else None for size in dims)
+            return
+        if isinstance(node, Constant) or _is_free(node):
+            self.free.add(node)
+            return
+        if self._takes_out(node):
+            return
+        found = _map_of(node)
+        if found is None:
+            self.whole.append(node)
+            self._new(node)
+            return
+        self.maps[node] = found
+        followed = self._followed(node, found)
+        if followed is None:
+            self._lead(node, found)
+        else:
+            self._follow(node, found, followed)
+
+    def _name(self, node: Node, value: Node) -> None:
+        """A further name of a value is in its cluster, and free where it is."""
+        cluster = self.of(value)
+        if cluster is None:
+            self.free.add(node)
+            return
+        self.factor_classes[node] = self.result_dims(value)
+        self._of[node] = cluster.number
+        cluster.members.append(node)
+
+    def _takes_out(self, node: Node) -> bool:
+        """Whether a node is one of the results of an op that has a rule: it lies as the op's results do."""
+        source = node.inputs[0] if node.opcode == "get-tuple-element" else None
+        if source not in self.maps:
+            return False
+        assert source is not None
+        dims = self.maps[source].results[node.attributes.get("index", 0)]
+        self.factor_classes[node] = tuple(self._class_at(source, dimension) for dimension in dims)
+        self._of[node] = self._of[source]
+        self._clusters[self._root(self._of[source])].members.append(node)
+        return True
+
+    def _followed(self, node: Node, found: AxisMap) -> int | None:
+        """The operand that a node follows: the largest, then the deepest, that comes from no light cluster."""
+        if node.opcode in LEADERS or _is_enlarging(node) or _is_composite(found):
+            return None
+        best: tuple[tuple, int] | None = None
+        heavy: set[int] = set()
+        for place, operand in enumerate(node.inputs):
+            cluster = self.of(operand)
+            if cluster is None or all(each is None for each in self.result_dims(operand)):
+                continue
+            if not cluster.is_light and _elements(operand) == _elements(node):
+                heavy.add(cluster.number)
+            if operand.opcode in APART:
+                continue
+            score = (not cluster.is_light, _elements(operand), self._depth[operand], -place)
+            if best is None or score > best[0]:
+                best = (score, place)
+        return None if best is None or len(heavy) > 1 else best[1]
+
+    def _lead(self, node: Node, found: AxisMap) -> None:
+        cluster = self._new(node, is_light=_is_enlarging(node))
+        minor, splittable = _minor_factors(found), _splittable(node)
+        self.factor_classes[node] = tuple(
+            self._class(factor.size, cluster)
+            if factor.kind in splittable and factor.size > 1 and number not in minor
+            else None
+            for number, factor in enumerate(found.factors)
+        )
+
+    def _follow(self, node: Node, found: AxisMap, place: int) -> None:
+        cluster = self.of(node.inputs[place])
+        assert cluster is not None
+        classes: list[int | None] = [None] * len(found.factors)
+        splittable = _splittable(node)
+        for dimension, own in zip(found.operands[place], self.result_dims(node.inputs[place]), strict=True):
+            factors = [f for f in dimension if found.factors[f].size != 1]
+            if own is not None and factors and found.factors[factors[0]].kind in splittable:
+                classes[factors[0]] = own
+                self._class_sizes[own].add(found.factors[factors[0]].size)
+        known = {f for dimension in found.operands[place] for f in dimension}
+        for number, factor in enumerate(found.factors):
+            if number not in known and factor.kind in splittable and factor.size > 1:
+                classes[number] = self._class(factor.size, cluster.number)
+        self.factor_classes[node] = tuple(classes)
+        self._of[node] = cluster.number
+        cluster.members.append(node)
+        for other in range(len(node.inputs)):
+            if other != place:
+                self._absorb(node, other, cluster)
+
+    def _absorb(self, node: Node, place: int, cluster: Cluster) -> None:
+        """Merge the light cluster of an operand into the node's, where nothing else reads it."""
+        light = self.of(node.inputs[place])
+        if light is cluster:
+            self._agree(node, place)
+        if light is None or not light.is_light or light is cluster:
+            return
+        inside = set(light.members)
+        if self.is_given(light.lead):
+            reads = {user for member in light.members for user in member.users if user not in inside}
+            if reads != {node}:
+                return
+        pairs = list(zip(self.result_dims(node.inputs[place]), self.operand_dims(node, place), strict=True))
+        if any((a is None) != (b is None) for a, b in pairs):
+            return
+        for theirs, own in pairs:
+            if theirs is not None and own is not None:
+                self._join(theirs, own)
+        if cluster.is_light and not light.is_light:
+            light, cluster = cluster, light
+        self._cluster_parents[light.number] = cluster.number
+        cluster.members = light.members + cluster.members
+
+    def _agree(self, node: Node, place: int) -> None:
+        """Join the classes of dimensions that meet where an operand is of the node's own cluster and has not both."""
+        theirs, own = self.result_dims(node.inputs[place]), self.operand_dims(node, place)
+        for a, b in zip(theirs, own, strict=True):
+            if a is not None and b is not None and a != b and b not in theirs and a not in own:
+                self._join(a, b)
+
+    def _join(self, theirs: int, own: int) -> None:
+        a, b = self.class_of(theirs), self.class_of(own)
+        if a != b:
+            self._class_parents[a] = b
+            self._class_sizes[b] |= self._class_sizes[a]
+
+    def _class(self, size: int, cluster: int) -> int:
+        number = len(self._class_parents)
+        self._class_parents.append(number)
+        self._class_sizes.append({size})
+        self._class_cluster.append(cluster)
+        return number
+
+    def _new(self, node: Node, *, is_light: bool = False) -> int:
+        number = len(self._clusters)
+        self._clusters.append(Cluster(number, node, [node], is_light))
+        self._cluster_parents.append(number)
+        self._of[node] = number
+        return number
+
+
+def _map_of(node: Node) -> AxisMap | None:
+    """The axis map of a node over arrays; None where the op has none or works on tuples."""
+    if not isinstance(node, Apply) or not node.has_row or node.type is None:
+        return None
+    if not all(isinstance(each, TensorType) for each in node.type.leaves()):
+        return None
+    if not all(isinstance(each.type, TensorType) for each in node.inputs):
+        return None
+    return node_axes(node)
+
+
+def _splittable(node: Node) -> frozenset[FactorKind]:
+    """The kinds of factors along which a node may be split; no partial results where there are several results."""
+    return SPLITTABLE if isinstance(node.type, TensorType) else frozenset({FactorKind.PARALLEL})
+
+
+def _is_free(node: Node) -> bool:
+    """Whether XLA makes the value anew in whatever spec is asked for."""
+    if node.opcode == "iota" or not isinstance(node.type, TensorType):
+        return node.opcode == "iota"
+    return node.opcode == "broadcast" and _rank(node.inputs[0]) == 0
+
+
+def _is_enlarging(node: Node) -> bool:
+    return node.opcode == "broadcast" and _elements(node) > _elements(node.inputs[0])
+
+
+def _is_composite(found: AxisMap) -> bool:
+    return bool(_minor_factors(found))
+
+
+def _minor_factors(found: AxisMap) -> set[int]:
+    """Factors that stand behind another one in some dimension: these cannot be split alone."""
+    minor: set[int] = set()
+    for value in (*found.operands, *found.results):
+        for dimension in value:
+            minor.update([f for f in dimension if found.factors[f].size != 1][1:])
+    return minor
+
+
+def _rank(node: Node) -> int:
+    return len(node.type.dims) if isinstance(node.type, TensorType) else 0
+
+
+def _elements(node: Node) -> int:
+    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0

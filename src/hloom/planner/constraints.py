@@ -1,0 +1,273 @@
+"""What a user demands of a plan: values that lie as told, as in another plan, or without some axes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hloom.analysis.grouping import op_name_of
+from hloom.ir import Module, Node, Parameter, TensorType
+from hloom.planner.plan import Plan
+from hloom.planner.problem import Problem, retabulate
+from hloom.planner.spec_tables import Lying
+from hloom.planner.strategies import UNEVEN_SHARE, Strategy
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec, parse_spec
+from hloom.text import HloomError
+
+_FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
+MOST_NAMES = 5
+"""How many names a note lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """An axis that must not split a value: the one of a name or any, along a dimension or any.
+
+    >>> Forbidden.parse("w:0=model")
+    Forbidden(axis='model', name='w', dimension=0)
+    """
+
+    axis: str
+    name: str | None = None
+    dimension: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Forbidden:
+        """From `AXIS`, `NAME:AXIS` or `NAME:DIMENSION=AXIS`; raises HloomError for anything else."""
+        found = _FORBIDDEN.fullmatch(text.strip())
+        if found is None:
+            raise HloomError(f"'{text}' forbids nothing", hint="write AXIS, NAME:AXIS or NAME:DIMENSION=AXIS")
+        return cls(found["axis"], found["name"], None if found["dimension"] is None else int(found["dimension"]))
+
+    def is_violated(self, node: Node, spec: Spec) -> bool:
+        """Whether a value's spec has the axis where it must not."""
+        if self.name is not None and self.name != node.name:
+            return False
+        place = spec.dimension_of(self.axis)
+        return place is not None and self.dimension in (None, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Specs of values by name, what is forbidden, and a plan to keep to where the module has what it names."""
+
+    pins: Mapping[str, Spec] = field(default_factory=dict)
+    forbidden: tuple[Forbidden, ...] = ()
+    like: Plan | None = None
+
+    @classmethod
+    def of(
+        cls, pins: Mapping[str, Spec | str] | None, forbidden: Iterable[Forbidden | str], like: Plan | None = None
+    ) -> Constraints:
+        """From specs and what is forbidden, or their texts."""
+        specs = {name: parse_spec(spec) if isinstance(spec, str) else spec for name, spec in (pins or {}).items()}
+        parsed = [each if isinstance(each, Forbidden) else Forbidden.parse(each) for each in forbidden]
+        return cls(specs, tuple(parsed), like)
+
+    def __bool__(self) -> bool:
+        return bool(self.pins or self.forbidden or self.like)
+
+    def check(self, mesh: Mesh) -> None:
+        """Raise HloomError for an axis that the mesh has not."""
+        for axis in (*(axis for spec in self.pins.values() for axis in spec.axes), *(f.axis for f in self.forbidden)):
+            mesh.size(axis)
+
+
+def constrained(problem: Problem, constraints: Constraints) -> tuple[Problem, list[str]]:
+    """The problem with the strategies that are left, and notes on what of the other plan could not be kept.
+
+    Clusters that were tied and are held to different things are tied no more. Raises HloomError where nothing is left
+    for a value, and for a name that stands for none.
+    """
+    if not constraints:
+        return problem, []
+    constraints.check(problem.mesh)
+    left, own = _Left(problem), _by_own_names(constraints, problem)
+    for name, spec in own.pins.items():
+        _pin(left, name, spec)
+    for each in own.forbidden:
+        _forbid(left, each)
+    notes = _keep(left, constraints.like) if constraints.like is not None else []
+    return left.narrowed(), notes
+
+
+def settled(
+    constraints: Constraints, problem: Problem, own: Mapping[Node, Spec], moved: Mapping[Node, Spec]
+) -> dict[Node, Spec]:
+    """Specs after changes of spec were moved between instructions, but for those that a constraint forbids to move.
+
+    Parameters that are minor lie as they are told, whatever their clusters do.
+    """
+    constraints, found = _by_own_names(constraints, problem), dict(moved)
+    told = dict(constraints.pins)
+    if constraints.like is not None:
+        told = _asked(problem.module, constraints.like) | told
+    for node, spec in moved.items():
+        if is_minor(problem, node):
+            found[node] = told.get(node.name, spec)
+            continue
+        is_moved_pin = constraints.pins.get(node.name, spec) != spec
+        if is_moved_pin or any(each.is_violated(node, spec) for each in constraints.forbidden):
+            found[node] = own[node]
+    return found
+
+
+def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
+    """The constraints with parameters called by their own names where they were called as the framework does."""
+    flow = problem.clusters.flow
+    known = {op_name_of(parameter): parameter.name for parameter in problem.module.entry.parameters}
+
+    def own(name: str) -> str:
+        return name if flow.named(name) is not None else known.get(name, name)
+
+    return replace(
+        constraints,
+        pins={own(name): spec for name, spec in constraints.pins.items()},
+        forbidden=tuple(
+            each if each.name is None else replace(each, name=own(each.name)) for each in constraints.forbidden
+        ),
+    )
+
+
+def is_minor(problem: Problem, node: Node) -> bool:
+    """Whether a parameter is small beside what its cluster decides on, as a bias is that is added to an activation."""
+    cluster = problem.clusters.of(node)
+    is_parameter = isinstance(node, Parameter) and node.graph is problem.module.entry
+    return is_parameter and cluster is not None and _elements(node) < _elements(cluster.lead)
+
+
+def _elements(node: Node) -> int:
+    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
+
+
+class _Left:
+    """Which strategies of each cluster are left."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._masks = {number: np.ones(len(found), bool) for number, found in problem.options.items()}
+
+    def value(self, name: str) -> Node | None:
+        """The value of a name, if it is planned."""
+        clusters = self.problem.clusters
+        node = clusters.flow.named(name)
+        if node is None or not isinstance(node.type, TensorType) or clusters.of(node) is None:
+            return None
+        return node
+
+    def allow(self, node: Node, allowed: Callable[[Spec], bool]) -> bool:
+        """Leave a value the specs that are allowed; whether any is left, else nothing changes."""
+        problem = self.problem
+        cluster = problem.clusters.of(node)
+        assert cluster is not None
+        dims = problem.lying.local(cluster, problem.clusters.result_dims(node))
+        kind = problem.tie[cluster.number]
+        demand = problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
+        return self._cut(cluster.number, np.array([allowed(spec) for spec in demand.specs])[demand.of])
+
+    def keep_from(self, axis: str) -> bool:
+        """Leave no strategy that uses an axis; whether every cluster has another."""
+        without = {
+            kind: np.array([axis not in _axes(each) for each in self.problem.options[kind]])
+            for kind in set(self.problem.tie.values())
+        }
+        return all(self._cut(number, without[kind]) for number, kind in self.problem.tie.items())
+
+    def narrowed(self) -> Problem:
+        """The problem with what is left."""
+        problem = self.problem
+        kinds: dict[tuple[int, bytes], int] = {}
+        tie = {
+            number: kinds.setdefault((kind, self._masks[number].tobytes()), number)
+            for number, kind in problem.tie.items()
+        }
+        options, costs = {}, {}
+        for number in kinds.values():
+            places = np.flatnonzero(self._masks[number])
+            options[number] = [problem.options[number][place] for place in places]
+            costs[number] = problem.unary[number][places]
+        found = replace(
+            problem,
+            lying=Lying(problem.clusters),
+            tie=tie,
+            options={number: options[kind] for number, kind in tie.items()},
+            unary={number: costs[kind] for number, kind in tie.items()},
+            pairs={},
+            shared=[],
+            _costs={},
+        )
+        retabulate(found)
+        return found
+
+    def _cut(self, number: int, allowed: np.ndarray) -> bool:
+        left = self._masks[number] & allowed
+        if left.any():
+            self._masks[number] = left
+        return bool(left.any())
+
+
+def _axes(strategy: Strategy) -> set[str]:
+    return {axis for _, axes in (*strategy.before, *strategy.after) for axis in axes}
+
+
+def _pin(left: _Left, name: str, spec: Spec) -> None:
+    node = left.value(name)
+    if node is None:
+        raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
+    if _rank(node) != spec.rank:
+        raise HloomError(f"{name} cannot be pinned to {spec}: it is {node.type}")
+    if is_minor(left.problem, node) and not spec.partial:
+        return
+    if not left.allow(node, lambda each: each == spec):
+        hint = f"several axes stand in the mesh's order; a part that is not even has {UNEVEN_SHARE} elements or more"
+        raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so", hint=hint)
+
+
+def _forbid(left: _Left, forbidden: Forbidden) -> None:
+    name, axis = forbidden.name, forbidden.axis
+    if name is None:
+        if not left.keep_from(axis):
+            raise HloomError(f"{axis} cannot be forbidden: what is pinned needs it")
+        return
+    node = left.value(name)
+    if node is None:
+        raise HloomError(f"{name} cannot be kept from {axis}: the program has no array of that name that is planned")
+    if forbidden.dimension is not None and forbidden.dimension >= _rank(node):
+        raise HloomError(f"{name} has no dimension {forbidden.dimension}: it is {node.type}")
+    if not left.allow(node, lambda spec: not forbidden.is_violated(node, spec)):
+        raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
+
+
+def _keep(left: _Left, like: Plan) -> list[str]:
+    """Hold values to what a plan says of them; the note on those of which that could not be."""
+    asked = _asked(left.problem.module, like)
+    lost = [name for name, spec in asked.items() if not _is_kept(left, name, spec)]
+    if not lost:
+        return []
+    names = ", ".join(lost[:MOST_NAMES]) + (", ..." if len(lost) > MOST_NAMES else "")
+    return [f"{len(lost)} of the {len(asked)} specs of the other plan are not kept: {names}"]
+
+
+def _is_kept(left: _Left, name: str, spec: Spec) -> bool:
+    node = left.value(name)
+    if node is None or _rank(node) != spec.rank:
+        return False
+    return is_minor(left.problem, node) or left.allow(node, lambda each: each == spec)
+
+
+def _rank(node: Node) -> int:
+    return len(node.type.dims) if isinstance(node.type, TensorType) else 0
+
+
+def _asked(module: Module, like: Plan) -> dict[str, Spec]:
+    """What a plan says of values by name, parameters first, which it knows by number."""
+    names = {parameter.number: parameter.name for parameter in module.entry.parameters}
+    found = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
+    for named in (like.instructions, *like.inner.values()):
+        found |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
+    return found

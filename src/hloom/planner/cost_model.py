@@ -1,0 +1,184 @@
+"""What work and collectives cost on a mesh: FLOPs and bytes on the wire through rates, as seconds."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from hloom.analysis import Device
+from hloom.ir import AxisMap, FactorKind, Node, TensorType, dtype
+from hloom.partitioner.dot import Held, Roles, settle
+from hloom.partitioner.dot_handler import contract
+from hloom.partitioner.spec_reshard import Dims, Step, tiles_on, traced
+from hloom.sharding.mesh import Link, Mesh
+from hloom.sharding.spec import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Seconds from counts: FLOPs and bytes on the wire a second, and bytes of results written (which break ties).
+
+    `links` are those of axes that have one of their own; any other sends `wire` bytes a second and waits for nothing.
+    With `is_overlapped` work and collectives run at the same time.
+    """
+
+    flops: float = 100e12
+    wire: float = 100e9
+    touched: float = 1e16
+    links: Mapping[str, Link] = field(default_factory=dict, hash=False)
+    is_overlapped: bool = False
+
+    @classmethod
+    def of(cls, device: Device, mesh: Mesh) -> Rates:
+        """The rates of a device: its matrix rate for f32, and the links of the mesh."""
+        slowest = min(mesh.link(name).bandwidth for name in mesh.names)
+        return cls(device.matrix_rate(dtype("f32")), slowest, links=mesh.links)
+
+    def weighted(self, share: float) -> Rates:
+        """Rates at which an objective counts this share of the time of work, and the rest of that of collectives."""
+        rest = 1 - share
+        links = {axis: Link(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
+        return replace(self, flops=self.flops / share, wire=self.wire / rest, links=links, is_overlapped=False)
+
+    def on_one_axis(self, name: str) -> Rates:
+        """The same for a mesh whose axes were made one."""
+        return replace(self, links={name: self.link(())}) if self.links else self
+
+    def link(self, axes: Axes) -> Link:
+        """What a collective over some axes rides on: the slowest of their links, and of all where none are named."""
+        found = [self.links[axis] for axis in axes or self.links if axis in self.links]
+        if not found:
+            return Link(self.wire, 0.0)
+        return Link(min(link.bandwidth for link in found), max(link.latency for link in found))
+
+    def seconds(self, step: Step, width: float) -> float:
+        """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""
+        link = self.link(step.axes)
+        return hops(step) * link.latency + step.sent * width / link.bandwidth
+
+
+def hops(step: Step) -> int:
+    """How often a collective waits for a link: a ring goes once around, and twice to reduce everything everywhere."""
+    if step.kind == "collective-permute":
+        return 1
+    return (2 if step.kind == "all-reduce" else 1) * (step.group - 1)
+
+
+@dataclass(slots=True)
+class Price:
+    """What a plan, or a part of it, costs per device: FLOPs, bytes sent by kind of collective, bytes of results.
+
+    `traffic` are the bytes sent and the hops waited for by the axes that they go over.
+    """
+
+    flops: float = 0.0
+    wire: dict[str, float] = field(default_factory=dict)
+    touched: float = 0.0
+    traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
+
+    def send(self, steps: Iterable[Step], width: float, times: float = 1) -> None:
+        """Add collectives of elements that are so many bytes wide and that run so often."""
+        for step in steps:
+            sent = step.sent * width * times
+            self.wire[step.kind] = self.wire.get(step.kind, 0.0) + sent
+            known, waited = self.traffic.get(step.axes, (0.0, 0.0))
+            self.traffic[step.axes] = known + sent, waited + hops(step) * times
+
+    @property
+    def sent(self) -> float:
+        """All bytes sent."""
+        return sum(self.wire.values())
+
+    def working(self, rates: Rates) -> float:
+        """The seconds of work."""
+        return self.flops / rates.flops
+
+    def sending(self, rates: Rates) -> float:
+        """The seconds of all collectives."""
+        return sum(self.sending_over(rates).values())
+
+    def sending_over(self, rates: Rates) -> dict[Axes, float]:
+        """The seconds of collectives by the axes that they go over."""
+        return {
+            axes: sent / rates.link(axes).bandwidth + waited * rates.link(axes).latency
+            for axes, (sent, waited) in self.traffic.items()
+        }
+
+    def seconds(self, rates: Rates) -> float:
+        """The time of a step: work and collectives one after the other, or at the same time where they overlap."""
+        return together(self.working(rates), self.sending(rates), rates)
+
+    def objective(self, rates: Rates) -> float:
+        """What planners make least: seconds, ties broken by the bytes of results."""
+        return self.seconds(rates) + self.touched / rates.touched
+
+
+def together(working: float, sending: float, rates: Rates) -> float:
+    """The time of a step from the seconds of its work and of its collectives."""
+    return max(working, sending) if rates.is_overlapped else working + sending
+
+
+@dataclass(frozen=True, slots=True)
+class Lies:
+    """A value as far as prices depend on it: its dimensions, the bytes of an element, and the axes that split it."""
+
+    dims: tuple[int, ...]
+    width: int
+    axes: Dims
+
+    def on(self, mesh: Mesh, side: int) -> Held:
+        """The value as it is held on a mesh: the left (0) or right (1) operand of a dot, or its result (2)."""
+        return Held(self.dims, self.width, tiles_on(self.axes, mesh), side)
+
+
+def roles_of(found: AxisMap) -> Roles:
+    """What the dimensions of a dot or convolution are, from its axis map; windows are none of it."""
+    groups: dict[tuple[bool, bool, bool], list[tuple[int, int, int]]] = defaultdict(list)
+    for number, factor in enumerate(found.factors):
+        if factor.kind is FactorKind.WINDOWED:
+            continue
+        values = (*found.operands[:2], found.results[0])
+        places = [next((p for p, each in enumerate(value) if number in each), -1) for value in values]
+        groups[places[0] >= 0, places[1] >= 0, places[2] >= 0].append((places[0], places[1], places[2]))
+    kinds = ((True, True, True), (True, True, False), (True, False, True), (False, True, True))
+    return Roles(*(tuple(groups[kind]) for kind in kinds))
+
+
+@lru_cache(1 << 18)
+def contracting(roles: Roles, left: Lies, right: Lies, result: Lies, mesh: Mesh) -> tuple[tuple[Step, ...], float]:
+    """The collectives, in bytes, of a dot or convolution in given specs, and the share of its work on one device."""
+    trace = traced(mesh)
+    share = contract(trace, roles, left.on(mesh, 0), right.on(mesh, 1), result.on(mesh, 2), mesh.device_count)
+    return tuple(trace.steps), share
+
+
+@lru_cache(1 << 18)
+def combining(
+    dims: tuple[int, ...], partial: tuple[Axes, ...], operand: Dims, natural: Dims, result: Dims, mesh: Mesh
+) -> tuple[Step, ...]:
+    """The collectives that combine the partial results of what reduces an operand or looks up in one.
+
+    `partial` are the axes of each dimension that is gone, `natural` those of the result before anything is combined.
+    Partial results are reduced whole, along one dimension after the other; what cuts the last of these at once makes it
+    a reduce-scatter.
+    """
+    trace, have, places = traced(mesh), tiles_on(natural, mesh), list(operand)
+    elements = math.prod(have.local(dims))
+    tiles = tiles_on(operand, mesh)
+    for axes in sorted(partial, key=places.index, reverse=True):
+        trace.add("all-reduce", {places.index(axes): mesh.count(axes)}, elements, tiles)
+    settle(trace, dims, 1, have, tiles_on(result, mesh))
+    return tuple(trace.steps)
+
+
+def dims_of(node: Node) -> tuple[int, ...]:
+    """The dimensions of an array."""
+    return node.type.dims if isinstance(node.type, TensorType) else ()
+
+
+def width_of(node: Node) -> float:
+    """Bytes per element of an array."""
+    return max(node.type.dtype.bits / 8, 1) if isinstance(node.type, TensorType) else 0

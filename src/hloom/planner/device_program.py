@@ -1,0 +1,268 @@
+"""The program of one device under a choice, with the sizes that its arrays have there: what the partitioner makes.
+
+It is there to be measured, not to be run: collectives, slices and copies stand where the partitioner puts them, and all
+types are right, but attributes are those of the whole program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
+from hloom.ops import OPS
+from hloom.partitioner.spec_reshard import Step, reshard
+from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.problem import Problem, Read
+from hloom.planner.spec_tables import spec_of_classes
+from hloom.planner.strategy_costs import asked, combined
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a node of the device's program holds: a value, before it is combined, or as a reader wants it."""
+
+    value: Node
+    read: Read | None = None
+    is_partial: bool = False
+
+
+@dataclass(slots=True)
+class DeviceProgram:
+    """A module of one device's arrays, and by its nodes what of the whole program they hold."""
+
+    module: Module
+    origins: dict[Node, Origin] = field(default_factory=dict)
+
+
+def device_program(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> DeviceProgram:
+    """The program of one device; `specs` are those of the choice, or what sinking made of them."""
+    return _Writing(problem, choice, specs).program
+
+
+class _Writing:
+    """A copy of the problem's module that gets local types, and steps between specs."""
+
+    def __init__(self, problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> None:
+        self.problem, self.choice, self.specs = problem, choice, specs
+        self.clusters, self.mesh = problem.clusters, problem.mesh
+        module = problem.module.clone()
+        module.index_users()
+        self.program = DeviceProgram(module)
+        self.copies: dict[Node, Node] = {}
+        self.made: dict[tuple[Node, Spec], Node] = {}
+        self.outputs = _outputs(problem)
+        pairs = list(zip(problem.module.graphs, module.graphs, strict=True))
+        for graph, copy in pairs:
+            self.copies.update(zip(graph.nodes, copy.nodes, strict=True))
+        for graph, copy in pairs:
+            if graph in self.clusters.flow.times:
+                self._types(graph, copy)
+        for graph, copy in pairs:
+            if graph in self.clusters.flow.times:
+                made = list(copy.nodes)
+                for node, following in zip(graph.nodes, [*made[1:], None], strict=True):
+                    self._write(node, copy, following)
+
+    def _types(self, graph: Graph, copy: Graph) -> None:
+        """Give every node of a graph the type that it has on one device."""
+        for node in graph.nodes:
+            kind = self._type(node)
+            made = self.copies[node]
+            if kind is not made.type:
+                copy.set_type(made, kind)
+            if isinstance(node.type, TensorType):
+                self.program.origins[made] = Origin(node)
+
+    def _type(self, node: Node) -> Type | None:
+        if isinstance(node.type, TensorType):
+            return self._local(node, self.specs.get(node))
+        if not isinstance(node.type, TupleType):
+            return node.type
+        elements = node.inputs if node.opcode == "tuple" else self.clusters.flow.tuples.get(node, ())
+        if len(elements) != len(node.type.elements):
+            return node.type
+        wanted = [self._wanted(node, place) for place in range(len(elements))] if node.opcode == "tuple" else []
+        kinds: list[Type] = []
+        for place, (each, kind) in enumerate(zip(elements, node.type.elements, strict=True)):
+            spec = wanted[place] if wanted else None
+            local = self._type(each) if each is not None and spec is None else None
+            if each is not None and spec is not None:
+                local = self._local(each, spec)
+            kinds.append(local if local is not None else kind)
+        return TupleType(tuple(kinds))
+
+    def _local(self, node: Node, spec: Spec | None) -> TensorType:
+        assert isinstance(node.type, TensorType)
+        dims = self.mesh.local_dims(node.type.dims, spec) if spec is not None else node.type.dims
+        return TensorType(node.type.dtype, tuple(dims))
+
+    def _write(self, node: Node, graph: Graph, following: Node | None) -> None:
+        """Let a node read what it wants, and combine its partial results."""
+        made = self.copies[node]
+        inputs = [self._read(node, place, graph) for place in range(len(node.inputs))]
+        if inputs != list(made.inputs):
+            graph.set_inputs(made, inputs)
+        cluster = self.clusters.of(node)
+        if cluster is None or node not in self.clusters.maps or not isinstance(node.type, TensorType):
+            return
+        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
+        steps = combined(self.problem, cluster, strategy, node)
+        if not steps:
+            return
+        held = strategy.before if node is cluster.lead else strategy.after
+        natural = spec_of_classes(self.problem.lying.local(cluster, self.clusters.result_dims(node)), held)
+        graph.set_type(made, self._local(node, natural))
+        self.program.origins[made] = Origin(node, is_partial=True)
+        target = self.problem.lying.result(node, strategy)
+        self.copies[node] = self._moved(graph, made, node, (natural, target), steps, Origin(node), following)
+
+    def _read(self, node: Node, place: int, graph: Graph) -> Node:
+        """An operand as the node wants it."""
+        value = node.inputs[place]
+        if not isinstance(value.type, TensorType) or not value.type.dims:
+            return self.copies.get(value, value)
+        target = self._wanted(node, place)
+        source = self.specs.get(value)
+        if target is None or target == source:
+            return self.copies[value]
+        if (value, target) in self.made:
+            return self.made[value, target]
+        origin = Origin(value, Read(node, place, self._like(node, place)))
+        if value in self.clusters.free:
+            found = self._anew(value, target, graph, self.copies[node], origin)
+        elif source is None:
+            return self.copies[value]
+        else:
+            steps = reshard(value.type.dims, source, target, self.mesh)
+            found = self._moved(graph, self.copies[value], value, (source, target), steps, origin, self.copies[node])
+        self.made[value, target] = found
+        return found
+
+    def _anew(self, value: Node, spec: Spec, graph: Graph, before: Node, origin: Origin) -> Node:
+        """A value that costs nothing in any spec, made in this one."""
+        copy = self.copies[value]
+        kind = self._local(value, spec)
+        if kind is copy.type or isinstance(value, Parameter):
+            return copy
+        if isinstance(value, Constant) or not isinstance(copy, Apply):
+            found = graph.add_apply(OPS["dynamic-slice"], (copy,), kind, before=before)
+        else:
+            found = graph.add_apply(copy.function, copy.inputs, kind, copy.attributes, before=before)
+        self.program.origins[found] = origin
+        return found
+
+    def _wanted(self, node: Node, place: int) -> Spec | None:
+        """The spec in which a node reads an operand; None where it takes it as it lies."""
+        like = self._like(node, place)
+        if like is not None:
+            return self.specs.get(like)
+        cluster = self.clusters.of(node)
+        if cluster is None or node.opcode == "tuple" or self.clusters.is_given(node) or node in self.clusters.flow.same:
+            return None
+        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
+        own = asked(self.problem, Read(node, place), strategy)
+        lies = self.specs.get(node)
+        if lies is not None and node in self.clusters.maps and lies != self.problem.lying.result(node, strategy):
+            return _followed(self.clusters.maps[node], place, own, lies)
+        return own
+
+    def _like(self, node: Node, place: int) -> Node | None:
+        """The value as which an operand must lie, where it is handed on; None where it need not."""
+        if node.opcode == "tuple":
+            known = self.clusters.flow.tuples.get(node)
+            return known[place] if known is not None else self.outputs.get((node, place))
+        reads = self.problem.reads.get(node.inputs[place], ())
+        return next((each.like for each in reads if each.reader is node and each.like is not None), None)
+
+    def _moved(
+        self,
+        graph: Graph,
+        made: Node,
+        value: Node,
+        specs: tuple[Spec, Spec],
+        steps: tuple[Step, ...],
+        origin: Origin,
+        place: Node | None,
+    ) -> Node:
+        """What is left of a value after the steps from one spec to another, and a cut at the end."""
+        assert isinstance(value.type, TensorType)
+        shapes = _Shapes(value.type.dims, specs, self.mesh)
+        target = shapes.target
+        now = shapes.source
+        for step in steps:
+            if step.kind != "all-gather" and step.elements < math.prod(now):
+                now = shapes.of(step.elements)
+                made = self._add(graph, "dynamic-slice", made, now, origin, place)
+            if step.kind == "reduce-scatter":
+                made = self._add(graph, "all-reduce", made, now, origin, place)
+                now = shapes.of(step.elements // step.group)
+                made = self._add(graph, "dynamic-slice", made, now, origin, place)
+                continue
+            then = shapes.of(step.elements)
+            attributes = {"dimensions": (_changed(now, then),)} if step.kind in ("all-gather", "all-to-all") else {}
+            now = then
+            made = self._add(graph, step.kind, made, now, origin, place, attributes)
+        if now != target:
+            opcode = "dynamic-slice" if math.prod(target) < math.prod(now) else "copy"
+            made = self._add(graph, opcode, made, target, origin, place)
+        return made
+
+    def _add(
+        self,
+        graph: Graph,
+        opcode: str,
+        operand: Node,
+        dims: Dims,
+        origin: Origin,
+        before: Node | None,
+        attributes: Mapping | None = None,
+    ) -> Node:
+        assert isinstance(operand.type, TensorType)
+        kind = TensorType(operand.type.dtype, dims)
+        made = graph.add_apply(OPS[opcode], (operand,), kind, attributes or {}, before=before)
+        self.program.origins[made] = origin
+        return made
+
+
+class _Shapes:
+    """The local dimensions of a value on its way from one spec to another, by how many elements there are."""
+
+    def __init__(self, dims: Dims, specs: tuple[Spec, Spec], mesh: Mesh) -> None:
+        self.source, self.target = (tuple(mesh.local_dims(dims, spec)) for spec in specs)
+        self._known = {math.prod(each): each for each in (dims, self.source, self.target)}
+
+    def of(self, elements: int) -> Dims:
+        """The dimensions of so many elements: those of either end, or of the whole; else a row of them."""
+        return self._known.get(elements, (elements,))
+
+
+def _changed(before: Dims, after: Dims) -> int:
+    """The first dimension whose size changes; the outermost where that cannot be said."""
+    if len(before) != len(after):
+        return 0
+    return next((place for place, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), 0)
+
+
+def _followed(found: AxisMap, place: int, own: Spec, lies: Spec) -> Spec:
+    """The spec of an operand that goes with a result that lies otherwise than its cluster."""
+    of = {dimension: axes for dimension, axes in zip(found.results[0], lies.dims, strict=True) if dimension}
+    return Spec(tuple(of.get(each, axes) for each, axes in zip(found.operands[place], own.dims, strict=True)))
+
+
+def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
+    """By place in the result the parameter whose memory it takes."""
+    root = problem.module.entry.output
+    if root is None:
+        return {}
+    parameters = {each.number: each for each in problem.module.entry.parameters}
+    return {
+        (root, alias.output_index[0]): parameters[alias.parameter]
+        for alias in aliases(problem.module)
+        if alias.output_index and not alias.parameter_index and output_at(root, alias.output_index) is not None
+    }

@@ -1,0 +1,120 @@
+"""How every value lies where each mesh axis follows some streams, the first of them that a value has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from hloom.ir import Module, Node, Parameter
+from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.experts.streams import Stream, Streams
+from hloom.planner.plan import ENTRY, Plan
+from hloom.planner.strategies import UNEVEN_SHARE
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes, Spec
+
+Claim = Mapping[int, int]
+"""By value the dimension that an axis takes."""
+
+
+def claim(streams: Iterable[Stream], apart: frozenset[int] = frozenset()) -> Claim:
+    """What streams take, those before first; some values apart."""
+    found: dict[int, int] = {}
+    for stream in streams:
+        for leaf, dimension in stream.dimensions.items():
+            if leaf not in apart:
+                found.setdefault(leaf, dimension)
+    return found
+
+
+@dataclass
+class Layout:
+    """What each axis takes: of several claims the first that is made on a value.
+
+    `stored` says over which axes some parameters are split beside, wherever there is room, as in ZeRO-1; results of the
+    same streams are split alike. `interior` are the values that the plan names.
+    """
+
+    streams: Streams
+    mesh: Mesh
+    claims: dict[str, list[Claim]] = field(default_factory=dict)
+    stored: dict[int, Axes] = field(default_factory=dict)
+    interior: frozenset[int] = frozenset()
+
+    def spec(self, leaf: int) -> Spec:
+        """How a value lies."""
+        sizes = self.streams.wiring.leaves[leaf].dims
+        dims: list[Axes] = [()] * len(sizes)
+        for axis in self.mesh.names:
+            for each in self.claims.get(axis, ()):
+                dimension = each.get(leaf)
+                if dimension is not None and self._fits(sizes[dimension], (*dims[dimension], axis)):
+                    dims[dimension] = (*dims[dimension], axis)
+                    break
+        self._store(leaf, dims, self.stored.get(leaf, ()))
+        return Spec(tuple(dims))
+
+    @property
+    def keeps_promise(self) -> bool:
+        """Whether there was room for anything that was to be stored in parts."""
+        return not self.stored or any(self.spec(leaf) != replace(self, stored={}).spec(leaf) for leaf in self.stored)
+
+    def plan(self, module: Module, name: str) -> Plan:
+        """The plan for a module, whose normal form is wired."""
+        wiring, plan = self.streams.wiring, Plan(self.mesh, name=name)
+        entry = wiring.module.entry
+        for node in entry.parameters:
+            for leaf in wiring.given(node):
+                if (spec := self.spec(leaf)).axes:
+                    plan.parameters[node.number] = spec
+        self._put_results(plan)
+        for node, leaves in wiring.values.items() if self.interior else ():
+            if len(leaves) == 1 and leaves[0] in self.interior and _is_named(node, entry.output):
+                self._put(plan, node, self.spec(leaves[0]), module)
+        return plan
+
+    def _put(self, plan: Plan, node: Node, spec: Spec, module: Module) -> None:
+        graph = node.graph
+        if graph is not self.streams.wiring.module.entry:
+            plan.inner.setdefault(graph.name, {})[node.name] = spec
+        elif node.name in module.entry:
+            plan.instructions[node.name] = spec
+        else:
+            plan.inner.setdefault(ENTRY, {})[node.name] = spec
+
+    def _put_results(self, plan: Plan) -> None:
+        """Results that take no parameter's place lie as their streams do, or as a stored parameter of the same."""
+        wiring = self.streams.wiring
+        root = wiring.module.entry.output
+        if root is None:
+            return
+        aliased = {alias.output_index for alias in aliases(wiring.module)}
+        alike = {self.streams.along(leaf): axes for leaf, axes in self.stored.items()}
+        for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
+            place = (index,) if root.opcode == "tuple" else ()
+            value = output_at(root, place)
+            if place in aliased or value is None:
+                continue
+            (leaf,) = wiring.given(value)
+            dims = list(self.spec(leaf).dims)
+            self._store(leaf, dims, alike.get(self.streams.along(leaf), ()))
+            if any(dims):
+                plan.outputs[index] = Spec(tuple(dims))
+
+    def _fits(self, size: int, axes: Axes) -> bool:
+        count = self.mesh.count(axes)
+        return size % count == 0 or size >= UNEVEN_SHARE * count
+
+    def _store(self, leaf: int, dims: list[Axes], axes: Axes) -> None:
+        """Split the largest dimension that takes all axes evenly: one that nothing splits yet, and no loop slices."""
+        sizes = self.streams.wiring.leaves[leaf].dims
+        left = tuple(axis for axis in axes if not any(axis in each for each in dims))
+        possible = [place for place in range(len(sizes)) if left and (leaf, place) not in self.streams.moved]
+        for place in sorted(possible, key=lambda each: (len(dims[each]), -sizes[each])):
+            if sizes[place] % self.mesh.count((*dims[place], *left)) == 0:
+                dims[place] = (*dims[place], *left)
+                return
+
+
+def _is_named(node: Node, root: Node | None) -> bool:
+    return node is not root and not isinstance(node, Parameter) and bool(getattr(node.type, "dims", ()))

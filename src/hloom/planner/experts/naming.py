@@ -1,0 +1,163 @@
+"""What a plan does, in the words of people who write plans by hand: "FSDP on data, Megatron on model"."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from hloom.ir import Module, Node
+from hloom.planner.canonicalize import normal
+from hloom.planner.experts.roles import Roles
+from hloom.planner.experts.streams import Stream, Streams, bytes_of
+from hloom.planner.plan import ENTRY, Plan
+from hloom.propagation.dataflow import Wiring
+from hloom.sharding.spec import Spec
+
+LEAST = 0.1
+"""What is done to a smaller share of the bytes in question is not mentioned."""
+MOSTLY = 0.5
+"""Weights and states are sharded where so large a share of their bytes is."""
+
+BATCH, MODEL, SEQUENCE, EXPERT = "batch", "model", "sequence", "expert"
+
+
+def describe(module: Module, plan: Plan) -> str:
+    """Names for what a plan does along each axis of its mesh.
+
+    A plan that names no instructions is taken by its parameters alone: what the partitioner makes of it may differ.
+    """
+    axes = tuple(name for name, size in zip(plan.mesh.names, plan.mesh.sizes, strict=True) if size > 1)
+    if not axes:
+        return "one device"
+    wiring = Wiring(normal(module))
+    roles = Roles(Streams(wiring, min(plan.mesh.size(axis) for axis in axes)))
+    named = _Named(roles, plan)
+    found: dict[str, list[str]] = {}
+    for axis in axes:
+        for phrase in named.along(axis) or ["replicated"]:
+            found.setdefault(phrase, []).append(axis)
+    return ", ".join(f"{phrase} on {','.join(each)}" for phrase, each in found.items())
+
+
+class _Named:
+    """A plan's specs, weighed by what they are about."""
+
+    def __init__(self, roles: Roles, plan: Plan) -> None:
+        self.roles = roles
+        self.plan = plan
+        self.wiring = roles.wiring
+        self.kinds: dict[int, str] = {}
+        self._mark(SEQUENCE, roles.sequences)
+        self._mark(MODEL, roles.model)
+        self._mark(EXPERT, roles.experts)
+        self._mark(BATCH, [roles.batch] if roles.batch is not None else [])
+        self._experts = {stream.number for stream in roles.experts}
+        self.parameters = {
+            leaf: plan.parameters.get(node.number)
+            for node in self.wiring.module.entry.parameters
+            for leaf in self.wiring.given(node)
+        }
+        self.split: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for leaf, spec in self._activations():
+            for dimension, own in enumerate(spec.dims):
+                for axis in own:
+                    self.split[axis][self._kind(leaf, dimension)] += bytes_of(self.wiring.leaves[leaf].type)
+
+    def along(self, axis: str) -> list[str]:
+        """What is done along an axis."""
+        return [*self._of_data(axis), *self._of_weights(axis), *self._of_tables(axis)]
+
+    def _of_data(self, axis: str) -> Iterator[str]:
+        if self._is_sharded(axis):
+            yield "FSDP"
+        elif self._is_data(axis):
+            yield "data parallel"
+        elif self._computes(axis, BATCH):
+            yield "batch split between blocks"
+        states = [leaf for leaf in self.roles.states if not self._experts & set(self.roles.streams.along(leaf))]
+        if self._data_kinds(axis) and not self._is_sharded(axis) and self._share(states, axis) >= MOSTLY:
+            yield "ZeRO-1"
+        if self._computes(axis, SEQUENCE) or SEQUENCE in self._data_kinds(axis):
+            yield "sequence split"
+
+    def _of_weights(self, axis: str) -> Iterator[str]:
+        weights = [leaf for leaf in self.roles.weights if leaf not in self.roles.tables]
+        own = {leaf: self._kinds(leaf, axis) for leaf in weights if self._kinds(leaf, axis)}
+        if any(EXPERT in kinds for kinds in own.values()):
+            yield "expert parallel"
+        if not own or (self._data_kinds(axis) & {BATCH, SEQUENCE} and not self._computes(axis, MODEL)):
+            return
+        rows = {leaf for leaf in own if self._numbers(leaf, axis) & self.roles.rows}
+        if self._share([leaf for leaf in own if MODEL in own[leaf] and leaf not in rows], axis) > 0:
+            yield "Megatron"
+        elif any(EXPERT not in kinds for leaf, kinds in own.items() if leaf not in rows):
+            yield "weights split"
+        if rows:
+            yield "vocabulary split"
+
+    def _of_tables(self, axis: str) -> Iterator[str]:
+        if self._is_sharded(axis):
+            return
+        split = [self._numbers(leaf, axis) for leaf in self.roles.tables]
+        if any(numbers & self.roles.rows for numbers in split):
+            yield "tables by rows"
+        if any(numbers - self.roles.rows for numbers in split):
+            yield "tables by columns"
+
+    def _is_data(self, axis: str) -> bool:
+        return BATCH in self._data_kinds(axis)
+
+    def _data_kinds(self, axis: str) -> set[str]:
+        """What an axis splits of the parameters that have a batch."""
+        batch = self.roles.batch.leaves if self.roles.batch is not None else frozenset()
+        return {kind for leaf in self.parameters if leaf in batch for kind in self._kinds(leaf, axis)}
+
+    def _is_sharded(self, axis: str) -> bool:
+        """Whether data and most weights, tables and experts apart, are split along an axis, and no work on weights."""
+        own = (leaf for leaf in self.roles.weights if leaf not in self.roles.tables)
+        weights = [leaf for leaf in own if not self._experts & set(self.roles.streams.along(leaf))]
+        is_data = bool(self._data_kinds(axis) & {BATCH, SEQUENCE})
+        return is_data and not self._computes(axis, MODEL) and self._share(weights, axis) >= MOSTLY
+
+    def _computes(self, axis: str, kind: str) -> bool:
+        """Whether the values that the plan names inside are split so along an axis."""
+        split = self.split[axis]
+        return split[kind] > LEAST * max(sum(split.values()), 1.0)
+
+    def _share(self, leaves: Iterable[int], axis: str) -> float:
+        """Of some parameters' bytes the share that is split along an axis."""
+        sizes = {leaf: bytes_of(self.wiring.leaves[leaf].type) for leaf in leaves}
+        own = sum(size for leaf, size in sizes.items() if self._numbers(leaf, axis))
+        return own / (sum(sizes.values()) or 1.0)
+
+    def _kinds(self, leaf: int, axis: str) -> set[str]:
+        return {self.kinds.get(number, "") for number in self._numbers(leaf, axis)}
+
+    def _numbers(self, leaf: int, axis: str) -> set[int]:
+        """The streams of a parameter that an axis splits."""
+        spec = self.parameters.get(leaf)
+        if spec is None:
+            return set()
+        return {self.roles.streams.of(leaf, place) for place, own in enumerate(spec.dims) if axis in own}
+
+    def _kind(self, leaf: int, dimension: int) -> str:
+        return self.kinds.get(self.roles.streams.of(leaf, dimension), "")
+
+    def _mark(self, kind: str, streams: Iterable[Stream]) -> None:
+        for stream in streams:
+            self.kinds[stream.number] = kind
+
+    def _activations(self) -> Iterator[tuple[int, Spec]]:
+        """The values with a batch that the plan names inside, once each."""
+        batch = self.roles.batch.leaves if self.roles.batch is not None else frozenset()
+        seen: set[int] = set()
+        for node in self.wiring.values:
+            spec, leaves = self._spec_of(node), self.wiring.given(node)
+            if isinstance(spec, Spec) and len(leaves) == 1 and leaves[0] in batch and leaves[0] not in seen:
+                seen.add(leaves[0])
+                yield leaves[0], spec
+
+    def _spec_of(self, node: Node) -> object:
+        if node.graph is not self.wiring.module.entry:
+            return self.plan.inner.get(node.graph.name, {}).get(node.name)
+        return self.plan.instructions.get(node.name) or self.plan.inner.get(ENTRY, {}).get(node.name)

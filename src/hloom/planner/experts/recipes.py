@@ -1,0 +1,200 @@
+"""The plans that people write by hand, as layouts of the streams that a program has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from hloom.ir import Module
+from hloom.planner.canonicalize import normal
+from hloom.planner.experts.interior import activations, between_blocks
+from hloom.planner.experts.layout import Claim, Layout, claim
+from hloom.planner.experts.roles import Roles
+from hloom.planner.experts.streams import Streams
+from hloom.planner.plan import Plan
+from hloom.propagation.dataflow import Wiring
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes
+
+MOST = 14
+"""How many plans are given: each may be compiled."""
+
+
+def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
+    """Plans that a person would write for a module, each with its name, the simplest first.
+
+    What the program does not allow, and what comes to the same, is left out.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse('''ENTRY e { x = f32[64,32] parameter(0) w = f32[32,128] parameter(1)
+    ...   h = f32[64,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   ROOT y = f32[64,128] tanh(h) }''')
+    >>> for plan in experts(module, Mesh.parse("x=8"))[:2]:
+    ...     print(plan.name, *plan.parameters.values())
+    data parallel on x [x,-]
+    FSDP on x [x,-] [-,x]
+    """
+    every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+    if not every:
+        return [Plan(mesh, name="one device")]
+    found: dict[str, Plan] = {}
+    for layout, name in Recipes(module, mesh).all():
+        plan = layout.plan(module, name)
+        if plan.parameters and layout.keeps_promise:
+            found.setdefault(str(plan.to_json()), plan)
+        if len(found) == most:
+            break
+    return list(found.values())
+
+
+class Recipes:
+    """Layouts for one module on one mesh."""
+
+    def __init__(self, module: Module, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self.every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+        self.streams = Streams(Wiring(normal(module)), min(size for size in mesh.sizes if size > 1))
+        self.roles = Roles(self.streams)
+
+    def all(self) -> Iterator[tuple[Layout, str]]:
+        """The layouts that make sense, with their names, the simplest first."""
+        yield from self._of_data()
+        if self.roles.experts:
+            yield from self._of_experts()
+        if self.roles.has_large_tables:
+            yield from self._of_tables()
+        yield from self._of_models()
+
+    def _of_data(self) -> Iterator[tuple[Layout, str]]:
+        """Data parallel, and what is kept beside it in parts; with all activations named, weights are made whole."""
+        if self.roles.batch is None:
+            return
+        name, named = self._spread(self.every), activations(self.roles)
+        sharded, zero = self._spread(self.every, "FSDP"), f"{name}, ZeRO-1 on {','.join(self.every)}"
+        yield self._data(self.every), name
+        yield self._fully_sharded(self._data(self.every)), sharded
+        yield self._fully_sharded(self._data(self.every, named)), f"{sharded}, weights gathered"
+        yield self._zero(self._data(self.every)), zero
+        if self.streams.moved:
+            yield self._zero(self._data(self.every, named)), f"{zero}, weights gathered"
+
+    def _of_experts(self) -> Iterator[tuple[Layout, str]]:
+        """Each axis, or all, holds different experts: what is dispatched moves between devices."""
+        named = activations(self.roles) | self.roles.dispatched
+        for model in _parts(self.every):
+            layout = self._data(self.every, named)
+            for axis in model:
+                layout.claims[axis].insert(0, self._expert_claim)
+            name = f"expert parallel on {','.join(model)}"
+            yield layout, f"{self._spread(self.every)}, {name}"
+            if model == self.every:
+                yield self._fully_sharded(replace(layout)), f"{self._spread(self.every, 'FSDP')}, {name}"
+
+    def _of_tables(self) -> Iterator[tuple[Layout, str]]:
+        """Data parallel with the tables split by rows or by columns."""
+        for split in _parts(self.every):
+            for word in ("columns", "rows"):
+                layout = self._data(self.every)
+                for axis in split:
+                    layout.claims[axis].insert(0, self._table_claim(is_by_rows=word == "rows"))
+                yield layout, f"{self._spread(self.every)}, tables by {word} on {','.join(split)}"
+
+    def _of_models(self) -> Iterator[tuple[Layout, str]]:
+        """Tensor parallelism on one axis or on all, data on the others: for each split first the plain plan."""
+        if not self.roles.model:
+            return
+        splits = [(tuple(axis for axis in self.every if axis not in model), model) for model in _parts(self.every)]
+        for data, model in splits:
+            yield self._model(data, model), self._called(data, model)
+        for data, model in splits if self.roles.batch is not None else ():
+            what = "sequence split" if self.roles.sequences else "batch split between blocks"
+            yield self._sequence(data, model), f"{self._called(data, model)}, {what} on {','.join(model)}"
+        for data, model in splits:
+            if data and self.roles.batch is not None:
+                zero = self._zero(self._model(data, model))
+                yield zero, f"{self._called(data, model)}, ZeRO-1 on {','.join(data)}"
+                yield self._fully_sharded(self._model(data, model)), self._called(data, model, "FSDP")
+
+    def _called(self, data: Axes, model: Axes, word: str = "data parallel") -> str:
+        return ", ".join([*([self._spread(data, word)] if data else []), f"Megatron on {','.join(model)}"])
+
+    def _spread(self, axes: Axes, word: str = "data parallel") -> str:
+        """What data parallelism over some axes comes to."""
+        taken = self._taken(axes)
+        left = tuple(axis for axis in axes if axis not in taken)
+        if not left or not taken:
+            return f"{word} on {','.join(axes)}"
+        rest = [f"sequence split on {','.join(left)}"] if self.roles.sequences else []
+        return ", ".join([f"{word} on {','.join(axes if word == 'FSDP' else taken)}", *rest])
+
+    def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> Layout:
+        """The batch split by the axes that it has room for, by the others the sequence, if there is one."""
+        taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
+        rest = {leaf: place for leaf, place in claim(self.roles.sequences).items() if leaf in batch}
+        claims = {axis: [batch if axis in taken else rest] for axis in axes}
+        return Layout(self.streams, self.mesh, claims, interior=named)
+
+    def _taken(self, axes: Axes) -> Axes:
+        """The axes that split the batch together."""
+        taken: Axes = ()
+        for axis in axes:
+            if self.roles.batch is not None and self.roles.batch.fits(self.mesh.count((*taken, axis))):
+                taken = (*taken, axis)
+        return taken
+
+    def _model(self, data: Axes, model: Axes) -> Layout:
+        layout = self._data(data)
+        layout.claims.update({axis: [self._model_claim] for axis in model})
+        layout.interior = self._between
+        return layout
+
+    def _sequence(self, data: Axes, model: Axes) -> Layout:
+        """Between blocks the model's axes split the sequence, or the batch where there is none."""
+        layout = self._model(data, model)
+        for axis in model:
+            layout.claims[axis].append(self._sequence_claim)
+        return layout
+
+    def _zero(self, layout: Layout) -> Layout:
+        layout.stored = dict.fromkeys(self.roles.states, self._data_axes(layout))
+        return layout
+
+    def _fully_sharded(self, layout: Layout) -> Layout:
+        layout.stored = dict.fromkeys((*self.roles.weights, *self.roles.states), self._data_axes(layout))
+        return layout
+
+    def _data_axes(self, layout: Layout) -> Axes:
+        return tuple(axis for axis in self.every if self._model_claim not in layout.claims.get(axis, ()))
+
+    @cached_property
+    def _model_claim(self) -> Claim:
+        return claim(self.roles.model)
+
+    @cached_property
+    def _expert_claim(self) -> Claim:
+        dispatched = self.roles.dispatched
+        return {leaf: place for leaf, place in claim(self.roles.experts).items() if leaf in dispatched}
+
+    @cached_property
+    def _sequence_claim(self) -> Claim:
+        """Parameters apart: data arrive as the batch splits them."""
+        batch = (self.roles.batch,) if self.roles.batch is not None else ()
+        return claim(self.roles.sequences or batch, self.streams.parameters)
+
+    def _table_claim(self, *, is_by_rows: bool) -> Claim:
+        found: dict[int, int] = {}
+        for leaf in self.roles.tables:
+            for place, number in enumerate(self.streams.along(leaf)):
+                if (number in self.roles.rows) == is_by_rows:
+                    found.setdefault(leaf, place)
+        return found
+
+    @cached_property
+    def _between(self) -> frozenset[int]:
+        return between_blocks(self.roles, self.roles.model)
+
+
+def _parts(axes: Axes) -> list[Axes]:
+    """All axes together, and each alone: the minor ones first, as their links are the fastest."""
+    return [axes, *((axis,) for axis in reversed(axes) if len(axes) > 1)]

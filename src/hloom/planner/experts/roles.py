@@ -1,0 +1,237 @@
+"""What the streams and parameters of a program are: the batch, weights and their optimizer states, tables, experts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from hloom.ir import FactorKind
+from hloom.planner.entry_results import aliases
+from hloom.planner.experts.streams import CONTRACTIONS, Stream, Streams, bytes_of
+from hloom.propagation.dataflow import Link, Wiring
+
+LEAST_WORK = 0.005
+"""The share of all work below which nobody splits a weight over the model's axis: routers, heads of one number."""
+LEAST_TABLES = 0.1
+"""The share of all weights that tables are at least, if plans are about them."""
+LEAST_CARRIED = 0.5
+"""What a sequence carries at least, as a share of what the batch carries."""
+READING = CONTRACTIONS | {"gather"}
+RENAMING = frozenset(
+    {
+        "bitcast",
+        "conditional",
+        "convert",
+        "copy",
+        "dynamic-slice",
+        "opt-barrier",
+        "reshape",
+        "slice",
+        "transpose",
+        "while",
+    }
+)
+"""What hands an array on as it is, in parts, or in another order."""
+
+
+class Roles:
+    """What people call the streams and the parameters of a program; what is not asked for is not worked out."""
+
+    def __init__(self, streams: Streams) -> None:
+        self.streams = streams
+        self.wiring: Wiring = streams.wiring
+
+    @cached_property
+    def batch(self) -> Stream | None:
+        """The stream of the batch; None where nothing that is given has one.
+
+        It shares out the most work and the most of what is computed, and is in few parameters.
+        """
+        every = self.streams.all.values()
+        possible = [each for each in every if not each.is_moved and each.is_single and each.leaves & self._inputs]
+        return max(possible, key=lambda each: (round(self._likeness(each), 6), -each.number), default=None)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The parameters that contractions or gathers read, or what is computed of them."""
+        return tuple(leaf for leaf in self._stored if leaf in self._read)
+
+    @cached_property
+    def states(self) -> tuple[int, ...]:
+        """The parameters that only updates read, as an optimizer's moments are."""
+        return tuple(leaf for leaf in self._stored if leaf not in self._read)
+
+    @cached_property
+    def tables(self) -> tuple[int, ...]:
+        """The weights that are gathered from and that no contraction reads."""
+        gathered = {link.leaves[0] for link in self.wiring.links if link.node.opcode == "gather"}
+        return tuple(
+            leaf for leaf in self.weights if (same := self._renamed(leaf)) & gathered and not same & self._contracted
+        )
+
+    @property
+    def has_large_tables(self) -> bool:
+        """Whether tables are a good part of the weights."""
+        sizes = {leaf: bytes_of(self.wiring.leaves[leaf].type) for leaf in self.weights}
+        return sum(sizes[leaf] for leaf in self.tables) > LEAST_TABLES * sum(sizes.values())
+
+    @cached_property
+    def model(self) -> tuple[Stream, ...]:
+        """The streams that tensor parallelism splits, none of which is in a value with another one.
+
+        Those of weights that leave the least to send for the work that they share out come first, as Megatron's do:
+        heads, the inner dimension of an MLP, the vocabulary.
+        """
+        weights = set(self.weights) - set(self.tables)
+        possible = [
+            each
+            for each in self.streams.all.values()
+            if each is not self.batch and not each.is_moved and each.is_single and each.leaves & weights
+            if each.work > LEAST_WORK * self._most[0]
+        ]
+        chosen: list[Stream] = []
+        taken: set[int] = set()
+        for stream in sorted(possible, key=lambda each: (each.sent / each.work, each.number)):
+            if not stream.leaves & taken:
+                chosen.append(stream)
+                taken |= stream.leaves
+        return tuple(chosen)
+
+    @cached_property
+    def sequences(self) -> tuple[Stream, ...]:
+        """The streams of data that no weight has that is contracted or looked up; those that carry most first."""
+        if self.batch is None:
+            return ()
+        data = self.batch.leaves & self.streams.parameters
+        weighed = {number for leaf in (*self._weighed, *self.tables) for number in self.streams.along(leaf)}
+        found = [
+            each
+            for each in self.streams.all.values()
+            if each is not self.batch and each.number not in weighed and not each.is_moved
+            if each.leaves & data and each.carried > LEAST_CARRIED * self.batch.carried
+        ]
+        return tuple(sorted(found, key=lambda each: (-each.carried, each.number)))
+
+    @cached_property
+    def experts(self) -> tuple[Stream, ...]:
+        """The streams over which whole weights are chosen: contractions with a weight have them as a batch."""
+        numbers = {number for link in self._contractions for number in self._batched(link)} & self.streams.all.keys()
+        return tuple(self.streams.all[number] for number in sorted(numbers))
+
+    @cached_property
+    def dispatched(self) -> frozenset[int]:
+        """The values that experts read and make, and what is computed of those alone: not what chooses among them."""
+        experts = {each.number for each in self.experts}
+        found = {leaf for link in self._contractions if self._batched(link) & experts for leaf in link.leaves}
+        waiting = list(found)
+        while waiting:
+            leaf = waiting.pop()
+            rank = len(self.wiring.leaves[leaf].dims)
+            for number, _ in self.wiring.touching[leaf]:
+                link = self.wiring.links[number]
+                alike = {each for each in link.leaves if len(self.wiring.leaves[each].dims) == rank} - found
+                if link.relation.is_cheap:
+                    further = {each for each in alike if experts & set(self.streams.along(each))}
+                    found |= further
+                    waiting += further
+        return frozenset(found)
+
+    @cached_property
+    def rows(self) -> frozenset[int]:
+        """The streams of what tables are looked up by, by number."""
+        gathering = [link for link in self.wiring.links if link.node.opcode == "gather"]
+        return frozenset(
+            self.streams.of(link.leaves[0], each.dimension)
+            for link in gathering
+            for factor, places in zip(link.relation.factors, link.relation.standing, strict=True)
+            for each in places
+            if each.slot == 0 and factor.kind is FactorKind.INDEXED
+        )
+
+    @cached_property
+    def _stored(self) -> tuple[int, ...]:
+        """The parameters that are no data: those without a batch that a result replaces or that are read."""
+        batch = self.batch.leaves if self.batch is not None else frozenset()
+        parameters = sorted(self.streams.parameters - batch)
+        return tuple(leaf for leaf in parameters if not self._held or leaf in self._held or leaf in self._read)
+
+    @cached_property
+    def _read(self) -> frozenset[int]:
+        """The values from which a contraction or gather can be reached."""
+        reading = (link for link in self.wiring.links if link.node.opcode in READING)
+        found = {leaf for link in reading for leaf in link.leaves[: link.relation.results]}
+        waiting = list(found)
+        while waiting:
+            for number, slot in self.wiring.touching[waiting.pop()]:
+                link = self.wiring.links[number]
+                if slot >= link.relation.results:
+                    before = set(link.leaves[: link.relation.results]) - found
+                    found |= before
+                    waiting += before
+        return frozenset(found)
+
+    @cached_property
+    def _contractions(self) -> list[Link]:
+        return [link for link in self.wiring.links if link.node.opcode in CONTRACTIONS]
+
+    @cached_property
+    def _contracted(self) -> frozenset[int]:
+        """What contractions read."""
+        return frozenset(leaf for link in self._contractions for leaf in link.leaves[: link.relation.results])
+
+    @cached_property
+    def _weighed(self) -> frozenset[int]:
+        """The weights as contractions read them."""
+        return frozenset(each for leaf in self.weights for each in self._renamed(leaf) & self._contracted)
+
+    def _batched(self, link: Link) -> set[int]:
+        """The streams that all operands and results of a contraction with a weight have, the batch apart."""
+        if not self._weighed & set(link.leaves):
+            return set()
+        slots, standing = set(range(len(link.leaves))), link.relation.standing
+        known = self.streams.within(link)
+        found = {number for factor, number in known.items() if {each.slot for each in standing[factor]} == slots}
+        return found - ({self.batch.number} if self.batch is not None else set())
+
+    @cached_property
+    def _held(self) -> frozenset[int]:
+        """The parameters that a result takes the place of."""
+        numbers = {alias.parameter for alias in aliases(self.wiring.module)}
+        parameters = self.wiring.module.entry.parameters
+        return frozenset(leaf for node in parameters if node.number in numbers for leaf in self.wiring.given(node))
+
+    @property
+    def _inputs(self) -> frozenset[int]:
+        """The values that are given anew for every run: all parameters where none is donated."""
+        return self.streams.parameters - self._held
+
+    @cached_property
+    def _most(self) -> tuple[float, ...]:
+        """The most that any stream works and carries, and the most parameters that one is in."""
+        every = [_features(each, self.streams.parameters) for each in self.streams.all.values()]
+        return tuple(max(each) or 1.0 for each in zip(*every, strict=True)) if every else (1.0,) * 3
+
+    def _likeness(self, stream: Stream) -> float:
+        """How much a stream looks like the batch: in all that is computed, and in little that is given."""
+        found = _features(stream, self.streams.parameters)
+        work, carried, count = (own / most for own, most in zip(found, self._most, strict=True))
+        return work + carried - count
+
+    def _renamed(self, leaf: int) -> set[int]:
+        """A value, and what hands it on under another name, in parts, or in another order."""
+        found = {leaf}
+        waiting = [leaf]
+        while waiting:
+            for number, slot in self.wiring.touching[waiting.pop()]:
+                link = self.wiring.links[number]
+                if link.node.opcode not in RENAMING or slot >= link.relation.results:
+                    continue
+                results = link.leaves[link.relation.results :]
+                made = results[min(slot, len(results) - 1)]  # a barrier hands on several
+                if made not in found:
+                    found.add(made)
+                    waiting.append(made)
+        return found
+
+
+def _features(stream: Stream, parameters: frozenset[int]) -> tuple[float, float, float]:
+    return stream.work, stream.carried, float(len(stream.leaves & parameters))

@@ -1,0 +1,188 @@
+"""Streams: dimensions that are one dimension seen in many arrays, as the batch or the heads are.
+
+Two dimensions are in one stream where an instruction says that splitting the one splits the other. What comes from
+nowhere (a broadcast, an iota) is in none: every use makes its own part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hloom.analysis import cost
+from hloom.ir import FactorKind, TensorType
+from hloom.planner.strategies import UNEVEN_SHARE
+from hloom.propagation.dataflow import Link, Wiring
+from hloom.propagation.propagation import runs_by_graph
+
+CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
+MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
+"""What takes one part of a dimension at a time, as a loop does of its stacked layers."""
+
+
+@dataclass
+class Stream:
+    """A stream: where it is (value, dimension), the work that splitting it shares out, the bytes that it then costs.
+
+    `work` are FLOPs of contractions that have it, `sent` the bytes that combining partial results and making whole
+    what cannot pass take, `weight` the bytes of the entry's parameters that have it, `carried` those of other values.
+    """
+
+    number: int
+    places: list[tuple[int, int]] = field(default_factory=list)
+    sizes: set[int] = field(default_factory=set)
+    work: float = 0.0
+    sent: float = 0.0
+    weight: float = 0.0
+    carried: float = 0.0
+    is_moved: bool = False
+
+    @cached_property
+    def leaves(self) -> frozenset[int]:
+        """The values that have it."""
+        return frozenset(leaf for leaf, _ in self.places)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether no value has it twice, as scores of attention have the sequence."""
+        return len(self.leaves) == len(self.places)
+
+    def fits(self, count: int) -> bool:
+        """Whether so many parts are even, or large beside what is padded."""
+        return all(size and size % count == 0 for size in self.sizes) or min(self.sizes) >= UNEVEN_SHARE * count
+
+    @cached_property
+    def dimensions(self) -> dict[int, int]:
+        """By value the dimension, where it has it once."""
+        seen: dict[int, int] = {}
+        twice = {leaf for leaf, dimension in self.places if seen.setdefault(leaf, dimension) != dimension}
+        return {leaf: dimension for leaf, dimension in seen.items() if leaf not in twice}
+
+
+class Streams:
+    """The streams of a module for a split into so many parts: uneven parts pass less far than even ones."""
+
+    def __init__(self, wiring: Wiring, count: int) -> None:
+        self.wiring = wiring
+        self.count = count
+        self._parents: list[int] = []
+        self._starts: list[int] = []
+        for leaf in wiring.leaves:
+            self._starts.append(len(self._parents))
+            self._parents += range(len(self._parents), len(self._parents) + len(leaf.dims))
+        for link in wiring.links:
+            self._join(link)
+
+    def of(self, leaf: int, dimension: int) -> int:
+        """The number of the stream that a dimension of a value is in."""
+        return self._root(self._starts[leaf] + dimension)
+
+    def along(self, leaf: int) -> tuple[int, ...]:
+        """The streams of a value's dimensions."""
+        return tuple(self.of(leaf, dimension) for dimension in range(len(self.wiring.leaves[leaf].dims)))
+
+    def within(self, link: Link) -> dict[int, int]:
+        """By factor of an instruction the stream that it is in."""
+        found: dict[int, int] = {}
+        for factor, places in enumerate(link.relation.standing):
+            for each in places:
+                if each.front == 1 and not self.wiring.is_free(link.leaves[each.slot], each.dimension):
+                    found.setdefault(factor, self.of(link.leaves[each.slot], each.dimension))
+        return found
+
+    @cached_property
+    def parameters(self) -> frozenset[int]:
+        """The values that are parameters of the entry."""
+        entry = self.wiring.module.entry
+        return frozenset(leaf for node in entry.parameters for leaf in self.wiring.given(node))
+
+    @cached_property
+    def moved(self) -> frozenset[tuple[int, int]]:
+        """The dimensions of which loops take one part at a time."""
+        return frozenset(place for stream in self._counted.values() if stream.is_moved for place in stream.places)
+
+    @cached_property
+    def all(self) -> dict[int, Stream]:
+        """The streams that can be split into so many parts, by number."""
+        return {number: each for number, each in self._counted.items() if each.fits(self.count)}
+
+    @cached_property
+    def _counted(self) -> dict[int, Stream]:
+        found: dict[int, Stream] = {}
+        for leaf, value in enumerate(self.wiring.leaves):
+            for dimension in range(len(value.dims)):
+                if self.wiring.is_free(leaf, dimension):
+                    continue
+                number = self.of(leaf, dimension)
+                stream = found.setdefault(number, Stream(number))
+                stream.places.append((leaf, dimension))
+                stream.sizes.add(value.dims[dimension])
+                if leaf in self.parameters:
+                    stream.weight += bytes_of(value.type)
+                else:
+                    stream.carried += bytes_of(value.type)
+        runs = runs_by_graph(cost(self.wiring.module))
+        for link in self.wiring.links:
+            self._count(link, found, runs.get(link.node.graph, 1))
+        return found
+
+    def _join(self, link: Link) -> None:
+        """Put what an instruction splits together into one stream."""
+        relation = link.relation
+        for factor, places in enumerate(relation.standing):
+            if not relation.carries[factor]:
+                continue
+            is_even = relation.factors[factor].size % self.count == 0
+            first: int | None = None
+            for each in places:
+                leaf = link.leaves[each.slot]
+                passes = each.front == 1 and (is_even or each.is_single)
+                if not passes or each.dimension in self.wiring.free[leaf]:
+                    continue
+                number = self._root(self._starts[leaf] + each.dimension)
+                if first is None:
+                    first = number
+                elif number != first:
+                    self._parents[number] = first
+
+    def _count(self, link: Link, found: dict[int, Stream], times: int) -> None:
+        """Add what an instruction works and sends to its streams."""
+        relation, known = link.relation, self.within(link)
+        carried = {factor: found[number] for factor, number in known.items() if relation.carries[factor]}
+        if link.node.opcode in CONTRACTIONS:
+            work = 2.0 * times * math.prod(factor.size for factor in relation.factors)
+            for number in {stream.number for stream in carried.values()}:
+                found[number].work += work
+        made = sum(bytes_of(self.wiring.leaves[leaf].type) for leaf in link.leaves[relation.results :])
+        passed: set[tuple[int, int]] = set()
+        for factor, stream in carried.items():
+            passed |= {(each.slot, each.dimension) for each in relation.standing[factor] if each.front == 1}
+            stream.is_moved |= link.node.opcode in MOVING and relation.factors[factor].kind is FactorKind.INDEXED
+            if relation.leaves_sums(factor):
+                stream.sent += 2.0 * times * made
+        for leaf, dimension in self._stopped(link, passed):
+            stream = found.get(self.of(leaf, dimension))
+            if stream is not None:
+                stream.sent += times * bytes_of(self.wiring.leaves[leaf].type)
+                stream.is_moved |= link.node.opcode in MOVING
+
+    def _stopped(self, link: Link, passed: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """The dimensions of operands that an instruction does not pass on."""
+        for slot, leaf in enumerate(link.leaves[: link.relation.results]):
+            for dimension in range(len(link.relation.sides[slot])):
+                if (slot, dimension) not in passed and not self.wiring.is_free(leaf, dimension):
+                    yield leaf, dimension
+
+    def _root(self, number: int) -> int:
+        parents = self._parents
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+
+def bytes_of(kind: object) -> float:
+    """The bytes of an array."""
+    return float(kind.byte_count) if isinstance(kind, TensorType) else 0.0

@@ -1,0 +1,299 @@
+"""Why a plan is as it is: what causes each collective, what takes the time and the memory, what else there is.
+
+To add to what is explained, put a field into `Explanation` and fill it in `explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hloom.analysis.grouping import UNKNOWN, op_name_of, source_of
+from hloom.ir import Module, Node, TensorType
+from hloom.partitioner.spec_reshard import Step
+from hloom.planner.candidates import WHOLE_MESH, Candidate, Chosen, Solution
+from hloom.planner.cost_model import hops
+from hloom.planner.experts import describe
+from hloom.planner.partitioned import axes_of
+from hloom.planner.plan import Plan
+from hloom.planner.predicted_collectives import Expected
+from hloom.planner.problem import Problem
+from hloom.planner.refinement import candidate_of, key_of
+from hloom.planner.solvers.alternatives import alternatives
+from hloom.planner.tensor_families import Table, families
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes, Spec
+
+ALTERNATIVES = 5
+"""How many other plans are shown."""
+DIFFERENCES = 4
+"""How many of an alternative's differences are named."""
+TIGHT = 0.95
+"""From which share of the budget on memory is said to bind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A collective that is expected: the instruction that causes it, where that comes from, and why.
+
+    `bytes` are those that it is about in one run, on one device; `sent` and `seconds` are of all runs together. Causes
+    of one `family` are alike, as those of repeated layers are.
+    """
+
+    instruction: str
+    opcode: str
+    scope: str
+    source: str
+    value: str
+    kind: str
+    group: int
+    axes: Axes
+    bytes: float
+    times: float
+    sent: float
+    seconds: float
+    why: str
+    family: int
+
+    @property
+    def likeness(self) -> tuple:
+        """What is the same for causes that are alike."""
+        return self.family, self.opcode, self.kind, self.group, self.axes, self.bytes, self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What takes a part of a step's time: work, or the collectives over some axes."""
+
+    name: str
+    seconds: float
+    share: float
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another plan: the time of a step, what a device sends and holds, and how it differs."""
+
+    name: str
+    seconds: float
+    sent: float
+    memory: float | None
+    differences: tuple[str, ...]
+    is_measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is known of the plan that was chosen: `does` names what it does, `binding` what limits it."""
+
+    name: str
+    does: str
+    table: Table
+    causes: Sequence[Cause]
+    limits: Sequence[Limit]
+    binding: str
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "name": self.name,
+            "does": self.does,
+            "binding": self.binding,
+            "table": [each.to_json() for each in self.table],
+            "collectives": [asdict(each) for each in self.causes],
+            "limits": [asdict(each) for each in self.limits],
+        }
+
+
+def explain(chosen: Chosen) -> Explanation:
+    """Explain the best of some candidates; an expert's plan that propagation completes, by its parameters alone."""
+    best = chosen.best
+    solution = best.solution
+    caused = solution.forecast.collectives if solution is not None else []
+    limits = _limits(best, chosen)
+    return Explanation(
+        best.plan.name,
+        describe(chosen.module, best.plan),
+        _table(chosen, caused),
+        [_cause(each, solution, chosen) for each in caused] if solution is not None else _measured(chosen),
+        limits,
+        _binding(best, chosen, limits),
+    )
+
+
+def other_plans(chosen: Chosen) -> list[Alternative]:
+    """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
+    best = chosen.best
+    known = {key_of(best.plan)}
+    found: list[tuple[Candidate, str]] = []
+    for each, note in [*((each, each.plan.name) for each in chosen.candidates[1:]), *_others(chosen)]:
+        if key_of(each.plan) not in known and each.price() is not None:
+            known.add(key_of(each.plan))
+            found.append((each, note))
+    found.sort(key=lambda pair: pair[0].step(chosen.rates))
+    return [_alternative(chosen, best, each, note) for each, note in found[:ALTERNATIVES]]
+
+
+def _table(chosen: Chosen, caused: Sequence[Expected]) -> Table:
+    solution = chosen.best.solution
+    problem = solution.problem if solution is not None else chosen.problem
+    if problem is None:
+        return Table(())
+    specs = _specs(chosen.best.plan, problem, is_complete=solution is not None)
+    return Table(tuple(families(problem, chosen.mesh, specs, caused)))
+
+
+def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spec]:
+    """How the values that a plan names lie; of parameters that it does not name, whole."""
+    found: dict[Node, Spec] = {}
+    for parameter in problem.module.entry.parameters:
+        if isinstance(parameter.type, TensorType):
+            whole = Spec.replicated(len(parameter.type.dims))
+            found[parameter] = plan.parameters.get(parameter.number, whole)
+    named = problem.clusters.flow.named
+    for specs in (plan.instructions, *plan.inner.values()) if is_complete else ():
+        for name, placed in specs.items():
+            node = named(name)
+            if node is not None and isinstance(placed, Spec):
+                found[node] = placed
+    return found
+
+
+def _cause(each: Expected, solution: Solution, chosen: Chosen) -> Cause:
+    node, problem = each.instruction, solution.problem
+    cluster = problem.clusters.of(each.value)
+    step = each.step
+    return Cause(
+        node.name,
+        node.opcode,
+        op_name_of(node),
+        _source(node, problem.module),
+        each.value.name,
+        step.kind,
+        step.group,
+        _on_mesh(step.axes, chosen.mesh),
+        step.elements * each.width,
+        each.times,
+        each.sent,
+        problem.rates.seconds(step, each.width) * each.times,
+        each.why.replace(WHOLE_MESH, ".".join(_on_mesh((), chosen.mesh))),
+        -1 if cluster is None else problem.tie[cluster.number],
+    )
+
+
+def _measured(chosen: Chosen) -> list[Cause]:
+    """The collectives of a plan that propagation completed, as they were measured."""
+    best, problem = chosen.best, chosen.problem
+    if best.measured is None or problem is None:
+        return []
+    found: list[Cause] = []
+    for each in best.measured.collectives:
+        node = problem.clusters.flow.named(each.origin)
+        step = Step(each.kind, each.group, 0)
+        link = chosen.rates.link(axes_of(each.members, chosen.mesh))
+        found.append(
+            Cause(
+                each.origin,
+                "" if node is None else node.opcode,
+                "" if node is None else op_name_of(node),
+                "" if node is None else _source(node, problem.module),
+                each.origin,
+                each.kind,
+                each.group,
+                axes_of(each.members, chosen.mesh),
+                each.bytes,
+                each.times,
+                each.sent,
+                each.sent / link.bandwidth + hops(step) * link.latency * each.times,
+                "measured",
+                -1,
+            )
+        )
+    return found
+
+
+def _source(node: Node, module: Module) -> str:
+    found = source_of(node, module.stack_tables)
+    return "" if found == UNKNOWN else found
+
+
+def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
+    """Axes of the mesh; all of them for a collective whose axes are not known, or that knows the mesh as one axis."""
+    every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+    return axes if axes and set(axes) <= set(every) else every
+
+
+def _limits(best: Candidate, chosen: Chosen) -> list[Limit]:
+    """What takes the time of a step, longest first."""
+    price, rates = best.price(), chosen.rates
+    if price is None:
+        return []
+    step = price.seconds(rates) or 1.0
+    found = [Limit("work", price.working(rates), price.working(rates) / step)]
+    sent: dict[Axes, tuple[float, float]] = {}
+    for axes, seconds in price.sending_over(rates).items():
+        over = _on_mesh(axes, chosen.mesh)
+        known = sent.get(over, (0.0, 0.0))
+        sent[over] = known[0] + seconds, known[1] + price.traffic[axes][0]
+    found += [
+        Limit(f"collectives over {','.join(over)}", seconds, seconds / step, size)
+        for over, (seconds, size) in sent.items()
+    ]
+    return sorted(found, key=lambda each: -each.seconds)
+
+
+def _binding(best: Candidate, chosen: Chosen, limits: Sequence[Limit]) -> str:
+    """What a better plan would have to relieve."""
+    held = best.held()
+    longest = limits[0].name if limits else ""
+    if chosen.task.budget is not None and held is not None and held >= TIGHT * chosen.task.budget:
+        return f"memory, then {longest}" if longest else "memory"
+    return longest
+
+
+def _others(chosen: Chosen) -> list[tuple[Candidate, str]]:
+    """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
+    solution = chosen.best.solution
+    if solution is None:
+        return []
+    found = alternatives(solution.problem, solution.choice, ALTERNATIVES)
+    every = ".".join(_on_mesh((), chosen.mesh))
+    return [
+        (candidate_of(chosen.task, solution.problem, each, chosen.best.plan.name), note.replace(WHOLE_MESH, every))
+        for each in found
+        for note in (", ".join(each.notes),)
+    ]
+
+
+def _alternative(chosen: Chosen, best: Candidate, each: Candidate, note: str) -> Alternative:
+    price = each.price()
+    each.weigh()
+    return Alternative(
+        note,
+        each.step(chosen.rates),
+        0.0 if price is None else price.sent,
+        each.held(),
+        tuple(_differences(chosen, best.plan, each.plan)),
+        each.measured is not None,
+    )
+
+
+def _differences(chosen: Chosen, plan: Plan, other: Plan) -> list[str]:
+    """The families of parameters that lie otherwise in another plan, largest first."""
+    problem = chosen.problem
+    if problem is None:
+        return []
+    theirs = _specs(other, problem, is_complete=False)
+    found: dict[tuple[str, Spec, Spec], int] = {}
+    for family in families(problem, chosen.mesh, _specs(plan, problem, is_complete=False)):
+        for node in family.members:
+            if theirs[node] != family.spec:
+                key = (family.name, family.spec, theirs[node])
+                found[key] = found.get(key, 0) + 1
+    lines = [f"{name}: {spec}, not {own}" for name, own, spec in found]
+    if not lines and plan.instructions != other.instructions:
+        return ["the parameters lie alike, what is made of them does not"]
+    rest = len(lines) - DIFFERENCES
+    return lines[:DIFFERENCES] + ([f"and {rest} more"] if rest > 0 else [])

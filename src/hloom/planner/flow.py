@@ -1,0 +1,175 @@
+"""The graphs of a module in normal form as one sequence of nodes, with what hands values from one graph to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloom.analysis.survey import survey
+from hloom.analysis.trips import find_trips
+from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.planner.canonicalize import is_running
+from hloom.propagation.control_flow import called_graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A value that a node hands to another graph, or out of one, where it lies as `like` does.
+
+    `holder` has the value as its operand `place`; None where a graph yields the value alone.
+    """
+
+    value: Node
+    reader: Node
+    like: Node
+    holder: Node | None
+    place: int
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a graph was walked; `is_open` while what its next node runs is walked."""
+
+    nodes: Sequence[Node]
+    position: int = 0
+    is_open: bool = False
+
+
+class Flow:
+    """The nodes of a module in normal form, those that a loop or branch runs before it; each graph runs `times`.
+
+    `carried` are the values that loops carry and branches yield: how they lie is a decision, as for parameters. `same`
+    are further names of values, `handed` the places where values must lie as others do, and `tuples` the elements of
+    what is handed over whole (None where no array is behind an element). `unknown` are loops whose trip count depends
+    on the data: they count once.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.nodes: list[Node] = []
+        self.times: dict[Graph, float] = {module.entry: 1.0}
+        self.carried: set[Node] = set()
+        self.same: dict[Node, Node] = {}
+        self.handed: list[Handed] = []
+        self.tuples: dict[Node, tuple[Node | None, ...]] = {}
+        self.unknown: list[Apply] = []
+        self._named: dict[str, Node] | None = None
+        runs = any(is_running(node) for node in module.entry.nodes)
+        self._trips = find_trips(survey(module), {}) if runs else {}
+        self._walk(module.entry)
+
+    def named(self, name: str) -> Node | None:
+        """The node of a name: the entry's, else that of the first graph that has one."""
+        if self._named is None:
+            self._named = {node.name: node for node in reversed(self.nodes)}
+            self._named |= {node.name: node for node in self.module.entry.nodes}
+        return self._named.get(name)
+
+    def origin(self, node: Node) -> Node:
+        """The value that a node is another name of; itself where it is none."""
+        while node in self.same:
+            node = self.same[node]
+        return node
+
+    def _walk(self, entry: Graph) -> None:
+        pending = [_Place(entry.nodes)]
+        while pending:
+            place = pending[-1]
+            if place.position == len(place.nodes):
+                pending.pop()
+                continue
+            node = place.nodes[place.position]
+            if is_running(node) and not place.is_open:
+                assert isinstance(node, Apply)
+                place.is_open = True
+                pending += [_Place(each.nodes) for each in reversed(self._open(node, node.graph))]
+                continue
+            place.position, place.is_open = place.position + 1, False
+            self._element(node)
+            self.nodes.append(node)
+
+    def _element(self, node: Node) -> None:
+        """An element of a tuple whose elements are known is that element, also behind a barrier."""
+        if node.opcode == "opt-barrier" and (not _is_tuple(node) or node.inputs[0].opcode == "tuple"):
+            self._alias(node, _given(node.inputs[0]))
+        elif node.opcode == "get-tuple-element":
+            source, index = node.inputs[0], node.attributes.get("index", 0)
+            known = source.inputs if source.opcode == "tuple" else self.tuples.get(source, ())
+            value = known[index] if index < len(known) else None
+            if value is not None and value is not node:
+                self.same[node] = value
+
+    def _open(self, node: Apply, graph: Graph) -> Sequence[Graph]:
+        """Enter what a node runs: its graphs, in the order in which they are walked."""
+        graphs = called_graphs(node)
+        if node.opcode == "while":
+            return self._open_loop(node, graphs[0], graphs[1], self.times[graph])
+        for branch, operand in zip(graphs, node.inputs[1:], strict=False):
+            self.times[branch] = self.times[graph]
+            for parameter in branch.parameters:
+                self._alias(parameter, _given(operand))
+        self._yielded(node, graphs)
+        return graphs
+
+    def _open_loop(self, node: Apply, body: Graph, condition: Graph, times: float) -> Sequence[Graph]:
+        trips = self._trips.get(node)
+        if trips is None or trips.count is None:
+            self.unknown.append(node)
+        count = 1 if trips is None or trips.count is None else trips.count
+        self.times[body], self.times[condition] = times * count, times * (count + 1)
+        state = taken(body.parameters[0])
+        self.carried.update(each for each in state if each is not None)
+        self._alias(body.parameters[0], state)
+        self._alias(condition.parameters[0], state)
+        self._alias(node, state)
+        self._hand(node.inputs[0], node, state, node)
+        if body.output is not None:
+            self._hand(body.output, body.output if _is_tuple(body.output) else node, state, None)
+        return body, condition
+
+    def _yielded(self, node: Apply, branches: Sequence[Graph]) -> None:
+        """What branches yield is the node's result, which lies as it likes."""
+        results = taken(node)
+        self.carried.update(each for each in results if each is not None)
+        self._alias(node, results)
+        for branch in branches:
+            if branch.output is not None:
+                self._hand(branch.output, node, results, None)
+
+    def _alias(self, node: Node, values: Sequence[Node | None]) -> None:
+        """A node is (a tuple of) values that have names already."""
+        if _is_tuple(node):
+            self.tuples[node] = tuple(values)
+        elif values and values[0] is not None and values[0] is not node:
+            self.same[node] = values[0]
+
+    def _hand(self, value: Node, reader: Node, state: Sequence[Node | None], holder: Node | None) -> None:
+        """A value, or the elements of a tuple, must lie as the state does; `holder` has it as its only operand."""
+        if value.opcode == "tuple":
+            self.tuples[value] = tuple(state)
+            holder = value
+        for place, (given, like) in enumerate(zip(_given(value), state, strict=False)):
+            if like is not None:
+                self.handed.append(Handed(given, reader, like, holder, place))
+
+
+def _is_tuple(value: Node) -> bool:
+    return isinstance(value.type, TupleType)
+
+
+def _given(value: Node) -> Sequence[Node]:
+    """The elements of a written tuple; an array itself."""
+    return value.inputs if value.opcode == "tuple" else (value,)
+
+
+def taken(value: Node) -> tuple[Node | None, ...]:
+    """The first node that takes each element of a tuple out, None where nothing does; an array itself."""
+    if not isinstance(value.type, TupleType):
+        return (value,)
+    found: dict[int, Node] = {}
+    for user in value.users:
+        if user.opcode == "get-tuple-element" and not isinstance(user.type, TupleType):
+            index = user.attributes.get("index", 0)
+            if index not in found or user.graph.comes_before(user, found[index]):
+                found[index] = user
+    return tuple(found.get(number) for number in range(len(value.type.elements)))

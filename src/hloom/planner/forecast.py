@@ -1,0 +1,279 @@
+"""What XLA's partitioner will send for a program whose values lie in given specs, instruction by instruction.
+
+A planner's tables know pairs of instructions only; here every instruction is looked at with all its operands as they
+will lie: what a dot does with an operand that lies otherwise than its strategy asked, what is moved once for several
+readers, and which all-reduces are cut by all their readers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from hloom.ir import AxisMap, Node
+from hloom.partitioner.spec_reshard import Dims, Step, reshard
+from hloom.planner.cost_model import Lies, combining, contracting, dims_of, roles_of, width_of
+from hloom.planner.predicted_collectives import Expected
+from hloom.planner.problem import Problem, Read
+from hloom.planner.strategies import is_contraction
+from hloom.planner.strategy_costs import asked, combined, share_of_windows, work
+from hloom.sharding.spec import Axes, Spec
+
+CONTRACTIONS = frozenset({"dot", "convolution"})
+AS_IT_LIES = CONTRACTIONS | {"reduce", "gather"}
+"""What takes operands as they lie and does the best it can, instead of having them moved first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The collectives of a program, and the FLOPs of its dots and convolutions on one device."""
+
+    collectives: list[Expected]
+    flops: float
+
+    @property
+    def wire(self) -> float:
+        """Bytes that a device sends."""
+        return sum(each.sent for each in self.collectives)
+
+    @property
+    def wire_by_origin(self) -> dict[str, float]:
+        """The same by the instruction that causes them."""
+        found: dict[str, float] = defaultdict(float)
+        for each in self.collectives:
+            found[each.instruction.name] += each.sent
+        return dict(found)
+
+
+def forecast(
+    problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec], *, is_marked: bool = False
+) -> Forecast:
+    """What the specs that were handed over for a choice will cost.
+
+    Where operands of dots are marked (see `marks_of`), they lie as the choice asks; else XLA takes them as they lie.
+    """
+    found = _Forecast(problem, choice, specs, is_marked)
+    for each in problem.clusters.flow.handed:
+        if each.value not in each.reader.inputs:
+            found.handed[each.reader].append(each.value)
+    for node in problem.clusters.flow.nodes:
+        found.visit(node)
+    return Forecast(found.all(), found.flops)
+
+
+HANDED = -1
+"""The place of a value that a loop or branch takes in a tuple."""
+
+
+def marks_of(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
+    """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
+    found: dict[tuple[Node, int], Spec] = {}
+    likely = _Forecast(problem, choice, specs, is_marked=True)
+    for node in problem.clusters.flow.nodes:
+        if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
+            for place, operand in enumerate(node.inputs):
+                wanted = likely.asked(Read(node, place)) if operand in specs else None
+                if wanted is not None and wanted != specs[operand]:
+                    found[node, place] = wanted
+    return found
+
+
+@dataclass(slots=True)
+class _Forecast:
+    problem: Problem
+    choice: dict[int, int]
+    specs: Mapping[Node, Spec]
+    is_marked: bool = False
+    made: dict[Node, list[Expected]] = field(default_factory=dict)
+    moved: list[Expected] = field(default_factory=list)
+    flops: float = 0.0
+    seen: set[tuple[Node, tuple]] = field(default_factory=set)
+    wanted: dict[Node, list[Spec]] = field(default_factory=lambda: defaultdict(list))
+    handed: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
+
+    def visit(self, node: Node) -> None:
+        """Add what a node moves and combines."""
+        for place, operand in enumerate(node.inputs):
+            self._read(node, place, operand)
+        for operand in self.handed.get(node, ()):
+            self._read(node, HANDED, operand)
+        if node in self.specs and node in self.problem.clusters.maps:
+            self.made[node] = list(self._made(node))
+
+    def all(self) -> list[Expected]:
+        """Everything, after what only cut or added results spare."""
+        for node in self.made:
+            self._cut(node)
+        for node in self.problem.clusters.flow.nodes:
+            if node.opcode == "add" and len(set(node.inputs)) == 2:
+                self._added(node)
+        return [each for steps in self.made.values() for each in steps] + self.moved
+
+    def _read(self, node: Node, place: int, operand: Node) -> None:
+        """The change of an operand to the spec in which a node reads it."""
+        if operand not in self.specs:
+            return
+        for target in self._targets(node, place, operand):
+            self.wanted[operand].append(target)
+            steps = reshard(dims_of(operand), self.specs[operand], target, self.problem.mesh)
+            self._move(node, operand, steps, width_of(operand), f"to {target}")
+
+    def _move(self, node: Node, value: Node, steps: Iterable[Step], width: float, why: str) -> None:
+        """Collectives that a value goes through one after the other, but for those that it went through already."""
+        path: tuple = ()
+        for step in steps:
+            path = (*path, step.mark)
+            if (value, path) not in self.seen:
+                self.seen.add((value, path))
+                self.moved.append(self._expected(node, value, step, width, why))
+
+    def _targets(self, node: Node, place: int, operand: Node) -> Iterator[Spec]:
+        """The specs that a node wants of an operand; none where it takes it as it lies."""
+        takes = node.opcode in AS_IT_LIES and not (self.is_marked and node.opcode in CONTRACTIONS)
+        if node in self.specs and (takes or self._alike(node) is not None):
+            self.wanted[operand].append(self.specs[operand])
+            return
+        for read in self.problem.reads.get(operand, ()):
+            if read.reader is node and read.like is not None:
+                yield self.specs[read.like]
+            elif read.reader is node and read.place == place:
+                yield self.asked(read)
+
+    def asked(self, read: Read) -> Spec:
+        """The spec that a read asks for under the choice, and as its reader was handed over."""
+        clusters, node = self.problem.clusters, read.reader
+        cluster = clusters.of(node)
+        assert cluster is not None
+        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
+        own = asked(self.problem, read, strategy)
+        if node not in self.specs or node not in clusters.maps:
+            return own
+        lies = self.specs[node]
+        if lies == self.problem.lying.result(node, strategy):
+            return own
+        return _followed(clusters.maps[node], read.place, own, lies)
+
+    def _made(self, node: Node) -> Iterator[Expected]:
+        """What a node does besides moving operands before it starts."""
+        found, mesh = self.problem.clusters.maps[node], self.problem.mesh
+        if node.opcode in CONTRACTIONS:
+            lies = [self._lies(each, place, node) for place, each in enumerate((*node.inputs, node))]
+            steps, share = contracting(roles_of(found), *lies, mesh)
+            self.flops += 2.0 * found.points * share * share_of_windows(node, found) * self.problem.times(node)
+            for side, operand in enumerate(node.inputs):
+                self._move(node, operand, (step for step in steps if step.side == side), 1, "moved for a dot")
+            for step in steps:
+                if step.side is None:
+                    yield self._expected(node, node, step, 1, "combines partial results")
+            return
+        if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
+            yield from self._reduced(node, found)
+            return
+        alike = self._alike(node)
+        if alike is not None:
+            for step in reshard(dims_of(node), alike, self.specs[node], mesh):
+                yield self._expected(node, node, step, width_of(node), f"{alike} -> {self.specs[node]}")
+            return
+        cluster = self.problem.clusters.of(node)
+        assert cluster is not None
+        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
+        if is_contraction(node):
+            self.flops += work(self.problem, cluster, node, dict(strategy.before)) * self.problem.times(node)
+        for step in combined(self.problem, cluster, strategy, node):
+            yield self._expected(node, node, step, width_of(node), "combines partial results")
+
+    def _alike(self, node: Node) -> Spec | None:
+        """The spec in which all operands of an elementwise op lie, where that is another than the op's own.
+
+        XLA then computes as they lie, and moves the result.
+        """
+        found = self.problem.clusters.maps.get(node)
+        if found is None or len(node.inputs) < 2 or any(each != found.results[0] for each in found.operands):
+            return None
+        specs = {self.specs[each] for each in node.inputs if each in self.specs}
+        if len(specs) != 1 or specs == {self.specs[node]}:
+            return None
+        free = [each for each in node.inputs if each not in self.specs]
+        (own,) = specs
+        is_free = all(len(each.users) == 1 or any(self.specs.get(user) == own for user in each.users) for each in free)
+        return own if is_free else None
+
+    def _lies(self, value: Node, place: int, node: Node) -> Lies:
+        """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
+        spec = self.specs.get(value)
+        if spec is None or (self.is_marked and value is not node):
+            spec = self.asked(Read(node, place))
+        return Lies(dims_of(value), round(width_of(value)), spec.dims)
+
+    def _reduced(self, node: Node, found: AxisMap) -> Iterator[Expected]:
+        """A reduction of an operand, or a look-up in one, as it lies; what comes of it is moved."""
+        operand = self.specs[node.inputs[0]].dims
+        of_factor = {each[0]: axes for each, axes in zip(found.operands[0], operand, strict=True) if each}
+        if node.opcode == "gather" and node.inputs[1] in self.specs:
+            used = {axis for axes in operand for axis in axes}
+            for each, axes in zip(found.operands[1], self.specs[node.inputs[1]].dims, strict=True):
+                if each and not used & set(axes):
+                    of_factor.setdefault(each[0], axes)
+        natural: Dims = tuple(of_factor.get(each[0], ()) if each else () for each in found.results[0])
+        kept = {factor for each in found.results[0] for factor in each}
+        partial: tuple[Axes, ...] = tuple(axes for factor, axes in of_factor.items() if axes and factor not in kept)
+        for step in combining(dims_of(node), partial, operand, natural, self.specs[node].dims, self.problem.mesh):
+            yield self._expected(node, node, step, width_of(node), "combines partial results")
+
+    def _expected(self, node: Node, value: Node, step: Step, width: float, why: str) -> Expected:
+        return Expected(node, value, step, width, why, self.problem.times(node))
+
+    def _cut(self, node: Node) -> None:
+        """An all-reduce that all readers cut is in part a reduce-scatter."""
+        steps = self.made[node]
+        if not steps or steps[-1].step.kind != "all-reduce" or not self.wanted[node]:
+            return
+        whole = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
+        largest = max(self._first(node, each) for each in self.wanted[node])
+        if largest == whole:
+            return
+        last = steps.pop()
+        scattered = math.gcd(last.step.group, max(1, round(whole / largest)))
+        rest = last.step.group // scattered
+        if scattered > 1:
+            steps.append(replace(last, step=replace(last.step, kind="reduce-scatter", group=scattered)))
+        if rest > 1:
+            left = replace(last.step, group=rest, elements=last.step.elements // scattered)
+            steps.append(replace(last, step=left))
+
+    def _first(self, value: Node, target: Spec) -> int:
+        """The elements that are left of a value after it was cut, which is what a change of spec may start with."""
+        own, mesh, dims = self.specs[value], self.problem.mesh, dims_of(value)
+        steps = reshard(dims, own, target, mesh)
+        whole = math.prod(mesh.local_dims(dims, own))
+        if not steps:
+            left = math.prod(mesh.local_dims(dims, target))
+            is_padded = left * mesh.count(target.axes) != whole * mesh.count(own.axes)
+            return whole if is_padded else left
+        return min(whole, steps[0].elements) if steps[0].kind in ("all-to-all", "collective-permute") else whole
+
+    def _added(self, node: Node) -> None:
+        """Two all-reduces that are only added are one."""
+        first, second = (self.made.get(each, []) for each in node.inputs)
+        if not first or not second or any(len(each.users) != 1 for each in node.inputs):
+            return
+        kinds = [_combining(steps) for steps in (first, second)]
+        if kinds[0] and kinds[0] == kinds[1]:
+            del second[-len(kinds[1]) :]
+
+
+def _combining(steps: list[Expected]) -> list[tuple[str, int, float]]:
+    """The collectives that combine partial results, which nothing follows."""
+    kinds = ("all-reduce", "reduce-scatter")
+    found = list(takewhile(lambda each: each.step.kind in kinds, reversed(steps)))
+    return [(each.step.kind, each.step.group, each.sent) for each in found]
+
+
+def _followed(found: AxisMap, place: int, own: Spec, lies: Spec) -> Spec:
+    """The spec of an operand after its node was laid otherwise."""
+    axes = {each[0]: split for each, split in zip(found.results[0], lies.dims, strict=True) if each}
+    pairs = zip(found.operands[place], own.dims, strict=True)
+    return Spec(tuple(axes.get(each[0], split) if each else split for each, split in pairs))

@@ -1,0 +1,69 @@
+"""Which clusters are alike, with alike surroundings: repeated layers, and the parameters of one family."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from hloom.ir import Node, without_layout
+from hloom.planner.clusters import Cluster, Clusters
+from hloom.planner.spec_tables import Lying
+
+RADIUS = 1
+"""How many steps away surroundings must be alike; for parameters one more, to tell weights of one shape apart."""
+
+
+def ties(clusters: Clusters, lying: Lying, radius: int = RADIUS) -> dict[int, int]:
+    """By cluster the first one that is like it."""
+    looks = {each.number: hash(_look(clusters, lying, each)) for each in clusters}
+    members = [node for cluster in clusters for node in cluster.members]
+    shapes = {node: hash((node.opcode, str(node.type and without_layout(node.type)))) for node in members}
+    near = _near(clusters, shapes)
+    for _ in range(radius):
+        looks = _finer(looks, near, set(looks))
+    given = {each.number for each in clusters if clusters.is_given(each.lead)}
+    for _ in range(2 if clusters.flow.carried else 1):
+        looks = _finer(looks, near, given)
+    first: dict[int, int] = {}
+    return {number: first.setdefault(look, number) for number, look in looks.items()}
+
+
+def _finer(looks: dict[int, int], near: dict[int, list[tuple[tuple, int]]], which: set[int]) -> dict[int, int]:
+    """Looks that take the neighbours' looks in, for some clusters."""
+    found = dict(looks)
+    for number in which:
+        around = Counter((*key, looks[other]) for key, other in near[number])
+        found[number] = hash((looks[number], tuple(sorted(around.items()))))
+    return found
+
+
+def _look(clusters: Clusters, lying: Lying, cluster: Cluster) -> tuple:
+    """What a cluster is by itself: its members' ops, types and classes, the lead apart."""
+    members = Counter(_member(clusters, lying, cluster, node) for node in cluster.members)
+    return _member(clusters, lying, cluster, cluster.lead), tuple(sorted(members.items(), key=str))
+
+
+def _member(clusters: Clusters, lying: Lying, cluster: Cluster, node: Node) -> tuple:
+    own = clusters.factor_classes.get(node, ())
+    known = lying.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
+    times = clusters.flow.times[node.graph]
+    return node.opcode, times, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
+
+
+def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[tuple, int]]]:
+    """The clusters that each one reads and is read by, with the values between them."""
+    near: dict[int, list[tuple[tuple, int]]] = defaultdict(list)
+    for cluster in clusters:
+        for node in cluster.members:
+            for place, operand in enumerate(node.inputs):
+                other = clusters.of(operand)
+                if other is None or other is cluster or node.opcode == "tuple":
+                    continue
+                key = (shapes[operand], shapes[node], place)
+                near[cluster.number].append((("reads", *key), other.number))
+                near[other.number].append((("is read", *key), cluster.number))
+    for each in clusters.flow.handed:
+        giver, taker = clusters.of(each.value), clusters.of(each.like)
+        if giver is not None and taker is not None and giver is not taker:
+            near[giver.number].append((("is handed", hash(str(each.value.type))), taker.number))
+            near[taker.number].append((("is given", hash(str(each.value.type))), giver.number))
+    return near

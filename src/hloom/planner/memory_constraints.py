@@ -1,0 +1,241 @@
+"""The moments of a choice at which most is held, as rows: what another choice would hold then.
+
+A row knows the buffers of its moment, and the copies that lie there then where a reader wants a value otherwise than it
+lies: a copy is made as soon as the value is there and kept until it is read. Where a buffer is larger than its spec
+says, only the strategies of the choice pay for the rest, for others may not need it. What is left (padding between
+buffers, values that are small in any spec) is a constant, so that the row is right about the choice itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloom.ir import Node, TensorType
+from hloom.partitioner.spec_reshard import reshard
+from hloom.planner.clusters import Cluster
+from hloom.planner.cost_model import width_of
+from hloom.planner.memory_footprint import Footprint
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem, Read
+from hloom.planner.spec_tables import Demand
+from hloom.sharding.spec import Spec
+
+NEAR = 0.9
+"""A moment counts that holds so large a share of the peak."""
+MOST = 6
+"""So many moments of a choice are taken."""
+ALIKE = 0.9
+"""Of two moments that have so large a share of their bytes in common, only the larger counts."""
+SMALL = 1e-4
+"""Values whose bytes on all devices are less than this share of the peak stay in the constant."""
+
+
+def peak_rows(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> list[MemoryRow]:
+    """A row for each moment at which nearly the most is held, the highest first."""
+    writer = _Rows(problem, choice, footprint)
+    return [writer.row(time) for time in _moments(footprint)]
+
+
+def _moments(footprint: Footprint) -> list[int]:
+    """The highest local maxima that differ in what they hold."""
+    found = footprint.found
+    line = found.timeline()[: found.length]
+    if not len(line):
+        return []
+    rises = np.concatenate(([True], line[1:] >= line[:-1])) & np.concatenate((line[:-1] > line[1:], [True]))
+    times = sorted(np.flatnonzero(rises & (line >= NEAR * line.max())), key=lambda time: (-line[time], time))
+    kept: list[tuple[int, dict[int, int]]] = []
+    for time in times:
+        held = {number: size for number, size, _ in _held(footprint, int(time))}
+        if all(_shared(held, other) < ALIKE * max(sum(held.values()), 1) for _, other in kept):
+            kept.append((int(time), held))
+        if len(kept) == MOST:
+            break
+    return [time for time, _ in kept]
+
+
+def _shared(held: Mapping[int, int], other: Mapping[int, int]) -> int:
+    return sum(size for number, size in held.items() if number in other)
+
+
+def _held(footprint: Footprint, time: int) -> Iterator[tuple[int, int, Node]]:
+    """The temporaries of a moment: each buffer's number, its bytes, and the node whose value lies there."""
+    nodes = footprint.found.values.nodes
+    for number, buffer in enumerate(footprint.found.allocation.temporaries):
+        for start, end, value in buffer.spans:
+            if start <= time <= end:
+                yield number, buffer.size, nodes[value]
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """What lies in a buffer, and its bytes."""
+
+    node: Node
+    size: int
+
+    def stored(self, value: Node, table: np.ndarray, now: tuple[int, ...]) -> np.ndarray:
+        """The bytes of a value by strategies, as they are stored: wider, or in part; the choice `now` pays the rest."""
+        width = width_of(self.node)
+        found = table * (width / width_of(value) if width else 1.0)
+        if found[now] > self.size:
+            return found * (self.size / found[now])
+        found[now] = self.size
+        return found
+
+
+class _Rows:
+    """Makes the rows of one footprint."""
+
+    def __init__(self, problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> None:
+        self.problem, self.choice, self.footprint = problem, choice, footprint
+        self.times, self.line = _times(footprint), footprint.found.timeline()
+        self._copies: dict[tuple, np.ndarray] = {}
+        self._views: dict[Node, float] = {}
+
+    def row(self, time: int) -> MemoryRow:
+        """The row of a moment."""
+        found = self.footprint.found
+        row = MemoryRow(name=found.steps[time].name)
+        for parameter in self.problem.module.entry.parameters:
+            self._add(row, parameter)
+        buffers = [(found.values.nodes[each.spans[-1].value], each.size) for each in found.output_buffers]
+        buffers += [(node, size) for _, size, node in _held(self.footprint, time)]
+        known: set[tuple[Node, int]] = set()
+        for node, size in buffers:
+            origin = self.footprint.origin(node)
+            if origin is not None and origin.read is None:
+                self._add(row, origin.value, _Buffer(node, size), is_partial=origin.is_partial)
+            elif origin is not None and origin.read is not None:
+                self._add_copy(row, origin.value, origin.read, _Buffer(node, size), known)
+        for value, reads in self.problem.reads.items():
+            self._add_copies(row, value, reads, time, known)
+        row.constant = float(self.line[time] + self.footprint.bytes - self.line.max()) - row.bytes(self.choice)
+        return row
+
+    def _add(self, row: MemoryRow, value: Node, buffer: _Buffer | None = None, *, is_partial: bool = False) -> None:
+        """The bytes of a value under each strategy."""
+        cluster = self.problem.clusters.of(value)
+        if cluster is None or self._is_small(value):
+            return
+        demand = self._made(cluster, value, is_partial=is_partial and value is cluster.lead)
+        table = self._bytes(value, demand.specs)[demand.of]
+        now = (self.choice[cluster.number],)
+        row.add(cluster.number, table if buffer is None else buffer.stored(value, table, now))
+
+    def _add_copy(self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]) -> None:
+        """A copy that lies there, wherever a reader asks for another spec; what is made anew for it in any case."""
+        own, reader = self.problem.clusters.of(value), self._reader(read)
+        if reader is None or self._is_small(value):
+            return
+        target = self._asked(reader, read)
+        sizes = self._bytes(value, target.specs)
+        if own is None:
+            table = sizes[target.of]
+            row.add(reader.number, buffer.stored(value, table, (self.choice[reader.number],)))
+            return
+        known.add((value, reader.number))
+        source = self._made(own, value)
+        differs = np.array([[have != want for want in target.specs] for have in source.specs])
+        table = (differs * sizes)[source.of][:, target.of]
+        now = (self.choice[own.number], self.choice[reader.number])
+        row.add_pair(own.number, reader.number, buffer.stored(value, table, now))
+
+    def _add_copies(
+        self, row: MemoryRow, value: Node, reads: list[Read], time: int, known: set[tuple[Node, int]]
+    ) -> None:
+        """Other copies of a value for those that read it later, who mostly share one: each pays its part.
+
+        A copy that would lie there under the choice, and does not, is made later: other choices make it later too.
+        """
+        own = self.problem.clusters.of(value)
+        if own is None or self._is_small(value) or self._making(value) > time:
+            return
+        source = self._made(own, value)
+        asking: dict[tuple[int, int], tuple[Cluster, Demand]] = {}
+        for read in reads:
+            cluster = self._reader(read)
+            if cluster is not None and self._reading(read.reader) >= time and (value, cluster.number) not in known:
+                demand = self._asked(cluster, read)
+                asking.setdefault((cluster.number, id(demand)), (cluster, demand))
+        for cluster, demand in asking.values():
+            table = self._copied(value, source, demand)
+            is_foretold = table[self.choice[own.number], self.choice[cluster.number]] > 0
+            if table.any() and not is_foretold:
+                row.add_pair(own.number, cluster.number, table / len(asking))
+
+    def _reader(self, read: Read) -> Cluster | None:
+        return self.problem.clusters.of(read.like if read.like is not None else read.reader)
+
+    def _reading(self, reader: Node) -> float:
+        """When a node runs, or where it is no more than a view, the last one that reads it.
+
+        What is handed on as a tuple is read at the end. Results have places of their own.
+        """
+        if reader.is_output and reader.graph is self.problem.module.entry:
+            return -1
+        if reader.opcode == "tuple":
+            return math.inf
+        if reader in self.times:
+            return self.times[reader]
+        if reader not in self._views:
+            self._views[reader] = max((self._reading(user) for user in reader.users), default=-1)
+        return self._views[reader]
+
+    def _making(self, value: Node) -> float:
+        """When a value is there: a view as soon as what it shows."""
+        while value not in self.times and value.inputs:
+            value = value.inputs[0]
+        return self.times.get(value, math.inf)
+
+    def _copied(self, value: Node, source: Demand, target: Demand) -> np.ndarray:
+        """The bytes of a copy from each strategy's spec to each other's; none where nothing is sent: that is a cut."""
+        assert isinstance(value.type, TensorType)
+        key = (value.type.dims, width_of(value), id(source), id(target))
+        if key not in self._copies:
+            mesh, sizes = self.problem.mesh, self._bytes(value, target.specs)
+            small = np.zeros((len(source.specs), len(target.specs)))
+            for row, have in enumerate(source.specs):
+                for column, want in enumerate(target.specs):
+                    if reshard(value.type.dims, have, want, mesh):
+                        small[row, column] = sizes[column]
+            self._copies[key] = small[source.of][:, target.of]
+        return self._copies[key]
+
+    def _made(self, cluster: Cluster, value: Node, *, is_partial: bool = False) -> Demand:
+        dims = self.problem.lying.local(cluster, self.problem.clusters.result_dims(value))
+        kind = self.problem.tie[cluster.number]
+        return self.problem.lying.demand(kind, self.problem.options[kind], dims, is_before=is_partial)
+
+    def _asked(self, cluster: Cluster, read: Read) -> Demand:
+        if read.like is not None:
+            return self._made(cluster, read.like)
+        dims = self.problem.lying.local(cluster, self.problem.clusters.operand_dims(read.reader, read.place))
+        kind = self.problem.tie[cluster.number]
+        is_before = cluster.lead is read.reader
+        return self.problem.lying.demand(kind, self.problem.options[kind], dims, is_before=is_before)
+
+    def _bytes(self, value: Node, specs: tuple[Spec, ...]) -> np.ndarray:
+        assert isinstance(value.type, TensorType)
+        dims, width = value.type.dims, width_of(value)
+        return np.array([math.prod(self.problem.mesh.local_dims(dims, spec)) * width for spec in specs])
+
+    def _is_small(self, value: Node) -> bool:
+        if not isinstance(value.type, TensorType):
+            return True
+        return math.prod(value.type.dims) * width_of(value) < SMALL * self.footprint.bytes
+
+
+def _times(footprint: Footprint) -> dict[Node, float]:
+    """When each value of the whole program is made, as a device runs; parameters are there from the start."""
+    found: dict[Node, float] = {}
+    for time, node in enumerate(footprint.found.steps):
+        origin = footprint.origins.get(node)
+        if origin is not None and origin.read is None:
+            found[origin.value] = time
+    return found

@@ -1,0 +1,49 @@
+"""How much memory a device takes under a choice: its program as XLA's CPU compiler would run it, buffer by buffer.
+
+The device's program is written out with the sizes of shards and all collectives (`device_program`), then simplified,
+laid out, fused and ordered as XLA does it (`compiled`), and its buffers are counted as for any compiled module. Other
+backends fuse and order otherwise: there it is an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hloom.analysis.liveness import Liveness
+from hloom.ir import Node
+from hloom.planner.device_program import Origin, device_program
+from hloom.planner.problem import Problem
+from hloom.sharding.spec import Spec
+from hloom.xla_cpu import held
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The buffers of one device's program, and by the nodes that fill them what of the whole program they hold."""
+
+    found: Liveness
+    origins: Mapping[Node, Origin]
+
+    @property
+    def bytes(self) -> int:
+        """Arguments and outputs, what is aliased counted once, and temporaries."""
+        return self.found.peak
+
+    def origin(self, node: Node) -> Origin | None:
+        """What a node holds; copies that the compiler makes hold what they are made of."""
+        seen = 0
+        while node not in self.origins and node.inputs and seen < len(self.origins):
+            node, seen = node.inputs[0], seen + 1
+        return self.origins.get(node)
+
+
+def footprint(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> int:
+    """Bytes at the peak: parameters, outputs that alias none of them, and what is live between."""
+    return footprint_of(problem, choice, specs).bytes
+
+
+def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> Footprint:
+    """The same, buffer by buffer; `specs` are those of the choice, changes sunk or not."""
+    program = device_program(problem, choice, specs)
+    return Footprint(held(program.module), program.origins)

@@ -1,0 +1,206 @@
+"""What XLA's partitioner emitted: collectives, FLOPs and memory of one device, read from the partitioned module.
+
+A loop's body counts as often as it runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloom.analysis import NodeCost, cost
+from hloom.analysis.collectives import group_size
+from hloom.analysis.links import members_of
+from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
+from hloom.partitioner.spec_reshard import Step
+from hloom.planner.cost_model import hops
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes
+
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+CONTRACTIONS = frozenset({"dot", "convolution"})
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective of the partitioned module: its kind, its groups' size, the bytes it is about, how often it runs.
+
+    `origin` is the instruction that caused it; `bytes` are those of an all-gather's result, of a reduce-scatter's
+    operand, and of either for the others. `members` are the devices of a group.
+    """
+
+    name: str
+    origin: str
+    kind: str
+    group: int
+    bytes: float
+    times: float
+    members: tuple[int, ...] = ()
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a device sends in all runs, in a ring."""
+        if self.kind == "collective-permute":
+            return self.bytes * self.times
+        return (2 if self.kind == "all-reduce" else 1) * (self.group - 1) / self.group * self.bytes * self.times
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One number that was expected and measured."""
+
+    name: str
+    expected: float
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """How far what was expected is off, as a share of what was measured."""
+        if self.expected == self.measured:
+            return 0.0
+        return (self.expected - self.measured) / self.measured if self.measured else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What one device does and holds; `module` is the program after the partitioner.
+
+    `compared` are the same numbers beside what was expected, where a plan said what that is.
+    """
+
+    module: Module
+    collectives: tuple[Collective, ...]
+    flops: float
+    memory: int
+    compared: tuple[Compared, ...] = ()
+
+    @property
+    def wire(self) -> float:
+        """Bytes that a device sends."""
+        return sum(each.sent for each in self.collectives)
+
+    @property
+    def wire_by_kind(self) -> dict[str, float]:
+        """The same by kind of collective."""
+        found: dict[str, float] = defaultdict(float)
+        for each in self.collectives:
+            found[each.kind] += each.sent
+        return dict(found)
+
+    @property
+    def wire_by_origin(self) -> dict[str, float]:
+        """The same by the instruction that caused the collective."""
+        found: dict[str, float] = defaultdict(float)
+        for each in self.collectives:
+            found[each.origin] += each.sent
+        return dict(found)
+
+
+    def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
+        """Bytes sent and hops waited for by the axes of the mesh that they go over, as `Price.traffic`."""
+        found: dict[Axes, tuple[float, float]] = {}
+        known: dict[tuple[int, ...], Axes] = {}
+        for each in self.collectives:
+            if each.members not in known:
+                known[each.members] = axes_of(each.members, mesh)
+            axes = known[each.members]
+            sent, waited = found.get(axes, (0.0, 0.0))
+            found[axes] = sent + each.sent, waited + hops(Step(each.kind, each.group, 0)) * each.times
+        return found
+
+
+def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
+    """The axes along which some devices lie apart."""
+    ids = mesh.order.ids().reshape(mesh.sizes)
+    places = np.argwhere(np.isin(ids, members))
+    return tuple(name for name, along in zip(mesh.names, places.T, strict=True) if len(set(along.tolist())) > 1)
+
+
+def emitted(module: Module, devices: int, memory: int) -> Emitted:
+    """The account of a partitioned module that takes so many bytes."""
+    found = list(cost(module).per_node)
+    flops = sum(each.total.flops for each in found if each.node.opcode in CONTRACTIONS)
+    return Emitted(module, tuple(collectives(found, devices)), float(flops), memory)
+
+
+def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
+    """The collectives among the nodes of a partitioned module.
+
+    An all-reduce that only slices read is what backends make a reduce-scatter of, and two that are only added are one
+    of the sum: they are charged so.
+    """
+    free: set[Node] = set()
+    for each in nodes:
+        free |= _added(each.node, free)
+    for each in nodes:
+        node = each.node
+        kind = node.opcode.removesuffix("-start")
+        if kind not in KINDS or node in free:
+            continue
+        origin = node.metadata.op_name if node.metadata is not None else ""
+        times = float(each.times.bytes_accessed)
+        for charged, group, size in _charged(node, kind, devices):
+            yield Collective(node.name, origin or "", charged, group, size, times, members_of(node, node.graph.module))
+
+
+def _charged(node: Apply, kind: str, devices: int) -> Iterator[tuple[str, int, float]]:
+    """The kinds, groups and bytes that a collective is charged as."""
+    group, size = _group(node, devices), _bytes(node)
+    if kind == "collective-permute":
+        pairs = [pair for pair in node.attributes.get("source_target_pairs") or () if pair[0] != pair[1]]
+        if pairs:
+            yield kind, len(pairs), size
+        return
+    if kind != "all-reduce":
+        yield kind, group, size * group if kind == "reduce-scatter" else size
+        return
+    parts = _parts(node, group)
+    if parts > 1:
+        yield "reduce-scatter", parts, size
+    if group > parts:
+        yield "all-reduce", group // parts, size / parts
+
+
+def _parts(node: Apply, group: int) -> int:
+    """Into how many parts the readers of an all-reduce cut it."""
+    users = node.users
+    if not users or node.is_output or any(user.opcode != "dynamic-slice" for user in users):
+        return 1
+    return math.gcd(group, max(1, round(_bytes(node) / max(map(_bytes, users)))))
+
+
+def _group(node: Apply, devices: int) -> int:
+    """The size of a collective's groups; groups that go across the mesh's order are charged as all devices."""
+    groups = node.attributes.get("replica_groups")
+    if isinstance(groups, MeshGroups) and groups.mesh.devices is not None:
+        return devices
+    return group_size(node, node.graph.module)
+
+
+def _added(node: Node, free: set[Node]) -> set[Node]:
+    """The second of two all-reduces whose results are only added to each other."""
+    if node.opcode != "add" or len(set(node.inputs)) != 2:
+        return set()
+    first, second = (_reduced(operand, free) for operand in node.inputs)
+    if first is None or second is None or first.type is not second.type:
+        return set()
+    same = _group(first, 0) == _group(second, 0)
+    return {second} if same else set()
+
+
+def _reduced(value: Node, free: set[Node]) -> Apply | None:
+    if len(value.users) != 1 or value.use_count != 1:
+        return None
+    if value.opcode == "dynamic-slice":
+        value = value.inputs[0]
+    is_only = value.opcode == "all-reduce" and len(value.users) == 1 and value not in free
+    return value if is_only and isinstance(value, Apply) else None
+
+
+def _bytes(node: Node) -> float:
+    kinds = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
+    return sum(math.prod(kind.dims) * max(kind.dtype.bits / 8, 1) for kind in kinds if isinstance(kind, TensorType))

@@ -1,0 +1,287 @@
+"""A plan: how the values of a module's entry lie on a mesh, as the judge's JSON and as shardings on the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.ops import OPS
+from hloom.planner.canonicalize import is_running, normal
+from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.flow import taken
+from hloom.planner.problem import Problem
+from hloom.sharding.hlo_sharding import to_tiled, to_tuple
+from hloom.sharding.json_specs import mesh_to_json, spec_to_json
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+from hloom.text import HloomError
+
+ENTRY = "entry"
+"""What `Plan.inner` calls the entry."""
+
+Placed = Spec | tuple[Spec, ...]
+"""How an array lies, or each leaf of the tuple that passes a barrier."""
+
+
+Mark = Callable[[Node, Spec, Node | None], Node]
+"""Makes an instruction, before another one or last, that says how a value lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """How operand `place` of an instruction of a computation lies for it, if otherwise than the value itself.
+
+    Without a name it is what the computation yields.
+    """
+
+    computation: str
+    name: str
+    place: int
+    spec: Spec
+
+    def to_json(self) -> list[Any]:
+        """As a list of the four."""
+        return [self.computation, self.name, self.place, spec_to_json(self.spec)]
+
+    def put(self, module: Module, mark: Mark, made: dict[tuple[Node, Spec], Node]) -> None:
+        """Put a mark that says how the value lies between the value and its reader, or take one that is made.
+
+        Raises HloomError where the module has no such computation or instruction.
+        """
+        graph = _graph(module, self.computation)
+        if graph is None or (self.name and self.name not in graph):
+            raise HloomError(f"the plan names {self.name} of {self.computation}, which {module.name} has not")
+        reader = graph[self.name] if self.name else None
+        value = reader.inputs[self.place] if reader is not None else graph.root
+        marked = made.get((value, self.spec))
+        if marked is None:
+            marked = made[value, self.spec] = mark(value, self.spec, reader)
+        if reader is None:
+            graph.set_output(marked)
+        else:
+            inputs = list(reader.inputs)
+            inputs[self.place] = marked
+            graph.set_inputs(reader, inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
+
+    `inner` are those of other computations, by computation and name, in the module's normal form; also those of the
+    entry's instructions that calls were put in place by. `handed` are the values that lie otherwise for those that take
+    them: a dot, or a loop, or its next run, or what follows a branch. What is not named is left to the partitioner's
+    propagation; parameters and outputs are then replicated.
+    """
+
+    mesh: Mesh
+    parameters: dict[int, Spec] = field(default_factory=dict)
+    outputs: dict[int, Spec] = field(default_factory=dict)
+    instructions: dict[str, Placed] = field(default_factory=dict)
+    name: str = ""
+    inner: dict[str, dict[str, Placed]] = field(default_factory=dict)
+    handed: tuple[Handed, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The judge's form, which names parameters, outputs and the entry's instructions; the rest is beside it.
+
+        It knows an axis by its size alone: what the links are is left out.
+        """
+        inner = {
+            graph: {name: self._placed_json(each) for name, each in named.items()}
+            for graph, named in self.inner.items()
+        }
+        mesh = self.mesh
+        plain = dict(zip(mesh.names, mesh.sizes, strict=True))
+        return {
+            "mesh": plain if mesh.devices is None else mesh_to_json(mesh),
+            "params": {str(n): spec_to_json(spec) for n, spec in sorted(self.parameters.items()) if spec.axes},
+            "outputs": {str(n): spec_to_json(spec) for n, spec in sorted(self.outputs.items())},
+            "ops": {name: self._placed_json(each) for name, each in self.instructions.items()},
+            **({"computations": inner} if inner else {}),
+            **({"handed": [each.to_json() for each in self.handed]} if self.handed else {}),
+        }
+
+    def annotate(self, module: Module) -> Module:
+        """A copy of the module with the plan's shardings on parameters, instructions and the result.
+
+        It is in normal form where the plan speaks of what loops, branches and calls run.
+        """
+        copy = normal(module) if self.inner or self.handed else module.clone()
+        root = copy.entry.output
+        if root is None:
+            raise HloomError(f"{module.name} has no result")
+        for node in list(copy.entry.nodes):
+            if node is not root and isinstance(node, Parameter):
+                rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
+                _place(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
+        self._check_inner(copy)
+        for node, placed in self.placements(copy):
+            if node is not root:
+                _place(node, placed, self.mesh)
+        made: dict[tuple[Node, Spec], Node] = {}
+        for each in self.handed:
+            each.put(copy, self._mark, made)
+        sharding = self._result_sharding(root, copy)
+        copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
+        return copy
+
+    def placements(self, module: Module) -> Iterator[tuple[Node, Placed]]:
+        """The instructions of a module that the plan names, and how each lies.
+
+        Raises HloomError where the entry has no such instruction, or one of another rank.
+        """
+        entry = module.entry
+        for name, placed in self.instructions.items():
+            if name not in entry:
+                hint = "is it another module's plan?"
+                raise HloomError(f"the plan names {name}, which {entry.name} has not", hint=hint)
+            node = entry[name]
+            kind = node.type
+            if isinstance(placed, Spec) and not (isinstance(kind, TensorType) and len(kind.dims) == placed.rank):
+                raise HloomError(f"the plan has {placed} for {name}, which is {kind}")
+            yield node, placed
+        for name, named in self.inner.items():
+            graph = _graph(module, name)
+            for node in graph.nodes if graph is not None else ():
+                if node.name in named:
+                    yield node, named[node.name]
+
+    def _check_inner(self, module: Module) -> None:
+        """Raise HloomError where the plan names a computation, or an instruction of one, that is not there."""
+        for name, named in self.inner.items():
+            graph = _graph(module, name)
+            missing = name if graph is None else next((each for each in named if each not in graph), None)
+            if missing is not None:
+                hint = "is it another module's plan?"
+                raise HloomError(f"the plan names {missing} of {name}, which {module.name} has not", hint=hint)
+
+    def _mark(self, value: Node, spec: Spec, before: Node | None) -> Node:
+        marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
+        return value.graph.add_apply(OPS["custom-call"], (value,), value.type, marks, value.name, before=before)
+
+    def _placed_json(self, placed: Placed) -> Any:
+        return str(to_tuple(placed, self.mesh)) if isinstance(placed, tuple) else spec_to_json(placed)
+
+    def _result_sharding(self, root: Node, module: Module) -> Any:
+        given = {a.output_index: a.parameter for a in aliases(module) if not a.parameter_index}
+        if isinstance(root.type, TensorType):
+            spec = self.outputs.get(0) or self.parameters.get(given.get((), -1)) or Spec.replicated(len(root.type.dims))
+            return to_tiled(spec, self.mesh)
+        assert isinstance(root.type, TupleType)
+        found = []
+        for index, kind in enumerate(root.type.elements):
+            if not isinstance(kind, TensorType):
+                raise HloomError(f"{root.name} holds a tuple: its elements cannot be planned")
+            aliased = self.parameters.get(given.get((index,), -1))
+            found.append(self.outputs.get(index) or aliased or Spec.replicated(len(kind.dims)))
+        return to_tuple(found, self.mesh)
+
+
+def plan_of(
+    problem: Problem,
+    mesh: Mesh,
+    specs: Mapping[Node, Spec],
+    original: Module,
+    name: str = "",
+    marks: Mapping[tuple[Node, int], Spec] | None = None,
+) -> Plan:
+    """The plan of specs that were chosen for a problem's values; free values are left out: XLA makes them anew.
+
+    `original` is the module before it was brought into normal form: its entry's names come first. `marks` say how
+    operands lie for their readers, by reader and place, if otherwise than the values.
+    """
+    entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
+    for node, placed in _placed(problem, specs):
+        if node.graph is entry and node.name in known:
+            plan.instructions[node.name] = placed
+        else:
+            plan.inner.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
+    plan.parameters.update({each.number: specs[each] for each in entry.parameters if each in specs})
+    root = entry.output
+    plan = replace(plan, handed=(*_handed(problem, specs), *_marked(problem, marks or {})))
+    if root is None:
+        return plan
+    aliased = {alias.output_index for alias in aliases(problem.module)}
+    for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
+        place = (index,) if root.opcode == "tuple" else ()
+        value = output_at(root, place)
+        if place not in aliased and value is not None and value in specs:
+            plan.outputs[index] = specs[value]
+    return plan
+
+
+def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, Placed]]:
+    """The arrays of rank 1 and more, and the tuples that pass barriers, but for the entry's parameters and result."""
+    entry, flow = problem.module.entry, problem.clusters.flow
+    for node in flow.nodes:
+        if node is entry.output or is_running(node) or (isinstance(node, Parameter) and node.graph is entry):
+            continue
+        if _is_again(node):
+            continue
+        if node.opcode == "opt-barrier" and node in flow.tuples:
+            yield node, tuple(_leaves(node, flow.tuples[node], specs))
+        elif node in problem.clusters.maps and isinstance(node.type, TupleType):
+            yield node, tuple(_leaves(node, taken(node), specs))
+        elif node in specs and isinstance(node.type, TensorType) and node.type.dims:
+            yield node, specs[node]
+
+
+def _marked(problem: Problem, marks: Mapping[tuple[Node, int], Spec]) -> Iterator[Handed]:
+    entry = problem.module.entry
+    for (node, place), spec in marks.items():
+        yield Handed(ENTRY if node.graph is entry else node.graph.name, node.name, place, spec)
+
+
+def _is_again(node: Node) -> bool:
+    """Whether moves lead back to a value that is there already: XLA's importer then marks that value instead."""
+    before = node
+    while before.opcode == "reshape" or _changes_nothing(before):
+        before = before.inputs[0]
+        if isinstance(before.type, TensorType) and before.type.dims == getattr(node.type, "dims", None):
+            return True
+    return False
+
+
+def _changes_nothing(node: Node) -> bool:
+    """Whether a broadcast or transpose leaves every dimension where it is."""
+    if not isinstance(node, Apply) or node.opcode not in ("broadcast", "transpose"):
+        return False
+    places = tuple(node.attributes.get("dimensions") or ())
+    return places == tuple(range(len(places))) and node.inputs[0].type == node.type
+
+
+def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Spec]) -> Iterator[Spec]:
+    """How each leaf of a tuple lies: whole, where nothing was decided."""
+    assert isinstance(node.type, TupleType)
+    for kind, element in zip(node.type.elements, elements, strict=True):
+        if element is not None and element in specs:
+            yield specs[element]
+        else:
+            leaves = [kind] if isinstance(kind, TensorType) else list(kind.leaves())
+            yield from (Spec.replicated(len(leaf.dims) if isinstance(leaf, TensorType) else 0) for leaf in leaves)
+
+
+def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[Handed]:
+    """The values that lie otherwise where they are handed over; one that is made anew is made as it is wanted."""
+    entry = problem.module.entry
+    for each in problem.clusters.flow.handed:
+        spec = specs.get(each.like)
+        if spec is None or not spec.rank or specs.get(each.value, None) == spec:
+            continue
+        graph = each.value.graph
+        name = each.holder.name if each.holder is not None else ""
+        yield Handed(ENTRY if graph is entry else graph.name, name, each.place, spec)
+
+
+def _graph(module: Module, name: str) -> Graph | None:
+    if name == ENTRY:
+        return module.entry
+    return module[name] if name in module else None  # noqa: SIM401
+
+
+def _place(node: Node, placed: Placed, mesh: Mesh) -> None:
+    sharding = to_tuple(placed, mesh) if isinstance(placed, tuple) else to_tiled(placed, mesh)
+    node.graph.set_attributes(node, node.attributes.changed(sharding=sharding))

@@ -1,0 +1,92 @@
+"""Plans as the judge of plans writes them, and read back for a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.hlo.shardings import read_sharding
+from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
+from hloom.planner.canonicalize import normal
+from hloom.planner.plan import ENTRY, Handed, Placed, Plan
+from hloom.sharding.hlo_sharding import from_tuple
+from hloom.sharding.json_specs import mesh_from_json, spec_from_json
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+from hloom.text import Cursor, HloomError, Source
+
+SECTIONS = ("params", "outputs", "ops", "computations")
+
+
+def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
+    """The plan of its JSON, for a module that may lack some of what it names.
+
+    Raises HloomError for what is no plan, and for specs of another rank than what they are for.
+    """
+    if not isinstance(value, dict) or "mesh" not in value or not all(_is_section(value.get(each)) for each in SECTIONS):
+        hint = 'it has {"mesh": {"data": 8}, "params": {"0": ["data", null]}, "outputs": {}, "ops": {}}'
+        raise HloomError("this is no plan", hint=hint)
+    mesh = mesh_from_json(value["mesh"])
+    parameters, outputs, instructions, computations = (value.get(each) or {} for each in SECTIONS)
+    form = normal(module) if computations else module
+    given = {str(parameter.number): parameter.type for parameter in module.entry.parameters}
+    root = module.entry.output
+    results = root.type.leaves() if root is not None and root.type is not None else ()
+    known = {str(number): kind for number, kind in enumerate(results)}
+    return Plan(
+        mesh,
+        {_number(key): _spec(each, mesh, given.get(key)) for key, each in parameters.items()},
+        {_number(key): _spec(each, mesh, known.get(key)) for key, each in outputs.items()},
+        _named(instructions, mesh, module.entry),
+        name,
+        {graph: _named(named, mesh, _graph(form, graph)) for graph, named in computations.items()},
+        tuple(_handed(each, mesh) for each in value.get("handed") or ()),
+    )
+
+
+def _is_section(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _number(key: str) -> int:
+    if not key.isdecimal():
+        raise HloomError(f"'{key}' is no number of a parameter or result")
+    return int(key)
+
+
+def _named(specs: Any, mesh: Mesh, graph: Graph | None) -> dict[str, Placed]:
+    if not isinstance(specs, dict):
+        raise HloomError(f"{specs!r} does not give specs to names")
+    return {name: _placed(each, mesh, _type_of(graph, name)) for name, each in specs.items()}
+
+
+def _placed(value: Any, mesh: Mesh, kind: Type | None) -> Placed:
+    """The spec of an array, or those of a tuple's leaves, from the text of a sharding."""
+    if isinstance(kind, TupleType) and isinstance(value, str):
+        return from_tuple(_read(value), mesh, kind)
+    return _spec(value, mesh, kind)
+
+
+def _spec(value: Any, mesh: Mesh, kind: Type | None) -> Spec:
+    """The spec of a value; of one that the module lacks, of the rank that the spec has."""
+    if isinstance(kind, TensorType):
+        return spec_from_json(value, mesh, len(kind.dims), _read)
+    return spec_from_json(value, mesh, len(value) if isinstance(value, list) else 0, _read)
+
+
+def _read(text: str) -> Sharding:
+    return read_sharding(Cursor(Source(text, "plan")))
+
+
+def _handed(value: Any, mesh: Mesh) -> Handed:
+    if not isinstance(value, list) or len(value) != 4 or not isinstance(value[2], int):
+        raise HloomError(f"{value!r} does not say how an operand is handed over")
+    return Handed(str(value[0]), str(value[1]), value[2], _spec(value[3], mesh, None))
+
+
+def _graph(module: Module, name: str) -> Graph | None:
+    named = {graph.name: graph for graph in module.graphs}
+    return module.entry if name == ENTRY else named.get(name)
+
+
+def _type_of(graph: Graph | None, name: str) -> Type | None:
+    return graph[name].type if graph is not None and name in graph else None

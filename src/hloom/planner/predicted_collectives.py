@@ -1,0 +1,67 @@
+"""Every collective that a choice is expected to cause: at which instruction, for which value, how many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hloom.ir import Node, TensorType
+from hloom.partitioner.spec_reshard import Step, reshard
+from hloom.planner.cost_model import width_of
+from hloom.planner.problem import Problem
+from hloom.planner.strategy_costs import asked, combined
+from hloom.sharding.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One collective: the instruction that causes it, the value that it moves, why, and how often."""
+
+    instruction: Node
+    value: Node
+    step: Step
+    width: float
+    why: str
+    times: float = 1.0
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a device sends."""
+        return self.step.sent * self.width * self.times
+
+
+def ledger(problem: Problem, choice: dict[int, int]) -> list[Expected]:
+    """The collectives of a choice, in the order of the instructions."""
+    found: list[Expected] = []
+    for node in problem.clusters.flow.nodes:
+        found += _combined(problem, choice, node)
+        found += _moved(problem, choice, node)
+    return found
+
+
+def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[Expected]:
+    """The partial results that an instruction leaves."""
+    cluster = problem.clusters.of(node)
+    if cluster is None or node not in problem.clusters.maps or not isinstance(node.type, TensorType):
+        return
+    strategy = problem.options[cluster.number][choice[cluster.number]]
+    for step in combined(problem, cluster, strategy, node):
+        yield Expected(node, node, step, width_of(node), "combines partial results", problem.times(node))
+
+
+def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Expected]:
+    """The changes of spec that readers of a value ask for, each once."""
+    if not isinstance(value.type, TensorType) or value not in problem.reads:
+        return
+    own = problem.clusters.of(value)
+    assert own is not None
+    source = problem.lying.result(value, problem.options[own.number][choice[own.number]])
+    seen: set[Spec] = set()
+    for read in problem.reads[value]:
+        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        assert cluster is not None
+        target = asked(problem, read, problem.options[cluster.number][choice[cluster.number]])
+        if target not in seen:
+            seen.add(target)
+            for step in reshard(value.type.dims, source, target, problem.mesh):
+                yield Expected(read.reader, value, step, width_of(value), f"{source} -> {target}", problem.times(value))

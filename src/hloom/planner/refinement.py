@@ -1,0 +1,167 @@
+"""A problem solved again and again: what a solution will really send goes into the tables before the next one.
+
+The tables of a problem know pairs of decisions. A forecast looks at every instruction with all its operands as they
+will lie, and XLA's partitioner, asked to compile, has the last word: both teach the tables what they are wrong about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hloom.ir import Node, TensorType
+from hloom.planner.budget_search import solve_within
+from hloom.planner.candidates import Candidate, Measured, Solution, Task
+from hloom.planner.constraints import Constraints, settled
+from hloom.planner.cost_model import Price, width_of
+from hloom.planner.feedback import learn
+from hloom.planner.forecast import forecast, marks_of
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.plan import Plan, plan_of
+from hloom.planner.problem import Problem
+from hloom.planner.reshard_placement import sunk
+from hloom.planner.solvers import Choice, Planner
+from hloom.planner.solvers.ilp import plan as plan_apart
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+
+Key = TypeVar("Key")
+
+GAIN = 0.003
+"""A solution that promises less than this share over the best plan so far is not looked at."""
+CLOSE = 0.002
+"""Where the best plan of a problem costs less than this share more than its tables say, it is not solved again."""
+ROUNDS = 5
+"""How often a problem is solved before the best plan so far is taken."""
+SETTLED = 0.005
+"""Where less than this share of all bytes comes as a surprise, the tables are taken to be right."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A problem, what its plans are called, and the best of the latest ones until it is measured.
+
+    `scale` is the memory of the last plan that was measured beside what was expected, `rows` are the moments at which
+    plans held too much, `bound` is what no choice costs less than by the tables as they were corrected last.
+    """
+
+    task: Task
+    problem: Problem
+    solver: Planner
+    name: str
+    demands: Constraints | None = None
+    scale: float = 1.0
+    rows: list[MemoryRow] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    waiting: Candidate | None = None
+    latest: Choice | None = None
+    bound: float = 0.0
+    is_tied: bool = True
+
+    def advance(self, known: float) -> None:
+        """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
+
+        `known` is the cost of the best plan so far, at the rates of the problem.
+        """
+        best: Candidate | None = None
+        for _ in range(ROUNDS):
+            choice = self.latest = self._solve()
+            self.bound, self.is_tied = choice.bound, choice.is_tied
+            if choice.cost >= known * (1 - GAIN):
+                break
+            candidate = candidate_of(self.task, self.problem, choice, self.name, self.demands)
+            if key_of(candidate.plan) in self.seen:
+                break
+            self.seen.add(key_of(candidate.plan))
+            best = candidate if best is None else min(best, candidate, key=self._rank)
+            if best.fits(self.task.budget):
+                known = min(known, best.cost(self.problem.rates))
+            if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
+                break
+        if best is not None:
+            best.weigh()
+        self.waiting = best
+
+    def prove(self) -> None:
+        """Work out what no choice costs less than by the tables as they are, also where alike clusters choose apart."""
+        if self.task.budget is not None or self.latest is None:
+            return
+        found = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        if not found.is_tied:
+            self.bound, self.is_tied = found.bound, False
+
+    def _rank(self, candidate: Candidate) -> tuple[bool, float]:
+        if self.task.budget is not None:
+            candidate.weigh()
+        return not candidate.fits(self.task.budget), candidate.cost(self.problem.rates)
+
+    def _is_surprised(self, candidate: Candidate) -> bool:
+        """Put the forecast of a plan into the tables; whether that changes them much."""
+        found = candidate.solution
+        assert found is not None
+        surprise = learn(self.problem, found.choice.strategies, found.forecast.wire_by_origin)
+        return surprise > SETTLED * found.forecast.wire
+
+    def learn(self, candidate: Candidate, measured: Measured) -> bool:
+        """Put what was measured of a plan into the tables; whether that changes them much."""
+        assert candidate.solution is not None
+        self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
+        surprise = learn(self.problem, candidate.solution.choice.strategies, measured.wire_by_origin)
+        return surprise > SETTLED * measured.wire
+
+    def _solve(self) -> Choice:
+        """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
+        task = self.task
+        starts = [] if self.latest is None else [self.latest.strategies]
+        if task.budget is None:
+            return self.solver(self.problem, seconds=task.seconds, starts=starts)
+
+        def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
+            return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds, starts=starts)
+
+        found = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
+        self.rows = found.rows
+        return found.solution
+
+
+def candidate_of(
+    task: Task, problem: Problem, choice: Choice, name: str, demands: Constraints | None = None
+) -> Candidate:
+    """The plan of a choice, and what it will send as far as is known; `demands` are the task's unless given."""
+    kept = task.demands if demands is None else demands
+    specs = sunk(problem, choice.strategies)
+    own = problem.specs(choice.strategies)
+    if kept:
+        specs = settled(kept, problem, own, specs)
+    found = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
+    marks = marks_of(problem, choice.strategies, specs) if task.has_marks else {}
+    price = Price(found.flops, touched=_touched(problem, own))
+    for each in found.collectives:
+        price.send([each.step], each.width, each.times)
+    lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
+    plan = plan_of(problem, task.mesh, lies, task.module, name, marked)
+    return Candidate(plan, price, solution=Solution(problem, choice, specs, found), notes=choice.notes)
+
+
+def key_of(plan: Plan) -> str:
+    """What is the same for plans that say the same."""
+    return str(plan.to_json())
+
+
+def _touched(problem: Problem, specs: Mapping[Node, Spec]) -> float:
+    """Bytes of all results on one device."""
+    total = 0.0
+    for node, spec in specs.items():
+        if isinstance(node.type, TensorType):
+            total += math.prod(problem.mesh.local_dims(node.type.dims, spec)) * width_of(node) * problem.times(node)
+    return total
+
+
+def _on(specs: Mapping[Key, Spec], planned: Mesh, mesh: Mesh) -> Mapping[Key, Spec]:
+    """Specs on the mesh itself, where all its axes were planned as one."""
+    if planned is mesh:
+        return specs
+    every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
+    return {key: Spec(tuple(every if axes else () for axes in spec.dims)) for key, spec in specs.items()}

@@ -1,0 +1,52 @@
+"""Changes of spec put where the partitioner does them plainly: at an elementwise op or a transpose, not at a dot.
+
+A dot whose operand lies otherwise than it would like may gather its other operand instead. Where all readers of a value
+ask for the same other spec, the value itself takes it, and the change happens one instruction earlier.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hloom.ir import Node, TensorType
+from hloom.planner.problem import Problem
+from hloom.planner.strategy_costs import asked
+from hloom.sharding.spec import Spec
+
+
+def sunk(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
+    """The specs of a choice, with changes of spec moved to the instructions that make the values."""
+    specs = problem.specs(choice)
+    for node in reversed(problem.clusters.flow.nodes):
+        cluster = problem.clusters.of(node)
+        if cluster is None or node is cluster.lead or node not in problem.clusters.maps or node not in specs:
+            continue
+        wanted = _wanted(problem, choice, node)
+        if wanted is not None and wanted != specs[node] and _is_plain(problem, node):
+            specs[node] = wanted
+    return specs
+
+
+def _wanted(problem: Problem, choice: dict[int, int], node: Node) -> Spec | None:
+    """The one spec that all readers ask for; None where they differ."""
+    found: set[Spec] = set()
+    for read in problem.reads.get(node, ()):
+        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        if cluster is None:
+            return None
+        found.add(asked(problem, read, problem.options[cluster.number][choice[cluster.number]]))
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _is_plain(problem: Problem, node: Node) -> bool:
+    """Whether a change costs the same before the node: one operand of its size counts, the rest is free."""
+    large = [each for each in node.inputs if problem.clusters.of(each) is not None and _elements(each) > 1]
+    return len(large) == 1 and _elements(large[0]) == _elements(node) and not _is_reduction(problem, node)
+
+
+def _is_reduction(problem: Problem, node: Node) -> bool:
+    return node.opcode in ("reduce", "reduce-window", "slice", "pad", "concatenate", "dynamic-slice")
+
+
+def _elements(node: Node) -> int:
+    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0

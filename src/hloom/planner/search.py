@@ -1,0 +1,234 @@
+"""From a module and a mesh to a plan: the planner's solutions, the experts' plans, and what measuring says of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from hloom.ir import Module, TensorType
+from hloom.planner.candidates import WHOLE_MESH, Candidate, Chosen, Measure, Measured, Task
+from hloom.planner.constraints import Constraints, Forbidden, constrained
+from hloom.planner.cost_model import Rates
+from hloom.planner.experts import experts
+from hloom.planner.plan import Plan
+from hloom.planner.problem import pose
+from hloom.planner.refinement import Line, key_of
+from hloom.planner.solvers import PLANNERS, Planner
+from hloom.planner.solvers.ilp import plan_tied
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+from hloom.text import HloomError
+
+HOPELESS = 1.05
+"""A plan that is expected to take so many times the best that was measured is not measured any more."""
+DOUBT = 1.1
+"""A plan that is expected to hold so many times the budget is not measured before those that hold less."""
+SHARES = 4
+"""How many shares of work in the objective are tried where work and collectives run at the same time."""
+LOPSIDED = 512.0
+"""The most that one of the two counts beside the other then."""
+EXPERT = "expert"
+"""The planner that completes the plans that people write by hand, and takes the best."""
+
+
+def choose(
+    module: Module,
+    mesh: Mesh,
+    *,
+    rates: Rates | None = None,
+    budget: float | None = None,
+    judge: int = 0,
+    measure: Measure | None = None,
+    seconds: float = 20.0,
+    planner: str = "ilp",
+    pins: Mapping[str, Spec | str] | None = None,
+    forbidden: Iterable[Forbidden | str] = (),
+    like: Plan | None = None,
+    marks: bool = True,
+) -> Chosen:
+    """Plan a module, and where `judge` is given measure so many of the planner's plans, and all experts'.
+
+    Without `marks`, plans say only how values lie, and not how they lie for a dot that takes them otherwise.
+
+    `pins` fix specs of parameters and instructions by name, `forbidden` are axes that values must not use, and what
+    `like` says is kept where the module has values of the same names. Raises HloomError for a module that cannot be
+    planned and for demands that cannot be met.
+    """
+    task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
+    search = _Search(Chosen(task), planner, solver(planner))
+    search.solve()
+    if judge:
+        if measure is None:
+            raise HloomError("judging needs something that measures plans")
+        search.judge(judge, measure)
+        if not task.demands:
+            search.judge_experts(measure)
+    search.chosen.rank()
+    return search.chosen
+
+
+def complete(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
+    """A plan, what it does not name completed the cheapest way; parameters that it does not name are whole."""
+    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_whole(plan, module)))
+    search = _Search(Chosen(task), plan.name or "plan", plan_tied)
+    search.solve()
+    search.chosen.rank()
+    return search.chosen.best
+
+
+def solver(planner: str) -> Planner:
+    """What solves the problems of a planner of this name; raises HloomError where there is none."""
+    if planner in (EXPERT, "ilp"):
+        return plan_tied
+    if planner not in PLANNERS:
+        raise HloomError(f"there is no planner '{planner}'", hint=f"there are {', '.join((*PLANNERS, EXPERT))}")
+    return PLANNERS[planner]
+
+
+@dataclass(slots=True)
+class _Search:
+    chosen: Chosen
+    planner: str
+    solver: Planner
+    lines: list[Line] = field(default_factory=list)
+    measurements: dict[str, Measured] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task:
+        """What is planned."""
+        return self.chosen.task
+
+    def solve(self) -> None:
+        """Solve the problems."""
+        if self.task.rates.is_overlapped:
+            self._balance(self.task.rates)
+        else:
+            self._solve(self.task.rates)
+        if not self.chosen.candidates:
+            raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
+
+    def judge(self, count: int, measure: Measure) -> None:
+        """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
+        for _ in range(count):
+            line = min((each for each in self.lines if each.waiting is not None), key=self._promise, default=None)
+            if line is None or self._is_hopeless(line):
+                return
+            candidate, line.waiting = line.waiting, None
+            assert candidate is not None
+            is_surprising = line.learn(candidate, self._measured(candidate, measure))
+            if is_surprising or not candidate.fits(self.task.budget):
+                self._advance(line)
+
+    def judge_experts(self, measure: Measure) -> None:
+        """Measure the plans that people write by hand."""
+        for plan in experts(self.task.module, self.task.mesh):
+            if key_of(plan) not in self.measurements:
+                candidate = Candidate(plan)
+                self.chosen.candidates.append(candidate)
+                self._measured(candidate, measure)
+
+    def _balance(self, rates: Rates) -> None:
+        """Solve for sums of work and sending, the share of the longer one growing: each sum is a bound of the longer.
+
+        For every share s between 0 and 1, max(work, sending) is at least s * work + (1 - s) * sending.
+        """
+        low, high, bound = 1 / LOPSIDED, LOPSIDED, 0.0
+        for _ in range(SHARES):
+            odds = math.sqrt(low * high)
+            summed = rates.weighted(odds / (1 + odds))
+            bound = max(bound, self._solve(summed))
+            best = min(self.chosen.candidates, key=lambda each: each.cost(summed)).expected
+            is_working = best is not None and best.working(rates) > best.sending(rates)
+            low, high = (odds, high) if is_working else (low, odds)
+        for each in self.chosen.candidates:
+            each.prove(bound, rates, is_tied=each.is_tied)
+
+    def _solve(self, rates: Rates) -> float:
+        """Solve the problems at some rates; what none of their plans costs less than."""
+        with self._planning():
+            lines = list(self._lines(rates))
+        for line in lines:
+            self._advance(line)
+        self.lines += lines
+        with self._planning():
+            for line in lines if self.planner == EXPERT else lines[-1:]:
+                line.prove()
+        for line in lines:
+            last = line if self.planner == EXPERT else lines[-1]
+            if line.waiting is not None:
+                line.waiting.prove(last.bound, rates, is_tied=last.is_tied)
+        return min((line.bound for line in lines), default=0.0)
+
+    def _lines(self, rates: Rates) -> Iterator[Line]:
+        """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
+        task = self.task
+        module, mesh = task.module, task.mesh
+        if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
+            flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
+            posed = pose(module, flat, rates.on_one_axis(WHOLE_MESH))
+            yield Line(task, posed, self.solver, f"{self.planner} on one axis")
+        problem, notes = constrained(pose(module, mesh, rates), task.demands)
+        self.chosen.notes[:] = [
+            *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
+            *(
+                f"how often {each.name} runs is not known: it counts as one run"
+                for each in problem.clusters.flow.unknown
+            ),
+            *notes,
+        ]
+        self.chosen.problem = problem
+        if self.planner != EXPERT:
+            yield Line(task, problem, self.solver, self.planner)
+            return
+        for plan in experts(module, mesh):
+            demands = replace(task.demands, like=_whole(plan, problem.module))
+            completed, _ = constrained(problem, demands)
+            yield Line(task, completed, self.solver, f"{plan.name}, completed", demands)
+
+    def _advance(self, line: Line) -> None:
+        """Let a line find its next plan."""
+        with self._planning():
+            rates = line.problem.rates
+            others = [] if self.planner == EXPERT else self.chosen.candidates
+            fitting = [each for each in others if each.fits(self.task.budget)]
+            line.advance(min((each.cost(rates) for each in fitting), default=math.inf))
+        found = line.waiting
+        if found is not None and all(key_of(each.plan) != key_of(found.plan) for each in self.chosen.candidates):
+            self.chosen.candidates.append(found)
+
+    def _promise(self, line: Line) -> tuple[bool, float]:
+        """How good the plan of a line is expected to be: whether it is far too large, and its time."""
+        assert line.waiting is not None
+        budget = None if self.task.budget is None else self.task.budget * DOUBT
+        return not line.waiting.fits(budget), line.waiting.step(self.task.rates)
+
+    def _is_hopeless(self, line: Line) -> bool:
+        known = [each.step(self.task.rates) for each in self.chosen.candidates if self._is_good(each)]
+        return bool(known) and self._promise(line) > (False, HOPELESS * min(known))
+
+    def _is_good(self, candidate: Candidate) -> bool:
+        return candidate.measured is not None and candidate.fits(self.task.budget)
+
+    def _measured(self, candidate: Candidate, measure: Measure) -> Measured:
+        start, key = time.perf_counter(), key_of(candidate.plan)
+        if key not in self.measurements:
+            self.measurements[key] = measure(candidate.plan)
+        self.chosen.judging_seconds += time.perf_counter() - start
+        candidate.measured = self.measurements[key]
+        return candidate.measured
+
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.chosen.planning_seconds += time.perf_counter() - start
+
+
+def _whole(plan: Plan, module: Module) -> Plan:
+    """The plan with the parameters that it does not name, which are whole."""
+    ranks = {p.number: len(p.type.dims) for p in module.entry.parameters if isinstance(p.type, TensorType)}
+    specs = {number: plan.parameters.get(number, Spec.replicated(rank)) for number, rank in ranks.items()}
+    return replace(plan, parameters=specs)

@@ -1,0 +1,78 @@
+"""The next best plans: what the best one would be if an important cluster could not be split as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from hloom.ir import TensorType
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.assignment import Choice
+from hloom.planner.solvers.dual_ascent import ascend
+from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.message_passing import Messages
+from hloom.planner.solvers.warm_start import bytes_of
+
+FAMILIES = 12
+"""How many clusters are looked at, those of the largest values first."""
+ROOM = 0.1
+"""By what share of its cost a plan may be dearer than the best and still be looked for."""
+SWEEPS = 10
+
+
+def alternatives(problem: Problem, choice: Choice, k: int = 5, seconds: float = 5.0) -> list[Choice]:
+    """The `k` cheapest choices, each without the strategy that some important cluster has, cheapest first.
+
+    Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
+    """
+    deadline = time.monotonic() + seconds
+    network = tied(problem)
+    known = network.chosen(choice.strategies)
+    messages = Messages(network)
+    for _ in range(SWEEPS):
+        messages.sweep()
+    kept = messages.possible(choice.cost * (1 + ROOM) - messages.bound(), known)
+    few = network.restricted(kept)
+    start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in known.items()}
+    found: dict[tuple[int, ...], Choice] = {}
+    for node in _important(problem, few):
+        if time.monotonic() > deadline:
+            break
+        other = _without(problem, few, start, node, choice, deadline)
+        if other is not None and other.strategies != choice.strategies:
+            found.setdefault(tuple(other.strategies.values()), other)
+    return sorted(found.values(), key=lambda each: each.cost)[:k]
+
+
+def _important(problem: Problem, network: Network) -> list[int]:
+    """Clusters that can be split in several ways, those with the most bytes in their largest values first."""
+    sizes = dict.fromkeys(network.unary, 0.0)
+    for cluster in problem.clusters:
+        sizes[problem.tie[cluster.number]] += max(map(bytes_of, cluster.members))
+    open_nodes = [node for node, costs in network.unary.items() if costs.shape[1] > 1]
+    return sorted(open_nodes, key=lambda node: (-sizes[node], node))[:FAMILIES]
+
+
+def _without(
+    problem: Problem, network: Network, start: Mapping[int, int], node: int, choice: Choice, deadline: float
+) -> Choice | None:
+    """The best choice in which a node has another strategy, one that looks different from outside."""
+    own = start[node]
+    looks = [term.sides[place].of for term, places in network.touching(node) for place in places]
+    differs = np.any([of != of[own] for of in looks], axis=0) if looks else np.zeros(0, bool)
+    if not differs.any():
+        return None
+    kept = {each: np.arange(costs.shape[1]) for each, costs in network.unary.items()}
+    kept[node] = np.flatnonzero(differs)
+    few = network.restricted(kept)
+    costs = network.given(node, start)[kept[node]]
+    found = ascend(few, deadline, [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
+    strategies = found.network.named(problem, found.choice)
+    lead = problem.options[node][int(network.kept[node][own])]
+    cluster = next(each for each in problem.clusters if each.number == node)
+    lies = problem.lying.result(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
+    note = f"without {cluster.lead.name} as {lies}"
+    return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)

@@ -1,0 +1,53 @@
+"""What a planner gives: a strategy for each cluster, what that costs, and what is known of the optimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One strategy per cluster, its cost in seconds, and a bound: the least that any choice could cost.
+
+    `is_tied` says that the bound holds only for choices that treat alike clusters alike; `tied_bound` is that bound in
+    any case. Where nothing keeps the budget, `missing` are the bytes that it is short of, and the bound is of choices
+    that hold no more than this one. `notes` say what a reader should know of how the choice was found.
+    """
+
+    strategies: dict[int, int]
+    cost: float
+    bound: float
+    is_tied: bool = True
+    planner: str = "ilp"
+    notes: tuple[str, ...] = ()
+    tied_bound: float = -math.inf
+    missing: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the optimum, as a share of it."""
+        return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+
+
+class Planner(Protocol):
+    """From a problem to a choice, within so many seconds, as far as these can be kept.
+
+    `rows` are the bytes at some moments, all of which must stay below the budget; where nothing fits, the choice is the
+    one that holds least, and says how much is missing. `starts` are choices to begin with.
+    """
+
+    def __call__(
+        self,
+        problem: Problem,
+        *,
+        rows: Sequence[MemoryRow] = (),
+        budget: float | None = None,
+        seconds: float = 20.0,
+        starts: Sequence[Mapping[int, int]] = (),
+    ) -> Choice: ...

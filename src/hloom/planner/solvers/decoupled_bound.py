@@ -1,0 +1,61 @@
+"""The bound of clusters that choose apart, alike or not: what no plan at all can cost less than."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.factor_graph import Network, untied
+from hloom.planner.solvers.factors import Term
+from hloom.planner.solvers.message_passing import Messages, hand_on
+from hloom.planner.solvers.shared_value import Fan
+
+ROUNDS = 40
+ENOUGH = 1e-3
+"""A gap of this share of the cost is small enough: what the tables are wrong about is more."""
+EVERY = 5
+"""After so many sweeps it is seen how the bound has moved."""
+SLOW = 0.05
+"""Where a round has closed less than this share of the gap, further ones are not worth their time."""
+
+
+def bound_apart(problem: Problem, network: Network, cost: float, deadline: float) -> float | None:
+    """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
+
+    The messages begin as those of the tied network, evenly among all that are tied there.
+    """
+    if time.monotonic() > deadline:
+        return None
+    apart = untied(problem)
+    _begin(apart, network)
+    messages = Messages(apart)
+    bound = messages.bound()
+    for _ in range(ROUNDS):
+        before = bound
+        for _ in range(EVERY):
+            messages.sweep()
+        bound = max(bound, messages.bound())
+        if cost - bound <= ENOUGH * cost or bound - before < SLOW * (cost - bound) or time.monotonic() > deadline:
+            break
+    return min(bound, cost)
+
+
+def _begin(apart: Network, network: Network) -> None:
+    """Share the messages of a tied network out among the terms that were added up in it."""
+    known = dict(_known(network))
+    rows: dict[tuple, int] = {}
+    for key, term in _known(apart):
+        rows[key] = rows.get(key, 0) + len(term.sides[0].copies)
+    for key, term in _known(apart):
+        if key in known:
+            for part, like in zip(term.parts, known[key].parts, strict=True):
+                hand_on(part, like, 1.0 / rows[key], apart, network)
+
+
+def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
+    """Terms by what they relate: two nodes, or the how manieth fan it is."""
+    fans = 0
+    for term in network.terms:
+        fans += isinstance(term, Fan)
+        yield (fans,) if isinstance(term, Fan) else tuple(side.node for side in term.sides), term

@@ -1,0 +1,89 @@
+"""The descent of a choice and the ascent of a bound, until they meet or hardly move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hloom.planner.solvers.factor_graph import Network
+from hloom.planner.solvers.message_passing import Messages, improved
+
+CLOSED = 1e-6
+"""The share of the cost below which a gap counts as closed."""
+SWEEPS = 600
+EVERY = 10
+"""After so many sweeps a choice is suggested, and strategies that no better choice can have are left out."""
+SLOW = 0.02
+"""Where the last round has closed less than this share of the gap, further ones are not worth their time."""
+FEWER = 0.8
+"""Strategies are left out once no more than this share of them is left."""
+
+
+@dataclass(slots=True)
+class Ascent:
+    """The cheapest choice met, in the numbers of `network`; its cost; the bound; and the messages that prove it.
+
+    Strategies that are not in the network are part of no choice cheaper than this one.
+    """
+
+    network: Network
+    choice: dict[int, int]
+    cost: float
+    bound: float
+    messages: Messages
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the optimum, as a share of it."""
+        return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+
+    def follow(self, suggested: Mapping[int, int]) -> None:
+        """Take a choice, improved node by node, where it is cheaper."""
+        choice = improved(self.network, suggested)
+        cost = self.network.cost(choice)
+        if cost < self.cost:
+            self.choice, self.cost = choice, cost
+
+    def narrow(self) -> None:
+        """Leave out what costs more than the choice, whatever the rest does."""
+        kept = self.messages.possible(self.cost - self.messages.bound(), self.choice)
+        if sum(map(len, kept.values())) <= FEWER * self.network.size:
+            self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
+            self.network = self.network.restricted(kept)
+            self.messages = Messages(self.network)
+
+
+def ascend(
+    network: Network,
+    deadline: float,
+    starts: Sequence[Mapping[int, int]] = (),
+    sweeps: int = SWEEPS,
+    enough: float = CLOSED,
+) -> Ascent:
+    """Pass messages, and follow the choices they suggest; `starts` are choices to begin with.
+
+    Messages that stand in the network already are gone on from, and a gap of `enough` is not narrowed further. It ends
+    before the deadline (of `time.monotonic`), though not before the first round; which round is the last
+    depends on the deadline alone where the gap is not closed or settled by then.
+    """
+    found = _begun(network, starts)
+    for _ in range(0, sweeps, EVERY):
+        before = found.bound
+        for _ in range(EVERY):
+            found.messages.sweep()
+        found.bound = max(found.bound, min(found.messages.bound(), found.cost))
+        found.follow(found.messages.suggested())
+        is_slow = found.bound - before < SLOW * (found.cost - found.bound)
+        if found.gap <= enough or is_slow or time.monotonic() > deadline:
+            break
+        found.narrow()
+    return found
+
+
+def _begun(network: Network, starts: Sequence[Mapping[int, int]]) -> Ascent:
+    messages = Messages(network)
+    choices = [improved(network, each) for each in (*starts, messages.suggested())]
+    costs = [network.cost(each) for each in choices]
+    best = costs.index(min(costs))
+    return Ascent(network, choices[best], costs[best], min(messages.bound(), costs[best]), messages)

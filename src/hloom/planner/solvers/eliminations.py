@@ -1,0 +1,316 @@
+"""The six eliminations that shrink a cost graph, and how each is undone.
+
+MindSpore's, in its order, with two of them made exact: a triangle goes into the table of the edge across from it, and
+a star into a table over all its leaves. Direction decides only which elimination is at hand, never what it may do.
+Tables are summed and minimised by an algebra (`tables.py`), so the same steps serve times alone and times under a
+budget of memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from hloom.planner.solvers.tables import Algebra, Scope, Table
+
+KINDS = ("operator", "edge", "merge", "contract", "triangle", "star")
+"""In the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """What went, and how to undo it: the tables that were joined (by number) and the one that took their place."""
+
+    kind: str
+    gone: int | None
+    tables: tuple[int, ...]
+    result: int
+    scope: Scope
+
+
+@dataclass(slots=True)
+class Shrinking:
+    """A cost graph on its way down: tables by number, and where each alive node stands in them."""
+
+    algebra: Algebra
+    sizes: tuple[int, ...]
+    width: int
+    cells: int
+    tables: list[Table] = field(default_factory=list)
+    own: dict[int, int] = field(default_factory=dict)
+    incident: dict[int, dict[int, None]] = field(default_factory=dict)
+    between: dict[tuple[int, int], dict[int, None]] = field(default_factory=dict)
+    constants: dict[int, None] = field(default_factory=dict)
+    log: list[Elimination] = field(default_factory=list)
+    waiting: dict[str, list] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    changed: dict[int, None] = field(default_factory=dict)
+
+    def add_node(self, node: int, table: Table) -> None:
+        """An operator of the graph."""
+        self.own[node] = self._number(table)
+        self.incident[node] = {}
+
+    def add_edge(self, table: Table) -> int:
+        """A table between alive nodes."""
+        number = self._number(table)
+        for node in table.scope:
+            self.incident[node][number] = None
+        if len(table.scope) == 2:
+            pair = _pair(table.scope)
+            self.between.setdefault(pair, {})[number] = None
+            heappush(self.waiting["edge"], pair)
+            for node in self._common(pair):
+                heappush(self.waiting["triangle"], node)
+        return number
+
+    def scope_of(self, node: int) -> Scope:
+        """The nodes that share a table with a node."""
+        return tuple(sorted({other for number in self.incident[node] for other in self.tables[number].scope} - {node}))
+
+    def others(self, node: int) -> list[int]:
+        """The far ends of a node's edges, if it has nothing but edges; otherwise nothing."""
+        scopes = [self.tables[number].scope for number in self.incident[node]]
+        if any(len(scope) != 2 for scope in scopes):
+            return []
+        return [first if second == node else second for first, second in scopes]
+
+    def eliminate(self, kind: str, gone: int | None, joined: Sequence[int], scope: Scope) -> None:
+        """Put one table over a scope in the place of several, and note how to undo it."""
+        tables = [self.tables[number] for number in joined]
+        result = self.algebra.join(tables, scope, gone)
+        for number in joined:
+            self._remove(number)
+        if gone is not None:
+            del self.own[gone], self.incident[gone]
+        self.log.append(Elimination(kind, gone, tuple(joined), self._place(result), scope))
+        for node in scope:
+            self.wake(node)
+
+    def wake(self, node: int) -> None:
+        """Look at a node again: what surrounds it has changed."""
+        degree = len(self.incident[node])
+        if degree == 1:
+            heappush(self.waiting["merge"], node)
+            heappush(self.waiting["contract"], node)
+        elif degree == 2:
+            heappush(self.waiting["operator"], node)
+            heappush(self.waiting["triangle"], node)
+        self.changed[node] = None
+
+    def cells_of(self, node: int) -> int:
+        """How many cells are looked at when a node is eliminated."""
+        return math.prod(self.sizes[each] for each in (node, *self.scope_of(node)))
+
+    def _number(self, table: Table) -> int:
+        self.tables.append(table)
+        return len(self.tables) - 1
+
+    def _place(self, table: Table) -> int:
+        if len(table.scope) > 1:
+            return self.add_edge(table)
+        number = self._number(table)
+        if table.scope:
+            self.own[table.scope[0]] = number
+        else:
+            self.constants[number] = None
+        return number
+
+    def _remove(self, number: int) -> None:
+        scope = self.tables[number].scope
+        for node in scope:
+            self.incident[node].pop(number, None)
+        if len(scope) == 2 and number in self.between.get(_pair(scope), ()):
+            del self.between[_pair(scope)][number]
+        elif not scope:
+            del self.constants[number]
+
+    def _common(self, pair: tuple[int, int]) -> list[int]:
+        """Nodes of two edges, one to each of a pair."""
+        few = min(pair, key=lambda node: len(self.incident[node]))
+        far = pair[0] + pair[1] - few
+        return [node for node in self.others(few) if len(self.incident[node]) == 2 and far in self.others(node)]
+
+
+def operator_elimination(graph: Shrinking) -> bool:
+    """Fold an operator between two others into an edge.
+
+    u -> v -> w
+      ->
+    u -> w, costing min over v of (u,v) + v + (v,w)
+    """
+    node = _next(graph, "operator", _is_operator)
+    if node is None:
+        return False
+    first, second = graph.incident[node]
+    into, out = (first, second) if graph.tables[first].scope[1] == node else (second, first)
+    scope = (graph.tables[into].scope[0], graph.tables[out].scope[1])
+    graph.eliminate("operator", node, (into, graph.own[node], out), scope)
+    return True
+
+
+def edge_elimination(graph: Shrinking) -> bool:
+    """Make one edge of all edges between two operators, whichever way they point.
+
+    u => v
+      ->
+    u -> v, costing the sum
+    """
+    while graph.waiting["edge"]:
+        edges = graph.between.get(heappop(graph.waiting["edge"]), {})
+        if len(edges) > 1:
+            numbers = tuple(edges)
+            graph.eliminate("edge", None, numbers, graph.tables[numbers[0]].scope)
+            return True
+    return False
+
+
+def merge_elimination(graph: Shrinking) -> bool:
+    """Fold an operator that only one edge leaves into that edge's target.
+
+    u -> v
+      ->
+    v, costing v + min over u of u + (u,v)
+    """
+    return _fold_leaf(graph, "merge", 0)
+
+
+def contract_elimination(graph: Shrinking) -> bool:
+    """Fold an operator that only one edge reaches into that edge's source.
+
+    u -> v
+      ->
+    u, costing u + min over v of (u,v) + v
+    """
+    return _fold_leaf(graph, "contract", 1)
+
+
+def triangle_elimination(graph: Shrinking) -> bool:
+    """Fold an operator of two edges into the edge between their other ends.
+
+        u - v, u - w, v -> w
+          ->
+        v -> w, costing (v,w) + min over u of (u,v) + u + (u,w)
+
+    MindSpore folds it into v, with the best w of each: then the choice of w is not free any more.
+    """
+    node = _next(graph, "triangle", _is_triangle)
+    if node is None:
+        return False
+    (across,) = graph.between[_pair(graph.others(node))]
+    joined = (*graph.incident[node], graph.own[node], across)
+    graph.eliminate("triangle", node, joined, graph.tables[across].scope)
+    return True
+
+
+def star_elimination(graph: Shrinking) -> bool:
+    """Replace an operator by a table over all that it touches, the operator of the smallest such table first.
+
+        u - v, u - w, u - x
+          ->
+        {v, w, x}, costing min over u of u + (u,v) + (u,w) + (u,x)
+
+    Not where the table would be over more nodes than `width`, or more than `cells` sums be looked at.
+    """
+    waiting = graph.waiting["star"]
+    for node in graph.changed:
+        if node in graph.own:
+            heappush(waiting, (graph.cells_of(node), node))
+    graph.changed.clear()
+    while waiting:
+        cells, node = waiting[0]
+        if node not in graph.own or not graph.incident[node] or graph.cells_of(node) != cells:
+            heappop(waiting)
+            continue
+        if cells > graph.cells:
+            return False
+        heappop(waiting)
+        scope = graph.scope_of(node)
+        if len(scope) > graph.width:
+            continue  # it comes back when a neighbour goes
+        folded = (graph.own[scope[0]],) if len(scope) == 1 else ()
+        graph.eliminate("star", node, (*graph.incident[node], graph.own[node], *folded), scope)
+        return True
+    return False
+
+
+ELIMINATIONS: tuple[Callable[[Shrinking], bool], ...] = (
+    operator_elimination,
+    edge_elimination,
+    merge_elimination,
+    contract_elimination,
+    triangle_elimination,
+    star_elimination,
+)
+"""In the order in which they are tried, from the first again after each success."""
+
+
+def shrink(graph: Shrinking) -> None:
+    """Eliminate until nothing more can be."""
+    for node in graph.own:
+        graph.wake(node)
+    while any(eliminate(graph) for eliminate in ELIMINATIONS):
+        pass
+
+
+def search(graph: Shrinking) -> None:
+    """Minimise out the operators that stand alone, and add what remains of each part of the graph."""
+    for node in [node for node, tables in graph.incident.items() if not tables]:
+        graph.eliminate("search", node, (graph.own[node],), ())
+    left = list(graph.constants)
+    while len(left) > 1:
+        graph.eliminate("search", None, (left.pop(), left.pop()), ())
+        left.append(graph.log[-1].result)
+
+
+def undo(graph: Shrinking, strategies: dict[int, int], states: dict[int, int]) -> None:
+    """Complete a choice of strategies, and of the state of each table left, by undoing in reverse."""
+    for step in reversed(graph.log):
+        tables = [graph.tables[number] for number in step.tables]
+        trace = graph.algebra.trace(tables, step.gone, strategies, states[step.result])
+        if step.gone is not None and trace.strategy is not None:
+            strategies[step.gone] = trace.strategy
+        states.update(zip(step.tables, trace.states, strict=True))
+
+
+def _fold_leaf(graph: Shrinking, kind: str, place: int) -> bool:
+    node = _next(graph, kind, lambda graph, node: _is_leaf(graph, node, place))
+    if node is None:
+        return False
+    (edge,) = graph.incident[node]
+    (target,) = graph.others(node)
+    graph.eliminate(kind, node, (edge, graph.own[node], graph.own[target]), (target,))
+    return True
+
+
+def _next(graph: Shrinking, kind: str, fits: Callable[[Shrinking, int], bool]) -> int | None:
+    waiting = graph.waiting[kind]
+    while waiting:
+        node = heappop(waiting)
+        if node in graph.own and fits(graph, node):
+            return node
+    return None
+
+
+def _is_operator(graph: Shrinking, node: int) -> bool:
+    others = graph.others(node)
+    if len(others) != 2 or others[0] == others[1]:
+        return False
+    first, second = (graph.tables[number].scope for number in graph.incident[node])
+    return (first[0] == node) != (second[0] == node)
+
+
+def _is_leaf(graph: Shrinking, node: int, place: int) -> bool:
+    scopes = [graph.tables[number].scope for number in graph.incident[node]]
+    return len(scopes) == 1 and len(scopes[0]) == 2 and scopes[0][place] == node
+
+
+def _is_triangle(graph: Shrinking, node: int) -> bool:
+    others = graph.others(node)
+    return len(others) == 2 and others[0] != others[1] and len(graph.between.get(_pair(others), ())) == 1
+
+
+def _pair(scope: Sequence[int]) -> tuple[int, int]:
+    first, second = scope
+    return (first, second) if first < second else (second, first)

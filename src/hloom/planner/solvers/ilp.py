@@ -1,0 +1,119 @@
+"""The default planner: bounds and choices from messages, and an integer program for what they leave open.
+
+The linear relaxation of the program (a column for each strategy, edge columns linked by row and column sums) is nearly
+always whole here, and message passing solves its dual in a fraction of a simplex method's time. What a strategy costs
+beyond the bound proves most strategies to be in no better choice, and what is left of them, if anything, goes to HiGHS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.assignment import Choice
+from hloom.planner.solvers.decoupled_bound import bound_apart
+from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
+from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
+from hloom.planner.solvers.lagrangian import Within, lightest, within
+from hloom.planner.solvers.memory_prices import holding
+from hloom.planner.solvers.message_passing import resume
+
+PROVEN = 1e-4
+"""The share of the cost below which a gap is not worth the solver's time."""
+FEW_COLUMNS = 12_000
+"""Programs with no more columns are solved in less time than many messages take."""
+APART = 0.5
+"""The share of the seconds that may go into the bound of clusters that choose apart."""
+
+
+def plan(
+    problem: Problem,
+    seconds: float = 20.0,
+    *,
+    rows: Sequence[MemoryRow] = (),
+    budget: float | None = None,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Choice:
+    """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven.
+
+    Without a budget the bound is of all choices, unless there was no time for it.
+    """
+    begun = time.monotonic()
+    network = tied(problem)
+    found = _tied(problem, network, begun + seconds, rows, budget, starts)
+    if budget is not None and rows:
+        return found
+    bound = bound_apart(problem, network, found.cost, begun + APART * seconds)
+    return found if bound is None else replace(found, bound=bound, is_tied=False)
+
+
+def plan_tied(
+    problem: Problem,
+    seconds: float = 20.0,
+    *,
+    rows: Sequence[MemoryRow] = (),
+    budget: float | None = None,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Choice:
+    """The same choice, in half the time: its bound is only of those that treat alike clusters alike."""
+    return _tied(problem, tied(problem), time.monotonic() + seconds, rows, budget, starts)
+
+
+def _tied(
+    problem: Problem,
+    network: Network,
+    deadline: float,
+    rows: Sequence[MemoryRow],
+    budget: float | None,
+    starts: Sequence[Mapping[int, int]],
+) -> Choice:
+    if problem.solved is not None:
+        resume(network, problem.solved)
+    problem.solved = network
+    known = [each for start in starts if (each := network.numbered(start)) is not None]
+    found = solve(network, deadline, known)
+    strategies = found.network.named(problem, found.choice)
+    if budget is not None and rows:
+        held, free = holding(problem, network, rows), network.chosen(strategies)
+        if held.of(free).max() > budget:
+            return _named(problem, within(network, held, budget, deadline, [*known, free]))
+    return Choice(strategies, problem.cost(strategies), found.bound, tied_bound=found.bound)
+
+
+def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Choice:
+    """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
+    network = tied(problem)
+    held = holding(problem, network, rows)
+    return _named(problem, lightest(network, held, time.monotonic() + seconds))
+
+
+def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+    """The cheapest choice of a network, and its bound."""
+    found = ascend(network, deadline, starts, sweeps=EVERY)
+    if columns_of(found.network) > FEW_COLUMNS:
+        found = ascend(found.network, deadline, [found.choice], enough=PROVEN)
+    if found.gap <= PROVEN:
+        return found
+    found.narrow()
+    exact = solve_exactly(found.network, found.cost, deadline - time.monotonic(), start=found.choice)
+    if exact is not None:
+        if exact.choice is not None:
+            found.follow(exact.choice)
+        found.bound = min(max(found.bound, exact.bound), found.cost)
+    return found
+
+
+def _named(problem: Problem, found: Within) -> Choice:
+    strategies = found.network.named(problem, found.choice)
+    notes = ()
+    if found.missing > 0:
+        notes = (
+            f"no plan was found that holds less; each that treats alike clusters alike holds {found.least:,.0f} B",
+        )
+    return Choice(
+        strategies, problem.cost(strategies), found.bound, notes=notes, tied_bound=found.bound, missing=found.missing
+    )

@@ -1,0 +1,119 @@
+"""A network as an integer program: a column for each strategy, and edge columns linked to them by sums.
+
+The columns of a term's groups add up to the strategies in them; weaker links would never let the solver prove anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloom.planner.solvers.factor_graph import Network
+from hloom.planner.solvers.factors import Pair, Side
+from hloom.planner.solvers.memory_prices import Holding
+from hloom.planner.solvers.mixed_integer_program import Program
+from hloom.planner.solvers.shared_value import Fan
+
+LARGEST = 1e3
+"""What the cost of a choice is scaled to: HiGHS's tolerances are absolute."""
+MOST_COLUMNS = 60_000
+"""Programs with more columns are not tried: one relaxation of such takes a minute and more."""
+
+_Columns = dict[int, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The cheapest choice (None where nothing was found) and what none can cost less than."""
+
+    choice: dict[int, int] | None
+    bound: float
+
+
+def solve_exactly(
+    network: Network,
+    known: float,
+    seconds: float,
+    held: Holding | None = None,
+    budget: float = math.inf,
+    start: Mapping[int, int] | None = None,
+    most: int = MOST_COLUMNS,
+) -> Exact | None:
+    """The cheapest choice within a budget, `known` being about its cost; None where the program is too large."""
+    if columns_of(network, held) > most or seconds <= 0:
+        return None
+    scale = LARGEST / known if known > 0 else 1.0
+    program = Program()
+    chosen = {node: program.columns(costs[0] * scale, whole=True) for node, costs in network.unary.items()}
+    for columns in chosen.values():
+        program.row(1, 1, columns, 1.0)
+    begun: dict[int, float] = {}
+    for term in network.terms:
+        if isinstance(term, Pair):
+            _add_table(program, chosen, term.sides, term.table * scale)
+        elif isinstance(term, Fan):
+            _add_fan(program, chosen, term, scale)
+    if held is not None:
+        _add_budget(program, chosen, held, budget)
+    if start is not None:
+        begun = {int(columns[strategy]): 1.0 for columns, strategy in _at(chosen, start)}
+    solved = program.solve(seconds, start=begun)
+    bound = solved.bound / scale
+    if not len(solved.values):
+        return Exact(None, bound)
+    return Exact({node: int(np.argmax(solved.values[columns])) for node, columns in chosen.items()}, bound)
+
+
+def columns_of(network: Network, held: Holding | None = None) -> int:
+    """How many columns the program of a network has."""
+    count = network.size
+    for term in network.terms:
+        sizes = [side.size for side in term.sides]
+        count += sizes[0] * sum(sizes[1:]) + (term.costs.size if isinstance(term, Fan) else 0)
+    return count + sum(each.tables[0].size for each in held.pairs) if held is not None else count
+
+
+def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarray, int]]:
+    return [(columns, choice[node]) for node, columns in chosen.items()]
+
+
+def _add_table(program: Program, chosen: _Columns, sides: Sequence[Side], table: np.ndarray) -> np.ndarray:
+    """Edge columns for a table of groups."""
+    edges = program.columns(table.ravel()).reshape(table.shape)
+    _link(program, edges, chosen, sides[0])
+    _link(program, edges.T, chosen, sides[1])
+    return edges
+
+
+def _link(program: Program, edges: np.ndarray, chosen: _Columns, side: Side) -> None:
+    """The edges of each group add up to the strategies in it."""
+    for group, row in enumerate(edges):
+        members = chosen[side.node][side.of == group]
+        entries = np.concatenate([np.ones(len(row)), -np.ones(len(members))])
+        program.row(0, 0, np.concatenate([row, members]), entries)
+
+
+def _add_fan(program: Program, chosen: _Columns, fan: Fan, scale: float) -> None:
+    """Edges without a cost for each reader, and for each change of spec one column that pays for all of them."""
+    source, *readers = fan.sides
+    paid = program.columns(fan.costs.ravel() * scale).reshape(fan.costs.shape)
+    for side, specs in zip(readers, fan.specs, strict=True):
+        edges = _add_table(program, chosen, (source, side), np.zeros((source.size, side.size)))
+        for row, column in zip(*np.nonzero(fan.costs[:, specs]), strict=True):
+            pays = paid[row, specs[column]]
+            program.row(-math.inf, 0, np.array([edges[row, column], pays]), np.array([1.0, -1.0]))
+
+
+def _add_budget(program: Program, chosen: _Columns, held: Holding, budget: float) -> None:
+    """A row for each moment, in parts of the budget."""
+    edges = [_add_table(program, chosen, each.sides, np.zeros(each.tables[0].shape)) for each in held.pairs]
+    nodes = list(chosen)
+    columns = np.concatenate([*(chosen[node] for node in nodes), *(each.ravel() for each in edges)])
+    for moment, constant in enumerate(held.constants):
+        alone = [held.unary[node][:, moment] for node in nodes]
+        entries = np.concatenate([*alone, *(each.tables[moment].ravel() for each in held.pairs)])
+        counts = np.flatnonzero(entries)
+        program.row(-math.inf, (budget - constant) / budget, columns[counts], entries[counts] / budget)

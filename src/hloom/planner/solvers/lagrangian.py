@@ -1,0 +1,176 @@
+"""Choices within a budget of bytes: bytes get a price, raised where too many are held and lowered where few are.
+
+Lagrange's relaxation: whatever the prices, the least of cost + prices * (bytes - budget) is at most the least cost
+within the budget. Choices that are met on the way are repaired, one node at a time, until they fit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloom.planner.solvers.dual_ascent import CLOSED, SLOW
+from hloom.planner.solvers.factor_graph import Network
+from hloom.planner.solvers.ilp_model import solve_exactly
+from hloom.planner.solvers.memory_prices import Holding
+from hloom.planner.solvers.message_passing import Messages
+
+ROUNDS = 16
+"""How often prices are changed: a good choice comes early, and the solver proves the rest faster."""
+LIGHT_ROUNDS = 20
+SWEEPS = 5
+"""How often messages are passed at the same prices."""
+SHARPNESS = 8.0
+"""How fast weights move to the moments at which most is held."""
+STALLED = 2
+"""After so many rounds without a better bound the steps are halved."""
+SHORTEST = 1 / 8
+"""Steps that are shorter are not worth their time."""
+SECONDS = 2.0
+"""How long the solver may look at what is left."""
+FEWER = 0.9
+"""Strategies are left out once no more than this share of them is left."""
+
+
+@dataclass(slots=True)
+class Within:
+    """A choice, in the numbers of `network`; its cost; what none within the budget costs less than.
+
+    `missing` are the bytes that the budget is short of, `least` those that every choice holds at some moment.
+    Strategies that are not in the network are part of no cheaper choice within the budget.
+    """
+
+    network: Network
+    held: Holding
+    budget: float
+    choice: dict[int, int]
+    cost: float
+    bound: float = -math.inf
+    missing: float = 0.0
+    least: float = -math.inf
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the optimum, as a share of it."""
+        return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
+
+    def follow(self, choice: Mapping[int, int]) -> None:
+        """Take a choice, changed until it fits, where it is cheaper."""
+        better = fitted(self.network, self.held, self.budget, choice)
+        cost = self.network.cost(better)
+        if cost < self.cost and self.held.of(better).max() <= self.budget:
+            self.choice, self.cost = better, cost
+
+    def narrow(self, messages: Messages, bound: float) -> None:
+        """Leave out what costs more than the choice, at the prices of the messages, whatever the rest does."""
+        kept = messages.possible(max(self.cost - bound, 0.0), self.choice)
+        if sum(map(len, kept.values())) <= FEWER * self.network.size:
+            self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
+            self.network, self.held = self.network.restricted(kept), self.held.restricted(kept)
+
+
+def within(
+    network: Network, held: Holding, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
+) -> Within:
+    """The cheapest choice within a budget; where none is found, one that holds little, with what is missing."""
+    found = lightest(network, held, deadline, budget, starts)
+    if found.missing > 0:
+        return found
+    for start in starts:
+        found.follow(start)
+    _search(found, deadline)
+    if found.gap > CLOSED:
+        _settle(found, deadline)
+    return found
+
+
+def lightest(
+    network: Network,
+    held: Holding,
+    deadline: float,
+    budget: float = 0.0,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Within:
+    """A choice whose largest moment holds as little as can be, or no more than the budget.
+
+    Its cost has no bound; `least` are the bytes that are proven.
+    """
+    weights = np.full(len(held.constants), 1.0 / len(held.constants))
+    best = min((dict(each) for each in starts), key=lambda each: held.of(each).max(), default=None)
+    least = -math.inf
+    for _ in range(LIGHT_ROUNDS):
+        messages = Messages(held.alone(network, weights))
+        for _ in range(SWEEPS):
+            messages.sweep()
+        least = max(least, messages.bound() + float(weights @ held.constants))
+        choice = fitted(network, held, budget, messages.suggested())
+        if best is None or held.of(choice).max() < held.of(best).max():
+            best = choice
+        if held.of(best).max() <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
+            break
+        weights = weights * np.exp(SHARPNESS * (held.of(choice) / held.of(choice).max() - 1))
+        weights = weights / weights.sum()
+    assert best is not None
+    best = fitted(network, held, max(budget, held.of(best).max()), best)
+    most = float(held.of(best).max())
+    missing = max(0.0, most - budget)
+    return Within(network, held, budget, best, network.cost(best), missing=missing, least=min(least, most))
+
+
+def fitted(network: Network, held: Holding, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
+    """A choice after changes of one node at a time that make it fit a budget, and then cheaper."""
+    found, waiting = dict(choice), dict.fromkeys(network.unary)
+    total = held.of(found)
+    while waiting:
+        node = next(iter(waiting))
+        del waiting[node]
+        costs, own, now = network.given(node, found), held.given(node, found), found[node]
+        excess = np.maximum(total - own[now] + own - budget, 0.0).max(axis=1)
+        best = int(np.lexsort((costs, excess))[0])
+        is_lighter = excess[best] < excess[now] * (1 - 1e-9) - 1e-6
+        is_cheaper = excess[best] <= excess[now] and costs[best] < costs[now] * (1 - 1e-12)
+        if is_lighter or is_cheaper:
+            found[node] = best
+            total = held.of(found)
+            waiting.update(dict.fromkeys(network.unary))
+    return found
+
+
+def _search(found: Within, deadline: float) -> None:
+    """Look for the prices whose bound is highest, and for cheap choices that fit."""
+    prices = best = np.zeros(len(found.held.constants))
+    length, stalled = 1.0, 0
+    for _ in range(ROUNDS):
+        messages = Messages(found.held.priced(found.network, prices))
+        for _ in range(SWEEPS):
+            messages.sweep()
+        suggested = messages.suggested()
+        bound = messages.bound() + float(prices @ (found.held.constants - found.budget))
+        excess = found.held.of(suggested) - found.budget
+        found.follow(suggested)
+        stalled = 0 if bound > found.bound + SLOW * (found.cost - found.bound) else stalled + 1
+        if bound > found.bound:
+            found.bound, best = min(bound, found.cost), prices
+        found.narrow(messages, bound)
+        uphill = np.where((prices > 0) | (excess > 0), excess, 0.0)
+        if found.gap <= CLOSED or length < SHORTEST or not uphill.any() or time.monotonic() > deadline:
+            break
+        if stalled == STALLED:
+            length, stalled, prices = length / 2, 0, best
+        step = length * max(found.cost - bound, 0.0) / float(uphill @ uphill)
+        prices = np.maximum(0.0, prices + step * uphill)
+
+
+def _settle(found: Within, deadline: float) -> None:
+    """Let the solver look at what may still be better."""
+    seconds = min(SECONDS, deadline - time.monotonic())
+    exact = solve_exactly(found.network, found.cost, seconds, found.held, found.budget, found.choice)
+    if exact is None:
+        return
+    if exact.choice is not None:
+        found.follow(exact.choice)
+    found.bound = min(max(found.bound, exact.bound), found.cost)

@@ -1,0 +1,109 @@
+"""Bytes that a device holds at some moments, over the nodes of a network, and their price in the costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.factor_graph import Network
+from hloom.planner.solvers.factors import Kept, Pair, Side, pair
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldTogether:
+    """Bytes of pairs of strategies: a table for each moment over the same groups."""
+
+    sides: tuple[Side, ...]
+    tables: np.ndarray
+
+    def priced(self, prices: np.ndarray) -> Pair:
+        """The cost of these bytes; messages to the sides stay."""
+        return Pair(self.sides, np.tensordot(prices, self.tables, axes=1))
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """Bytes at each moment: what nothing changes, those of each strategy (a row for each), those of pairs."""
+
+    names: tuple[str, ...]
+    constants: np.ndarray
+    unary: dict[int, np.ndarray]
+    pairs: list[HeldTogether]
+    _touching: dict[int, list[tuple[HeldTogether, int]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._touching = defaultdict(list)
+        for each in self.pairs:
+            for place, side in enumerate(each.sides):
+                self._touching[side.node].append((each, place))
+
+    def of(self, choice: Mapping[int, int]) -> np.ndarray:
+        """The bytes of a choice at each moment."""
+        total = self.constants + sum(held[choice[node]] for node, held in self.unary.items())
+        for each in self.pairs:
+            first, second = (int(side.of[choice[side.node]]) for side in each.sides)
+            total = total + each.tables[:, first, second]
+        return total
+
+    def given(self, node: int, choice: Mapping[int, int]) -> np.ndarray:
+        """What each strategy of a node holds at each moment (a row for each), alone and with the others as chosen."""
+        held = self.unary[node]
+        for each, place in self._touching[node]:
+            own, other = each.sides[place], each.sides[1 - place]
+            group = other.of[choice[other.node]]
+            held = held + (each.tables[:, :, group] if place == 0 else each.tables[:, group]).T[own.of]
+        return held
+
+    def looks(self, node: int) -> list[np.ndarray]:
+        """The groups of a node's strategies in each of its pairs."""
+        return [each.sides[place].of for each, place in self._touching[node]]
+
+    def priced(self, network: Network, prices: np.ndarray) -> Network:
+        """The network with bytes paid for; messages stay where they are."""
+        return Network(
+            {node: costs + self.unary[node] @ prices for node, costs in network.unary.items()},
+            [*network.terms, *(each.priced(prices) for each in self.pairs)],
+            network.kept,
+        )
+
+    def alone(self, network: Network, prices: np.ndarray) -> Network:
+        """The network with nothing but the bytes to pay for."""
+        unary = {node: np.zeros_like(costs) + self.unary[node] @ prices for node, costs in network.unary.items()}
+        return Network(unary, [each.priced(prices) for each in self.pairs], network.kept)
+
+    def restricted(self, kept: Kept) -> Holding:
+        """The same over fewer strategies."""
+        unary = {node: held[kept[node]] for node, held in self.unary.items()}
+        return Holding(self.names, self.constants, unary, [_restricted(each, kept) for each in self.pairs])
+
+
+def holding(problem: Problem, network: Network, rows: Sequence[MemoryRow]) -> Holding:
+    """Rows over clusters as rows over the nodes of a tied network."""
+    tied = [row.tied(problem.tie) for row in rows]
+    unary: dict[int, np.ndarray] = {}
+    for node in network.unary:
+        nothing = np.zeros(len(problem.options[node]))
+        unary[node] = np.stack([row.unary.get(node, nothing) for row in tied], axis=1)
+    pairs: list[HeldTogether] = []
+    for first, second in sorted({ends for row in tied for ends in row.pairs}):
+        nothing = np.zeros((len(problem.options[first]), len(problem.options[second])))
+        pairs.append(_together(first, second, np.stack([row.pairs.get((first, second), nothing) for row in tied])))
+    names, constants = tuple(row.name for row in rows), np.array([row.constant for row in rows], float)
+    return Holding(names, constants, unary, pairs).restricted(network.kept)
+
+
+def _together(first: int, second: int, tables: np.ndarray) -> HeldTogether:
+    """Tables over the groups of strategies that hold the same at all moments."""
+    rows = pair(first, second, np.concatenate(list(tables), axis=1)).sides[0]
+    columns = pair(first, second, np.concatenate(list(tables), axis=0)).sides[1]
+    return HeldTogether((rows, columns), tables[:, rows.firsts][:, :, columns.firsts])
+
+
+def _restricted(each: HeldTogether, kept: Kept) -> HeldTogether:
+    (first, rows), (second, columns) = (side.restricted(kept) for side in each.sides)
+    return HeldTogether((first, second), each.tables[:, rows][:, :, columns])

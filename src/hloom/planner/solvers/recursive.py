@@ -1,0 +1,136 @@
+"""Mesh axis by mesh axis: what the largest axis splits is decided first, the next one splits what is left.
+
+A step looks only at strategies that use the axes so far and agree with what was decided of those before: a few dozen
+for each cluster, however many axes there are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.assignment import Choice
+from hloom.planner.solvers.dual_ascent import EVERY, ascend
+from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.lagrangian import within
+from hloom.planner.solvers.memory_prices import Holding, holding
+from hloom.planner.solvers.message_passing import Messages
+from hloom.planner.spec_tables import Held
+from hloom.planner.strategies import Strategy
+
+SWEEPS = 100
+
+_Decided = dict[int, Strategy]
+"""By node a strategy on some of the axes."""
+
+
+def plan(
+    problem: Problem,
+    seconds: float = 20.0,
+    *,
+    rows: Sequence[MemoryRow] = (),
+    budget: float | None = None,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Choice:
+    """A choice made axis by axis, the largest axis first.
+
+    Where it does not keep the budget, the axes are decided anew from the last one on, then from the one before it. The
+    bound is that of all choices, from messages for which there is time; without, there is none. `starts` are not used:
+    a step has few choices.
+    """
+    deadline = time.monotonic() + seconds
+    network = tied(problem)
+    steps = _steps(problem, network, deadline)
+    strategies = steps[-1]
+    if budget is not None and rows:
+        held = holding(problem, network, rows)
+        if held.of(network.chosen(strategies)).max() > budget:
+            return _within(problem, network, held, budget, deadline, steps)
+    bound, notes = _bound(network, deadline)
+    cost = problem.cost(strategies)
+    bound = min(bound, cost)
+    return Choice(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound)
+
+
+def _steps(problem: Problem, network: Network, deadline: float) -> list[dict[int, int]]:
+    """The choices after each axis."""
+    mesh = problem.mesh
+    axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
+    found: list[dict[int, int]] = []
+    decided: _Decided = {}
+    for count in range(1, len(axes) + 1):
+        few = network.restricted(_extending(problem, network, decided, axes[: count - 1], axes[:count]))
+        ascent = ascend(few, deadline, sweeps=SWEEPS)
+        found.append(ascent.network.named(problem, ascent.choice))
+        decided = {node: problem.options[node][found[-1][node]] for node in network.unary}
+    if not found:
+        found.append(network.named(problem, dict.fromkeys(network.unary, 0)))
+    return found
+
+
+def _extending(
+    problem: Problem, network: Network, decided: _Decided, before: Collection[str], axes: Collection[str]
+) -> dict[int, np.ndarray]:
+    """The strategies over some axes that agree with what was decided of those before; all where there are none."""
+    found: dict[int, np.ndarray] = {}
+    for node, kept in network.kept.items():
+        known = _on(decided[node], before) if decided else _on(Strategy((), ()), ())
+        options = [problem.options[node][number] for number in kept]
+        fits = [_on(each, axes) == each and _on(each, before) == known for each in options]
+        found[node] = np.flatnonzero(fits) if any(fits) else np.arange(len(kept))
+    return found
+
+
+def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
+    """A strategy without the other axes."""
+    return Strategy(_held_on(strategy.before, axes), _held_on(strategy.after, axes))
+
+
+def _held_on(held: Held, axes: Collection[str]) -> Held:
+    left = ((number, tuple(axis for axis in each if axis in axes)) for number, each in held)
+    return tuple((number, each) for number, each in left if each)
+
+
+def _within(
+    problem: Problem,
+    network: Network,
+    held: Holding,
+    budget: float,
+    deadline: float,
+    steps: Sequence[Mapping[int, int]],
+) -> Choice:
+    """A choice within a budget that agrees with as many of the first axes as may be."""
+    mesh = problem.mesh
+    axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
+    for count in range(len(axes) - 1, -1, -1):
+        decided = {node: problem.options[node][steps[count - 1][node]] for node in network.unary} if count else {}
+        kept = _extending(problem, network, decided, axes[:count], axes)
+        few = network.restricted(kept)
+        found = within(few, held.restricted(kept), budget, deadline)
+        if found.missing <= 0 or not count:
+            break
+    strategies = found.network.named(problem, found.choice)
+    bound = found.bound if not count else -math.inf
+    notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
+    cost = problem.cost(strategies)
+    return Choice(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=found.missing)
+
+
+def _bound(network: Network, deadline: float) -> tuple[float, tuple[str, ...]]:
+    """What no choice costs less than, as far as there is time."""
+    if time.monotonic() > deadline:
+        return -math.inf, ("no bound: there was no time for one",)
+    messages = Messages(network)
+    bound = -math.inf
+    for _ in range(0, SWEEPS, EVERY):
+        for _ in range(EVERY):
+            messages.sweep()
+        before, bound = bound, max(bound, messages.bound())
+        if bound - before < 1e-3 * bound or time.monotonic() > deadline:
+            break
+    return bound, ()

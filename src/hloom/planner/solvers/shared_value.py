@@ -1,0 +1,178 @@
+"""A value that several nodes read: each spec that is asked for is paid once, however many ask for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from hloom.planner.solvers.factors import Kept, Side, Term
+
+MOST_READERS = 4
+"""Of how many readers all partitions are looked at: fifteen for four."""
+
+
+NEVER = 1e9
+"""Seconds that are more than anything costs."""
+AT_ONCE = 1 << 18
+"""How many numbers are made at once: more would not stay in a processor's cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    """Of one reader's blocks, in rows: its other members; and, from `starts` on, the partitions of all who are not."""
+
+    others: np.ndarray
+    rests: np.ndarray
+    starts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """All sets of readers (a row each, a column for each reader), and the partitions (a column for each set)."""
+
+    members: np.ndarray
+    partitions: np.ndarray
+    of: tuple[_Own, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Fan:
+    """What a value costs: sides are its source and its readers.
+
+    `costs` has a row for each group of the source and a column for each spec; `specs` names the spec of each group of
+    each reader. The cost is the sum over the distinct specs that are asked for. Costs are not negative, so it is also
+    the least over all partitions of the readers into blocks of one spec that pay once: what `marginal` uses.
+    """
+
+    sides: tuple[Side, ...]
+    costs: np.ndarray
+    specs: tuple[np.ndarray, ...]
+    _parts: list[Fan] = field(init=False, default_factory=list)
+
+    @property
+    def readers(self) -> int:
+        """How many read."""
+        return len(self.specs)
+
+    @property
+    def parts(self) -> Sequence[Term]:
+        """Fans of few readers, among which the costs are shared evenly; no spec is asked for more often than once."""
+        return (self,) if self.readers <= MOST_READERS else self._split()
+
+    def _split(self) -> list[Fan]:
+        if not self._parts:
+            count = math.ceil(self.readers / MOST_READERS)
+            self._parts = [self._part(each, count) for each in range(count)]
+        return self._parts
+
+    def _part(self, number: int, count: int) -> Fan:
+        chosen = range(number, self.readers, count)
+        sides = tuple(self.sides[place].fresh() for place in (0, *(each + 1 for each in chosen)))
+        return Fan(sides, self.costs / count, tuple(self.specs[each] for each in chosen))
+
+    def marginal(self, place: int) -> np.ndarray:
+        """The least over the other sides for each group of one, less their messages."""
+        blocks = _blocks_of(self.readers)
+        taken = self._taken()
+        alone = self._alone(_sums(blocks.members, taken))
+        if place == 0:
+            return _sums(blocks.partitions, alone).min(axis=0)
+        return self._marginal_of_reader(place, blocks.of[place - 1], taken, alone)
+
+    def _marginal_of_reader(self, place: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
+        rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.sides[0].message
+        found = np.full((len(self.sides[place].copies), self.costs.shape[1]), np.inf)
+        for others, paid in zip(_sums(own.others, taken), rest, strict=True):
+            np.minimum(found, (self.costs + paid[:, :, None]).min(axis=1) - others, out=found)
+        return found[:, self.specs[place - 1]]
+
+    def _taken(self) -> np.ndarray:
+        """The messages by reader, row and spec; of specs that a reader cannot ask for so low that none would."""
+        found = np.full((self.readers, len(self.sides[0].copies), self.costs.shape[1]), -NEVER)
+        for reader, specs in enumerate(self.specs):
+            found[reader][:, specs] = self.sides[reader + 1].message
+        return found
+
+    def _alone(self, taken: np.ndarray) -> np.ndarray:
+        """What each block costs at least, by row and the source's group."""
+        if taken.size * len(self.costs) <= AT_ONCE:
+            return (self.costs - taken[:, :, None, :]).min(axis=3)
+        return np.stack([(self.costs - each[:, None, :]).min(axis=2) for each in taken])
+
+    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+        """The cost of each group of one side where the groups of the others are known."""
+        asked = {
+            int(specs[group])
+            for number, (specs, group) in enumerate(zip(self.specs, groups[1:], strict=True), 1)
+            if number != place
+        }
+        known = sorted(asked)
+        if place == 0:
+            return self.costs[:, known].sum(axis=1)
+        row = self.costs[groups[0]]
+        more = row.copy()
+        more[known] = 0.0
+        return more[self.specs[place - 1]] + row[known].sum()
+
+    def restricted(self, kept: Kept) -> Fan:
+        """The term with fewer strategies, and only the specs that are still asked for."""
+        (source, rows), *readers = (side.restricted(kept) for side in self.sides)
+        specs = [each[groups] for each, (_, groups) in zip(self.specs, readers, strict=True)]
+        left, numbers = np.unique(np.concatenate(specs), return_inverse=True)
+        cuts = np.cumsum([len(each) for each in specs])[:-1]
+        sides = (source, *(side for side, _ in readers))
+        fewer = Fan(sides, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
+        if self.readers > MOST_READERS:
+            fewer._parts = [part.restricted(kept) for part in self._split()]
+        return fewer
+
+    def scaled(self, factor: float) -> Fan:
+        """The term times a number."""
+        return Fan(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
+
+
+def _sums(rows: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Of arrays the sums that the rows pick."""
+    return (rows @ of.reshape(len(of), -1)).reshape(len(rows), *of.shape[1:])
+
+
+@lru_cache
+def _blocks_of(readers: int) -> _Blocks:
+    count = (1 << readers) - 1
+    members = np.array([[number >> reader & 1 for reader in range(readers)] for number in range(1, count + 1)], float)
+    partitions = _as_rows(_partitions(count), count)
+    own = tuple(_own(reader, count, members) for reader in range(readers))
+    return _Blocks(members, partitions, own)
+
+
+def _own(reader: int, everyone: int, members: np.ndarray) -> _Own:
+    """The blocks of one reader: who else is in each, and the partitions of those who are not."""
+    blocks = [number for number in range(1, everyone + 1) if number >> reader & 1]
+    others = members[[number - 1 for number in blocks]].copy()
+    others[:, reader] = 0.0
+    rests = [list(_partitions(everyone & ~number)) for number in blocks]
+    starts = np.cumsum([0, *(len(each) for each in rests[:-1])])
+    return _Own(others, _as_rows((each for rest in rests for each in rest), everyone), starts)
+
+
+def _as_rows(partitions: Iterable[tuple[int, ...]], count: int) -> np.ndarray:
+    return np.array([[float(number in each) for number in range(1, count + 1)] for each in partitions])
+
+
+def _partitions(readers: int) -> Iterator[tuple[int, ...]]:
+    """The ways to part some readers (bits of a number) into blocks."""
+    if not readers:
+        yield ()
+        return
+    lowest = readers & -readers
+    rest = chosen = readers ^ lowest
+    while True:
+        for others in _partitions(rest ^ chosen):
+            yield (chosen | lowest, *others)
+        if not chosen:
+            return
+        chosen = (chosen - 1) & rest

@@ -1,0 +1,129 @@
+"""The ways in which the nodes of a cluster can be split: which mesh axes each class gets, before and after the lead.
+
+A lead that contracts a class which is split holds partial results: they are combined either whole, by an all-reduce,
+or into a further split of a dimension, by a reduce-scatter. What follows the lead sees the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hloom.ir import FactorKind, Node
+from hloom.planner.clusters import LEADERS, Cluster, Clusters
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes
+
+UNEVEN_SHARE = 16
+"""An uneven dimension is split where each part still has so many elements: XLA pads the last."""
+MOST_STRATEGIES = 600
+"""Beyond so many, neighbouring axes go together: see `strategies`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """The axes of each class for the lead's operands and work, and for its result and all that follows.
+
+    Classes are numbered within the cluster, those of the lead first: clusters that are alike share their strategies.
+    """
+
+    before: tuple[tuple[int, Axes], ...]
+    after: tuple[tuple[int, Axes], ...]
+
+
+def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh) -> list[Strategy]:
+    """All strategies of a cluster, the replicated one first.
+
+    Partial results go whole into one dimension, or into none: what XLA makes of two is an all-reduce for each but one.
+    Where there are too many, those are left out in which neighbouring axes of the mesh are used apart the most often:
+    of four axes, three groups of neighbours that are used alike may be left, or two.
+    """
+    axes = sum(size > 1 for size in mesh.sizes)
+    for apart in range(max(axes, 1), 0, -1):
+        all_of_them = _strategies(clusters, cluster, classes, mesh, apart)
+        found = list(itertools.islice(all_of_them, MOST_STRATEGIES + 1))
+        if len(found) <= MOST_STRATEGIES:
+            break
+    return found
+
+
+def _strategies(
+    clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh, apart: int
+) -> Iterator[Strategy]:
+    """The strategies in which at most so many groups of neighbouring axes are used apart."""
+    local = {number: place for place, number in enumerate(classes)}
+    partial = {local[number] for number in partial_classes(clusters, cluster.lead)}
+    shown = {local[c] for c in clusters.result_dims(cluster.lead) if c is not None}
+    for assignment in _assignments(clusters, classes, mesh, apart):
+        combined = [axis for number, axes in assignment for axis in axes if number in partial]
+        kept = {number: axes for number, axes in assignment if number not in partial}
+        if not combined:
+            yield Strategy(assignment, assignment)
+            continue
+        for target in (None, *sorted(shown)):
+            after = dict(kept)
+            if target is not None:
+                after[target] = (*after.get(target, ()), *combined)
+            if all(fits(clusters, classes[place], mesh.count(axes)) for place, axes in after.items()):
+                yield Strategy(assignment, tuple(sorted(after.items())))
+
+
+def partial_classes(clusters: Clusters, node: Node) -> set[int]:
+    """The classes over which a node's result is partial when they are split."""
+    found = clusters.maps.get(node)
+    if found is None:
+        return set()
+    shown = {f for dimension in found.results[0] for f in dimension}
+    kinds = (FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED)
+    own = clusters.factor_classes[node]
+    return {
+        clusters.class_of(number)
+        for place, number in enumerate(own)
+        if number is not None and place not in shown and found.factors[place].kind in kinds
+    }
+
+
+def fits(clusters: Clusters, number: int, count: int) -> bool:
+    """Whether a class can be cut into so many parts: evenly, or with parts large beside what is padded."""
+    sizes = clusters.sizes(number)
+    if all(size % count == 0 for size in sizes):
+        return True
+    return len(sizes) == 1 and min(sizes) >= UNEVEN_SHARE * count
+
+
+def is_contraction(node: Node) -> bool:
+    """Whether a node's work is counted in FLOPs."""
+    return node.opcode in LEADERS and node.opcode not in ("gather", "scatter")
+
+
+def _assignments(
+    clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: int
+) -> Iterator[tuple[tuple[int, Axes], ...]]:
+    """Every way to give each axis to a class or to none; axes of one class stand in the mesh's order.
+
+    Another order would only add collectives whose groups cross the mesh.
+    """
+    names = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
+    for choice in _choices([None, *range(len(classes))], len(names), apart):
+        groups: dict[int, list[str]] = {}
+        for name, place in zip(names, choice, strict=True):
+            if place is not None:
+                groups.setdefault(place, []).append(name)
+        if all(fits(clusters, classes[place], math.prod(map(mesh.size, axes))) for place, axes in groups.items()):
+            yield tuple((place, tuple(axes)) for place, axes in sorted(groups.items()))
+
+
+def _choices(places: Sequence[int | None], count: int, apart: int) -> Iterator[tuple[int | None, ...]]:
+    """One place for each of so many axes, in which at most so many groups of neighbours have different ones."""
+    if apart >= count:
+        yield from itertools.product(places, repeat=count)
+        return
+    for groups in range(1, apart + 1):
+        for cuts in itertools.combinations(range(1, count), groups - 1):
+            lengths = [end - start for start, end in itertools.pairwise((0, *cuts, count))]
+            for choice in itertools.product(places, repeat=groups):
+                if all(a != b for a, b in itertools.pairwise(choice)):
+                    repeated = zip(choice, lengths, strict=True)
+                    yield tuple(place for place, length in repeated for _ in range(length))

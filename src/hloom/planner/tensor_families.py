@@ -1,0 +1,214 @@
+"""The tensors of a plan by family: what is split how, what memory that saves, and what it costs on the wire.
+
+A family are tensors of one type that lie alike and whose names differ in numbers only: the same parameter of every
+layer, and what repeated layers compute alike. What combines and moves a gradient counts for the parameter that it
+updates.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.analysis.grouping import layer, op_name_of
+from hloom.ir import Node, Parameter, TensorType, without_layout
+from hloom.planner.clusters import Cluster
+from hloom.planner.cost_model import width_of
+from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.predicted_collectives import Expected
+from hloom.planner.problem import Problem
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Spec
+
+_NUMBER = re.compile(r"\d+")
+UPDATED, GIVEN, MADE = "updated", "given", "made"
+"""Parameters that an output takes the place of, other parameters, and what instructions make."""
+
+
+@dataclass(slots=True)
+class Family:
+    """Tensors that lie alike: how many, of which type, how each lies, and the bytes of all of them.
+
+    `whole_bytes` are those of a single device, `held_bytes` what one of several holds, `sent` what a device sends for
+    them by kind of collective.
+    """
+
+    name: str
+    kind: str
+    type: str
+    spec: Spec
+    members: list[Node] = field(default_factory=list, repr=False)
+    whole_bytes: float = 0.0
+    held_bytes: float = 0.0
+    sent: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many tensors there are."""
+        return len(self.members)
+
+    @property
+    def saved_bytes(self) -> float:
+        """What a device does not hold because they are split."""
+        return self.whole_bytes - self.held_bytes
+
+    @property
+    def sent_bytes(self) -> float:
+        """All that a device sends for them."""
+        return sum(self.sent.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """It as JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "count": self.count,
+            "type": self.type,
+            "spec": str(self.spec),
+            "names": [node.name for node in self.members],
+            "whole_bytes": self.whole_bytes,
+            "held_bytes": self.held_bytes,
+            "saved_bytes": self.saved_bytes,
+            "sent": self.sent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The families of a plan; as text, a line for each."""
+
+    families: tuple[Family, ...]
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self.families)
+
+    def __len__(self) -> int:
+        return len(self.families)
+
+    def __str__(self) -> str:
+        rows = [("tensors", "count", "type", "split", "saves MB", "sends MB", "by")]
+        rows += [
+            (
+                each.name,
+                str(each.count),
+                each.type,
+                str(each.spec),
+                f"{each.saved_bytes / 1e6:.1f}",
+                f"{each.sent_bytes / 1e6:.1f}",
+                ", ".join(sorted(each.sent)),
+            )
+            for each in self.families
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def families(
+    problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], caused: Iterable[Expected] = ()
+) -> list[Family]:
+    """The families of parameters, largest first, then those of made values, which send most first.
+
+    `specs` say how values lie on the mesh; values that they lack are left out.
+    """
+    found: dict[tuple, Family] = {}
+    for node in _shown(problem):
+        if node in specs:
+            _add(problem, mesh, node, specs[node], found)
+    owners = _owners(problem, found.values())
+    for each in caused:
+        kind = _kind(problem, each.value)
+        if kind in owners:
+            family = owners[kind]
+            family.sent[each.step.kind] = family.sent.get(each.step.kind, 0.0) + each.sent
+    for each in found.values():
+        each.name = _common(each.members)
+    return sorted(found.values(), key=lambda f: (f.kind == MADE, -f.sent_bytes if f.kind == MADE else -f.whole_bytes))
+
+
+def _shown(problem: Problem) -> list[Node]:
+    """The parameters, and the leads of clusters that hold none of the lead's size."""
+    parameters: list[Node] = [p for p in problem.module.entry.parameters if isinstance(p.type, TensorType)]
+    taken = {cluster.number for p in parameters if (cluster := _home(problem, p)) is not None}
+    leads = (cluster.lead for cluster in problem.clusters if cluster.number not in taken)
+    return parameters + [lead for lead in leads if isinstance(lead.type, TensorType) and lead.type.dims]
+
+
+def _home(problem: Problem, node: Node) -> Cluster | None:
+    """The cluster of a value that is not small beside what it holds: a bias is added to something larger."""
+    cluster = problem.clusters.of(node)
+    return cluster if cluster is not None and _elements(node) >= _elements(cluster.lead) else None
+
+
+def _elements(node: Node) -> int:
+    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
+
+
+def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, found: dict[tuple, Family]) -> None:
+    assert isinstance(node.type, TensorType)
+    kind = _role(problem, node)
+    shape = without_layout(node.type)
+    pattern = _NUMBER.sub("*", _name(node))
+    family = found.setdefault((kind, shape, spec, pattern), Family("", kind, str(shape), spec))
+    family.members.append(node)
+    family.whole_bytes += _elements(node) * width_of(node)
+    family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * width_of(node)
+
+
+def _role(problem: Problem, node: Node) -> str:
+    if not (isinstance(node, Parameter) and node.graph is problem.module.entry):
+        return MADE
+    return UPDATED if any(alias.parameter == node.number for alias in aliases(problem.module)) else GIVEN
+
+
+def _kind(problem: Problem, node: Node) -> int | None:
+    """What is the same for values that share a decision."""
+    cluster = problem.clusters.of(node)
+    return None if cluster is None else problem.tie[cluster.number]
+
+
+def _owners(problem: Problem, found: Iterable[Family]) -> dict[int, Family]:
+    """By kind of cluster the family that its traffic counts for: of the first parameter whose update it makes."""
+    owners: dict[int, Family] = {}
+    of: dict[Node, Family] = {node: family for family in found for node in family.members}
+    for node, family in of.items():
+        home = _home(problem, node)
+        if home is not None:
+            owners.setdefault(problem.tie[home.number], family)
+    made = {each for each in owners if owners[each].kind == MADE}
+    root, parameters = problem.module.entry.output, {p.number: p for p in problem.module.entry.parameters}
+    if root is None:
+        return owners
+    for alias in aliases(problem.module):
+        value = output_at(root, alias.output_index)
+        home = _home(problem, value) if value is not None else None
+        if home is not None and problem.tie[home.number] in made and parameters[alias.parameter] in of:
+            made.discard(problem.tie[home.number])
+            owners[problem.tie[home.number]] = of[parameters[alias.parameter]]
+    return owners
+
+
+def _name(node: Node) -> str:
+    """What the framework calls a parameter, else its name; of an instruction its layer, too."""
+    named = op_name_of(node)
+    if isinstance(node, Parameter):
+        return named or node.name
+    scope = layer(named)
+    return f"{scope} {node.opcode}" if scope else node.name
+
+
+def _common(members: list[Node]) -> str:
+    """The name of all members: where they differ in numbers, with * in place of those that differ."""
+    names = [_name(each) for each in members]
+    patterns = defaultdict(list)
+    for name in names:
+        patterns[_NUMBER.sub("*", name)].append(_NUMBER.findall(name))
+    (pattern, numbers), *others = patterns.items()
+    if others:
+        return names[0]
+    common = iter(column[0] if len(set(column)) == 1 else "*" for column in zip(*numbers, strict=True))
+    return re.sub(r"\*", lambda _: next(common), pattern)

@@ -1,0 +1,14 @@
+"""Propagation: what given shardings of some values mean for every other value of a module.
+
+To change how a sharding passes an op, edit the op's axis map in `ops`; how values pass through calls, loops and
+branches, `control_flow.py`.
+"""
+
+from hloom.propagation.conflicts import Conflict as Conflict
+from hloom.propagation.enumeration import Enumeration as Enumeration
+from hloom.propagation.enumeration import Tiling as Tiling
+from hloom.propagation.enumeration import enumerate_tilings as enumerate_tilings
+from hloom.propagation.propagation import Propagation as Propagation
+from hloom.propagation.propagation import propagate as propagate
+from hloom.propagation.required_collectives import Collective as Collective
+from hloom.propagation.required_collectives import Partial as Partial

@@ -1,0 +1,245 @@
+"""Specs as HLO writes them: V1 (a list of devices), V2 (a range of devices), V3 (a mesh with named axes).
+
+Axes of size 1 stand in V3 only: V1 and V2 show no trace of them. A group of manual axes, or of those over which a value
+is a partial sum, is a set: in which order V1 and V2 list its devices says nothing, and is not kept. Nor are metadata,
+shard groups, and whether a dimension is open, which a spec has no word for.
+
+Device numbers are the mesh's. A program that jax lowers numbers devices by their places in its mesh instead: there, the
+mesh to read with is one in natural order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+
+from hloom.ir import (
+    Axis,
+    DimensionAxes,
+    LeafSharding,
+    Maximal,
+    MeshSharding,
+    Sharding,
+    TensorType,
+    Tiled,
+    TupleSharding,
+    Type,
+    Uniform,
+    canonical,
+    lowered,
+    with_explicit_devices,
+)
+from hloom.ir import Mesh as HloMesh
+from hloom.ir.devices import as_iota
+from hloom.sharding.axis_assignment import axes_of
+from hloom.sharding.mesh import Mesh
+from hloom.sharding.spec import Axes, Spec, spec_of
+from hloom.text import HloomError, Unsupported
+
+REDUCTIONS: dict[str, str] = {"add": "sum", "maximum": "max", "minimum": "min"}
+"""HLO's words for the ops that combine partial results; it has none for the others."""
+_REDUCERS = {word: opcode for opcode, word in REDUCTIONS.items()}
+
+Lowered = Uniform | Maximal | Tiled
+
+
+def to_tiled(spec: Spec, mesh: Mesh) -> Lowered:
+    """V2, as XLA prints it; the devices are listed where no range gives their order.
+
+    Raises Unsupported for partial results that are no sums: V1 and V2 do not say by which op they are combined.
+
+    >>> print(to_tiled(Spec((("model",), ())), Mesh.parse("data=2,model=4")))
+    {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+    """
+    wrong = next(((axis, reducer) for axis, reducer in spec.partial if reducer != "add"), None)
+    if wrong:
+        raise Unsupported(
+            f"{spec}: a sharding without a mesh can be a partial sum over {wrong[0]}, not a partial {wrong[1]}",
+            hint="V3, with a mesh, can say max and min",
+        )
+    return _tiled(spec, mesh)
+
+
+@lru_cache(4096)
+def _tiled(spec: Spec, mesh: Mesh) -> Lowered:
+    return lowered(to_mesh_sharding(spec, mesh))
+
+
+def forget() -> None:
+    """Drop what is remembered of conversions: for measuring them."""
+    _tiled.cache_clear()
+    _found.cache_clear()
+
+
+def to_explicit(spec: Spec, mesh: Mesh) -> Lowered:
+    """V1, every device by its number.
+
+    >>> print(to_explicit(Spec((("model",), ())), Mesh.parse("data=2,model=2")))
+    {devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}
+    """
+    return with_explicit_devices(to_tiled(spec, mesh))
+
+
+def to_mesh_sharding(spec: Spec, mesh: Mesh) -> MeshSharding:
+    """V3; raises Unsupported for partial results by several ops, or by one that HLO cannot name.
+
+    >>> print(to_mesh_sharding(Spec((("model",), ()), (("data", "maximum"),)), Mesh.parse("data=2,model=4")))
+    {mesh['data'=2,'model'=4], [{'model'}, {}], unreduced=max{'data'}}
+    """
+    reducers = sorted({reducer for _, reducer in spec.partial})
+    if len(reducers) > 1 or not REDUCTIONS.keys() >= set(reducers):
+        words = ", ".join(REDUCTIONS)
+        raise Unsupported(f"{spec}: HLO's partial results are all combined by one op of {words}, not {reducers}")
+    dimensions = tuple(DimensionAxes(_axes(axes, mesh)) for axes in spec.dims)
+    unreduced = _in_order((axis for axis, _ in spec.partial), mesh)
+    reduction = REDUCTIONS[reducers[0]] if reducers else "sum"
+    manual = _in_order(spec.manual, mesh)
+    return MeshSharding(to_hlo_mesh(mesh), dimensions, (), unreduced, manual, reduction)
+
+
+def to_tuple(specs: Iterable[Spec], mesh: Mesh) -> TupleSharding:
+    """V2 of a tuple: one spec per leaf, in the order of the leaves."""
+    return TupleSharding(tuple(to_tiled(spec, mesh) for spec in specs))
+
+
+def to_hlo_mesh(mesh: Mesh) -> HloMesh:
+    """The mesh as V3 writes it: without links."""
+    return HloMesh(mesh.names, mesh.sizes, mesh.devices and (as_iota(mesh.devices) or mesh.devices))
+
+
+def from_hlo_mesh(mesh: HloMesh) -> Mesh:
+    """The mesh that V3 names."""
+    return Mesh(mesh.names, mesh.sizes, mesh.devices)
+
+
+def from_hlo(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
+    """The spec of a sharding in any of the three texts, on a mesh of the same devices.
+
+    Raises Unsupported where whole axes of the mesh do not say it: with the refinement of the mesh as a hint where an
+    axis would have to be cut, and for `maximal` and `unknown`, which no axes say.
+
+    >>> mesh = Mesh.parse("data=2,model=4")
+    >>> print(from_hlo(to_explicit(Spec((("model", "data"), ())), mesh), mesh, 2))
+    [model.data,-]
+    """
+    return _found(_bare(sharding), mesh, rank)
+
+
+def from_tuple(sharding: Sharding, mesh: Mesh, kind: Type) -> tuple[Spec, ...]:
+    """One spec per leaf of a type; a sharding that is no tuple holds for every leaf, as in XLA.
+
+    Leaves that are no arrays have rank 0.
+    """
+    ranks = [len(leaf.dims) if isinstance(leaf, TensorType) else 0 for leaf in kind.leaves()]
+    elements = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,) * len(ranks)
+    if len(elements) != len(ranks):
+        raise HloomError(f"{sharding} has {len(elements)} elements for the {len(ranks)} leaves of {kind}")
+    return tuple(from_hlo(each, mesh, rank) for each, rank in zip(elements, ranks, strict=True))
+
+
+def refinement(sharding: LeafSharding, mesh: Mesh, rank: int) -> dict[str, tuple[int, ...]]:
+    """Into which parts axes of the mesh must be cut so that `from_hlo` finds a spec: what `Mesh.refined` takes.
+
+    Empty where the mesh will do. Raises Unsupported where no refinement helps.
+
+    >>> refinement(Tiled((2,2), Mesh.parse("x=4").order), Mesh.parse("x=4"), 2)
+    {'x': (2, 2)}
+    """
+    plain = _plain(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
+    if not isinstance(plain, Tiled):
+        return {}
+    _check_rank(plain, rank)
+    return {axis.name: axis.sizes for axis in axes_of(plain, mesh) if len(axis.sizes) > 1}
+
+
+def _bare(sharding: LeafSharding) -> LeafSharding:
+    """Without what a spec has no word for, so that what is remembered is found."""
+    if isinstance(sharding, MeshSharding):
+        return replace(sharding, metadata=()) if sharding.metadata else sharding
+    return replace(sharding, group=None, metadata=()) if sharding.group or sharding.metadata else sharding
+
+
+@lru_cache(4096)
+def _found(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
+    if isinstance(sharding, MeshSharding):
+        return _from_mesh_sharding(_padded(sharding, rank), mesh)
+    return _from_plain(sharding, mesh, rank, "add")
+
+
+def _axes(axes: Axes, mesh: Mesh) -> tuple[Axis, ...]:
+    for axis in axes:
+        mesh.size(axis)  # raises where there is none
+    return tuple(map(Axis, axes))
+
+
+def _in_order(axes: Iterable[str], mesh: Mesh) -> tuple[Axis, ...]:
+    return tuple(sorted(_axes(tuple(axes), mesh), key=lambda axis: mesh.names.index(axis.name)))
+
+
+def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
+    """The sharding with a place for each dimension: the text may leave out all or the last."""
+    if len(sharding.dimensions) > rank:
+        raise HloomError(f"{sharding} is for arrays of rank {len(sharding.dimensions)}, not {rank}")
+    missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
+    return replace(sharding, dimensions=sharding.dimensions + missing)
+
+
+def _from_mesh_sharding(sharding: MeshSharding, mesh: Mesh) -> Spec:
+    """Axis by axis where the sharding names this mesh, else by where its devices are."""
+    reducer = _REDUCERS[sharding.reduction]
+    if sharding.mesh != to_hlo_mesh(mesh) or any(axis.size is not None for axis in sharding.axes):
+        return _from_plain(sharding, mesh, len(sharding.dimensions), reducer)
+    dims = [[axis.name for axis in dimension.axes] for dimension in sharding.dimensions]
+    partial = [(axis.name, reducer) for axis in sharding.unreduced]
+    return spec_of(dims, partial, [axis.name for axis in sharding.manual])
+
+
+def _plain(sharding: LeafSharding) -> Lowered:
+    """Without a mesh, one subgroup of a kind at most."""
+    plain = lowered(sharding)
+    return canonical(plain) if isinstance(plain, Tiled) else plain
+
+
+def _from_plain(written: LeafSharding, mesh: Mesh, rank: int, reducer: str) -> Spec:
+    sharding = _plain(written)
+    if isinstance(sharding, Tiled):
+        return _from_tiled(sharding, mesh, rank, reducer)
+    if isinstance(sharding, Maximal):
+        if mesh.order.ids().tolist() == [sharding.device]:
+            return Spec.replicated(rank)
+        raise Unsupported(f"{sharding} puts all on one device: no axes of the mesh {mesh} say so")
+    nothing = [None] * rank
+    if sharding.kind == "unreduced":
+        return spec_of(nothing, [(axis, reducer) for axis in mesh.names])
+    if sharding.kind == "manual":
+        return spec_of(nothing, manual=mesh.names)
+    if sharding.kind == "replicated":
+        return Spec.replicated(rank)
+    raise Unsupported(f"{sharding} says nothing of where the array lies")
+
+
+def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
+    _check_rank(sharding, rank)
+    axes = axes_of(sharding, mesh)
+    cut = {axis.name: axis.sizes for axis in axes if len(axis.sizes) > 1}
+    if cut:
+        parts = ", ".join(f"'{name}': {sizes}" for name, sizes in cut.items())
+        hint = f"mesh.refined({{{parts}}}) has the axes for it: {mesh.refined(cut)}"
+        raise Unsupported(f"{sharding} splits part of an axis of the mesh {mesh}", hint=hint)
+    dims: list[list[tuple[int, str]]] = [[] for _ in range(rank)]
+    partial, manual = [], []
+    for axis in axes:
+        for place, step in zip(axis.places, axis.steps, strict=True):
+            if isinstance(place, int):
+                dims[place].append((step, axis.name))
+            elif place == "manual":
+                manual.append(axis.name)
+            elif place == "unreduced":
+                partial.append((axis.name, reducer))
+    return spec_of([[name for _, name in sorted(each, reverse=True)] for each in dims], partial, manual)
+
+
+def _check_rank(sharding: Tiled, rank: int) -> None:
+    if sharding.rank != rank:
+        raise HloomError(f"{sharding} is for arrays of rank {sharding.rank}, not {rank}")

@@ -1,1 +1,0 @@
-"""What XLA's SPMD partitioner makes of changes of spec and of contractions: the collectives, before XLA is asked."""

@@ -1,0 +1,208 @@
+"""The planners on problems of small programs: they agree with each other and with a look at every choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hloom.hlo import load, parse
+from hloom.ir import Module
+from hloom.planner.constraints import Constraints, constrained
+from hloom.planner.memory_row import MemoryRow
+from hloom.planner.problem import Problem, charge_strategy, pose
+from hloom.planner.solvers import by_name
+from hloom.planner.solvers.alternatives import alternatives
+from hloom.planner.solvers.decoupled_bound import ENOUGH
+from hloom.planner.solvers.dynamic_programming import solve as solve_graph
+from hloom.planner.solvers.elimination_planner import cost_graph
+from hloom.planner.solvers.factor_graph import tied
+from hloom.planner.solvers.ilp import PROVEN, lightest_plan
+from hloom.planner.solvers.warm_start import nearest
+from hloom.sharding import Mesh, parse_spec
+from hloom.text import HloomError
+from tests.propagation.programs import random_program
+
+CASES = Path(__file__).resolve().parents[4] / "shared" / "measure" / "cases"
+MOST = 30_000
+"""Problems of more choices are not looked at one by one."""
+
+
+def layers(count: int) -> Module:
+    """Alike layers, each read by the next one and by a sum at the end."""
+    lines, value = ["x = f32[512,1024] parameter(0)"], "x"
+    for number in range(count):
+        lines += [
+            f"w{number} = f32[1024,1024] parameter({number + 1})",
+            f"y{number} = f32[512,1024] dot({value}, w{number}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+            f"t{number} = f32[512,1024] tanh(y{number})",
+            f"z{number} = f32[512,1024] add(t{number}, {value})",
+        ]
+        value = f"z{number}"
+    lines.append(f"ROOT out = f32[512,1024] negate({value})")
+    return parse("HloModule layers\n\nENTRY main {\n  " + "\n  ".join(lines) + "\n}")
+
+
+def small_problems() -> Iterator[Problem]:
+    """Problems of random programs with few choices, though more than one."""
+    for seed in range(60):
+        problem = pose(parse(random_program(seed).text), Mesh.parse("x=2"))
+        if 1 < np.prod([len(each) for each in problem.options.values()], dtype=float) <= MOST:
+            yield problem
+
+
+def every_choice(problem: Problem) -> Iterator[dict[int, int]]:
+    counts = [range(len(each)) for each in problem.options.values()]
+    return (dict(zip(problem.options, each, strict=True)) for each in product(*counts))
+
+
+def test_the_planners_find_the_best_of_all_choices():
+    looked_at = 0
+    for problem in small_problems():
+        costs = [(problem.cost(each), each) for each in every_choice(problem)]
+        least = min(cost for cost, _ in costs)
+        alike = min(cost for cost, each in costs if all(each[a] == each[b] for a, b in problem.tie.items()))
+        for name in ("ilp", "dp"):
+            found = by_name(name)(problem)
+            assert found.cost == problem.cost(found.strategies) == pytest.approx(alike, rel=1e-6)
+            assert found.tied_bound <= alike * (1 + 1e-9) and (found.is_tied or found.bound <= least * (1 + 1e-9))
+        assert by_name("recursive")(problem).cost >= alike * (1 - 1e-9)
+        looked_at += 1
+    assert looked_at >= 20
+
+
+def test_alike_layers_are_decided_once_and_the_bound_is_of_layers_that_choose_apart():
+    problem = pose(layers(6), Mesh.parse("x=2,y=2"))
+    found = by_name("ilp")(problem)
+    assert len(set(problem.tie.values())) < len(problem.options)
+    assert all(found.strategies[a] == found.strategies[b] for a, b in problem.tie.items())
+    assert not found.is_tied and found.bound <= found.tied_bound * (1 + 1e-9) <= found.cost * (1 + 2e-9)
+    assert found.tied_bound == pytest.approx(found.cost, rel=1e-5)
+
+
+def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
+    problem = pose(layers(3), Mesh.parse("x=2,y=2"))
+    first = by_name("ilp")(problem)
+    for cluster in problem.clusters:
+        charge_strategy(problem, first.strategies, cluster.lead, 0.1 * first.cost)
+    again, problem.solved = by_name("ilp")(problem), None
+    anew = by_name("ilp")(problem)
+    assert again.cost == pytest.approx(anew.cost, rel=PROVEN) and again.strategies != first.strategies
+    assert again.bound <= anew.cost and anew.bound <= again.cost
+
+
+def test_eliminations_alone_find_what_the_default_planner_finds():
+    problem = pose(layers(3), Mesh.parse("x=2,y=2"))
+    network = tied(problem)
+    found = solve_graph(cost_graph(network))
+    assert found.is_exact and found.time == pytest.approx(by_name("ilp")(problem).cost)
+
+
+@pytest.mark.parametrize(("case", "mesh"), [("mlp", "x=8"), ("mlp", "a=2,b=4"), ("dlrm", "a=2,b=4")])
+def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh: str):
+    path = CASES / f"{case}.hlo"
+    if not path.exists():
+        pytest.skip("the cases are not beside this checkout")
+    problem = pose(load(path), Mesh.parse(mesh))
+    default, eliminated = by_name("ilp")(problem), by_name("dp")(problem)
+    assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
+    assert default.gap <= ENOUGH and not default.is_tied
+    assert eliminated.cost == pytest.approx(default.cost, rel=1e-6)
+    assert by_name("recursive")(problem).cost < 1.2 * default.cost
+
+
+@pytest.mark.long
+def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
+    path = CASES / "gpt4.hlo"
+    if not path.exists():
+        pytest.skip("the cases are not beside this checkout")
+    problem = pose(load(path), Mesh.parse("a=2,b=2,c=2"))
+    default = by_name("ilp")(problem, seconds=60)
+    assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
+    assert default.gap <= ENOUGH and not default.is_tied
+    assert by_name("dp")(problem, seconds=60).cost == pytest.approx(default.cost, rel=1e-5)
+
+
+def test_the_same_problem_gives_the_same_choice():
+    found = [by_name(name)(pose(layers(4), Mesh.parse("x=4,y=2"))) for name in ("ilp", "dp", "recursive") for _ in "ab"]
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        assert first == second
+
+
+def test_a_start_is_never_made_worse():
+    problem = pose(layers(3), Mesh.parse("x=4,y=2"))
+    best = by_name("ilp")(problem)
+    again = by_name("ilp")(problem, starts=[best.strategies])
+    assert again.cost <= best.cost
+
+
+def test_pins_hold():
+    problem, _ = constrained(pose(layers(2), Mesh.parse("x=4")), Constraints({"w1": parse_spec("[-,x]")}))
+    for name in ("ilp", "dp", "recursive"):
+        specs = problem.specs(by_name(name)(problem).strategies)
+        assert {str(spec) for node, spec in specs.items() if node.name == "w1"} == {"[-,x]"}
+
+
+def test_a_budget_is_kept_and_what_is_missing_is_said():
+    problem = pose(layers(3), Mesh.parse("x=4"))
+    rows = [_parameters(problem)]
+    free = by_name("ilp")(problem)
+    least = lightest_plan(problem, rows).missing
+    budget = (rows[0].bytes(free.strategies) + least) / 2
+    assert least < rows[0].bytes(free.strategies)
+    for name in ("ilp", "dp", "recursive"):
+        found = by_name(name)(problem, rows=rows, budget=budget)
+        assert found.missing == 0 and rows[0].bytes(found.strategies) <= budget
+        assert free.cost <= found.cost
+        short = by_name(name)(problem, rows=rows, budget=least / 2)
+        assert short.missing == pytest.approx(least / 2)
+    kept = by_name("ilp")(problem, rows=rows, budget=budget)
+    assert kept.gap < 1e-3
+    assert by_name("dp")(problem, rows=rows, budget=budget).cost == pytest.approx(kept.cost, rel=1e-3)
+
+
+def test_a_plan_that_someone_wrote_is_a_start():
+    problem = pose(layers(2), Mesh.parse("x=4"))
+    entry = problem.module.entry
+    wanted = {entry["w0"]: parse_spec("[x,-]"), entry["w1"]: parse_spec("[x,-]"), entry["x"]: parse_spec("[-,x]")}
+    specs = problem.specs(nearest(problem, wanted))
+    assert {str(specs[node]) for node in wanted} == {"[x,-]", "[-,x]"}
+
+
+def test_alternatives_differ_and_come_in_order():
+    problem = pose(layers(2), Mesh.parse("x=4,y=2"))
+    best = by_name("ilp")(problem)
+    others = alternatives(problem, best, 3)
+    assert others and all(each.cost >= best.cost * (1 - 1e-9) and each.notes for each in others)
+    assert [each.cost for each in others] == sorted(each.cost for each in others)
+    chosen = [tuple(each.strategies.values()) for each in (best, *others)]
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_a_planner_that_is_not_there():
+    with pytest.raises(HloomError) as error:
+        by_name("guess")
+    assert str(error.value) == "there is no planner 'guess'\n  there are ilp, dp, recursive"
+
+
+def test_of_many_axes_none_is_forgotten():
+    problem = pose(layers(1), Mesh.parse("a=2,b=2,c=2,d=2,e=2"))
+    used = {
+        axis for options in problem.options.values() for each in options for _, axes in each.before for axis in axes
+    }
+    assert used == {"a", "b", "c", "d", "e"}
+
+
+def _parameters(problem: Problem) -> MemoryRow:
+    """What the parameters hold, and the results of all dots."""
+    row = MemoryRow(name="parameters", constant=1000.0)
+    for node in problem.module.entry.nodes:
+        cluster = problem.clusters.of(node)
+        if cluster is not None and node.opcode in ("parameter", "dot"):
+            lies = (problem.lying.result(node, each) for each in problem.options[cluster.number])
+            held = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, each)) for each in lies]
+            row.add(cluster.number, np.array(held))
+    return row

@@ -1,0 +1,67 @@
+"""The form in which a module is planned: the same function, every loop with graphs of its own, every tuple written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.hlo import parse
+from hloom.ir import Module, TupleType
+from hloom.planner.canonicalize import is_running, normal
+from hloom.propagation.control_flow import called_graphs
+from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
+
+
+def inputs(module: Module) -> list[np.ndarray]:
+    source = np.random.default_rng(1)
+    return [
+        np.array(True) if not each.type.dims else source.standard_normal(each.type.dims).astype(np.float32)
+        for each in module.entry.parameters
+    ]
+
+
+def flat(value) -> list[np.ndarray]:
+    return [each for part in value for each in flat(part)] if isinstance(value, tuple | list) else [np.asarray(value)]
+
+
+@pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
+def test_it_is_the_same_function(text: str):
+    module = parse(text)
+    form, given = normal(module), inputs(module)
+    hloom.verify(form)
+    expected, found = (flat(hloom.evaluate(each, given)) for each in (module, form))
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
+def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
+    form = normal(parse(text))
+    running = [node for graph in form.graphs for node in graph.nodes if is_running(node)]
+    called = [graph for node in running for graph in called_graphs(node)]
+    assert running
+    assert len(set(called)) == len(called)
+    for node in running:
+        given = node.inputs[node.opcode == "conditional" :]
+        assert all(each.opcode == "tuple" for each in given if isinstance(each.type, TupleType))
+        assert all(user.opcode == "get-tuple-element" for user in node.users if isinstance(node.type, TupleType))
+    assert all(graph.root.opcode == "tuple" for graph in called if isinstance(graph.root.type, TupleType))
+
+
+def test_names_stay_and_are_the_modules_own():
+    module = parse(SCAN)
+    form = normal(module)
+    assert {node.name for node in module.entry.nodes} - {node.name for node in form.entry.nodes} == {"squared"}
+    names = [node.name for graph in form.graphs for node in graph.nodes]
+    assert len(set(names)) == len(names)
+
+
+def test_normal_form_is_its_own():
+    form = normal(parse(SCAN))
+    assert hloom.print(normal(form)) == hloom.print(form)
+
+
+def test_a_module_without_calls_is_copied():
+    module = parse("ENTRY main {\n  ROOT x = f32[8] parameter(0)\n}\n")
+    assert hloom.print(normal(module)) == hloom.print(module)

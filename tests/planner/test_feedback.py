@@ -1,0 +1,60 @@
+"""What was measured goes back into the tables: what was dearer than expected is dearer the next time."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloom.hlo import parse
+from hloom.planner.feedback import learn
+from hloom.planner.predicted_collectives import ledger
+from hloom.planner.problem import Problem, pose
+from hloom.planner.solvers import PLANNERS
+from hloom.sharding import Mesh
+from tests.planner.test_plan import TWO_LAYERS
+
+
+def solved() -> tuple[Problem, dict[int, int], dict[str, float]]:
+    """A problem, its best choice, and what that is expected to send by instruction."""
+    problem = pose(parse(TWO_LAYERS), Mesh.parse("x=8"))
+    choice = PLANNERS["ilp"](problem).strategies
+    sent: dict[str, float] = {}
+    for each in ledger(problem, choice):
+        sent[each.instruction.name] = sent.get(each.instruction.name, 0.0) + each.sent
+    return problem, choice, sent
+
+
+def test_what_was_expected_teaches_nothing():
+    problem, choice, sent = solved()
+    before = problem.cost(choice)
+    assert learn(problem, choice, sent) == 0
+    assert problem.cost(choice) == before
+
+
+@pytest.mark.parametrize("name", ["h", "y", "dw", "w1"])
+def test_a_surprise_makes_the_choice_dearer_by_its_seconds(name: str):
+    problem, choice, sent = solved()
+    before = problem.cost(choice)
+    more = 1e8
+    surprise = learn(problem, choice, {**sent, name: sent.get(name, 0.0) + more})
+    assert surprise == pytest.approx(more)
+    assert problem.cost(choice) - before == pytest.approx(more / problem.rates.wire)
+
+
+def test_differences_that_are_noise_teach_nothing():
+    problem, choice, sent = solved()
+    total = sum(sent.values())
+    assert learn(problem, choice, {**sent, "h": sent.get("h", 0.0) + 1e-4 * total}) == 0
+
+
+def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
+    problem, choice, sent = solved()
+    name = max(sent, key=lambda each: sent[each])
+    entry = problem.module.entry
+    maker = entry[name].inputs[0]
+    moved = {**sent, maker.name: sent.get(maker.name, 0.0) + sent[name], name: 0.0}
+    assert learn(problem, choice, moved) == 0
+
+
+def test_instructions_that_are_not_there_teach_nothing():
+    problem, choice, sent = solved()
+    assert learn(problem, choice, {**sent, "somewhere": 1e9}) == 0
