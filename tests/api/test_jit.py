@@ -84,7 +84,7 @@ def test_an_exception_in_a_rule_has_the_rules_place():
     for call in (lambda: hloom.jit(jnp.sin, FAILING)(X), inside):
         with pytest.raises(hloom.RewriteError) as caught:
             call()
-        assert "rule fails (" in caught.value.message and "test_jit_door.py:" in caught.value.message
+        assert "rule fails (" in caught.value.message and "test_jit.py:" in caught.value.message
         assert "KeyError: 'no such thing'" in caught.value.message
         assert caught.value.place is not None and caught.value.place.source == __file__
         assert 'raise KeyError("no such thing")' in caught.value.place.excerpt
