@@ -63,8 +63,8 @@ def test_it_is_saved(planned: hloom.Planned, tmp_path: Path):
     assert hloom.equal(hloom.load(tmp_path / "spread.hlo"), planned.annotate())
 
 
-def test_the_judged_best_is_measured():
-    planned = hloom.plan(MODULE, "x=2", judge=1)
+def test_the_best_is_measured():
+    planned = hloom.plan(MODULE, "x=2", measure=1)
     assert planned.best.measured is not None
     assert all(each.measured is not None for each in planned.chosen.candidates)
     assert planned.step_seconds == min(each.step(planned.chosen.rates) for each in planned.chosen.candidates)

@@ -128,8 +128,8 @@ def test_uneven_parameters_are_run(call: Call, layers: Path):
     assert "results differ from one device's by" in result.stdout
 
 
-def test_judged(call: Call, layers: Path):
-    result = call("plan", layers, "--mesh", "data=2", "--judge", "1", "--json")
+def test_measured(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", "data=2", "--measure", "1", "--json")
     candidates = json.loads(result.stdout)["candidates"]
     assert all(each["measured"] for each in candidates)
     assert candidates[0]["step_seconds"] == min(each["step_seconds"] for each in candidates)
@@ -156,7 +156,7 @@ def test_a_devices_links_are_paid_for(call: Call, layers: Path):
         (("--pin", "x=[data,-]", "--pin", "x=[-,data]"), "x cannot lie as both [data,-] and [-,data]"),
         (("--forbid", "a b"), "'a b' forbids nothing"),
         (("--memory", "much"), "'much' is no number of bytes"),
-        (("--judge", "-1"), "-1 is not in the range"),
+        (("--measure", "-1"), "-1 is not in the range"),
     ],
 )
 def test_bad_usage_exits_with_2(call: Call, layers: Path, arguments: tuple[str, ...], says: str):

@@ -1,4 +1,4 @@
-"""Plans in the judge's form, written and read back."""
+"""Plans as JSON, written and read back."""
 
 from __future__ import annotations
 

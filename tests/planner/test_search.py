@@ -63,17 +63,17 @@ def always(measurement: Measurement) -> Partitioner:
     return Partitioner(lambda plan: measurement)
 
 
-def test_without_judging_nothing_is_measured():
+def test_without_measuring_nothing_is_measured():
     partitioner = always(Measurement(1.0))
-    chosen = choose(MODULE, MESH, measure=partitioner)
+    chosen = choose(MODULE, MESH, measure_plan=partitioner)
     assert partitioner.asked == []
     assert chosen.best.expected is not None
     assert chosen.best.step(chosen.rates) == chosen.best.expected.seconds(chosen.rates)
 
 
-def test_judging_needs_a_measure():
-    with pytest.raises(HloomError, match="judging needs something that measures plans"):
-        choose(MODULE, MESH, judge=1)
+def test_measuring_needs_a_function():
+    with pytest.raises(HloomError, match="measuring needs a function that measures plans"):
+        choose(MODULE, MESH, measure=1)
 
 
 def test_an_unknown_planner_is_refused():
@@ -84,14 +84,14 @@ def test_an_unknown_planner_is_refused():
 
 def test_as_many_of_our_plans_as_asked_for_and_all_experts_are_measured():
     partitioner = Partitioner(lambda plan: Measurement(1e9, wire_by_origin={"h": 1e9} if is_ours(plan) else {}))
-    choose(MODULE, ONE_AXIS, judge=2, measure=partitioner)
+    choose(MODULE, ONE_AXIS, measure=2, measure_plan=partitioner)
     assert len(partitioner.own) == 2
     assert "FSDP on x" in {plan.name for plan in partitioner.asked}
 
 
 def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
     partitioner = Partitioner(lambda plan: Measurement(2e9 if is_ours(plan) else 1e9))
-    chosen = choose(MODULE, ONE_AXIS, judge=1, measure=partitioner)
+    chosen = choose(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner)
     assert not is_ours(chosen.best.plan)
     assert [each.measured is not None for each in chosen.candidates] == sorted(
         (each.measured is not None for each in chosen.candidates), reverse=True
@@ -100,20 +100,20 @@ def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
 
 def test_nothing_is_returned_that_was_not_measured_while_something_was():
     partitioner = Partitioner(lambda plan: Measurement(1e12))
-    chosen = choose(MODULE, MESH, judge=1, measure=partitioner)
+    chosen = choose(MODULE, MESH, measure=1, measure_plan=partitioner)
     assert chosen.best.measured is not None
 
 
 def test_a_settled_problem_is_not_solved_again():
     partitioner = always(Measurement(1e6))
-    choose(MODULE, ONE_AXIS, judge=5, measure=partitioner)
+    choose(MODULE, ONE_AXIS, measure=5, measure_plan=partitioner)
     assert len(partitioner.own) == 1
 
 
 def test_what_is_expected_to_be_far_worse_than_the_best_measured_is_not_measured():
     surprised = Measurement(1.0, wire_by_origin={"h": 1e9})
     partitioner = always(surprised)
-    choose(MODULE, MESH, judge=5, measure=partitioner)
+    choose(MODULE, MESH, measure=5, measure_plan=partitioner)
     assert len(partitioner.own) == 1
 
 
@@ -126,7 +126,7 @@ def test_a_surprise_leads_to_another_plan():
         is_first = plan.to_json() == first.plan.to_json()
         return Measurement(9 * sent, wire_by_origin={"y": 9 * sent}) if is_first else Measurement(sent)
 
-    chosen = choose(MODULE, ONE_AXIS, judge=3, measure=Partitioner(rule))
+    chosen = choose(MODULE, ONE_AXIS, measure=3, measure_plan=Partitioner(rule))
     assert chosen.best.plan.to_json() != first.plan.to_json()
     assert chosen.best.measured is not None and chosen.best.measured.wire == sent
 
@@ -144,14 +144,14 @@ def test_where_nothing_fits_the_smallest_is_returned_with_what_is_missing():
     def rule(plan: Plan) -> Measurement:
         return Measurement(1e9, memory=700 if plan.name.startswith("FSDP") else 900)
 
-    chosen = choose(MODULE, ONE_AXIS, budget=500, judge=1, measure=Partitioner(rule))
+    chosen = choose(MODULE, ONE_AXIS, budget=500, measure=1, measure_plan=Partitioner(rule))
     assert chosen.best.plan.name.startswith("FSDP")
     assert chosen.missing_bytes == 200
 
 
 def test_demands_leave_the_experts_out():
     partitioner = always(Measurement(1e6))
-    choose(MODULE, ONE_AXIS, judge=1, measure=partitioner, pins={"x": "[x,-]"})
+    choose(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner, pins={"x": "[x,-]"})
     assert partitioner.asked == partitioner.own
 
 

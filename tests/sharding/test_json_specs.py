@@ -1,4 +1,4 @@
-"""Specs and meshes as JSON: the judge's plan format, and what goes beyond it."""
+"""Specs and meshes as JSON: plans' format, and what goes beyond it."""
 
 from __future__ import annotations
 
@@ -109,30 +109,30 @@ def test_no_meshes(value):
     assert caught.value.message == f"{value!r} is no mesh"
 
 
-JUDGE = Path(__file__).resolve().parents[3] / "shared" / "measure"
+REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "measure"
 
 
-@pytest.mark.skipif(not JUDGE.exists(), reason="the judge is not here")
-def test_the_judge_means_the_same():
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the reference measurement is not here")
+def test_the_reference_measurement_means_the_same():
     """Its own `hlo_sharding` of each spec in its plans is our V2, and ours reads its plans."""
-    module = importlib.util.spec_from_file_location("measure", JUDGE / "measure.py")
+    module = importlib.util.spec_from_file_location("measure", REFERENCE / "measure.py")
     assert module and module.loader
-    judge = importlib.util.module_from_spec(module)
-    module.loader.exec_module(judge)
+    reference = importlib.util.module_from_spec(module)
+    module.loader.exec_module(reference)
     seen = 0
-    for path in sorted((JUDGE / "cases" / "plans").glob("*.json")):
+    for path in sorted((REFERENCE / "cases" / "plans").glob("*.json")):
         plan = json.loads(path.read_text())
         mesh = mesh_from_json(plan["mesh"])
         assert mesh_to_json(mesh) == plan["mesh"]
         for value in [each for part in ("params", "outputs", "ops") for each in plan.get(part, {}).values()]:
-            theirs = judge.hlo_sharding(value, plan["mesh"])
+            theirs = reference.hlo_sharding(value, plan["mesh"])
             rank = len(value) if isinstance(value, list) else read(value).rank
             spec = spec_from_json(value, mesh, rank, read)
             assert to_tiled(spec, mesh) == read(theirs)
-            assert judge.hlo_sharding(spec_to_json(spec), plan["mesh"]) == theirs or isinstance(value, str)
+            assert reference.hlo_sharding(spec_to_json(spec), plan["mesh"]) == theirs or isinstance(value, str)
             seen += 1
     assert seen > 100
 
 
-def test_what_the_judge_cannot_read_is_an_object():
+def test_what_plain_json_cannot_say_is_an_object():
     assert spec_to_json(parse_spec("[x]+y@z")) == {"dims": ["x"], "partial": {"y": "add"}, "manual": ["z"]}

@@ -27,20 +27,20 @@ def auto_shard(
     *,
     planner: PlanLike = "ilp",
     memory: float | str | None = None,
-    judge: int = 0,
+    measure: int = 0,
     pins: Mapping[str, Spec | str] | None = None,
     device: Device | str | None = None,
     **options: Any,
 ) -> runtime.AutoShard:
     """What plans a function for arguments and returns it jitted and sharded: `auto_shard(f, mesh)(*args)`.
 
-    The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; a named planner gets `memory`, `judge`,
-    `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but for the shardings. The program is
-    planned as one device would run it, and nothing is computed: what comes back is called as `f` is, and keeps the plan
-    in `plan`. It runs under GSPMD and Shardy alike, whichever `jax_use_shardy_partitioner` says.
+    The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; a named planner gets `memory`,
+    `measure`, `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but for the shardings. The
+    program is planned as one device would run it, and nothing is computed: what comes back is called as `f` is, and
+    keeps the plan in `plan`. It runs under GSPMD and Shardy alike, whichever `jax_use_shardy_partitioner` says.
     """
     space = mesh_of(mesh)
-    demands = {"memory": memory, "judge": judge, "pins": pins, "device": device}
+    demands = {"memory": memory, "measure": measure, "pins": pins, "device": device}
     unused = [name for name, value in demands.items() if value and not isinstance(planner, str)]
     if unused:
         raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")

@@ -37,7 +37,7 @@ def plan(
     *,
     planner: str = "ilp",
     memory: float | str | None = None,
-    judge: int = 0,
+    measure: int = 0,
     pins: Mapping[str, Spec | str] | None = None,
     like: Plan | Planned | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     forbidden: Iterable[str] = (),
@@ -48,12 +48,12 @@ def plan(
 ) -> Planned:
     """The best way found to spread a module over a mesh of devices, with what it costs and why.
 
-    `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `judge` so many plans, and the
+    `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `measure` so many plans, and the
     experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
     (`{"x": "[data,-]"}`), `like` is a plan to keep to, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
     `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, else 100 TFLOP/s and 100 GB/s without latency; with
     `overlap` work and collectives run at the same time. Each solution gets so many `seconds`. Plans mark operands of
-    dots, which annotated modules have and the judge's JSON has not: without `marks` the JSON says all of a plan of a
+    dots, which annotated modules have and the plan's JSON has not: without `marks` the JSON says all of a plan of a
     module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
     """
     check_plannable(module)
@@ -63,8 +63,8 @@ def plan(
         space,
         rates=replace(rates, is_overlapped=overlap),
         budget=_bytes(memory),
-        judge=judge,
-        measure=partial(_measured, module),
+        measure=measure,
+        measure_plan=partial(_measured, module),
         seconds=seconds,
         planner=planner,
         pins=pins,
@@ -145,18 +145,18 @@ class Planned:
         return measure(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan in the judge's form."""
+        """The plan as JSON."""
         return self.plan.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the plan: `.json` in the judge's form, anything else as the annotated module's HLO text."""
+        """Write the plan: `.json` as JSON, anything else as the annotated module's HLO text."""
         if Path(path).suffix.lower() == ".json":
             return write_whole(path, json.dumps(self.to_json()) + "\n")
         return write_whole(path, to_text(self.annotate()))
 
 
 def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:
-    """The plan of a file in the judge's form; raises HloomError where that is none."""
+    """The plan of a JSON file; raises HloomError where that is none."""
     try:
         value = json.loads(Path(path).read_text())
     except (OSError, ValueError) as problem:
@@ -170,7 +170,7 @@ def _measured(module: Module, plan: Plan) -> Emitted:
 
 
 def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
-    """The mesh with the links of a device, and the device's rates; without one, those that plans are judged by."""
+    """The mesh with the links of a device, and the device's rates; without one, the default rates."""
     if name is None:
         return mesh, Rates()
     found = device_of(name) if isinstance(name, str) else name

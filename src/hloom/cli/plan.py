@@ -49,7 +49,7 @@ def demands(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="For each solution.")
 @click.option(
-    "--judge",
+    "--measure",
     metavar="K",
     type=click.IntRange(min=0),
     default=0,
@@ -63,7 +63,7 @@ def demands(function: Callable[..., Any]) -> Callable[..., Any]:
     "--timeout", metavar="S", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for a run."
 )
 @as_json("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
-@to_output("Write the plan: .json for the judge's form, else the annotated HLO.")
+@to_output("Write the plan: .json for JSON, else the annotated HLO.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -88,7 +88,7 @@ def command(
     \b
     Examples:
       hloom plan step.hlo --mesh data=8 -o plan.json
-      hloom plan step.hlo --mesh data=2,model=4 --judge 5 --memory 80GiB
+      hloom plan step.hlo --mesh data=2,model=4 --measure 5 --memory 80GiB
       hloom plan step.hlo --mesh data=2,model=4 --verify --run
       hloom plan step.hlo --mesh data=2,model=4 --pin x=[data,-] --forbid w:model
     """
@@ -147,7 +147,7 @@ def _forbidden(text: str) -> Forbidden:
 
 
 def _say_what_is_lost(planned: Planned, path: Path) -> None:
-    """A note where the judge reads less than the plan says: its form has no words for what loops and branches run."""
+    """A note that other readers of the JSON ignore what the plan says of loops and branches."""
     if path.suffix.lower() == ".json" and planned.plan.inner.keys() - {ENTRY}:
         click.echo(
             f"note: {path.name}: only hloom reads what it says of loops and branches; -o FILE.hlo says it to XLA",

@@ -48,7 +48,7 @@ def record(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> dic
         "binding": planned.explanation.binding,
         "candidates": [_record_of(each, chosen.rates) for each in chosen.candidates],
         "planning_seconds": chosen.planning_seconds,
-        "judging_seconds": chosen.judging_seconds,
+        "measuring_seconds": chosen.measuring_seconds,
         "missing_bytes": chosen.missing_bytes,
         "notes": chosen.notes,
     }
@@ -192,8 +192,8 @@ def _compared(best: Candidate) -> Iterator[Table]:
 
 def _lines(planned: Planned, beside: SideBySide | None) -> Iterator[str]:
     chosen = planned.chosen
-    judged = f", judged in {chosen.judging_seconds:.1f} s" if chosen.judging_seconds else ""
-    yield f"planned in {chosen.planning_seconds:.1f} s{judged}"
+    measured = f", measured in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
+    yield f"planned in {chosen.planning_seconds:.1f} s{measured}"
     yield from (*chosen.notes, *planned.best.notes)
     if chosen.missing_bytes > 0:
         yield f"does not fit: the smallest plan found needs {byte_text(round(chosen.missing_bytes))} more"

@@ -32,8 +32,9 @@ class World:
 class Trace:
     """The collectives so far; the values that they are about have elements of `width` bytes.
 
-    Groups of devices in another order than their own are charged as if they were all devices, as the judge of plans
-    does, unless they are formed inside of groups (`inner` are then the devices of the first) or listed one by one.
+    Groups of devices in another order than their own are charged as if they were all devices, which is how
+    plans are measured, unless they are formed inside of groups (`inner` are then the devices of the first) or listed
+    one by one.
     """
 
     world: World

@@ -142,7 +142,7 @@ class Chosen:
     candidates: list[Candidate] = field(default_factory=list)
     missing_bytes: float = 0.0
     planning_seconds: float = 0.0
-    judging_seconds: float = 0.0
+    measuring_seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     problem: Problem | None = field(default=None, repr=False)
 

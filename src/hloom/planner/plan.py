@@ -1,4 +1,4 @@
-"""A plan: how the values of a module's entry lie on a mesh, as the judge's JSON and as shardings on the module."""
+"""A plan: how the values of a module's entry lie on a mesh, as JSON and as shardings on the module."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Plan:
     handed: tuple[Handed, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The judge's form, which names parameters, outputs and the entry's instructions; the rest is beside it.
+        """JSON that names parameters, outputs and the entry's instructions; the rest is beside it.
 
         It knows an axis by its size alone: what the links are is left out.
         """

@@ -1,4 +1,4 @@
-"""Plans as the judge of plans writes them, and read back for a module."""
+"""Plans read back from their JSON, for a module."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def choose(
     *,
     rates: Rates | None = None,
     budget: float | None = None,
-    judge: int = 0,
-    measure: Measure | None = None,
+    measure: int = 0,
+    measure_plan: Measure | None = None,
     seconds: float = 20.0,
     planner: str = "ilp",
     pins: Mapping[str, Spec | str] | None = None,
@@ -49,7 +49,7 @@ def choose(
     like: Plan | None = None,
     marks: bool = True,
 ) -> Chosen:
-    """Plan a module, and where `judge` is given measure so many of the planner's plans, and all experts'.
+    """Plan a module, and where `measure` is given measure so many of the planner's plans, and all experts'.
 
     Without `marks`, plans say only how values lie, and not how they lie for a dot that takes them otherwise.
 
@@ -60,12 +60,12 @@ def choose(
     task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
     search = _Search(Chosen(task), planner, solver(planner))
     search.solve()
-    if judge:
-        if measure is None:
-            raise HloomError("judging needs something that measures plans")
-        search.judge(judge, measure)
+    if measure:
+        if measure_plan is None:
+            raise HloomError("measuring needs a function that measures plans")
+        search.measure(measure, measure_plan)
         if not task.demands:
-            search.judge_experts(measure)
+            search.measure_experts(measure_plan)
     search.chosen.rank()
     return search.chosen
 
@@ -110,7 +110,7 @@ class _Search:
         if not self.chosen.candidates:
             raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
 
-    def judge(self, count: int, measure: Measure) -> None:
+    def measure(self, count: int, measure_plan: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
         for _ in range(count):
             line = min((each for each in self.lines if each.waiting is not None), key=self._promise, default=None)
@@ -118,17 +118,17 @@ class _Search:
                 return
             candidate, line.waiting = line.waiting, None
             assert candidate is not None
-            is_surprising = line.learn(candidate, self._measured(candidate, measure))
+            is_surprising = line.learn(candidate, self._measured(candidate, measure_plan))
             if is_surprising or not candidate.fits(self.task.budget):
                 self._advance(line)
 
-    def judge_experts(self, measure: Measure) -> None:
+    def measure_experts(self, measure_plan: Measure) -> None:
         """Measure the plans that people write by hand."""
         for plan in experts(self.task.module, self.task.mesh):
             if key_of(plan) not in self.measurements:
                 candidate = Candidate(plan)
                 self.chosen.candidates.append(candidate)
-                self._measured(candidate, measure)
+                self._measured(candidate, measure_plan)
 
     def _balance(self, rates: Rates) -> None:
         """Solve for sums of work and sending, the share of the longer one growing: each sum is a bound of the longer.
@@ -212,11 +212,11 @@ class _Search:
     def _is_good(self, candidate: Candidate) -> bool:
         return candidate.measured is not None and candidate.fits(self.task.budget)
 
-    def _measured(self, candidate: Candidate, measure: Measure) -> Measured:
+    def _measured(self, candidate: Candidate, measure_plan: Measure) -> Measured:
         start, key = time.perf_counter(), key_of(candidate.plan)
         if key not in self.measurements:
-            self.measurements[key] = measure(candidate.plan)
-        self.chosen.judging_seconds += time.perf_counter() - start
+            self.measurements[key] = measure_plan(candidate.plan)
+        self.chosen.measuring_seconds += time.perf_counter() - start
         candidate.measured = self.measurements[key]
         return candidate.measured
 

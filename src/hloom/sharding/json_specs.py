@@ -1,4 +1,4 @@
-"""Specs and meshes as JSON, in the form of the judge's plans.
+"""Specs and meshes as JSON, as plans write them.
 
 A spec is a list with null, an axis or a list of axes per dimension, or the text of an HLO sharding. What that form
 cannot say is an object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with an order of
