@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.analysis.control_flow import called_computations
 from hloom.hlo import parse
 from hloom.ir import Module, TupleType
 from hloom.planner.canonicalize import is_running, normal
-from hloom.propagation.control_flow import called_graphs
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
@@ -39,7 +39,7 @@ def test_it_is_the_same_function(text: str):
 def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
     form = normal(parse(text))
     running = [node for graph in form.graphs for node in graph.nodes if is_running(node)]
-    called = [graph for node in running for graph in called_graphs(node)]
+    called = [graph for node in running for graph in called_computations(node)]
     assert running
     assert len(set(called)) == len(called)
     for node in running:

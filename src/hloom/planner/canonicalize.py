@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hloom.analysis.control_flow import called_computations
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.passes.inline import MOST_NODES, inline, inline_fusions
-from hloom.propagation.control_flow import called_graphs
 from hloom.text import HloomError
 
 RUNNING = ("while", "conditional")
@@ -22,7 +22,7 @@ RUNNING = ("while", "conditional")
 def normal(module: Module) -> Module:
     """A copy in normal form; raises HloomError where graphs of its own for every loop would be too many."""
     copy = module.clone()
-    if not any(isinstance(node, Apply) and called_graphs(node) for node in copy.entry.nodes):
+    if not any(isinstance(node, Apply) and called_computations(node) for node in copy.entry.nodes):
         return copy
     inline(copy)
     inline_fusions(copy)
@@ -38,7 +38,7 @@ def normal(module: Module) -> Module:
 
 def is_running(node: Node) -> bool:
     """Whether a node runs graphs of its own, as a loop or a branch."""
-    return isinstance(node, Apply) and node.opcode in RUNNING and bool(called_graphs(node))
+    return isinstance(node, Apply) and node.opcode in RUNNING and bool(called_computations(node))
 
 
 def _owned(module: Module) -> list[Graph]:
@@ -49,7 +49,7 @@ def _owned(module: Module) -> list[Graph]:
             if not isinstance(node, Apply) or not is_running(node):
                 continue
             own: list[Graph] = []
-            for called in called_graphs(node):
+            for called in called_computations(node):
                 if called in seen:
                     size += len(called.nodes)
                     if size > MOST_NODES:
@@ -65,7 +65,7 @@ def _owned(module: Module) -> list[Graph]:
 
 
 def _set_called(node: Apply, graphs: Sequence[Graph]) -> None:
-    if tuple(graphs) == tuple(called_graphs(node)):
+    if tuple(graphs) == tuple(called_computations(node)):
         return
     attributes = node.attributes
     if node.opcode == "while":
@@ -86,7 +86,7 @@ def _write_out(node: Apply) -> None:
             inputs[place] = _rebuilt(inputs[place], before=node)
     if inputs != list(node.inputs):
         node.graph.set_inputs(node, inputs)
-    for graph in called_graphs(node):
+    for graph in called_computations(node):
         for parameter in graph.parameters:
             if _is_tuple(parameter):
                 first = next((each for each in graph.nodes if not isinstance(each, Parameter)), None)

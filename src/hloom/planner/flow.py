@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hloom.analysis.control_flow import called_computations
 from hloom.analysis.survey import survey
 from hloom.analysis.trips import find_trips
 from hloom.ir import Apply, Graph, Module, Node, TupleType
 from hloom.planner.canonicalize import is_running
-from hloom.propagation.control_flow import called_graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Flow:
 
     def _open(self, node: Apply, graph: Graph) -> Sequence[Graph]:
         """Enter what a node runs: its graphs, in the order in which they are walked."""
-        graphs = called_graphs(node)
+        graphs = called_computations(node)
         if node.opcode == "while":
             return self._open_loop(node, graphs[0], graphs[1], self.times[graph])
         for branch, operand in zip(graphs, node.inputs[1:], strict=False):

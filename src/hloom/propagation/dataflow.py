@@ -3,7 +3,7 @@
 A value is one array: a tuple's leaves are values each. Tuples and their elements are the same values under other
 names. A called computation's parameters are linked with the operands of all its callers.
 
-To teach propagation an opcode that hands values over without computing, add it to `HANDLERS` in `handing.py`; a
+To teach propagation an opcode that passes values on without computing, add a row to `hloom.analysis.control_flow`; a
 custom call that works on each element of a batch, to `BATCHED`.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from hloom.analysis.control_flow import Forwarding, Position, called_computations, flow_of, forwarded, phis
 from hloom.ir import (
     Apply,
     Constant,
@@ -20,13 +21,13 @@ from hloom.ir import (
     Node,
     Op,
     TensorType,
+    TupleType,
     Type,
     TypeProblem,
     infer_axes,
     infer_type,
 )
 from hloom.ops.behaviour import may_merge
-from hloom.propagation.control_flow import HANDLERS, called_graphs
 from hloom.propagation.sharding_rule import Dims, Relation, batched, relation_of, same, unrelated
 
 PASSING = frozenset(("Sharding", "MoveToHost", "MoveToDevice", "annotate_device_placement", "LayoutConstraint"))
@@ -92,9 +93,58 @@ class Wiring:
                 continue
             if node.type is None:
                 self._infer(node)
-            handler = HANDLERS.get(node.opcode)
-            if handler is None or not handler(self, node):
+            if not self._pass(node):
                 self._apply(node)
+
+    def _pass(self, node: Apply) -> bool:
+        """Equate what control flow passes on; False where the node's axis map is to say what there is."""
+        flow = flow_of(node)
+        if flow is None or any(forward.forwarding is Forwarding.BUFFER for forward in flow.forwards):
+            return False
+        if flow.callees:
+            return self._equate_phis(node)
+        pairs = forwarded(node)
+        if len(pairs) < len(flow.forwards) and node.inputs:
+            return False
+        sources = [self._leaves_at(source) for _, source, _ in pairs]
+        if None in sources:
+            return False
+        if not flow.forwards[0].target:  # the whole result: further names of the same values
+            self.values[node] = tuple([leaf for leaves in sources for leaf in leaves or ()])
+            return True
+        self.fresh(node)
+        targets = [self._leaves_at(target) for target, _, _ in pairs]
+        for leaves, target in zip(sources, targets, strict=True):
+            self._equate(node, leaves or (), target or ())
+        return None not in targets
+
+    def _equate_phis(self, node: Apply) -> bool:
+        found = phis(node)
+        if not found:
+            return False
+        self.fresh(node)
+        for phi in found:
+            first, *others = [self._leaves_at(name) or () for name in phi.names]
+            for source in phi.sources:
+                self._equate(node, self._leaves_at(source) or (), first)
+            for source in phi.back_edges:
+                self._equate(node, first, self._leaves_at(source) or ())
+            for other in others:
+                self._equate(node, first, other)
+        for target, source, _ in forwarded(node):
+            self._equate(node, self._leaves_at(source) or (), self._leaves_at(target) or ())
+        return True
+
+    def _leaves_at(self, position: Position) -> tuple[int, ...] | None:
+        """The values of an element of a node; None where there is no such element."""
+        node, index = position
+        leaves, kind, start = self.given(node), self.type_of(node), 0
+        for number in index:
+            if not isinstance(kind, TupleType) or not 0 <= number < len(kind.elements):
+                return None
+            start += sum(map(_leaf_count, kind.elements[:number]))
+            kind = kind.elements[number]
+        return leaves[start : start + _leaf_count(kind)] if index else leaves
 
     def _infer(self, node: Apply) -> None:
         types = [self.type_of(each) for each in node.inputs]
@@ -171,14 +221,17 @@ class Wiring:
         """Whether a dimension comes from nowhere."""
         return dimension in self.free[leaf]
 
-    def equate(self, node: Node, first: Iterable[int], second: Iterable[int]) -> bool:
-        """Link values pair by pair: they are the same. False where they do not pair up."""
-        pairs = list(zip(first, second, strict=False))
-        for one, other in pairs:
-            if self.leaves[one].dims != self.leaves[other].dims:
-                continue
-            self.link(node, same(self.leaves[one].dims), (one, other))
-        return True
+    def _equate(self, node: Node, first: Iterable[int], second: Iterable[int]) -> None:
+        """Link values pair by pair: they are the same."""
+        for one, other in zip(first, second, strict=False):
+            if self.leaves[one].dims == self.leaves[other].dims:
+                self.link(node, same(self.leaves[one].dims), (one, other))
+
+
+def _leaf_count(kind: Type | None) -> int:
+    if kind is None:
+        return 0
+    return 1 if isinstance(kind, TensorType) else sum(1 for _ in kind.leaves())
 
 
 def _reached(entry: Graph) -> Iterator[Graph]:
@@ -196,7 +249,7 @@ def _reached(entry: Graph) -> Iterator[Graph]:
 
 def _callees(graph: Graph) -> Iterator[Graph]:
     nodes = [node for node in graph.nodes if isinstance(node, Apply) and node.attributes.refers]
-    return (called for node in nodes for called in called_graphs(node) if called.output is not None)
+    return (called for node in nodes for called in called_computations(node) if called.output is not None)
 
 
 def _related(
