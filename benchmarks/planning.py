@@ -9,13 +9,13 @@ import numpy as np
 
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure
+from benchmarks.mindspore.cost_graph import CostGraph, cost_edge, cost_node
+from benchmarks.mindspore.eliminations import solve
 from benchmarks.programs import Plan, training_step
 from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.planner.problem import Problem, pose
 from hloom.planner.solvers import ilp
-from hloom.planner.solvers.cost_graph import CostGraph, cost_edge, cost_node
-from hloom.planner.solvers.dynamic_programming import solve
 from hloom.planner.solvers.factor_graph import Network, tied
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh

@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hloom.planner.solvers.dominance import undominated
 from hloom.planner.solvers.dual_ascent import ascend
-from hloom.planner.solvers.dynamic_programming import solve as solve_graph
-from hloom.planner.solvers.elimination_planner import cost_graph
 from hloom.planner.solvers.factor_graph import Network
 from hloom.planner.solvers.factors import Side
 from hloom.planner.solvers.ilp import solve
@@ -64,15 +61,11 @@ def test_what_messages_rule_out_is_in_no_better_choice(network: Network):
 
 @given(networks())
 @PROPERTY
-def test_messages_eliminations_and_the_integer_program_find_the_optimum(network: Network):
+def test_messages_and_the_integer_program_find_the_optimum(network: Network):
     optimum = min(map(network.cost, choices(network)))
     assert solve(network, math.inf).cost == pytest.approx(optimum)
     exact = solve_exactly(network, optimum + 1, 30)
     assert exact is not None and exact.choice is not None and network.cost(exact.choice) == pytest.approx(optimum)
-    few = network.restricted(undominated(network))
-    by_elimination = solve_graph(cost_graph(few))
-    assert by_elimination.time == pytest.approx(optimum)
-    assert few.cost(dict(zip(few.unary, by_elimination.strategies, strict=False))) == pytest.approx(optimum)
 
 
 @given(networks(), st.integers(0, 1000), st.floats(0, 1))
@@ -91,9 +84,6 @@ def test_a_budget_is_kept_where_that_is_possible(network: Network, seed: int, ti
     assert found.bound <= optimum * (1 + 1e-6) + 1e-6 and found.cost >= optimum - 1e-6
     exact = solve_exactly(network, optimum + 1, 30, held, budget)
     assert exact is not None and exact.choice is not None and network.cost(exact.choice) == pytest.approx(optimum)
-    graph = cost_graph(network, held)
-    by_elimination = solve_graph(graph, budget - held.constants, states=512)
-    assert by_elimination.time == pytest.approx(optimum) or not by_elimination.is_exact
 
 
 @given(networks(), st.integers(0, 1000))

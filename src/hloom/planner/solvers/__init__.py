@@ -3,12 +3,12 @@
 To add one, write a file here with a function of the form of `Planner` and name it in PLANNERS.
 """
 
-from hloom.planner.solvers import elimination_planner, ilp, recursive
+from hloom.planner.solvers import ilp, recursive
 from hloom.planner.solvers.assignment import Choice as Choice
 from hloom.planner.solvers.assignment import Planner as Planner
 from hloom.text import HloomError
 
-PLANNERS: dict[str, Planner] = {"ilp": ilp.plan, "dp": elimination_planner.plan, "recursive": recursive.plan}
+PLANNERS: dict[str, Planner] = {"ilp": ilp.plan, "recursive": recursive.plan}
 """The planners by name."""
 
 

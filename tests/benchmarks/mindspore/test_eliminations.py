@@ -1,23 +1,26 @@
-"""Each elimination, on the graph that it is for: what is done, in which order, and what the tables are then."""
+"""Each elimination, on the graph that it is for; together they find what exhaustive search finds."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
 
-from hloom.planner.solvers.brute_force import brute_force
-from hloom.planner.solvers.cost_graph import CostEdge, CostGraph, cost_edge, cost_node
-from hloom.planner.solvers.dynamic_programming import solve
-from hloom.planner.solvers.eliminations import (
-    Shrinking,
+from benchmarks.mindspore.cost_graph import CostEdge, CostGraph, cost_edge, cost_node
+from benchmarks.mindspore.eliminations import (
+    ShrunkGraph,
+    Table,
     edge_elimination,
     merge_elimination,
     operator_elimination,
     shrink,
+    solve,
     star_elimination,
     triangle_elimination,
 )
-from hloom.planner.solvers.tables import MinPlus, Table
+from hloom.text import HloomError, Unsupported
+from tests.benchmarks.mindspore.brute_force import brute_force
+from tests.benchmarks.mindspore.cost_graphs import cost_graphs
 
 KINDS = [
     # edges                                                    eliminations
@@ -92,12 +95,43 @@ def test_a_star_becomes_a_table_over_its_leaves():
     np.testing.assert_array_equal(_only_edge(shrunk).time, table.min(axis=0))
 
 
-@pytest.mark.parametrize("limits", [{"width": 2}, {"cells": 20}])
-def test_what_is_too_wide_goes_to_the_solver(limits: dict[str, int]):
+@given(cost_graphs())
+@settings(deadline=None, max_examples=150)
+def test_the_optimum_is_found(graph: CostGraph):
+    expected = brute_force(graph)
+    assume(expected is not None)
+    assert expected is not None
+    found = solve(graph)
+    assert found.time == graph.time_of(expected) == graph.time_of(found.strategies)
+
+
+def test_a_graph_that_stays_dense_is_refused():
     graph = _graph([(a, b) for a in range(6) for b in range(a)])
-    found = solve(graph, **limits)
-    assert found.dense == 6 and not found.eliminations
-    assert found.is_exact and found.time == graph.time_of(brute_force(graph) or ())
+    with pytest.raises(Unsupported, match="6 operators stay dense: an elimination would compute 216 sums"):
+        solve(graph, max_cells=20)
+
+
+def test_a_choice_that_is_impossible_everywhere_is_refused():
+    graph = CostGraph((cost_node("a", [1, 2]), cost_node("b", [1])), (cost_edge(0, 1, [[np.inf], [np.inf]]),))
+    with pytest.raises(HloomError) as error:
+        solve(graph)
+    assert str(error.value) == "no choice of strategies is allowed\n  every one has an infinite time somewhere"
+
+
+def test_a_chain_of_ten_thousand_is_shrunk_to_a_point():
+    random = np.random.default_rng(0)
+    nodes = tuple(cost_node(f"n{number}", random.random(4)) for number in range(10_000))
+    graph = CostGraph(nodes, tuple(cost_edge(n, n + 1, random.random((4, 4))) for n in range(9_999)))
+    found = solve(graph)
+    assert found.time == pytest.approx(_along_a_chain(graph))
+    assert {step.kind for step in found.eliminations} == {"operator", "merge", "search"}
+
+
+def _along_a_chain(graph: CostGraph) -> float:
+    best = graph.nodes[0].time
+    for edge, node in zip(graph.edges, graph.nodes[1:], strict=True):
+        best = (best[:, None] + edge.time).min(axis=0) + node.time
+    return float(best.min())
 
 
 def test_mindspores_triangle_would_tie_the_third_node():
@@ -116,8 +150,8 @@ def _graph(edges: list[tuple[int, int]]) -> CostGraph:
     return CostGraph(nodes, tuple(CostEdge(a, b, random.integers(0, 9, (sizes[a], sizes[b])) * 1.0) for a, b in edges))
 
 
-def _start(graph: CostGraph) -> Shrinking:
-    shrunk = Shrinking(MinPlus(), graph.sizes, width=4, cells=1000)
+def _start(graph: CostGraph) -> ShrunkGraph:
+    shrunk = ShrunkGraph(graph.sizes, max_cells=1000)
     for number, node in enumerate(graph.nodes):
         shrunk.add_node(number, Table((number,), node.time))
     for edge in graph.edges:
@@ -127,7 +161,7 @@ def _start(graph: CostGraph) -> Shrinking:
     return shrunk
 
 
-def _only_edge(shrunk: Shrinking) -> Table:
+def _only_edge(shrunk: ShrunkGraph) -> Table:
     (number,) = {number for tables in shrunk.incident.values() for number in tables}
     return shrunk.tables[number]
 

@@ -1,8 +1,8 @@
 """MindSpore's cost model: what its dynamic programming minimises, from the formulas of its AutoParallel.
 
-Computation are the bytes an operator reads, communication the bytes it sends, both per device and forwards; the
-gradients of parameters come in as what communication is beyond `forward`, at a thousandth of the price. Small
-messages cost a flat fee. It is a mode to compare with and to learn from: our own prices are in `pricing.py`.
+Computation is the bytes an operator reads, communication the bytes it sends, both per device and in the forward pass;
+the gradients of parameters are what communication is beyond `forward`, at a thousandth of the weight. Small messages
+cost a flat fee.
 
 Formulas: `operator_costmodel.cc`, `edge_costmodel.cc`, `costmodel.cc` in MindSpore's
 `frontend/parallel/auto_parallel`, defaults of `costmodel_context.h` for Ascend, all devices in use.
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.planner.solvers.cost_graph import CostEdge, CostGraph, cost_node
-from hloom.planner.solvers.mindspore_layouts import Layout, moves
+from benchmarks.mindspore.cost_graph import CostEdge, CostGraph, cost_node
+from benchmarks.mindspore.layouts import Layout, moves
 from hloom.text import HloomError, Unsupported
 
 
@@ -240,7 +240,7 @@ def _is_by_batch(layout: Layout, devices: int) -> bool:
 def _cost(computation: float, forward: float, gradient: float, is_by_batch: bool, weights: Weights) -> Cost:
     """A fee on what is sent forwards only: gradients are paid by the byte.
 
-    Data parallelism is preferred among equals, by a byte less of everything that is not nought.
+    Data parallelism is preferred among equals, by a byte less of everything that is not zero.
     """
     counted = (computation, forward + gradient, forward)
     computation, communication, forward = (each - 1 if is_by_batch and each > 1 else each for each in counted)

@@ -1,22 +1,77 @@
-"""The six eliminations that shrink a cost graph, and how each is undone.
+"""Dynamic programming over a cost graph: six eliminations shrink it to a point, and are undone in reverse.
 
-MindSpore's, in its order, with two of them made exact: a triangle goes into the table of the edge across from it, and
-a star into a table over all its leaves. Direction decides only which elimination is at hand, never what it may do.
-Tables are summed and minimised by an algebra (`tables.py`), so the same steps serve times alone and times under a
-budget of memory.
+MindSpore's eliminations, in its order, with two of them made exact: a triangle goes into the table of the edge across
+from it, and a star into a table over all its leaves. Direction decides only which elimination applies, never what it
+may do. No table keeps which strategy was the best: when an elimination is undone, the one cell that matters is computed
+again.
+
+Source: MindSpore's `frontend/parallel/auto_parallel/dp_algo_costmodel.cc`; Jia, Lin, Qi, Aiken, "Exploring hidden
+dimensions in parallelizing convolutional neural networks" (ICML 2018), section 5, for node and edge elimination.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from hloom.planner.solvers.tables import Algebra, Scope, Table
+import numpy as np
+
+from benchmarks.mindspore.cost_graph import CostGraph
+from hloom.text import HloomError, Unsupported
 
 KINDS = ("operator", "edge", "merge", "contract", "triangle", "star")
 """In the order in which they are tried."""
+MAX_CELLS = 1 << 22
+"""How many sums one elimination may compute, so that a table takes no more than 32 MiB."""
+
+Scope = tuple[int, ...]
+"""The nodes that a table's dimensions stand for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Times by the strategies of a scope's nodes."""
+
+    scope: Scope
+    time: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """One strategy per node, what they take together, and the eliminations that found them."""
+
+    strategies: tuple[int, ...]
+    time: float
+    eliminations: tuple[Elimination, ...]
+
+
+def solve(graph: CostGraph, max_cells: int = MAX_CELLS) -> Solution:
+    """The fastest strategies.
+
+    >>> from benchmarks.mindspore.cost_graph import cost_edge, cost_node
+    >>> nodes = (cost_node("a", [3, 1]), cost_node("b", [0, 5]))
+    >>> solve(CostGraph(nodes, (cost_edge(0, 1, [[0, 9], [1, 0]]),))).strategies
+    (1, 0)
+
+    Raises HloomError where every choice has an infinite time, and Unsupported where the graph is so dense that an
+    elimination would compute more than `max_cells` sums.
+    """
+    shrunk = ShrunkGraph(graph.sizes, max_cells)
+    for number, node in enumerate(graph.nodes):
+        shrunk.add_node(number, Table((number,), node.time))
+    for edge in graph.edges:
+        shrunk.add_edge(Table((edge.source, edge.target), edge.time))
+    shrink(shrunk)
+    search(shrunk)
+    chosen: dict[int, int] = {}
+    undo(shrunk, chosen)
+    strategies = tuple(chosen[number] for number in range(len(graph.nodes)))
+    time = graph.time_of(strategies)
+    if not math.isfinite(time):
+        raise HloomError("no choice of strategies is allowed", hint="every one has an infinite time somewhere")
+    return Solution(strategies, time, tuple(shrunk.log))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +86,11 @@ class Elimination:
 
 
 @dataclass(slots=True)
-class Shrinking:
+class ShrunkGraph:
     """A cost graph on its way down: tables by number, and where each alive node stands in them."""
 
-    algebra: Algebra
     sizes: tuple[int, ...]
-    width: int
-    cells: int
+    max_cells: int
     tables: list[Table] = field(default_factory=list)
     own: dict[int, int] = field(default_factory=dict)
     incident: dict[int, dict[int, None]] = field(default_factory=dict)
@@ -79,12 +132,12 @@ class Shrinking:
     def eliminate(self, kind: str, gone: int | None, joined: Sequence[int], scope: Scope) -> None:
         """Put one table over a scope in the place of several, and note how to undo it."""
         tables = [self.tables[number] for number in joined]
-        result = self.algebra.join(tables, scope, gone)
+        result = _join(tables, scope, gone)
         for number in joined:
             self._remove(number)
         if gone is not None:
             del self.own[gone], self.incident[gone]
-        self.log.append(Elimination(kind, gone, tuple(joined), self._place(result), scope))
+        self.log.append(Elimination(kind, gone, tuple(joined), self._add(result), scope))
         for node in scope:
             self.wake(node)
 
@@ -107,7 +160,7 @@ class Shrinking:
         self.tables.append(table)
         return len(self.tables) - 1
 
-    def _place(self, table: Table) -> int:
+    def _add(self, table: Table) -> int:
         if len(table.scope) > 1:
             return self.add_edge(table)
         number = self._number(table)
@@ -133,7 +186,7 @@ class Shrinking:
         return [node for node in self.others(few) if len(self.incident[node]) == 2 and far in self.others(node)]
 
 
-def operator_elimination(graph: Shrinking) -> bool:
+def operator_elimination(graph: ShrunkGraph) -> bool:
     """Fold an operator between two others into an edge.
 
     u -> v -> w
@@ -150,7 +203,7 @@ def operator_elimination(graph: Shrinking) -> bool:
     return True
 
 
-def edge_elimination(graph: Shrinking) -> bool:
+def edge_elimination(graph: ShrunkGraph) -> bool:
     """Make one edge of all edges between two operators, whichever way they point.
 
     u => v
@@ -166,7 +219,7 @@ def edge_elimination(graph: Shrinking) -> bool:
     return False
 
 
-def merge_elimination(graph: Shrinking) -> bool:
+def merge_elimination(graph: ShrunkGraph) -> bool:
     """Fold an operator that only one edge leaves into that edge's target.
 
     u -> v
@@ -176,7 +229,7 @@ def merge_elimination(graph: Shrinking) -> bool:
     return _fold_leaf(graph, "merge", 0)
 
 
-def contract_elimination(graph: Shrinking) -> bool:
+def contract_elimination(graph: ShrunkGraph) -> bool:
     """Fold an operator that only one edge reaches into that edge's source.
 
     u -> v
@@ -186,7 +239,7 @@ def contract_elimination(graph: Shrinking) -> bool:
     return _fold_leaf(graph, "contract", 1)
 
 
-def triangle_elimination(graph: Shrinking) -> bool:
+def triangle_elimination(graph: ShrunkGraph) -> bool:
     """Fold an operator of two edges into the edge between their other ends.
 
         u - v, u - w, v -> w
@@ -204,14 +257,14 @@ def triangle_elimination(graph: Shrinking) -> bool:
     return True
 
 
-def star_elimination(graph: Shrinking) -> bool:
+def star_elimination(graph: ShrunkGraph) -> bool:
     """Replace an operator by a table over all that it touches, the operator of the smallest such table first.
 
         u - v, u - w, u - x
           ->
         {v, w, x}, costing min over u of u + (u,v) + (u,w) + (u,x)
 
-    Not where the table would be over more nodes than `width`, or more than `cells` sums be looked at.
+    Raises Unsupported where even that would compute more than `max_cells` sums.
     """
     waiting = graph.waiting["star"]
     for node in graph.changed:
@@ -223,19 +276,17 @@ def star_elimination(graph: Shrinking) -> bool:
         if node not in graph.own or not graph.incident[node] or graph.cells_of(node) != cells:
             heappop(waiting)
             continue
-        if cells > graph.cells:
-            return False
+        if cells > graph.max_cells:
+            raise Unsupported(f"{len(graph.own)} operators stay dense: an elimination would compute {cells:,} sums")
         heappop(waiting)
         scope = graph.scope_of(node)
-        if len(scope) > graph.width:
-            continue  # it comes back when a neighbour goes
         folded = (graph.own[scope[0]],) if len(scope) == 1 else ()
         graph.eliminate("star", node, (*graph.incident[node], graph.own[node], *folded), scope)
         return True
     return False
 
 
-ELIMINATIONS: tuple[Callable[[Shrinking], bool], ...] = (
+ELIMINATIONS: tuple[Callable[[ShrunkGraph], bool], ...] = (
     operator_elimination,
     edge_elimination,
     merge_elimination,
@@ -246,7 +297,7 @@ ELIMINATIONS: tuple[Callable[[Shrinking], bool], ...] = (
 """In the order in which they are tried, from the first again after each success."""
 
 
-def shrink(graph: Shrinking) -> None:
+def shrink(graph: ShrunkGraph) -> None:
     """Eliminate until nothing more can be."""
     for node in graph.own:
         graph.wake(node)
@@ -254,7 +305,7 @@ def shrink(graph: Shrinking) -> None:
         pass
 
 
-def search(graph: Shrinking) -> None:
+def search(graph: ShrunkGraph) -> None:
     """Minimise out the operators that stand alone, and add what remains of each part of the graph."""
     for node in [node for node, tables in graph.incident.items() if not tables]:
         graph.eliminate("search", node, (graph.own[node],), ())
@@ -264,18 +315,17 @@ def search(graph: Shrinking) -> None:
         left.append(graph.log[-1].result)
 
 
-def undo(graph: Shrinking, strategies: dict[int, int], states: dict[int, int]) -> None:
-    """Complete a choice of strategies, and of the state of each table left, by undoing in reverse."""
+def undo(graph: ShrunkGraph, strategies: dict[int, int]) -> None:
+    """Complete a choice of strategies by undoing the eliminations in reverse: of equally good ones the first."""
     for step in reversed(graph.log):
-        tables = [graph.tables[number] for number in step.tables]
-        trace = graph.algebra.trace(tables, step.gone, strategies, states[step.result])
-        if step.gone is not None and trace.strategy is not None:
-            strategies[step.gone] = trace.strategy
-        states.update(zip(step.tables, trace.states, strict=True))
+        if step.gone is not None:
+            tables = [graph.tables[number] for number in step.tables]
+            total = sum(table.time[_at(table.scope, strategies)] for table in tables)
+            strategies[step.gone] = int(np.argmin(total))
 
 
-def _fold_leaf(graph: Shrinking, kind: str, place: int) -> bool:
-    node = _next(graph, kind, lambda graph, node: _is_leaf(graph, node, place))
+def _fold_leaf(graph: ShrunkGraph, kind: str, end: int) -> bool:
+    node = _next(graph, kind, lambda graph, node: _is_leaf(graph, node, end))
     if node is None:
         return False
     (edge,) = graph.incident[node]
@@ -284,7 +334,7 @@ def _fold_leaf(graph: Shrinking, kind: str, place: int) -> bool:
     return True
 
 
-def _next(graph: Shrinking, kind: str, fits: Callable[[Shrinking, int], bool]) -> int | None:
+def _next(graph: ShrunkGraph, kind: str, fits: Callable[[ShrunkGraph, int], bool]) -> int | None:
     waiting = graph.waiting[kind]
     while waiting:
         node = heappop(waiting)
@@ -293,7 +343,7 @@ def _next(graph: Shrinking, kind: str, fits: Callable[[Shrinking, int], bool]) -
     return None
 
 
-def _is_operator(graph: Shrinking, node: int) -> bool:
+def _is_operator(graph: ShrunkGraph, node: int) -> bool:
     others = graph.others(node)
     if len(others) != 2 or others[0] == others[1]:
         return False
@@ -301,12 +351,12 @@ def _is_operator(graph: Shrinking, node: int) -> bool:
     return (first[0] == node) != (second[0] == node)
 
 
-def _is_leaf(graph: Shrinking, node: int, place: int) -> bool:
+def _is_leaf(graph: ShrunkGraph, node: int, end: int) -> bool:
     scopes = [graph.tables[number].scope for number in graph.incident[node]]
-    return len(scopes) == 1 and len(scopes[0]) == 2 and scopes[0][place] == node
+    return len(scopes) == 1 and len(scopes[0]) == 2 and scopes[0][end] == node
 
 
-def _is_triangle(graph: Shrinking, node: int) -> bool:
+def _is_triangle(graph: ShrunkGraph, node: int) -> bool:
     others = graph.others(node)
     return len(others) == 2 and others[0] != others[1] and len(graph.between.get(_pair(others), ())) == 1
 
@@ -314,3 +364,27 @@ def _is_triangle(graph: Shrinking, node: int) -> bool:
 def _pair(scope: Sequence[int]) -> tuple[int, int]:
     first, second = scope
     return (first, second) if first < second else (second, first)
+
+
+def _join(tables: Sequence[Table], scope: Scope, gone: int | None) -> Table:
+    """The sum of tables over a scope, with one more node minimised out.
+
+    left[u,v], v[v], right[v,w]  ->  result[u,w] = min over v of left[u,v] + v[v] + right[v,w]
+    """
+    order = scope if gone is None else (*scope[:1], gone, *scope[1:])  # so that the minimum runs along contiguous rows
+    total = _spread(tables[0], order)
+    for table in tables[1:]:
+        total = total + _spread(table, order)
+    return Table(scope, total if gone is None else total.min(axis=order.index(gone)))
+
+
+def _spread(table: Table, order: Scope) -> np.ndarray:
+    """A table's times with its dimensions in an order, of size 1 where it has none."""
+    axis_of = {node: axis for axis, node in enumerate(table.scope)}
+    moved = table.time.transpose([axis_of[node] for node in order if node in axis_of])
+    sizes = iter(moved.shape)
+    return moved.reshape([next(sizes) if node in axis_of else 1 for node in order])
+
+
+def _at(scope: Scope, strategies: Mapping[int, int]) -> tuple:
+    return tuple(strategies.get(node, slice(None)) for node in scope)

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from hypothesis import strategies as st
 
-from hloom.planner.solvers.cost_graph import CostEdge, CostGraph, CostNode
+from benchmarks.mindspore.cost_graph import CostEdge, CostGraph, CostNode
 
 Pairs = list[tuple[int, int]]
 
@@ -29,17 +29,14 @@ SHAPES: dict[str, tuple[int, Pairs]] = {
 
 
 @st.composite
-def cost_graphs(draw: st.DrawFn, peaks: int = 0) -> CostGraph:
+def cost_graphs(draw: st.DrawFn) -> CostGraph:
     """A graph of one of the shapes or of random edges, with whole numbers, some of its pairs forbidden."""
     shape = draw(st.sampled_from([*SHAPES, "random"]))
     count, pairs = SHAPES[shape] if shape != "random" else _random_shape(draw)
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = random.integers(1, 4, count)
-    nodes = tuple(
-        CostNode(f"n{number}", random.integers(0, 20, size) * 1.0, random.integers(0, 20, (size, peaks)) * 1.0)
-        for number, size in enumerate(sizes)
-    )
-    return CostGraph(nodes, tuple(_edge(random, sizes, pair, peaks) for pair in pairs))
+    nodes = tuple(CostNode(f"n{number}", random.integers(0, 20, size) * 1.0) for number, size in enumerate(sizes))
+    return CostGraph(nodes, tuple(_edge(random, sizes, pair) for pair in pairs))
 
 
 def _random_shape(draw: st.DrawFn) -> tuple[int, Pairs]:
@@ -48,10 +45,9 @@ def _random_shape(draw: st.DrawFn) -> tuple[int, Pairs]:
     return count, draw(st.lists(pair, max_size=2 * count))
 
 
-def _edge(random: np.random.Generator, sizes: np.ndarray, pair: tuple[int, int], peaks: int) -> CostEdge:
+def _edge(random: np.random.Generator, sizes: np.ndarray, pair: tuple[int, int]) -> CostEdge:
     shape = (sizes[pair[0]], sizes[pair[1]])
     time = random.integers(0, 20, shape) * 1.0
     if random.random() < 0.3:
         time[random.random(shape) < 0.2] = np.inf
-    memory = random.integers(0, 6, (*shape, peaks)) * 1.0 if random.random() < 0.3 else None
-    return CostEdge(*pair, time, memory)
+    return CostEdge(*pair, time)
