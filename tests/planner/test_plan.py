@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from hloom.hlo import parse
-from hloom.partitioner.spec_reshard import reshard
+from hloom.partitioner import reshard_collectives
 from hloom.planner.cost_model import Price
 from hloom.planner.predicted_collectives import ledger
 from hloom.planner.problem import pose
@@ -96,4 +96,4 @@ def test_aliased_outputs_take_the_parameters_specs():
 
 
 def test_a_replicated_value_is_cut_for_nothing():
-    assert reshard((8, 8), Spec.replicated(2), parse_spec("[x,-]"), Mesh.parse("x=4")) == ()
+    assert reshard_collectives((8, 8), Spec.replicated(2), parse_spec("[x,-]"), Mesh.parse("x=4")) == ()

@@ -82,6 +82,7 @@ from hloom.ir.tiling import equivalent as equivalent
 from hloom.ir.tiling import lowered as lowered
 from hloom.ir.tiling import shard_dims as shard_dims
 from hloom.ir.tiling import tile_dims as tile_dims
+from hloom.ir.tiling import tile_indices as tile_indices
 from hloom.ir.tiling import tile_of as tile_of
 from hloom.ir.tiling import with_explicit_devices as with_explicit_devices
 from hloom.ir.tiling import with_iota_devices as with_iota_devices

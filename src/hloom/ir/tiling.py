@@ -71,6 +71,22 @@ def assignment(sharding: LeafSharding) -> np.ndarray:
     return sharding.devices.ids().reshape(sharding.tile)
 
 
+def tile_indices(assigned: np.ndarray, devices: np.ndarray) -> np.ndarray | None:
+    """The index of the tile that each device holds, a row per dimension of the tiles: the inverse of `assignment`.
+
+    None where tiles are assigned to other devices than these.
+
+    >>> tile_indices(np.array([[0, 2], [1, 3]]), np.arange(4)).tolist()
+    [[0, 1, 0, 1], [0, 0, 1, 1]]
+    """
+    listed = assigned.ravel()
+    order = np.argsort(listed, kind="stable")
+    if not np.array_equal(listed[order], np.sort(devices)):
+        return None
+    positions = order[np.searchsorted(listed, devices, sorter=order)]
+    return np.array(np.unravel_index(positions, assigned.shape), np.int64)
+
+
 def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
     """The index of the tile that a device holds; HloomError if it holds none. Long lists are not expanded."""
     sharding = lowered(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)

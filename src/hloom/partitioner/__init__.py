@@ -1,5 +1,18 @@
-"""The model of XLA's SPMD partitioner: which collectives it emits where specs change and for dots, before XLA is asked.
+"""A model of XLA's SPMD partitioner: the collectives that it emits for reshards, dots and reductions.
 
-To change what is emitted for dots, edit `dot_handler.py` and the files that it calls; for changes of spec,
-`reshard.py`.
+It follows openxla/xla, xla/service/spmd/ (spmd_partitioner.cc, spmd_partitioner_util.cc, dot_handler.cc) and
+xla/hlo/utils/hlo_sharding_util.cc, in the sources of early 2026, and is checked against jaxlib 0.10.2
+(tests/partitioner/). Each file names the functions that it follows.
+
+To change what is emitted for a dot, edit `dot_handler.py` and the files that it calls; for a reshard, `reshard.py`; the
+questions that other packages ask, `spec_collectives.py`.
 """
+
+from hloom.partitioner.collective_cost import CollectiveCost as CollectiveCost
+from hloom.partitioner.dot import DotDimensions as DotDimensions
+from hloom.partitioner.dot import dot_dimensions as dot_dimensions
+from hloom.partitioner.spec_collectives import DimAxes as DimAxes
+from hloom.partitioner.spec_collectives import ShardedArray as ShardedArray
+from hloom.partitioner.spec_collectives import dot_collectives as dot_collectives
+from hloom.partitioner.spec_collectives import reduction_collectives as reduction_collectives
+from hloom.partitioner.spec_collectives import reshard_collectives as reshard_collectives

@@ -1,157 +1,189 @@
-"""A dot at some level of grouping: its operands and result as they lie, and the roles of their dimensions."""
+"""A dot to partition: its operands and output with their tiles, and what each dimension is to it.
+
+Follows xla/service/spmd/dot_handler.cc and `DotConvolutionDimsInfo` in xla/service/dot_as_convolution_util.h.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from hloom.partitioner.reshard import change, replicate
-from hloom.partitioner.tile_assignment import Counts, Grouped, Tiles, copied_on, moved
+from hloom.ir import AxisMap, FactorKind
+from hloom.partitioner.grouped_sharding import GroupedSharding
+from hloom.partitioner.reshard import replicate, reshard
+from hloom.partitioner.tile_assignment import Dims, TileAssignment, replicate_on_dims, transpose_dims
 from hloom.partitioner.trace import Trace
 
-Role = tuple[tuple[int, int, int], ...]
-"""Dimensions as triples of left, right and result, -1 where there is none."""
+LHS, RHS, OUTPUT = range(3)
+
+
+class DimNumbers(NamedTuple):
+    """Where one dimension of a dot is: its number in the left and right operand and in the output, -1 where absent."""
+
+    lhs: int
+    rhs: int
+    output: int
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A value: its dimensions, the bytes of an element, how it lies, and which operand (or result) it is."""
+class DotDimensions:
+    """The dimensions of a dot: batch, contracting, and the non-contracting ones of either operand."""
 
-    dims: Counts
-    width: int
-    tiles: Tiles
-    side: int
+    batch: tuple[DimNumbers, ...]
+    contracting: tuple[DimNumbers, ...]
+    lhs_non_contracting: tuple[DimNumbers, ...]
+    rhs_non_contracting: tuple[DimNumbers, ...]
+
+    def swapped(self) -> DotDimensions:
+        """The same with the operands swapped."""
+        return DotDimensions(
+            *(
+                tuple(DimNumbers(dim.rhs, dim.lhs, dim.output) for dim in dims)
+                for dims in (self.batch, self.contracting, self.rhs_non_contracting, self.lhs_non_contracting)
+            )
+        )
+
+    def index_mapping(self, source: int, target: int, rank: int) -> Dims:
+        """For each dimension of LHS, RHS or OUTPUT its number in another of them (`ComputeDimensionIndexMapping`)."""
+        mapping = [-1] * rank
+        for dim in (*self.batch, *self.contracting, *self.lhs_non_contracting, *self.rhs_non_contracting):
+            if dim[source] >= 0:
+                mapping[dim[source]] = dim[target]
+        return tuple(mapping)
+
+
+def dot_dimensions(axes: AxisMap) -> DotDimensions:
+    """The dimensions of a dot or convolution, from its axis map; windowed dimensions are left out."""
+    groups: dict[tuple[bool, bool, bool], list[DimNumbers]] = defaultdict(list)
+    for number, factor in enumerate(axes.factors):
+        if factor.kind is FactorKind.WINDOWED:
+            continue
+        values = (*axes.operands[:2], axes.results[0])
+        numbers = DimNumbers(
+            *(next((dim for dim, factors in enumerate(value) if number in factors), -1) for value in values)
+        )
+        groups[numbers.lhs >= 0, numbers.rhs >= 0, numbers.output >= 0].append(numbers)
+    present = ((True, True, True), (True, True, False), (True, False, True), (False, True, True))
+    return DotDimensions(*(tuple(groups[key]) for key in present))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedValue:
+    """A dot's operand or output: its dimensions, bytes per element and tiles, and which of LHS, RHS, OUTPUT it is."""
+
+    dims: Dims
+    element_bytes: int
+    tiles: TileAssignment
+    index: int
 
     @property
     def bytes(self) -> int:
         """The bytes that one device holds."""
-        return math.prod(self.tiles.local(self.dims)) * self.width
+        return math.prod(self.tiles.shard_dims(self.dims)) * self.element_bytes
+
+    def per_group(self, grouped: GroupedSharding) -> PartitionedValue:
+        """What one group holds of the value."""
+        return replace(self, dims=grouped.per_group_dims(self.dims), tiles=grouped.tiles)
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """What the dimensions of a dot are: the batch, what is contracted, and what left and right have alone."""
-
-    batch: Role
-    contracted: Role
-    left: Role
-    right: Role
-
-    def mirrored(self) -> Roles:
-        """The same with the operands exchanged."""
-        return Roles(
-            *(
-                tuple((right, left, result) for left, right, result in each)
-                for each in (self.batch, self.contracted, self.right, self.left)
-            )
-        )
-
-    def places(self, source: int, target: int, rank: int) -> Counts:
-        """For each dimension of one of left (0), right (1) and result (2) its place in another."""
-        found = [-1] * rank
-        for each in (*self.batch, *self.contracted, *self.left, *self.right):
-            if each[source] >= 0:
-                found[each[source]] = each[target]
-        return tuple(found)
-
-
-Create = Callable[[Held, Held], int]
-"""Makes the dot on one device, combines what it must, and says how many elements come out."""
+CreateShardedDot = Callable[[PartitionedValue, PartitionedValue], int]
+"""Creates the dot of one device from its operands, all-reduces it where it must, and returns its output's elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A dot inside of groups of so many devices, at some level of grouping; `again` partitions a dot further inside."""
+    """A dot inside of groups of `device_count` devices; `partition` partitions a dot inside of groups of these."""
 
-    roles: Roles
-    left: Held
-    right: Held
-    result: Held
-    devices: int
+    dimensions: DotDimensions
+    lhs: PartitionedValue
+    rhs: PartitionedValue
+    output: PartitionedValue
+    device_count: int
     trace: Trace
-    create: Create
-    again: Callable[[Dot], None]
+    create_sharded_dot: CreateShardedDot
+    partition: Callable[[Dot], None]
 
-    def parts(self, side: int, role: Role) -> int:
-        """Into how many parts left, right or result is split along dimensions of a role."""
-        held = (self.left, self.right, self.result)[side]
-        return math.prod(held.tiles.counts[each[side]] for each in role if each[side] >= 0)
+    def value(self, index: int) -> PartitionedValue:
+        """The left operand, the right one or the output."""
+        return (self.lhs, self.rhs, self.output)[index]
 
-    def as_seen(self, source: int, target: int) -> Tiles | None:
-        """The tiles of one value carried over to another; None where a dimension that is split has no place there."""
-        held = (self.left, self.right, self.result)
-        places = self.roles.places(source, target, len(held[source].dims))
-        return moved(held[source].tiles, places, len(held[target].dims))
+    def partitions(self, index: int, dims: tuple[DimNumbers, ...]) -> int:
+        """Into how many tiles LHS, RHS or OUTPUT is split along some dimensions (`GetPartitionsForDims`)."""
+        counts = self.value(index).tiles.tile_counts
+        return math.prod(counts[dim[index]] for dim in dims if dim[index] >= 0)
 
-    def laid(self, side: int, tiles: Tiles) -> Dot:
-        """The dot after an operand was changed to other tiles."""
-        held = (self.left, self.right)[side]
-        change(self.moving(held), held.dims, held.tiles, tiles)
-        return self._with(side, replace(held, tiles=tiles))
+    def transposed_tiles(self, source: int, target: int) -> TileAssignment | None:
+        """The tiles of LHS, RHS or OUTPUT transposed to match another; None where that lacks a split dimension."""
+        mapping = self.dimensions.index_mapping(source, target, len(self.value(source).dims))
+        return transpose_dims(self.value(source).tiles, mapping, len(self.value(target).dims))
 
-    def gathered(self, side: int) -> Dot:
-        """The dot after an operand was gathered."""
-        held = (self.left, self.right)[side]
-        return self._with(side, replace(held, tiles=replicate(self.moving(held), held.dims, held.tiles)))
+    def inferred_tiles(self, operand_index: int) -> TileAssignment:
+        """The tiles of an operand that match the output's (`hlo_sharding_util::InferDotOperandSharding`)."""
+        dimensions = self.dimensions
+        others = (dimensions.rhs_non_contracting, dimensions.lhs_non_contracting)[operand_index]
+        replicated = replicate_on_dims(self.output.tiles, tuple(dim.output for dim in others))
+        mapping = dimensions.index_mapping(OUTPUT, operand_index, len(self.output.dims))
+        tiles = transpose_dims(replicated, mapping, len(self.value(operand_index).dims))
+        assert tiles is not None
+        return tiles
 
-    def moving(self, held: Held) -> Trace:
-        """The trace of an operand's change to other tiles."""
-        return self.trace.moving(held.side, held.width)
+    def resharded(self, operand_index: int, tiles: TileAssignment) -> Dot:
+        """The dot after an operand is resharded."""
+        operand = self.value(operand_index)
+        reshard(self.operand_trace(operand), operand.dims, operand.tiles, tiles)
+        return self._with(operand_index, replace(operand, tiles=tiles))
 
-    def _with(self, side: int, held: Held) -> Dot:
-        return replace(self, left=held) if side == 0 else replace(self, right=held)
+    def replicated(self, operand_index: int) -> Dot:
+        """The dot after an operand is replicated."""
+        operand = self.value(operand_index)
+        tiles = replicate(self.operand_trace(operand), operand.dims, operand.tiles)
+        return self._with(operand_index, replace(operand, tiles=tiles))
 
-    def mirrored(self) -> Dot:
-        """The same with the operands exchanged."""
-        roles = self.roles.mirrored()
+    def operand_trace(self, operand: PartitionedValue) -> Trace:
+        """The trace for reshards of an operand."""
+        return self.trace.of_operand(operand.index, operand.element_bytes)
+
+    def swapped(self) -> Dot:
+        """The same with the operands swapped."""
         return replace(
-            self, roles=roles, left=self.right, right=self.left, create=lambda left, right: self.create(right, left)
+            self,
+            dimensions=self.dimensions.swapped(),
+            lhs=self.rhs,
+            rhs=self.lhs,
+            create_sharded_dot=lambda lhs, rhs: self.create_sharded_dot(rhs, lhs),
         )
 
-    def made(self) -> int:
-        """Make the dot on each device."""
-        return self.create(self.left, self.right)
+    def create(self) -> int:
+        """Create the dot of one device from the operands as they are."""
+        return self.create_sharded_dot(self.lhs, self.rhs)
 
-    def settled(self, tiles: Tiles) -> bool:
-        """Change the result from the tiles that it has to those that are asked."""
-        settle(self.trace, self.result.dims, self.result.width, tiles, self.result.tiles)
+    def reshard_output(self, tiles: TileAssignment) -> bool:
+        """Reshard the output from the tiles that the created dot gives to its own."""
+        reshard_created(self.trace, self.output.dims, self.output.element_bytes, tiles, self.output.tiles)
         return True
 
+    def _with(self, operand_index: int, operand: PartitionedValue) -> Dot:
+        return replace(self, lhs=operand) if operand_index == LHS else replace(self, rhs=operand)
 
-def settle(trace: Trace, dims: Counts, width: int, have: Tiles, want: Tiles) -> None:
-    """Change a value that was just made; where that only cuts an all-reduce, part of it is a reduce-scatter.
 
-    Uneven parts are cut from what is padded first, which leaves the all-reduce whole.
+def reshard_created(
+    trace: Trace, dims: Dims, element_bytes: int, source: TileAssignment, target: TileAssignment
+) -> None:
+    """Reshard a value that was just created; where that only slices an all-reduce, part of it is a reduce-scatter.
+
+    Uneven tiles are sliced from what is padded first, which leaves the all-reduce as it is.
     """
-    count = len(trace.steps)
-    change(trace.of(width), dims, have, want)
-    made = trace.steps[count:]
-    if any(step.kind != "collective-permute" for step in made) or want.parts <= have.parts:
+    count = len(trace.collectives)
+    reshard(trace.of_elements(element_bytes), dims, source, target)
+    added = trace.collectives[count:]
+    if any(each.opcode != "collective-permute" for each in added) or target.tile_count <= source.tile_count:
         return
-    if math.prod(want.local(dims)) * want.parts != math.prod(have.local(dims)) * have.parts:
+    padded = math.prod(target.shard_dims(dims)) * target.tile_count
+    if padded != math.prod(source.shard_dims(dims)) * source.tile_count:
         return
-    del trace.steps[count:]
-    trace.cut(want.parts // have.parts)
-    trace.steps += made
-
-
-def inside(held: Held, grouped: Grouped) -> Held:
-    return replace(held, dims=grouped.base(held.dims), tiles=grouped.tiles)
-
-
-def all_reduce(trace: Trace, elements: int, tiles: Tiles, places: Counts) -> None:
-    """All-reduces along dimensions (copies being the last), from the last to the first."""
-    shape = (*tiles.counts, tiles.copies)
-    for place in sorted(places, reverse=True):
-        trace.add("all-reduce", {place: shape[place]}, elements, tiles)
-
-
-def asked_by_result(dot: Dot, side: int) -> Tiles:
-    """The tiles of an operand that the result's are carried over to."""
-    theirs = (dot.roles.right, dot.roles.left)[side]
-    copied = copied_on(dot.result.tiles, tuple(each[2] for each in theirs))
-    held = (dot.left, dot.right)[side]
-    found = moved(copied, dot.roles.places(2, side, len(dot.result.dims)), len(held.dims))
-    assert found is not None
-    return found
+    del trace.collectives[count:]
+    trace.scatter_last(target.tile_count // source.tile_count)
+    trace.collectives += added

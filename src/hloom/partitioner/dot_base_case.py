@@ -1,97 +1,103 @@
-"""Dots that all devices split along one kind of dimension: no groups are needed."""
+"""The base case of dots: all devices split dimensions of one role, and no groups are needed.
+
+Follows `PartitionBaseCase` in xla/service/spmd/dot_handler.cc; windowed einsums, which XLA emits for accelerators, are
+left out.
+"""
 
 from __future__ import annotations
 
 import math
 
-from hloom.partitioner.dot import Dot, Held, all_reduce
-from hloom.partitioner.reshard_collectives import can_exchange
-from hloom.partitioner.tile_assignment import whole
+from hloom.partitioner.dot import LHS, OUTPUT, RHS, Dot, PartitionedValue
+from hloom.partitioner.reshard_all_to_all import can_reshard_directly
+from hloom.partitioner.tile_assignment import TileAssignment
+from hloom.partitioner.trace import all_reduce_along_dims
 
 
-def split_one_way(dot: Dot, *, may_change: bool) -> bool:
-    """All devices split one kind of dimension."""
-    roles, devices, result = dot.roles, dot.devices, dot.result.tiles
-    if result.is_partial:
+def partition_base_case(dot: Dot, *, may_reshard_if_mismatch: bool) -> bool:
+    """Partition a dot of which all devices split the dimensions of one role."""
+    dimensions, device_count, output = dot.dimensions, dot.device_count, dot.output.tiles
+    if output.is_partially_replicated:
         return False
-    batch = [dot.parts(side, roles.batch) == devices for side in (0, 1, 2)]
-    to_right = dot.as_seen(0, 1)
-    if batch[0] and batch[1] and to_right is not None and to_right.same(dot.right.tiles):
-        dot.made()
-        made = dot.as_seen(0, 2)
-        assert made is not None
-        return dot.settled(made)
-    for may_gather in (False, True):
-        for each in (dot, dot.mirrored()):
-            if _like_one_operand(each, may_gather=may_gather):
+    batch = [dot.partitions(index, dimensions.batch) == device_count for index in (LHS, RHS)]
+    to_rhs = dot.transposed_tiles(LHS, RHS)
+    if batch[LHS] and batch[RHS] and to_rhs is not None and to_rhs.same_tiles(dot.rhs.tiles):
+        dot.create()
+        created = dot.transposed_tiles(LHS, OUTPUT)
+        assert created is not None
+        return dot.reshard_output(created)
+    for may_all_gather in (False, True):
+        for either in (dot, dot.swapped()):
+            if _batch_like_one_operand(either, may_all_gather=may_all_gather):
                 return True
-    contracted = [dot.parts(side, roles.contracted) == devices for side in (0, 1)]
-    if all(contracted) and result.is_whole:
-        smaller = int(_size(dot.left) >= _size(dot.right))
-        return _reduced(dot, smaller)
-    for each in (dot, dot.mirrored()):
-        if _own_split(each):
-            each.gathered(1).made()
+    contracting = [dot.partitions(index, dimensions.contracting) == device_count for index in (LHS, RHS)]
+    if all(contracting) and output.is_replicated:
+        smaller = RHS if _total_bytes(dot.lhs) >= _total_bytes(dot.rhs) else LHS
+        return _all_reduced(dot, smaller)
+    for either in (dot, dot.swapped()):
+        if _splits_own_dims(either):
+            either.replicated(RHS).create()
             return True
-    if may_change and _like_result(dot):
+    if may_reshard_if_mismatch and _match_output(dot):
         return True
-    if not result.is_whole:
+    if not output.is_replicated:
         return False
-    for side in (1, 0):
-        other, own = (dot.left, dot.right)[1 - side], (dot.left, dot.right)[side]
-        if contracted[side] and other.tiles.is_whole and math.prod(own.dims) > math.prod(dot.result.dims):
-            return _reduced(dot, 1 - side)
+    for index in (RHS, LHS):
+        other, own = dot.value(1 - index), dot.value(index)
+        if contracting[index] and other.tiles.is_replicated and math.prod(own.dims) > math.prod(dot.output.dims):
+            return _all_reduced(dot, 1 - index)
     return False
 
 
-def _size(held: Held) -> int:
-    return math.prod(held.dims) * held.width
+def _total_bytes(value: PartitionedValue) -> int:
+    return math.prod(value.dims) * value.element_bytes
 
 
-def _like_one_operand(dot: Dot, *, may_gather: bool) -> bool:
-    """The left operand and the result are split alike, along batch dimensions only."""
-    roles, devices = dot.roles, dot.devices
-    if dot.parts(0, roles.batch) != devices or dot.parts(2, roles.batch) != devices:
+def _batch_like_one_operand(dot: Dot, *, may_all_gather: bool) -> bool:
+    """Reshard the right operand where the left one and the output split batch dimensions alike, and no others."""
+    dimensions, device_count = dot.dimensions, dot.device_count
+    if {dot.partitions(index, dimensions.batch) for index in (LHS, OUTPUT)} != {device_count}:
         return False
-    made, wanted = dot.as_seen(0, 2), dot.as_seen(0, 1)
-    if made is None or wanted is None or not made.same(dot.result.tiles):
+    created, wanted = dot.transposed_tiles(LHS, OUTPUT), dot.transposed_tiles(LHS, RHS)
+    if created is None or wanted is None or not created.same_tiles(dot.output.tiles):
         return False
-    if not may_gather and not can_exchange(dot.right.tiles, wanted):
+    if not may_all_gather and not can_reshard_directly(dot.rhs.tiles, wanted):
         return False
-    dot.laid(1, wanted).made()
+    dot.resharded(RHS, wanted).create()
     return True
 
 
-def _own_split(dot: Dot) -> bool:
-    """The left operand and the result are split alike, along the left's own dimensions only."""
-    own = dot.roles.left
-    made = dot.as_seen(0, 2)
-    return dot.parts(0, own) == dot.devices == dot.parts(2, own) and made is not None and made.same(dot.result.tiles)
+def _splits_own_dims(dot: Dot) -> bool:
+    """Whether the left operand and the output split the left's non-contracting dimensions alike, and no others."""
+    own = dot.dimensions.lhs_non_contracting
+    if {dot.partitions(index, own) for index in (LHS, OUTPUT)} != {dot.device_count}:
+        return False
+    created = dot.transposed_tiles(LHS, OUTPUT)
+    return created is not None and created.same_tiles(dot.output.tiles)
 
 
-def _reduced(dot: Dot, side: int) -> bool:
-    """Lay an operand as the other one lies, and combine the partial results."""
-    wanted = dot.as_seen(1 - side, side)
+def _all_reduced(dot: Dot, operand_index: int) -> bool:
+    """Reshard one operand to match the other, and all-reduce the partial results."""
+    wanted = dot.transposed_tiles(1 - operand_index, operand_index)
     assert wanted is not None
-    dot = dot.laid(side, wanted)
-    elements = dot.made()
-    places = tuple(each[0] for each in dot.roles.contracted)
-    all_reduce(dot.trace.of(dot.result.width), elements, dot.left.tiles, places)
-    return dot.settled(whole(len(dot.result.dims)))
+    dot = dot.resharded(operand_index, wanted)
+    elements = dot.create()
+    dims = tuple(dim.lhs for dim in dot.dimensions.contracting)
+    all_reduce_along_dims(dot.trace.of_elements(dot.output.element_bytes), elements, dot.lhs.tiles, dims)
+    return dot.reshard_output(TileAssignment.replicated(len(dot.output.dims)))
 
 
-def _like_result(dot: Dot) -> bool:
-    """Lay the operands as the result is split, where that is along one kind of dimension."""
-    roles, devices = dot.roles, dot.devices
-    if dot.parts(2, roles.batch) == devices:
-        first, second = dot.as_seen(2, 0), dot.as_seen(2, 1)
-        assert first is not None and second is not None
-        dot.laid(0, first).laid(1, second).made()
+def _match_output(dot: Dot) -> bool:
+    """Reshard the operands to match the output, where that is split along dimensions of one role."""
+    if dot.partitions(OUTPUT, dot.dimensions.batch) == dot.device_count:
+        lhs, rhs = dot.transposed_tiles(OUTPUT, LHS), dot.transposed_tiles(OUTPUT, RHS)
+        assert lhs is not None and rhs is not None
+        dot.resharded(LHS, lhs).resharded(RHS, rhs).create()
         return True
-    for each in (dot, dot.mirrored()):
-        if each.parts(2, each.roles.left) == devices:
-            wanted = each.as_seen(2, 0)
+    for either in (dot, dot.swapped()):
+        if either.partitions(OUTPUT, either.dimensions.lhs_non_contracting) == dot.device_count:
+            wanted = either.transposed_tiles(OUTPUT, LHS)
             assert wanted is not None
-            each.laid(0, wanted).gathered(1).made()
+            either.resharded(LHS, wanted).replicated(RHS).create()
             return True
     return False

@@ -1,88 +1,111 @@
-"""Dots whose operands and result split batch dimensions: groups of devices along them."""
+"""Dots grouped on batch dimensions: groups of devices along what operands and output split of them.
+
+Follows `PartitionDotGroupOnBatchDims` and `PartitionDotGroupOnBatchImpl` in xla/service/spmd/dot_handler.cc.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from hloom.partitioner.dot import Dot, Held, inside
-from hloom.partitioner.reshard import change
-from hloom.partitioner.tile_assignment import Grouped, align, group, tiles_of, ungroup, whole
+from hloom.partitioner.dot import LHS, OUTPUT, RHS, Dot, PartitionedValue
+from hloom.partitioner.grouped_sharding import GroupedSharding, align_groups, group_on_dims, ungroup
+from hloom.partitioner.reshard import reshard
+from hloom.partitioner.tile_assignment import TileAssignment
 
 
-def by_batch(dot: Dot, may_move: bool) -> bool:
-    """Groups along batch dimensions."""
-    roles = dot.roles
-    asked = dot.parts(2, roles.batch)
-    if asked == 1 or asked not in (dot.parts(0, roles.batch), dot.parts(1, roles.batch)):
+def group_on_batch_dims(dot: Dot, may_reshard_groups: bool) -> bool:
+    """Partition a dot in groups along batch dimensions."""
+    batch = dot.dimensions.batch
+    asked = dot.partitions(OUTPUT, batch)
+    if asked == 1 or asked not in (dot.partitions(LHS, batch), dot.partitions(RHS, batch)):
         return False
-    places = [tuple(each[side] for each in roles.batch) for side in (0, 1, 2)]
-    result = group(dot.result.tiles, places[2])
-    alike = all(dot.left.tiles.counts[a] == dot.right.tiles.counts[b] for a, b, _ in roles.batch)
-    if alike and not may_move:
-        first, second = group(dot.left.tiles, places[0]), group(dot.right.tiles, places[1])
-        alike = ungroup(align(second, first)).same(dot.right.tiles)
-    if alike:
-        first, second = group(dot.left.tiles, places[0]), group(dot.right.tiles, places[1])
-        if dot.left.bytes > dot.right.bytes:
-            second = align(second, first)
-            dot = dot.laid(1, ungroup(second))
+    dims = [tuple(dim[index] for dim in batch) for index in (LHS, RHS, OUTPUT)]
+    output = group_on_dims(dot.output.tiles, dims[OUTPUT])
+    is_matching = all(dot.lhs.tiles.tile_counts[dim.lhs] == dot.rhs.tiles.tile_counts[dim.rhs] for dim in batch)
+    if is_matching and not may_reshard_groups:
+        lhs, rhs = group_on_dims(dot.lhs.tiles, dims[LHS]), group_on_dims(dot.rhs.tiles, dims[RHS])
+        is_matching = ungroup(align_groups(rhs, lhs)).same_tiles(dot.rhs.tiles)
+    if is_matching:
+        lhs, rhs = group_on_dims(dot.lhs.tiles, dims[LHS]), group_on_dims(dot.rhs.tiles, dims[RHS])
+        if dot.lhs.bytes > dot.rhs.bytes:
+            rhs = align_groups(rhs, lhs)
+            dot = dot.resharded(RHS, ungroup(rhs))
         else:
-            first = align(first, second)
-            dot = dot.laid(0, ungroup(first))
-        counts = list(dot.result.tiles.counts)
-        for a, _, o in roles.batch:
-            counts[o] = first.sizes[places[0].index(a)]
-        shape = (*counts, dot.result.tiles.copies)
-        result = align(group(tiles_of(dot.result.tiles.array().reshape(shape)), places[2]), first)
-        operands = [inside(dot.left, first), inside(dot.right, second)]
+            lhs = align_groups(lhs, rhs)
+            dot = dot.resharded(LHS, ungroup(lhs))
+        shape = list(dot.output.tiles.shape)
+        for dim in batch:
+            shape[dim.output] = lhs.group_dim_sizes[dims[LHS].index(dim.lhs)]
+        reshaped = TileAssignment.from_array(dot.output.tiles.array().reshape(shape))
+        output = align_groups(group_on_dims(reshaped, dims[OUTPUT]), lhs)
+        operands = [dot.lhs.per_group(lhs), dot.rhs.per_group(rhs)]
     else:
         operands = []
-        for side in (0, 1):
-            found = _laid_by_batch(dot, side, result, may_move)
-            if found is None:
+        for index in (LHS, RHS):
+            operand = _reshard_to_output_batch(dot, index, output, may_reshard_groups)
+            if operand is None:
                 return False
-            operands.append(found)
-    inner = replace(dot.result, dims=result.base(dot.result.dims), tiles=result.tiles)
-    devices = dot.devices // len(result.groups)
-    trace = dot.trace.inside(result.groups)
-    dot.again(replace(dot, left=operands[0], right=operands[1], result=inner, devices=devices, trace=trace))
-    return dot.settled(ungroup(result))
+            operands.append(operand)
+    dot.partition(
+        replace(
+            dot,
+            lhs=operands[LHS],
+            rhs=operands[RHS],
+            output=dot.output.per_group(output),
+            device_count=dot.device_count // len(output.device_groups),
+            trace=dot.trace.inside(output.device_groups),
+        )
+    )
+    return dot.reshard_output(ungroup(output))
 
 
-def _laid_by_batch(dot: Dot, side: int, result: Grouped, may_move: bool) -> Held | None:
-    """An operand split along batch dimensions as the result is; None where its other parts are in the way."""
-    held = (dot.left, dot.right)[side]
-    if held.tiles.is_whole:
-        dims = list(held.dims)
-        for each, size in zip(dot.roles.batch, result.sizes, strict=True):
-            dims[each[side]] = -(-dims[each[side]] // size)
-        return replace(held, dims=tuple(dims), tiles=whole(len(dims)))
-    counts = [*held.tiles.counts, held.tiles.copies]
-    for each, size in zip(dot.roles.batch, result.sizes, strict=True):
-        counts[each[side]] = size
-    have = len(held.tiles.devices)
-    if math.prod(counts) > have:
-        own = (dot.roles.left, dot.roles.right)[side]
-        mine, others = dot.parts(side, dot.roles.contracted), dot.parts(1 - side, dot.roles.contracted)
-        ratio, left = divmod(math.prod(counts), have)
-        if left:
+def _reshard_to_output_batch(
+    dot: Dot, operand_index: int, output: GroupedSharding, may_reshard_groups: bool
+) -> PartitionedValue | None:
+    """An operand split along batch dimensions as the output is; None where its other tiles leave too few devices."""
+    operand = dot.value(operand_index)
+    if operand.tiles.is_replicated:
+        dims = list(operand.dims)
+        for dim, size in zip(dot.dimensions.batch, output.group_dim_sizes, strict=True):
+            dims[dim[operand_index]] = -(-dims[dim[operand_index]] // size)
+        return replace(operand, dims=tuple(dims), tiles=TileAssignment.replicated(len(dims)))
+    shape = list(operand.tiles.shape)
+    for dim, size in zip(dot.dimensions.batch, output.group_dim_sizes, strict=True):
+        shape[dim[operand_index]] = size
+    device_count = len(operand.tiles.devices)
+    if math.prod(shape) > device_count:
+        fewer = _fewer_tiles(dot, operand_index, shape, device_count)
+        if fewer is None:
             return None
-        if held.tiles.is_partial and counts[-1] % ratio == 0:
-            counts[-1] //= ratio
-        elif ratio == dot.parts(side, own) and (ratio != mine or mine == others):
-            counts = [1 if place in {each[side] for each in own} else count for place, count in enumerate(counts)]
-        elif ratio == mine:
-            gone = {each[side] for each in dot.roles.contracted}
-            counts = [1 if place in gone else count for place, count in enumerate(counts)]
-        else:
-            return None
-    if math.prod(counts) != have:
+        shape = fewer
+    if math.prod(shape) != device_count:
         return None
-    places = tuple(each[side] for each in dot.roles.batch)
-    grouped = align(group(tiles_of(held.tiles.array().reshape(counts)), places), result)
+    batch = tuple(dim[operand_index] for dim in dot.dimensions.batch)
+    reshaped = TileAssignment.from_array(operand.tiles.array().reshape(shape))
+    grouped = align_groups(group_on_dims(reshaped, batch), output)
     wanted = ungroup(grouped)
-    if not may_move and not wanted.same(held.tiles):
+    if not may_reshard_groups and not wanted.same_tiles(operand.tiles):
         return None
-    change(dot.moving(held), held.dims, held.tiles, wanted)
-    return inside(held, grouped)
+    reshard(dot.operand_trace(operand), operand.dims, operand.tiles, wanted)
+    return operand.per_group(grouped)
+
+
+def _fewer_tiles(dot: Dot, operand_index: int, shape: list[int], device_count: int) -> list[int] | None:
+    """The shape without the tiles of other dimensions, or the replication, that batch dimensions now take."""
+    dimensions = dot.dimensions
+    own = (dimensions.lhs_non_contracting, dimensions.rhs_non_contracting)[operand_index]
+    contracting = dot.partitions(operand_index, dimensions.contracting)
+    other_contracting = dot.partitions(1 - operand_index, dimensions.contracting)
+    ratio, rest = divmod(math.prod(shape), device_count)
+    if rest:
+        return None
+    if dot.value(operand_index).tiles.is_partially_replicated and shape[-1] % ratio == 0:
+        return [*shape[:-1], shape[-1] // ratio]
+    if ratio == dot.partitions(operand_index, own) and (ratio != contracting or contracting == other_contracting):
+        dropped = {dim[operand_index] for dim in own}
+    elif ratio == contracting:
+        dropped = {dim[operand_index] for dim in dimensions.contracting}
+    else:
+        return None
+    return [1 if dim in dropped else count for dim, count in enumerate(shape)]

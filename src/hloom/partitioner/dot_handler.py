@@ -1,8 +1,9 @@
-"""What XLA's partitioner emits for a dot, or a convolution whose windows are whole, in given tiles.
+"""The collectives that XLA's partitioner emits for a dot, or for a convolution whose windows are not split.
 
-It looks for dimensions that operands and result split alike (batch dimensions, then those of one operand, then
-contracted ones), forms groups of devices along them, and does the same inside the groups: first as long as no device
-needs to move, then with changes of tiles. What it finds no way for, it gathers.
+Follows `SpmdPartitioningVisitor::HandleDotHelper` and `PartitionDot` in xla/service/spmd/dot_handler.cc. XLA looks for
+dimensions that operands and output split alike (batch, then non-contracting, then contracting ones), forms groups of
+devices along them, and partitions the dot inside the groups: first where no operand has to be resharded to another
+order of groups, then with such reshards. Failing all, operands are resharded to match the output.
 """
 
 from __future__ import annotations
@@ -10,59 +11,83 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hloom.partitioner.dot import Dot, Held, Roles, asked_by_result
-from hloom.partitioner.dot_base_case import split_one_way
-from hloom.partitioner.dot_batch import by_batch
-from hloom.partitioner.dot_contracting import by_contracted
-from hloom.partitioner.dot_non_contracting import by_own
-from hloom.partitioner.tile_assignment import group
+from hloom.partitioner.dot import LHS, RHS, Dot, DotDimensions, PartitionedValue
+from hloom.partitioner.dot_base_case import partition_base_case
+from hloom.partitioner.dot_batch import group_on_batch_dims
+from hloom.partitioner.dot_contracting import group_on_contracting_dims
+from hloom.partitioner.dot_non_contracting import group_on_non_contracting_dims
+from hloom.partitioner.grouped_sharding import group_on_dims
 from hloom.partitioner.trace import Trace
 
 
-def contract(trace: Trace, roles: Roles, left: Held, right: Held, result: Held, devices: int) -> float:
-    """Trace the collectives of a dot; the share of its work that one device is left with."""
-    known = {each[2] for each in (*roles.batch, *roles.left, *roles.right)}
-    windowed = math.prod(size for place, size in enumerate(result.dims) if place not in known)
-    shares: list[float] = []
+def partition_dot(
+    trace: Trace,
+    dimensions: DotDimensions,
+    lhs: PartitionedValue,
+    rhs: PartitionedValue,
+    output: PartitionedValue,
+    device_count: int,
+) -> float:
+    """Trace the collectives of a dot, and return the share of its work that one device does."""
+    known = {
+        dim.output for dim in (*dimensions.batch, *dimensions.lhs_non_contracting, *dimensions.rhs_non_contracting)
+    }
+    windowed = math.prod(size for dim, size in enumerate(output.dims) if dim not in known)
+    batch_and_own = (*dimensions.batch, *dimensions.lhs_non_contracting)
+    work: list[int] = []
 
-    def create(left: Held, right: Held) -> int:
-        a, b = left.tiles.local(left.dims), right.tiles.local(right.dims)
-        own = math.prod(b[each[1]] for each in roles.right)
-        shares.append(own * math.prod(a[each[0]] for each in (*roles.batch, *roles.left, *roles.contracted)))
-        return windowed * own * math.prod(a[each[0]] for each in (*roles.batch, *roles.left))
+    def create_sharded_dot(left: PartitionedValue, right: PartitionedValue) -> int:
+        left_dims, right_dims = left.tiles.shard_dims(left.dims), right.tiles.shard_dims(right.dims)
+        rhs_own = math.prod(right_dims[dim.rhs] for dim in dimensions.rhs_non_contracting)
+        lhs_own = math.prod(left_dims[dim.lhs] for dim in batch_and_own)
+        contracted = math.prod(left_dims[dim.lhs] for dim in dimensions.contracting)
+        work.append(rhs_own * lhs_own * contracted)
+        return windowed * rhs_own * lhs_own
 
-    _partition(Dot(roles, left, right, result, devices, trace, create, _partition))
-    all_points = math.prod(left.dims[each[0]] for each in (*roles.batch, *roles.left, *roles.contracted))
-    all_points *= math.prod(right.dims[each[1]] for each in roles.right)
-    return shares[-1] / all_points if all_points else 1.0
+    _partition(Dot(dimensions, lhs, rhs, output, device_count, trace, create_sharded_dot, _partition))
+    total = math.prod(lhs.dims[dim.lhs] for dim in (*batch_and_own, *dimensions.contracting))
+    total *= math.prod(rhs.dims[dim.rhs] for dim in dimensions.rhs_non_contracting)
+    return work[-1] / total if total else 1.0
 
 
 def _partition(dot: Dot) -> None:
-    for may_move in (False, True):
-        for attempt in (_plainly, by_batch, by_own, by_contracted, _without_copies, _plainly_changed):
-            count = len(dot.trace.steps)
-            if attempt(dot, may_move):
+    attempts = (
+        _partition_as_is,
+        group_on_batch_dims,
+        group_on_non_contracting_dims,
+        group_on_contracting_dims,
+        _remove_output_partial_replication,
+        _partition_with_reshards,
+    )
+    for may_reshard_groups in (False, True):
+        for attempt in attempts:
+            count = len(dot.trace.collectives)
+            if attempt(dot, may_reshard_groups):
                 return
-            del dot.trace.steps[count:]
-    for side in (0, 1):
-        dot = dot.laid(side, asked_by_result(dot, side))
-    dot.made()
+            del dot.trace.collectives[count:]
+    for operand_index in (LHS, RHS):
+        dot = dot.resharded(operand_index, dot.inferred_tiles(operand_index))
+    dot.create()
 
 
-def _plainly(dot: Dot, may_move: bool) -> bool:
-    return split_one_way(dot, may_change=False)
+def _partition_as_is(dot: Dot, may_reshard_groups: bool) -> bool:
+    return partition_base_case(dot, may_reshard_if_mismatch=False)
 
 
-def _plainly_changed(dot: Dot, may_move: bool) -> bool:
-    return split_one_way(dot, may_change=True)
+def _partition_with_reshards(dot: Dot, may_reshard_groups: bool) -> bool:
+    return partition_base_case(dot, may_reshard_if_mismatch=True)
 
 
-def _without_copies(dot: Dot, may_move: bool) -> bool:
-    """Whole operands, and a result of which there are copies: one of each."""
-    if not (dot.left.tiles.is_whole and dot.right.tiles.is_whole and dot.result.tiles.is_partial):
+def _remove_output_partial_replication(dot: Dot, may_reshard_groups: bool) -> bool:
+    """Replicated operands and a partially replicated output: partition among one device of each replica.
+
+    Follows `PartitionDotRemovingOutputPartialReplication`.
+    """
+    output = dot.output.tiles
+    if not (dot.lhs.tiles.is_replicated and dot.rhs.tiles.is_replicated and output.is_partially_replicated):
         return False
-    grouped = group(dot.result.tiles, (len(dot.result.dims),))
-    inner = replace(dot.result, tiles=grouped.tiles)
-    trace = dot.trace.inside(grouped.groups)
-    _partition(replace(dot, result=inner, devices=dot.result.tiles.parts, trace=trace))
+    grouped = group_on_dims(output, (len(dot.output.dims),))
+    inner = replace(dot.output, tiles=grouped.tiles)
+    trace = dot.trace.inside(grouped.device_groups)
+    _partition(replace(dot, output=inner, device_count=output.tile_count, trace=trace))
     return True

@@ -1,4 +1,8 @@
-"""Dots whose result is split as one operand's own dimensions are: groups of devices along these."""
+"""Dots grouped on non-contracting dimensions of one operand, which the output splits alike.
+
+Follows `PartitionDotGroupOnNonContractingDims` and `PartitionDotGroupOnNonContractingImpl` in
+xla/service/spmd/dot_handler.cc.
+"""
 
 from __future__ import annotations
 
@@ -7,168 +11,196 @@ from dataclasses import replace
 
 import numpy as np
 
-from hloom.partitioner.dot import Dot, Role, asked_by_result, inside
-from hloom.partitioner.tile_assignment import (
-    Counts,
-    Grouped,
-    Tiles,
-    align,
-    copied_on,
-    dims_of_groups,
-    group,
-    is_finer,
-    moved,
-    tiles_of,
+from hloom.partitioner.dot import LHS, OUTPUT, RHS, DimNumbers, Dot, PartitionedValue
+from hloom.partitioner.grouped_sharding import (
+    DeviceGroups,
+    GroupedSharding,
+    align_groups,
+    dims_matching_groups,
+    group_on_dims,
     ungroup,
 )
+from hloom.partitioner.tile_assignment import Dims, TileAssignment, is_sub_tiling, replicate_on_dims, transpose_dims
 
 
-def by_own(dot: Dot, may_move: bool) -> bool:
-    """Groups along the own dimensions of one operand."""
-    left, right = dot.roles.left, dot.roles.right
-    have, want = (dot.parts(0, left), dot.parts(1, right)), (dot.parts(2, left), dot.parts(2, right))
-    may_left, may_right = have[0] == want[0] > 1, have[1] == want[1] > 1
-    if may_left or may_right:
-        is_left = may_left and (not may_right or have[0] * dot.right.bytes < have[1] * dot.left.bytes)
-        return _by_left(dot if is_left else dot.mirrored(), left if is_left else dot.mirrored().roles.left, may_move)
-    for each, side in ((dot, 0), (dot.mirrored(), 1)):
-        if have[side] > 1 and want[side] > 1:
-            own = each.roles.left
-            same = tuple(d for d in own if each.left.tiles.counts[d[0]] == each.result.tiles.counts[d[2]] > 1)
-            return bool(same) and _by_left(each, same, may_move)
+def group_on_non_contracting_dims(dot: Dot, may_reshard_groups: bool) -> bool:
+    """Partition a dot in groups along the non-contracting dimensions of one operand.
+
+    Where both operands match the output, the one is taken that replicates less of the other
+    (`LhsIsBestMatchForNonContractingPartitioning`).
+    """
+    lhs, rhs = dot.dimensions.lhs_non_contracting, dot.dimensions.rhs_non_contracting
+    have = dot.partitions(LHS, lhs), dot.partitions(RHS, rhs)
+    want = dot.partitions(OUTPUT, lhs), dot.partitions(OUTPUT, rhs)
+    may_lhs, may_rhs = have[LHS] == want[LHS] > 1, have[RHS] == want[RHS] > 1
+    if may_lhs or may_rhs:
+        is_lhs = may_lhs and (not may_rhs or have[LHS] * dot.rhs.bytes < have[RHS] * dot.lhs.bytes)
+        matching = dot if is_lhs else dot.swapped()
+        return _group_on_lhs(matching, matching.dimensions.lhs_non_contracting, may_reshard_groups)
+    for either, index in ((dot, LHS), (dot.swapped(), RHS)):
+        if have[index] > 1 and want[index] > 1:
+            counts, output_counts = either.lhs.tiles.tile_counts, either.output.tiles.tile_counts
+            own = either.dimensions.lhs_non_contracting
+            same = tuple(dim for dim in own if counts[dim.lhs] == output_counts[dim.output] > 1)
+            return bool(same) and _group_on_lhs(either, same, may_reshard_groups)
     return False
 
 
-def _by_left(dot: Dot, own: Role, may_move: bool) -> bool:
-    """Groups along some of the left operand's own dimensions, which the result splits alike."""
-    result = group(dot.result.tiles, tuple(each[2] for each in own))
-    counts = [*dot.left.tiles.counts, dot.left.tiles.copies]
-    for each in own:
-        counts[each[0]] = dot.result.tiles.counts[each[2]]
-    places = tuple(each[0] for each in own)
-    reshaped = tiles_of(dot.left.tiles.array().reshape(counts), is_listed=dot.left.tiles.is_listed)
-    matching = align(group(reshaped, places), result)
-    if not may_move and not ungroup(matching).same(dot.left.tiles):
+def _group_on_lhs(dot: Dot, own: tuple[DimNumbers, ...], may_reshard_groups: bool) -> bool:
+    """Group on some of the left operand's non-contracting dimensions, which the output splits alike."""
+    output = group_on_dims(dot.output.tiles, tuple(dim.output for dim in own))
+    matching = _matched_groups(dot, own, output)
+    if not may_reshard_groups and not ungroup(matching).same_tiles(dot.lhs.tiles):
         return False
-    other = _other_groups(dot, own, result)
-    if other is None and not dot.right.tiles.is_whole:
-        count = len(dot.trace.steps)
-        changed = dot.laid(1, _expected(dot))
-        other = _other_groups(changed, own, result)
+    other = _other_groups(dot, output)
+    if other is None and not dot.rhs.tiles.is_replicated:
+        count = len(dot.trace.collectives)
+        resharded = dot.resharded(RHS, _inferred_rhs_tiles(dot))
+        other = _other_groups(resharded, output)
         if other is None:
-            del dot.trace.steps[count:]
+            del dot.trace.collectives[count:]
         else:
-            dot = changed
+            dot = resharded
     if other is None:
-        dot = dot.gathered(1)
-    dot = dot.laid(0, ungroup(matching))
-    second = dot.right
-    if other is not None and other.dims == (len(second.dims),):
-        second = replace(dot.laid(1, ungroup(other)).right, tiles=other.tiles)
-    elif other is not None and not second.tiles.is_whole:
-        wanted = ungroup(other)
-        formed = group(wanted, other.dims).groups
-        is_same = all(set(a) == set(b) for a, b in zip(formed, other.groups, strict=True))
-        if not second.tiles.is_partial or not is_same:
-            dot = dot.laid(1, wanted)
-        second = replace(dot.laid(1, copied_on(dot.right.tiles, other.dims)).right, tiles=other.tiles)
-    inner = replace(dot.result, dims=result.base(dot.result.dims), tiles=result.tiles)
-    devices = dot.devices // len(result.groups)
-    first = inside(dot.left, matching)
-    trace = dot.trace.inside(result.groups)
-    dot.again(replace(dot, left=first, right=second, result=inner, devices=devices, trace=trace))
+        dot = dot.replicated(RHS)
+    dot = dot.resharded(LHS, ungroup(matching))
+    dot.partition(
+        replace(
+            dot,
+            lhs=dot.lhs.per_group(matching),
+            rhs=_reshard_rhs_to_groups(dot, other),
+            output=dot.output.per_group(output),
+            device_count=dot.device_count // len(output.device_groups),
+            trace=dot.trace.inside(output.device_groups),
+        )
+    )
     return True
 
 
-def _other_groups(dot: Dot, own: Role, result: Grouped) -> Grouped | None:
-    """How the right operand can be grouped beside a left one; None where it has to be gathered."""
-    tiles, count = dot.right.tiles, len(result.groups)
-    rank = len(tiles.counts)
-    if tiles.is_whole:
-        return None
-    last = rank if tiles.is_partial else rank - 1
-    dims: Counts = ()
-    if tiles.is_partial and tiles.copies % count == 0:
-        shape = (*tiles.counts, tiles.copies)
-        for place in reversed(range(rank + 1)):
-            if shape[place] % count == 0:
-                found = _assigned(np.swapaxes(tiles.array(), place, rank), result.groups)
-                if found is not None:
-                    return found
-        dims = (rank,)
-    if not dims:
-        roles = dot.roles
-        theirs, mine = dot.parts(1, roles.contracted), dot.parts(0, roles.contracted)
-        free, asked = dot.parts(1, roles.right), dot.parts(2, roles.right)
-        may_contracted = theirs == count and free == asked
-        may_own = count == free and mine == theirs
-        found_dims = dims_of_groups(tiles, result.groups)
-        if found_dims is not None:
-            dims = found_dims
-        elif may_contracted and (not may_own or dot.right.bytes <= dot.result.bytes):
-            dims = tuple(each[1] for each in roles.contracted)
-        elif may_own:
-            dims = tuple(each[1] for each in roles.right)
-        else:
-            return None
-    if dims == (last,):
-        shape = (*tiles.counts, tiles.copies)
-        return align(group(tiles, dims, (shape[last] // count,)), result, in_any_order=True)
-    return align(group(tiles, dims), result, in_any_order=True)
+def _matched_groups(dot: Dot, own: tuple[DimNumbers, ...], output: GroupedSharding) -> GroupedSharding:
+    """The left operand in the output's groups (`GetNonContractingPartitionGroupedShardingForMatchedOperand`)."""
+    shape = list(dot.lhs.tiles.shape)
+    for dim in own:
+        shape[dim.lhs] = dot.output.tiles.tile_counts[dim.output]
+    return align_groups(group_on_dims(dot.lhs.tiles.reshaped(shape), tuple(dim.lhs for dim in own)), output)
 
 
-def _assigned(array: np.ndarray, groups: tuple[tuple[int, ...], ...]) -> Grouped | None:
-    """Copies dealt out to given groups, so that all have the same tiles inside; None where that does not go."""
-    count = len(groups)
-    if array.shape[-1] % count:
+def _reshard_rhs_to_groups(dot: Dot, other: GroupedSharding | None) -> PartitionedValue:
+    """The right operand as each group holds it, replicated along what the groups split of it."""
+    rhs = dot.rhs
+    if other is None:
+        return rhs
+    if other.group_dims == (len(rhs.dims),):
+        return replace(dot.resharded(RHS, ungroup(other)).rhs, tiles=other.tiles)
+    if rhs.tiles.is_replicated:
+        return rhs
+    wanted = ungroup(other)
+    groups = group_on_dims(wanted, other.group_dims).device_groups
+    is_same = all(set(group) == set(asked) for group, asked in zip(groups, other.device_groups, strict=True))
+    if not rhs.tiles.is_partially_replicated or not is_same:
+        dot = dot.resharded(RHS, wanted)
+    return replace(dot.resharded(RHS, replicate_on_dims(dot.rhs.tiles, other.group_dims)).rhs, tiles=other.tiles)
+
+
+def _other_groups(dot: Dot, output: GroupedSharding) -> GroupedSharding | None:
+    """How the right operand can be grouped as the output is; None where it has to be replicated.
+
+    Follows `GetNonContractingPartitionGroupedShardingForOtherOperand`.
+    """
+    tiles, group_count = dot.rhs.tiles, len(output.device_groups)
+    rank = len(tiles.tile_counts)
+    if tiles.is_replicated:
         return None
-    share = array.shape[-1] // count
-    place = {int(device): index[:-1] for index, device in np.ndenumerate(array)}
+    last = rank if tiles.is_partially_replicated else rank - 1
+    if tiles.is_partially_replicated and tiles.replication % group_count == 0:
+        for dim in reversed(range(rank + 1)):
+            if tiles.shape[dim] % group_count == 0:
+                assigned = _assigned_groups(np.swapaxes(tiles.array(), dim, rank), output.device_groups)
+                if assigned is not None:
+                    return assigned
+        dims: Dims | None = (rank,)
+    else:
+        dims = _dims_to_group(dot, output)
+    if dims is None:
+        return None
+    shards = (tiles.shape[last] // group_count,) if dims == (last,) else ()
+    return align_groups(group_on_dims(tiles, dims, shards), output, ignore_group_order=True)
+
+
+def _dims_to_group(dot: Dot, output: GroupedSharding) -> Dims | None:
+    """The dimensions of the right operand to group on: those whose groups match, else those to replicate."""
+    matching = dims_matching_groups(dot.rhs.tiles, output.device_groups)
+    if matching is not None:
+        return matching
+    dimensions, group_count = dot.dimensions, len(output.device_groups)
+    lhs_contracting, contracting = (dot.partitions(index, dimensions.contracting) for index in (LHS, RHS))
+    own, asked = (dot.partitions(index, dimensions.rhs_non_contracting) for index in (RHS, OUTPUT))
+    may_replicate_contracting = contracting == group_count and own == asked
+    may_replicate_own = group_count == own and lhs_contracting == contracting
+    if may_replicate_contracting and (not may_replicate_own or dot.rhs.bytes <= dot.output.bytes):
+        return tuple(dim.rhs for dim in dimensions.contracting)
+    if may_replicate_own:
+        return tuple(dim.rhs for dim in dimensions.rhs_non_contracting)
+    return None
+
+
+def _assigned_groups(array: np.ndarray, groups: DeviceGroups) -> GroupedSharding | None:
+    """The replication, in the last dimension, dealt out to given groups so that all have the same tiles inside.
+
+    None where there is no such way. Follows
+    `hlo_sharding_util::PartialReplicatedGroupShardingWithAssignedDeviceGroups`.
+    """
+    group_count = len(groups)
+    if array.shape[-1] % group_count:
+        return None
+    share = array.shape[-1] // group_count
+    tile_of = {int(device): index[:-1] for index, device in np.ndenumerate(array)}
     inner: np.ndarray | None = None
-    for each in groups:
-        found = np.empty((*array.shape[:-1], share), dtype=int)
-        seen: dict[tuple[int, ...], int] = {}
-        for number, device in enumerate(each):
-            position = seen.get(place[device], 0)
+    for group in groups:
+        numbers = np.empty((*array.shape[:-1], share), dtype=int)
+        filled: dict[tuple[int, ...], int] = {}
+        for number, device in enumerate(group):
+            tile = tile_of[device]
+            position = filled.get(tile, 0)
             if position == share:
                 return None
-            found[(*place[device], position)] = number
-            seen[place[device]] = position + 1
-        if inner is not None and (inner != found).any():
+            numbers[(*tile, position)] = number
+            filled[tile] = position + 1
+        if inner is not None and (inner != numbers).any():
             return None
-        inner = found
+        inner = numbers
     assert inner is not None
-    return Grouped(groups, (array.ndim - 1,), (count,), tiles_of(inner, is_listed=True))
+    tiles = TileAssignment.from_array(inner, is_explicit=True)
+    return GroupedSharding(groups, (array.ndim - 1,), (group_count,), tiles)
 
 
-def _expected(dot: Dot) -> Tiles:
-    """The tiles of the right operand that the result and the left operand ask for together."""
-    asked = asked_by_result(dot, 1)
-    copied = copied_on(dot.left.tiles, tuple(each[0] for each in dot.roles.left))
-    beside = moved(copied, dot.roles.places(0, 1, len(dot.left.dims)), len(dot.right.dims))
-    assert beside is not None
-    return _merged(asked, beside)
+def _inferred_rhs_tiles(dot: Dot) -> TileAssignment:
+    """The tiles of the right operand that match both output and left operand (`InferDotOperandSharding`)."""
+    from_output = dot.inferred_tiles(RHS)
+    replicated = replicate_on_dims(dot.lhs.tiles, tuple(dim.lhs for dim in dot.dimensions.lhs_non_contracting))
+    mapping = dot.dimensions.index_mapping(LHS, RHS, len(dot.lhs.dims))
+    from_lhs = transpose_dims(replicated, mapping, len(dot.rhs.dims))
+    assert from_lhs is not None
+    return _merge_tiles(from_output, from_lhs)
 
 
-def _merged(first: Tiles, second: Tiles) -> Tiles:
-    """Tiles finer than both; the first where there are none."""
-    if first.is_whole or second.is_whole:
-        return second if first.is_whole else first
-    counts = tuple(a if b == 1 else b for a, b in zip(first.counts, second.counts, strict=True))
-    if math.prod(counts) > len(first.devices) or len(first.devices) % math.prod(counts):
+def _merge_tiles(first: TileAssignment, second: TileAssignment) -> TileAssignment:
+    """Tiles finer than both; the first where there are none (`hlo_sharding_util::MergeShardingIfCompatible`)."""
+    if first.is_replicated or second.is_replicated:
+        return second if first.is_replicated else first
+    pairs = zip(first.tile_counts, second.tile_counts, strict=True)
+    tile_counts = tuple(count if other == 1 else other for count, other in pairs)
+    device_count, tile_count = len(first.devices), math.prod(tile_counts)
+    if tile_count > device_count or device_count % tile_count:
         return first
-    where = [dict(_places(tiles)) for tiles in (first, second)]
-    found: dict[tuple[int, ...], list[int]] = {}
-    for device in sorted(first.devices):
-        index = zip(where[0][device], where[1][device], first.counts, second.counts, strict=True)
-        found.setdefault(tuple(b if theirs > 1 else a for a, b, _, theirs in index), []).append(device)
-    copies = len(first.devices) // math.prod(counts)
-    if len(found) != math.prod(counts) or any(len(each) != copies for each in found.values()):
+    from_second = [count > 1 for count in second.tile_counts]
+    index = np.where(from_second, second.indices()[:, :-1], first.indices()[:, :-1])
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for device in range(device_count):
+        holders.setdefault(tuple(index[device].tolist()), []).append(device)
+    replication = device_count // tile_count
+    if len(holders) != tile_count or any(len(devices) != replication for devices in holders.values()):
         return first
-    array = np.array([found[index] for index in np.ndindex(*counts)]).reshape(*counts, copies)
-    tiles = tiles_of(array)
-    return tiles if is_finer(tiles, first) and is_finer(tiles, second) else first
-
-
-def _places(tiles: Tiles) -> list[tuple[int, tuple[int, ...]]]:
-    return [(int(device), index[:-1]) for index, device in np.ndenumerate(tiles.array())]
+    array = np.array([holders[tile] for tile in np.ndindex(*tile_counts)]).reshape(*tile_counts, replication)
+    tiles = TileAssignment.from_array(array)
+    return tiles if is_sub_tiling(tiles, first) and is_sub_tiling(tiles, second) else first

@@ -1,7 +1,9 @@
-"""What XLA's partitioner emits where a value changes from one set of tiles to another.
+"""Reshards: the collectives that take a value from one tile assignment to another.
 
-It tries, in this order: a collective-permute, all-to-alls, cutting copies apart, gathering into copies, a way through a
-split dimension or through tiles between, a change inside groups of devices; else it gathers everything and cuts.
+Follows `PartitionedHlo::ReshardNoCache` and what it calls in xla/service/spmd/spmd_partitioner.cc. Tried in this order:
+a collective-permute, all-to-alls, slicing a partially replicated value, all-gathers into a partially replicated value,
+a detour over a split dimension or over tiles between, a reshard inside of groups of devices; else the value is
+replicated and sliced.
 """
 
 from __future__ import annotations
@@ -11,187 +13,235 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloom.partitioner.reshard_collectives import exchange, permute
-from hloom.partitioner.tile_assignment import Counts, Tiles, align, copied_on, group, is_finer, tiles_of, ungroup, whole
+from hloom.partitioner.grouped_sharding import align_groups, group_on_dims, ungroup
+from hloom.partitioner.reshard_all_to_all import reshard_with_all_to_all, reshard_with_collective_permute
+from hloom.partitioner.tile_assignment import Dims, TileAssignment, is_sub_tiling, replicate_on_dims
 from hloom.partitioner.trace import Trace
 
 
-def change(trace: Trace, dims: Counts, source: Tiles, target: Tiles, *, may_gather: bool = True) -> Tiles:
-    """Change a value's tiles; the tiles that came of it: others than asked only where it may not gather everything."""
-    if source.same(target) or source.is_whole:
+def reshard(
+    trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment, *, allow_full_replication: bool = True
+) -> TileAssignment:
+    """Reshard a value, and return the tiles that it then has.
+
+    They are the target's, unless a reshard would take replicating the value and that is not allowed.
+    """
+    if source.same_tiles(target) or source.is_replicated:
         return target
-    for attempt in (permute, exchange, _cut, _gather):
+    for attempt in (
+        reshard_with_collective_permute,
+        reshard_with_all_to_all,
+        _reshard_from_partial_replicate,
+        _reshard_to_partial_replicate,
+    ):
         if attempt(trace, dims, source, target):
             return target
-    if not target.is_whole:
-        if _around(trace, dims, source, target):
+    if not target.is_replicated:
+        if _try_complex_reshard(trace, dims, source, target):
             return target
-        inner = _in_groups(trace, dims, source, target)
-        if inner is not None:
-            return change(trace, dims, inner, target, may_gather=may_gather)
-        if not may_gather:
+        grouped = _reshard_in_groups(trace, dims, source, target)
+        if grouped is not None:
+            return reshard(trace, dims, grouped, target, allow_full_replication=allow_full_replication)
+        if not allow_full_replication:
             return source
     replicate(trace, dims, source)
     return target
 
 
-def _cut(trace: Trace, dims: Counts, source: Tiles, target: Tiles) -> bool:
-    """Copies cut apart, which sends nothing but what puts the parts on the devices that are asked for."""
-    if target.is_whole or not source.is_partial:
-        return False
-    between = _compatible(source, target)
-    if between is not None:
-        return permute(trace, dims, between, target)
-    return _through_copies(trace, dims, source, target)
+def replicate(trace: Trace, dims: Dims, source: TileAssignment) -> TileAssignment:
+    """All-gather a value along every dimension, from the last to the first (`PartitionedHlo::ReplicatePartial`)."""
+    gathered = list(source.shard_dims(dims))
+    for dim in reversed(range(len(dims))):
+        gathered[dim] *= source.tile_counts[dim]
+        trace.add("all-gather", {dim: source.tile_counts[dim]}, math.prod(gathered), source)
+        gathered[dim] = dims[dim]
+    return TileAssignment.replicated(len(dims))
 
 
-def _gather(trace: Trace, dims: Counts, source: Tiles, target: Tiles) -> bool:
-    """Parts gathered into copies, after a permute where other devices hold the copies."""
-    if not target.is_partial:
+def _reshard_from_partial_replicate(trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment) -> bool:
+    """Slice the tiles of a partially replicated value; only a permute to the target's devices sends anything.
+
+    Follows `ReshardFromPartialReplicateWithDynamicSlice`, then `ReshardPartialReplicateWithAllToAll`.
+    """
+    if target.is_replicated or not source.is_partially_replicated:
         return False
-    between = _compatible(target, source)
-    if between is None:
-        return _through_copies(trace, dims, source, target)
-    permute(trace, dims, source, between)
-    held = list(between.local(dims))
-    for place in reversed(range(len(dims))):
-        size = between.counts[place] // target.counts[place]
-        held[place] *= size
-        trace.add("all-gather", {place: size}, math.prod(held), between, is_inner=True)
-        held[place] = min(held[place], -(-dims[place] // target.counts[place]))
+    compatible = _compatible_tiles(source, target)
+    if compatible is not None:
+        return reshard_with_collective_permute(trace, dims, compatible, target)
+    return _reshard_partial_replicate_with_all_to_all(trace, dims, source, target)
+
+
+def _reshard_to_partial_replicate(trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment) -> bool:
+    """All-gather tiles into partially replicated ones, after a permute where other devices are to hold them.
+
+    Follows `ReshardToPartialReplicateWithAllGather`, then `ReshardPartialReplicateWithAllToAll`.
+    """
+    if not target.is_partially_replicated:
+        return False
+    compatible = _compatible_tiles(target, source)
+    if compatible is None:
+        return _reshard_partial_replicate_with_all_to_all(trace, dims, source, target)
+    reshard_with_collective_permute(trace, dims, source, compatible)
+    gathered = list(compatible.shard_dims(dims))
+    for dim in reversed(range(len(dims))):
+        factor = compatible.tile_counts[dim] // target.tile_counts[dim]
+        gathered[dim] *= factor
+        trace.add("all-gather", {dim: factor}, math.prod(gathered), compatible, is_inner=True)
+        gathered[dim] = min(gathered[dim], -(-dims[dim] // target.tile_counts[dim]))
     return True
 
 
-def _compatible(coarse: Tiles, fine: Tiles) -> Tiles | None:
-    """Tiles with the finer one's counts that come of cutting the coarser one's copies; the finer itself if it does."""
-    if any(b % a for a, b in zip(coarse.counts, fine.counts, strict=True)):
+def _compatible_tiles(partial: TileAssignment, tiles: TileAssignment) -> TileAssignment | None:
+    """Tiles with the counts of `tiles` that slicing the partially replicated ones gives; `tiles` itself where it can.
+
+    Follows `PartialReplicateReshardCompatibleSharding`.
+    """
+    if any(count % partial_count for partial_count, count in zip(partial.tile_counts, tiles.tile_counts, strict=True)):
         return None
-    if is_finer(fine, coarse):
-        return fine
-    ratios = [b // a for a, b in zip(coarse.counts, fine.counts, strict=True)]
-    grown = [place for place, ratio in enumerate(ratios) if ratio > 1]
-    rank = len(ratios)
-    array = coarse.array().reshape(*coarse.counts, *(ratios[place] for place in grown), fine.copies)
+    if is_sub_tiling(tiles, partial):
+        return tiles
+    pairs = zip(partial.tile_counts, tiles.tile_counts, strict=True)
+    factors = [count // partial_count for partial_count, count in pairs]
+    sliced = [dim for dim, factor in enumerate(factors) if factor > 1]
+    rank = len(factors)
+    array = partial.array().reshape(*partial.tile_counts, *(factors[dim] for dim in sliced), tiles.replication)
     order: list[int] = []
-    for place in range(rank):
-        order += [place, rank + grown.index(place)] if place in grown else [place]
-    return tiles_of(array.transpose([*order, rank + len(grown)]).reshape(*fine.counts, fine.copies))
+    for dim in range(rank):
+        order += [dim, rank + sliced.index(dim)] if dim in sliced else [dim]
+    return TileAssignment.from_array(array.transpose([*order, rank + len(sliced)]).reshape(tiles.shape))
 
 
-def _through_copies(trace: Trace, dims: Counts, source: Tiles, target: Tiles) -> bool:
-    """Between tiles without copies and tiles with them where every count stands one dimension further on."""
-    copied, tiled = (source, target) if source.is_partial else (target, source)
-    if not copied.is_partial or tiled.is_partial or tiled.is_whole or copied.counts[0] != 1:
+def _reshard_partial_replicate_with_all_to_all(
+    trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment
+) -> bool:
+    """Between tiles without replication and partially replicated ones whose counts are moved on by one dimension.
+
+    {devices=[1,2,3]0,1,2,3,4,5 last_tile_dim_replicate}   <->   {devices=[2,3]0,1,2,3,4,5}
+    """
+    partial, tiled = (source, target) if source.is_partially_replicated else (target, source)
+    is_tiled = not tiled.is_partially_replicated and not tiled.is_replicated
+    if not partial.is_partially_replicated or not is_tiled or partial.tile_counts[0] != 1:
         return False
-    shifted = (*copied.counts[1:], copied.copies)
-    last = max(place for place, count in enumerate(tiled.counts) if count > 1)
-    if shifted != tiled.counts or tiled.counts[last] != copied.copies or copied.devices != tiled.devices:
+    last = max(dim for dim, count in enumerate(tiled.tile_counts) if count > 1)
+    if partial.shape[1:] != tiled.tile_counts or tiled.tile_counts[last] != partial.replication:
         return False
-    array = tiled.array()
-    shape = tuple(1 if place == last else count for place, count in enumerate(tiled.counts))
-    between = tiles_of(array.reshape(*shape, copied.copies))
-    if copied is source:
-        return exchange(trace, dims, source, between) and change(trace, dims, between, target) is target
-    change(trace, dims, source, between)
-    return exchange(trace, dims, between, target)
+    if partial.devices != tiled.devices:
+        return False
+    counts = tuple(1 if dim == last else count for dim, count in enumerate(tiled.tile_counts))
+    between = TileAssignment.from_array(tiled.array().reshape(*counts, partial.replication))
+    if partial is source:
+        return reshard_with_all_to_all(trace, dims, source, between) and reshard(trace, dims, between, target) is target
+    reshard(trace, dims, source, between)
+    return reshard_with_all_to_all(trace, dims, between, target)
 
 
-def _around(trace: Trace, dims: Counts, source: Tiles, target: Tiles) -> bool:
-    """Through a dimension that is split in two, or through tiles between; nothing is sent where that does not go."""
-    start = len(trace.steps)
-    split = _split_place(dims, source, target)
+def _try_complex_reshard(trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment) -> bool:
+    """Detour over a dimension split in two, or over tiles between; nothing is emitted where that fails.
+
+    Follows `TryComplexReshardHandling`.
+    """
+    start = len(trace.collectives)
+    split = _dim_to_split(dims, source, target)
     if split is not None:
-        if _through_split(trace, dims, source, target, *split):
+        if _reshard_over_split(trace, dims, source, target, *split):
             return True
-        del trace.steps[start:]
+        del trace.collectives[start:]
         return False
-    for between in _between(source, target):
-        now = change(trace, dims, source, between)
-        if change(trace, dims, now, target, may_gather=False).same(target):
+    for between in _tiles_between(source, target):
+        reached = reshard(trace, dims, source, between)
+        if reshard(trace, dims, reached, target, allow_full_replication=False).same_tiles(target):
             return True
-        del trace.steps[start:]
+        del trace.collectives[start:]
         return False
     return False
 
 
-def _split_place(dims: Counts, source: Tiles, target: Tiles) -> tuple[int, int] | None:
-    """A dimension whose count is to be split, and how many major parts it keeps."""
-    if source.copies != target.copies:
+def _dim_to_split(dims: Dims, source: TileAssignment, target: TileAssignment) -> tuple[int, int] | None:
+    """A dimension whose tile count is to be split, and how many major tiles it keeps.
+
+    Follows `PatternMatchMergeOrSplitSharding`.
+    """
+    if source.replication != target.replication:
         return None
-    pairs = list(zip(source.counts, target.counts, strict=True))
-    single = [p for p, (a, b) in enumerate(pairs) if a != b and min(a, b) == 1]
-    several = [p for p, (a, b) in enumerate(pairs) if a != b and min(a, b) > 1 and _is_even(dims[p], a, b)]
-    for p in several:
-        for q in single:
-            if pairs[p][0] * pairs[q][0] == pairs[p][1] * pairs[q][1]:
-                return p, min(pairs[p])
-    for p in several:
-        if pairs[p][0] > pairs[p][1]:
-            return p, pairs[p][1]
+    pairs = list(zip(source.tile_counts, target.tile_counts, strict=True))
+    single = [dim for dim, (have, want) in enumerate(pairs) if have != want and min(have, want) == 1]
+    several = [
+        dim
+        for dim, (have, want) in enumerate(pairs)
+        if have != want and min(have, want) > 1 and _splits_evenly(dims[dim], have, want)
+    ]
+    for dim in several:
+        for other in single:
+            if pairs[dim][0] * pairs[other][0] == pairs[dim][1] * pairs[other][1]:
+                return dim, min(pairs[dim])
+    for dim in several:
+        if pairs[dim][0] > pairs[dim][1]:
+            return dim, pairs[dim][1]
     return None
 
 
-def _is_even(size: int, a: int, b: int) -> bool:
-    """Whether one count divides the other, and the parts of the coarser split by the finer one."""
-    few, many = sorted((a, b))
+def _splits_evenly(size: int, have: int, want: int) -> bool:
+    """Whether one count divides the other, and the finer one splits the padded tiles of the coarser evenly."""
+    few, many = sorted((have, want))
     return many % few == 0 and -(-size // few) * few % many == 0
 
 
-def _through_split(trace: Trace, dims: Counts, source: Tiles, target: Tiles, place: int, major: int) -> bool:
-    before, after = _split(source, place, major), _split(target, place, major)
-    local = source.local(dims)[place]
-    minor = local * before.counts[place + 1]
-    inner = (*dims[:place], dims[place] // minor, minor, *dims[place + 1 :])
-    now = change(trace, inner, before, after, may_gather=False)
-    if not now.same(after):
+def _reshard_over_split(
+    trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment, dim: int, major: int
+) -> bool:
+    """Reshard with a dimension split in two (`SplitReshapeHelper`), merge it again, and reshard to the target."""
+    before, after = _split_dim(source, dim, major), _split_dim(target, dim, major)
+    minor_size = source.shard_dims(dims)[dim] * before.tile_counts[dim + 1]
+    split_dims = (*dims[:dim], dims[dim] // minor_size, minor_size, *dims[dim + 1 :])
+    reached = reshard(trace, split_dims, before, after, allow_full_replication=False)
+    if not reached.same_tiles(after):
         return False
-    merged = _merge(now, place)
-    return change(trace, dims, merged, target, may_gather=False).same(target)
+    merged = _merge_dim(reached, dim)
+    return reshard(trace, dims, merged, target, allow_full_replication=False).same_tiles(target)
 
 
-def _split(tiles: Tiles, place: int, major: int) -> Tiles:
-    counts = (*tiles.counts[:place], major, tiles.counts[place] // major, *tiles.counts[place + 1 :])
-    return Tiles(counts, tiles.copies, tiles.devices, tiles.is_listed)
+def _split_dim(tiles: TileAssignment, dim: int, major: int) -> TileAssignment:
+    """A dimension's tiles as two dimensions (`hlo_sharding_util::SplitShardingDimension`)."""
+    counts = (*tiles.tile_counts[:dim], major, tiles.tile_counts[dim] // major, *tiles.tile_counts[dim + 1 :])
+    return TileAssignment(counts, tiles.replication, tiles.devices, tiles.is_explicit)
 
 
-def _merge(tiles: Tiles, place: int) -> Tiles:
-    counts = (*tiles.counts[:place], tiles.counts[place] * tiles.counts[place + 1], *tiles.counts[place + 2 :])
-    return Tiles(counts, tiles.copies, tiles.devices, tiles.is_listed)
+def _merge_dim(tiles: TileAssignment, dim: int) -> TileAssignment:
+    """Two dimensions' tiles as one (`hlo_sharding_util::MergeShardingDimension`)."""
+    merged = tiles.tile_counts[dim] * tiles.tile_counts[dim + 1]
+    counts = (*tiles.tile_counts[:dim], merged, *tiles.tile_counts[dim + 2 :])
+    return TileAssignment(counts, tiles.replication, tiles.devices, tiles.is_explicit)
 
 
-def _between(source: Tiles, target: Tiles) -> Iterator[Tiles]:
-    """Tiles from which the rest may go plainly: a dimension gathered, or the copies moved to where parts are asked."""
-    if target.is_partial:
-        for place, count in enumerate(source.counts):
-            if count > 1 and count * source.copies == target.copies:
-                yield copied_on(source, (place,))
+def _tiles_between(source: TileAssignment, target: TileAssignment) -> Iterator[TileAssignment]:
+    """Tiles from which the target is a direct reshard.
+
+    A dimension replicated (`PatternMatchPartiallyReplicateDim`), or the replication put where the target has tiles.
+    """
+    if target.is_partially_replicated:
+        for dim, count in enumerate(source.tile_counts):
+            if count > 1 and count * source.replication == target.replication:
+                yield replicate_on_dims(source, (dim,))
                 return
-    if source.is_partial and not target.is_partial:
-        for place, (a, b) in enumerate(zip(source.counts, target.counts, strict=True)):
-            if a == 1 and b > 1 and b % source.copies == 0:
-                array = np.swapaxes(source.array(), place, len(source.counts))
-                yield tiles_of(array, is_listed=source.is_listed)
+    if source.is_partially_replicated and not target.is_partially_replicated:
+        for dim, (have, want) in enumerate(zip(source.tile_counts, target.tile_counts, strict=True)):
+            if have == 1 and want > 1 and want % source.replication == 0:
+                array = np.swapaxes(source.array(), dim, len(source.tile_counts))
+                yield TileAssignment.from_array(array, is_explicit=source.is_explicit)
                 return
 
 
-def _in_groups(trace: Trace, dims: Counts, source: Tiles, target: Tiles) -> Tiles | None:
-    """A change inside groups of devices along the dimensions that both split equally; the tiles that come of it."""
-    equal = tuple(p for p, (a, b) in enumerate(zip(source.counts, target.counts, strict=True)) if a == b > 1)
+def _reshard_in_groups(
+    trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment
+) -> TileAssignment | None:
+    """Reshard inside of groups of devices along the dimensions that both split equally; the tiles that result."""
+    pairs = zip(source.tile_counts, target.tile_counts, strict=True)
+    equal = tuple(dim for dim, (have, want) in enumerate(pairs) if have == want > 1)
     if not equal:
         return None
-    have = group(source, equal)
-    want = align(group(target, equal), have)
-    local = source.local(dims)
-    inner = tuple(local[p] if p in equal else size for p, size in enumerate(dims))
-    change(trace.inside(have.groups), inner, have.tiles, want.tiles)
-    return ungroup(want)
-
-
-def replicate(trace: Trace, dims: Counts, source: Tiles) -> Tiles:
-    """Gather everything, from the last dimension to the first."""
-    held = list(source.local(dims))
-    for place in reversed(range(len(dims))):
-        held[place] *= source.counts[place]
-        trace.add("all-gather", {place: source.counts[place]}, math.prod(held), source)
-        held[place] = dims[place]
-    return whole(len(dims))
+    grouped = group_on_dims(source, equal)
+    grouped_target = align_groups(group_on_dims(target, equal), grouped)
+    local = source.shard_dims(dims)
+    inner_dims = tuple(local[dim] if dim in equal else size for dim, size in enumerate(dims))
+    reshard(trace.inside(grouped.device_groups), inner_dims, grouped.tiles, grouped_target.tiles)
+    return ungroup(grouped_target)

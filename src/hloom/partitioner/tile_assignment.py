@@ -1,7 +1,8 @@
-"""How XLA's partitioner sees a spec: parts per dimension, copies, and which device holds which part.
+"""Tile assignments: how many tiles each dimension is split into, and which devices hold which tile.
 
-What XLA does where a spec changes depends on the order of devices, not on axes, and it forms groups of devices and goes
-on inside them, numbered anew. So here are its notions: `Tiles` is its tile assignment, `Grouped` its grouped sharding.
+What XLA emits for a reshard depends on the order of devices, not on mesh axes. `TileAssignment` is XLA's class of that
+name together with the replication that `HloSharding::ReplicateOnLastTileDim` keeps in its last dimension
+(xla/hlo/ir/tile_assignment.h, hlo_sharding.h); the functions follow xla/hlo/utils/hlo_sharding_util.cc.
 """
 
 from __future__ import annotations
@@ -13,217 +14,127 @@ from functools import lru_cache
 
 import numpy as np
 
-Counts = tuple[int, ...]
+from hloom.ir import tile_indices
+
+Dims = tuple[int, ...]
+"""Sizes, tile counts or indices of dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
-    """Parts per dimension, copies of each part, and the devices in the order of parts; none where all is copied.
+class TileAssignment:
+    """Tiles per dimension, how many devices hold each tile, and the devices in the order of tiles.
 
-    `is_listed` says that the devices are a list and no transposed range: collectives then name their groups one by one.
+    No devices are listed where the value is replicated. `is_explicit` says that XLA holds a list of devices and no
+    transposed iota: collectives then name their groups one by one.
     """
 
-    counts: Counts
-    copies: int = 1
-    devices: tuple[int, ...] = ()
-    is_listed: bool = False
+    tile_counts: Dims
+    replication: int = 1
+    devices: Dims = ()
+    is_explicit: bool = False
+
+    @classmethod
+    def replicated(cls, rank: int) -> TileAssignment:
+        """Every device holds the whole value."""
+        return cls((1,) * rank)
+
+    @classmethod
+    def from_array(cls, array: np.ndarray, *, is_explicit: bool = False) -> TileAssignment:
+        """The assignment of an array of devices: a dimension per dimension of the value, then one of replication."""
+        tile_counts, replication = array.shape[:-1], array.shape[-1]
+        if math.prod(tile_counts) == 1:
+            return cls.replicated(len(tile_counts))
+        ordered = np.sort(array, axis=-1)
+        return cls(tuple(map(int, tile_counts)), int(replication), tuple(ordered.ravel().tolist()), is_explicit)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every device holds everything."""
+    def is_replicated(self) -> bool:
+        """Whether every device holds the whole value (`HloSharding::IsReplicated`)."""
         return not self.devices
 
     @property
-    def is_partial(self) -> bool:
-        """Whether there are parts, and several devices hold the same."""
-        return self.copies > 1
+    def is_partially_replicated(self) -> bool:
+        """Whether there are several tiles, and several devices for each (`HloSharding::ReplicateOnLastTileDim`)."""
+        return self.replication > 1
 
     @property
-    def parts(self) -> int:
-        """How many parts there are."""
-        return math.prod(self.counts)
+    def tile_count(self) -> int:
+        """How many tiles there are (`HloSharding::NumTiles`)."""
+        return math.prod(self.tile_counts)
 
     @property
-    def is_ordered(self) -> bool:
+    def shape(self) -> Dims:
+        """The tile counts, and the replication as the last dimension."""
+        return (*self.tile_counts, self.replication)
+
+    @property
+    def is_iota(self) -> bool:
         """Whether the devices stand in their own order."""
         return self.devices == tuple(range(len(self.devices)))
 
-    def same(self, other: Tiles) -> bool:
-        """Whether both put the same parts on the same devices."""
-        return self.counts == other.counts and self.devices == other.devices
+    def same_tiles(self, other: TileAssignment) -> bool:
+        """Whether both put the same tiles on the same devices."""
+        return self.tile_counts == other.tile_counts and self.devices == other.devices
 
     def array(self) -> np.ndarray:
-        """The devices as an array: a dimension for each of the value's and one for copies."""
-        return np.array(self.devices).reshape(*self.counts, self.copies)
+        """The devices as an array of `shape`."""
+        return np.array(self.devices).reshape(self.shape)
 
-    def local(self, dims: Sequence[int]) -> Counts:
-        """The dimensions of what one device holds."""
-        return tuple(-(-size // count) for size, count in zip(dims, self.counts, strict=True))
+    def reshaped(self, shape: Sequence[int]) -> TileAssignment:
+        """The same order of devices with other counts, the last of which is the replication."""
+        return TileAssignment.from_array(self.array().reshape(shape), is_explicit=self.is_explicit)
 
+    def shard_dims(self, dims: Sequence[int]) -> Dims:
+        """The dimensions of what one device holds, the last tile padded (`MakePartitionedShape`)."""
+        return tuple(-(-size // count) for size, count in zip(dims, self.tile_counts, strict=True))
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """Devices in groups along some dimensions (or the copies, which count as the last), and the tiles in each."""
-
-    groups: tuple[tuple[int, ...], ...]
-    dims: Counts
-    sizes: Counts
-    tiles: Tiles
-
-    def base(self, dims: Sequence[int]) -> Counts:
-        """The dimensions of what one group holds of a value."""
-        found = list(dims)
-        for place, size in zip(self.dims, self.sizes, strict=True):
-            if place < len(found):
-                found[place] = -(-found[place] // size)
-        return tuple(found)
-
-
-def whole(rank: int) -> Tiles:
-    """Everything everywhere."""
-    return Tiles((1,) * rank)
-
-
-def tiles_of(array: np.ndarray, *, is_listed: bool = False) -> Tiles:
-    """Tiles from an array of devices whose last dimension is copies."""
-    counts, copies = array.shape[:-1], array.shape[-1]
-    if math.prod(counts) == 1:
-        return whole(len(counts))
-    ordered = np.sort(array, axis=-1)
-    return Tiles(tuple(map(int, counts)), int(copies), tuple(ordered.ravel().tolist()), is_listed)
+    def indices(self) -> np.ndarray:
+        """The index of each device's tile: a row per device, a column per dimension of `shape`."""
+        indices = tile_indices(self.array(), np.arange(len(self.devices)))
+        assert indices is not None, "devices are numbered from 0"
+        return indices.T
 
 
 @lru_cache(1 << 16)
-def group(tiles: Tiles, dims: Counts, inner: Counts = ()) -> Grouped:
-    """Groups of devices along dimensions; `inner` is how many parts of each stay inside a group."""
-    array = tiles.array()
-    kept = {place: inner[number] if inner else 1 for number, place in enumerate(dims)}
-    inside_counts = list(array.shape)
-    for place, count in kept.items():
-        inside_counts[place] = count
-    sizes = tuple(array.shape[place] // kept[place] for place in dims)
-    shape: list[int] = []
-    major: dict[int, int] = {}
-    for place, count in enumerate(array.shape):
-        if place in kept:
-            major[place] = len(shape)
-            shape.append(count // kept[place])
-        shape.append(inside_counts[place])
-    first = [major[place] for place in dims]
-    order = first + [place for place in range(len(shape)) if place not in first]
-    split = array.reshape(shape).transpose(order).reshape(math.prod(sizes), -1)
-    inside = tiles_of(np.arange(math.prod(inside_counts)).reshape(inside_counts))
-    return Grouped(tuple(map(tuple, split.tolist())), dims, sizes, inside)
-
-
-@lru_cache(1 << 16)
-def ungroup(grouped: Grouped) -> Tiles:
-    """The tiles of all devices from those in the groups."""
-    rank = len(grouped.tiles.counts)
-    size = len(grouped.groups[0])
-    nothing_split = np.arange(size).reshape(*(1,) * rank, size)
-    inside = nothing_split if grouped.tiles.is_whole else grouped.tiles.array()
-    found = np.array(grouped.groups)[:, inside]
-    found = found.reshape(*grouped.sizes, *inside.shape)
-    count = len(grouped.dims)
-    order: list[int] = []
-    shape: list[int] = []
-    for place in range(rank + 1):
-        shape.append(inside.shape[place])
-        if place in grouped.dims:
-            order.append(grouped.dims.index(place))
-            shape[-1] *= grouped.sizes[grouped.dims.index(place)]
-        order.append(count + place)
-    return tiles_of(found.transpose(order).reshape(shape), is_listed=_is_listed(grouped))
-
-
-def _is_listed(grouped: Grouped) -> bool:
-    return not grouped.tiles.is_whole and grouped.tiles.is_listed
-
-
-@lru_cache(1 << 16)
-def align(grouped: Grouped, reference: Grouped, *, in_any_order: bool = False) -> Grouped:
-    """The same with the groups of a reference; the tiles are renumbered where the groups hold the same devices."""
-    if grouped.groups == reference.groups:
-        return grouped
-    where = {device: number for number, each in enumerate(reference.groups) for device in each}
-    found = [{where[device] for device in each} for each in grouped.groups]
-    is_matching = all(len(each) == 1 and (in_any_order or each == {number}) for number, each in enumerate(found))
-    tiles = grouped.tiles
-    if is_matching and not tiles.is_whole:
-        target = reference.groups[next(iter(found[0]))]
-        places = {device: place for place, device in enumerate(target)}
-        renumbered = [places[device] for device in grouped.groups[0]]
-        tiles = tiles_of(np.array(renumbered)[tiles.array()], is_listed=True)
-    return Grouped(reference.groups, grouped.dims, grouped.sizes, tiles)
-
-
-@lru_cache(1 << 16)
-def copied_on(tiles: Tiles, dims: Counts) -> Tiles:
-    """The same, but copied along some dimensions."""
-    dims = tuple(place for place in dims if place < len(tiles.counts))
-    if tiles.is_whole or all(tiles.counts[place] == 1 for place in dims):
+def replicate_on_dims(tiles: TileAssignment, dims: Dims) -> TileAssignment:
+    """The same, replicated along some dimensions (`PartiallyReplicateTiledShardingOnDims`)."""
+    dims = tuple(dim for dim in dims if dim < len(tiles.tile_counts))
+    if tiles.is_replicated or all(tiles.tile_counts[dim] == 1 for dim in dims):
         return tiles
     array = tiles.array()
-    kept = [place for place in range(array.ndim) if place not in dims]
-    moved = array.transpose([*kept[:-1], *dims, kept[-1]])
-    shape = tuple(1 if place in dims else count for place, count in enumerate(tiles.counts))
-    return tiles_of(moved.reshape(*shape, -1), is_listed=tiles.is_listed)
+    kept = [dim for dim in range(array.ndim) if dim not in dims]
+    replicated = array.transpose([*kept[:-1], *dims, kept[-1]])
+    tile_counts = tuple(1 if dim in dims else count for dim, count in enumerate(tiles.tile_counts))
+    return TileAssignment.from_array(replicated.reshape(*tile_counts, -1), is_explicit=tiles.is_explicit)
 
 
 @lru_cache(1 << 16)
-def moved(tiles: Tiles, target: Counts, rank: int) -> Tiles | None:
-    """The tiles of a value whose dimensions are these, each in its `target` place (-1: none, and it must be whole)."""
-    if tiles.is_whole:
-        return whole(rank)
-    if any(place < 0 and count > 1 for place, count in zip(target, tiles.counts, strict=True)):
+def transpose_dims(tiles: TileAssignment, to_target: Dims, rank: int) -> TileAssignment | None:
+    """The tiles of a value of another rank, each dimension put where `to_target` says (-1: nowhere).
+
+    None where a dimension that is split goes nowhere (`TransposeShardingWithCollapsedDims`).
+    """
+    if tiles.is_replicated:
+        return TileAssignment.replicated(rank)
+    if any(target < 0 and count > 1 for target, count in zip(to_target, tiles.tile_counts, strict=True)):
         return None
-    shape = [1] * rank
-    for place, count in zip(target, tiles.counts, strict=True):
-        if place >= 0:
-            shape[place] = count
-    order = sorted((p for p in range(len(target)) if target[p] >= 0), key=lambda p: target[p])
-    gone = [p for p in range(len(target)) if target[p] < 0]
-    array = tiles.array().transpose([*order, *gone, len(target)])
-    return tiles_of(array.reshape(*shape, tiles.copies), is_listed=tiles.is_listed)
+    tile_counts = [1] * rank
+    for target, count in zip(to_target, tiles.tile_counts, strict=True):
+        if target >= 0:
+            tile_counts[target] = count
+    kept = sorted((dim for dim, target in enumerate(to_target) if target >= 0), key=lambda dim: to_target[dim])
+    dropped = [dim for dim, target in enumerate(to_target) if target < 0]
+    array = tiles.array().transpose([*kept, *dropped, len(to_target)])
+    return TileAssignment.from_array(array.reshape(*tile_counts, tiles.replication), is_explicit=tiles.is_explicit)
 
 
 @lru_cache(1 << 16)
-def is_finer(tiles: Tiles, coarse: Tiles) -> bool:
-    """Whether each device's part lies inside its part of the coarser tiles."""
-    if coarse.is_whole:
+def is_sub_tiling(tiles: TileAssignment, coarse: TileAssignment) -> bool:
+    """Whether each device's tile lies inside its tile of the coarser assignment (`IsSubTilingOrEqualSharding`)."""
+    if coarse.is_replicated:
         return True
-    if tiles.is_whole or any(a % b for a, b in zip(tiles.counts, coarse.counts, strict=True)):
+    pairs = list(zip(tiles.tile_counts, coarse.tile_counts, strict=True))
+    if tiles.is_replicated or any(count % coarser for count, coarser in pairs):
         return False
-    have, want = _places(tiles), _places(coarse)
-    ratios = np.array([a // b for a, b in zip(tiles.counts, coarse.counts, strict=True)])
-    return bool((have // ratios == want).all())
-
-
-def _places(tiles: Tiles) -> np.ndarray:
-    """Per device the place of its part."""
-    found = np.empty((len(tiles.devices), len(tiles.counts)), dtype=int)
-    index = np.indices((*tiles.counts, tiles.copies)).reshape(len(tiles.counts) + 1, -1)[:-1]
-    found[np.array(tiles.devices)] = index.T
-    return found
-
-
-@lru_cache(1 << 16)
-def dims_of_groups(tiles: Tiles, groups: tuple[tuple[int, ...], ...]) -> Counts | None:
-    """The dimensions (copies being the last) along which tiles can be grouped to have these groups, in any order."""
-    if tiles.is_whole or len(groups) < 2 or len(tiles.devices) != sum(map(len, groups)):
-        return None
-    array = tiles.array()
-    if len(groups[0]) < 2:
-        return tuple(place for place, count in enumerate(array.shape) if count > 1)
-    index = np.empty((len(tiles.devices), array.ndim), dtype=int)
-    index[array.ravel()] = np.indices(array.shape).reshape(array.ndim, -1).T
-    first, second = index[groups[0][0]], index[groups[0][1]]
-    dims = tuple(place for place in range(array.ndim - (tiles.copies == 1)) if first[place] == second[place])
-    if math.prod(array.shape[place] for place in dims) != len(groups):
-        return None
-    for each in groups:
-        rows = index[list(each)][:, list(dims)]
-        if (rows != rows[0]).any():
-            return None
-    return dims
+    ratios = np.array([count // coarser for count, coarser in pairs])
+    return bool((tiles.indices()[:, :-1] // ratios == coarse.indices()[:, :-1]).all())

@@ -1,4 +1,4 @@
-"""The collectives that the partitioner would emit, as they come up."""
+"""The trace of the partitioner: the collectives that it would emit, in order."""
 
 from __future__ import annotations
 
@@ -8,94 +8,132 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hloom.partitioner.collective import Step
-from hloom.partitioner.tile_assignment import Tiles
+from hloom.ir import tile_indices
+from hloom.partitioner.collective_cost import CollectiveCost
+from hloom.partitioner.grouped_sharding import DeviceGroups
+from hloom.partitioner.tile_assignment import Dims, TileAssignment
 from hloom.sharding.mesh import Mesh
+from hloom.text import Unsupported
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
-    """All devices: how many there are, and where each stands on the axes of the mesh."""
+class MeshCoordinates:
+    """The coordinates of every device on the axes of the mesh: a row per device, a column per axis."""
 
-    names: tuple[str, ...]
-    places: np.ndarray
+    axis_names: tuple[str, ...]
+    coordinates: np.ndarray
 
     @classmethod
-    def of(cls, mesh: Mesh) -> World:
-        """The devices of a mesh."""
-        places = np.empty((mesh.device_count, len(mesh.names)), dtype=int)
-        places[np.asarray(mesh.order.ids()).ravel()] = np.indices(mesh.sizes).reshape(len(mesh.sizes), -1).T
-        return cls(mesh.names, places)
+    def of(cls, mesh: Mesh) -> MeshCoordinates:
+        """The coordinates of a mesh's devices, which must be numbered from 0: XLA's partitions are."""
+        indices = tile_indices(mesh.device_array(), np.arange(mesh.device_count))
+        if indices is None:
+            raise Unsupported(
+                f"the devices of the mesh {mesh} are not numbered from 0 to {mesh.device_count - 1}",
+                hint="XLA's partitions are: leave `devices` out, or give a permutation",
+            )
+        return cls(mesh.names, indices.T)
+
+    def axes_between(self, first: np.ndarray, second: np.ndarray) -> tuple[str, ...]:
+        """The axes along which some of these devices differ, pairwise."""
+        differ = self.coordinates[first] != self.coordinates[second]
+        return tuple(name for number, name in enumerate(self.axis_names) if differ[:, number].any())
 
 
 @dataclass(slots=True)
 class Trace:
-    """The collectives so far; the values that they are about have elements of `width` bytes.
+    """The collectives emitted so far; the values that they move have elements of `element_bytes` bytes.
 
-    Groups of devices in another order than their own are charged as if they were all devices, which is how
-    plans are measured, unless they are formed inside of groups (`inner` are then the devices of the first) or listed
-    one by one.
+    Groups whose devices do not stand in their own order count as groups of all devices, as they are counted in modules
+    that XLA partitioned, unless they are formed inside of groups or listed one by one. Inside of groups, `group` holds
+    the devices of the first one.
     """
 
-    world: World
-    width: int = 1
-    steps: list[Step] = field(default_factory=list)
-    inner: tuple[int, ...] | None = None
-    side: int | None = None
+    mesh: MeshCoordinates
+    element_bytes: int = 1
+    collectives: list[CollectiveCost] = field(default_factory=list)
+    group: tuple[int, ...] | None = None
+    operand_index: int | None = None
 
-    def inside(self, groups: Sequence[tuple[int, ...]]) -> Trace:
-        """The same trace, inside of groups."""
+    def inside(self, groups: DeviceGroups) -> Trace:
+        """The same trace, inside of groups (`CreatePerGroupPartitioningState`)."""
         first = groups[0]
-        return replace(self, inner=first if self.inner is None else tuple(self.inner[device] for device in first))
+        return replace(self, group=first if self.group is None else tuple(self.group[device] for device in first))
 
-    def of(self, width: int) -> Trace:
-        """The same trace, for a value whose elements are so wide."""
-        return self if width == self.width else replace(self, width=width)
+    def of_elements(self, element_bytes: int) -> Trace:
+        """The same trace, for a value whose elements have so many bytes."""
+        return self if element_bytes == self.element_bytes else replace(self, element_bytes=element_bytes)
 
-    def moving(self, side: int, width: int) -> Trace:
-        """The same trace, for changes of an operand."""
-        return replace(self, side=side, width=width)
+    def of_operand(self, operand_index: int, element_bytes: int) -> Trace:
+        """The same trace, for reshards of an operand."""
+        return replace(self, operand_index=operand_index, element_bytes=element_bytes)
 
-    def add(self, kind: str, minor: Mapping[int, int], elements: int, tiles: Tiles, *, is_inner: bool = False) -> None:
-        """A collective among those that hold the last so many parts of some dimensions, copies being the last."""
-        size = math.prod(minor.values())
+    def add(
+        self,
+        opcode: str,
+        minor_counts: Mapping[int, int],
+        elements: int,
+        tiles: TileAssignment,
+        *,
+        is_inner: bool = False,
+    ) -> None:
+        """A collective among the devices that hold the last so many tiles of some dimensions, replication being last.
+
+        Nothing is emitted for groups of one device. `is_inner` says that XLA forms the groups itself, whatever the
+        order of devices.
+        """
+        size = math.prod(minor_counts.values())
         if size == 1:
             return
-        is_plain = is_inner or self.inner is not None or tiles.is_listed or tiles.is_ordered
-        members = tiles.array()
-        for place, count in minor.items():
-            members = np.moveaxis(members, place, 0)[:count]
-            members = np.moveaxis(members, 0, place)
-        index = tuple(slice(None) if place in minor else 0 for place in range(members.ndim))
-        charged = size if is_plain else len(self.world.places)
-        found = self._known(members[index].ravel())
-        places = self.world.places[found]
-        mark = (kind, *minor, *found.tolist())
-        axes = self._differing(places != places[0])
-        self.steps.append(Step(kind, charged, elements * self.width, axes, self.side, mark))
+        is_plain = is_inner or self.group is not None or tiles.is_explicit or tiles.is_iota
+        array = tiles.array()
+        for dim, count in minor_counts.items():
+            array = np.moveaxis(array, dim, 0)[:count]
+            array = np.moveaxis(array, 0, dim)
+        index = tuple(slice(None) if dim in minor_counts else 0 for dim in range(array.ndim))
+        counted = size if is_plain else len(self.mesh.coordinates)
+        members = self._mesh_devices(array[index].ravel())
+        axes = self.mesh.axes_between(members, members[:1])
+        signature = (opcode, *minor_counts, *members.tolist())
+        self.collectives.append(
+            CollectiveCost(opcode, counted, elements * self.element_bytes, axes, self.operand_index, signature)
+        )
 
-    def permute(self, elements: int, source: Tiles, target: Tiles) -> None:
-        """A permute from the devices of a part to those that shall have it."""
-        have, want = (self._known(each.devices) for each in (source, target))
-        axes = self._differing(self.world.places[have] != self.world.places[want])
-        mark = ("collective-permute", *have.tolist(), *want.tolist())
-        self.steps.append(Step("collective-permute", 2, elements * self.width, axes, self.side, mark))
+    def add_permute(self, elements: int, source: TileAssignment, target: TileAssignment) -> None:
+        """A collective-permute from the devices that hold tiles to those that shall hold them."""
+        sources, targets = (self._mesh_devices(tiles.devices) for tiles in (source, target))
+        axes = self.mesh.axes_between(sources, targets)
+        signature = ("collective-permute", *sources.tolist(), *targets.tolist())
+        self.collectives.append(
+            CollectiveCost("collective-permute", 2, elements * self.element_bytes, axes, self.operand_index, signature)
+        )
 
-    def cut(self, parts: int) -> None:
-        """What an all-reduce was the last step of is cut into parts: so much of it is a reduce-scatter."""
-        if parts < 2 or not self.steps or self.steps[-1].kind != "all-reduce":
+    def scatter_last(self, tile_count: int) -> None:
+        """If the last collective is an all-reduce whose result is sliced into tiles, make part of it a reduce-scatter.
+
+        Backends do so: xla/service/gpu/transforms/collectives and xla/service/reduce_scatter_utils.cc
+        (`MatchReduceScatter`).
+        """
+        if tile_count < 2 or not self.collectives or self.collectives[-1].opcode != "all-reduce":
             return
-        last = self.steps.pop()
-        scattered = math.gcd(last.group, parts)
+        last = self.collectives.pop()
+        scattered = math.gcd(last.group_size, tile_count)
         if scattered > 1:
-            self.steps.append(Step("reduce-scatter", scattered, last.elements, last.axes))
-        if last.group > scattered:
-            self.steps.append(Step("all-reduce", last.group // scattered, last.elements // scattered, last.axes))
+            self.collectives.append(CollectiveCost("reduce-scatter", scattered, last.elements, last.axes))
+        if last.group_size > scattered:
+            reduced = last.group_size // scattered
+            self.collectives.append(CollectiveCost("all-reduce", reduced, last.elements // scattered, last.axes))
 
-    def _known(self, devices: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Devices by their numbers in the mesh."""
-        found = np.asarray(devices)
-        return found if self.inner is None else np.asarray(self.inner)[found]
+    def _mesh_devices(self, devices: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Devices by their numbers in the mesh, from those in the group."""
+        numbers = np.asarray(devices)
+        return numbers if self.group is None else np.asarray(self.group)[numbers]
 
-    def _differing(self, found: np.ndarray) -> tuple[str, ...]:
-        return tuple(name for place, name in enumerate(self.world.names) if found[:, place].any())
+
+def all_reduce_along_dims(trace: Trace, elements: int, tiles: TileAssignment, dims: Dims) -> None:
+    """All-reduces along dimensions (the replication being the last), from the last to the first.
+
+    Follows `SpmdPartitioner::AllReduceAlongShardingDims`.
+    """
+    for dim in sorted(dims, reverse=True):
+        trace.add("all-reduce", {dim: tiles.shape[dim]}, elements, tiles)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from hloom.analysis import Device
-from hloom.ir import AxisMap, FactorKind, Node, TensorType, dtype
-from hloom.partitioner.dot import Held, Roles, settle
-from hloom.partitioner.dot_handler import contract
-from hloom.partitioner.spec_reshard import Dims, Step, tiles_on, traced
+from hloom.ir import Node, TensorType, dtype
+from hloom.partitioner import CollectiveCost
 from hloom.sharding.mesh import Link, Mesh
 from hloom.sharding.spec import Axes
 
@@ -54,17 +49,17 @@ class Rates:
             return Link(self.wire, 0.0)
         return Link(min(link.bandwidth for link in found), max(link.latency for link in found))
 
-    def seconds(self, step: Step, width: float) -> float:
+    def seconds(self, step: CollectiveCost, width: float) -> float:
         """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""
         link = self.link(step.axes)
-        return hops(step) * link.latency + step.sent * width / link.bandwidth
+        return hops(step) * link.latency + step.elements_sent * width / link.bandwidth
 
 
-def hops(step: Step) -> int:
+def hops(step: CollectiveCost) -> int:
     """How often a collective waits for a link: a ring goes once around, and twice to reduce everything everywhere."""
-    if step.kind == "collective-permute":
+    if step.opcode == "collective-permute":
         return 1
-    return (2 if step.kind == "all-reduce" else 1) * (step.group - 1)
+    return (2 if step.opcode == "all-reduce" else 1) * (step.group_size - 1)
 
 
 @dataclass(slots=True)
@@ -79,11 +74,11 @@ class Price:
     touched: float = 0.0
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
 
-    def send(self, steps: Iterable[Step], width: float, times: float = 1) -> None:
+    def send(self, steps: Iterable[CollectiveCost], width: float, times: float = 1) -> None:
         """Add collectives of elements that are so many bytes wide and that run so often."""
         for step in steps:
-            sent = step.sent * width * times
-            self.wire[step.kind] = self.wire.get(step.kind, 0.0) + sent
+            sent = step.elements_sent * width * times
+            self.wire[step.opcode] = self.wire.get(step.opcode, 0.0) + sent
             known, waited = self.traffic.get(step.axes, (0.0, 0.0))
             self.traffic[step.axes] = known + sent, waited + hops(step) * times
 
@@ -119,59 +114,6 @@ class Price:
 def together(working: float, sending: float, rates: Rates) -> float:
     """The time of a step from the seconds of its work and of its collectives."""
     return max(working, sending) if rates.is_overlapped else working + sending
-
-
-@dataclass(frozen=True, slots=True)
-class Lies:
-    """A value as far as prices depend on it: its dimensions, the bytes of an element, and the axes that split it."""
-
-    dims: tuple[int, ...]
-    width: int
-    axes: Dims
-
-    def on(self, mesh: Mesh, side: int) -> Held:
-        """The value as it is held on a mesh: the left (0) or right (1) operand of a dot, or its result (2)."""
-        return Held(self.dims, self.width, tiles_on(self.axes, mesh), side)
-
-
-def roles_of(found: AxisMap) -> Roles:
-    """What the dimensions of a dot or convolution are, from its axis map; windows are none of it."""
-    groups: dict[tuple[bool, bool, bool], list[tuple[int, int, int]]] = defaultdict(list)
-    for number, factor in enumerate(found.factors):
-        if factor.kind is FactorKind.WINDOWED:
-            continue
-        values = (*found.operands[:2], found.results[0])
-        places = [next((p for p, each in enumerate(value) if number in each), -1) for value in values]
-        groups[places[0] >= 0, places[1] >= 0, places[2] >= 0].append((places[0], places[1], places[2]))
-    kinds = ((True, True, True), (True, True, False), (True, False, True), (False, True, True))
-    return Roles(*(tuple(groups[kind]) for kind in kinds))
-
-
-@lru_cache(1 << 18)
-def contracting(roles: Roles, left: Lies, right: Lies, result: Lies, mesh: Mesh) -> tuple[tuple[Step, ...], float]:
-    """The collectives, in bytes, of a dot or convolution in given specs, and the share of its work on one device."""
-    trace = traced(mesh)
-    share = contract(trace, roles, left.on(mesh, 0), right.on(mesh, 1), result.on(mesh, 2), mesh.device_count)
-    return tuple(trace.steps), share
-
-
-@lru_cache(1 << 18)
-def combining(
-    dims: tuple[int, ...], partial: tuple[Axes, ...], operand: Dims, natural: Dims, result: Dims, mesh: Mesh
-) -> tuple[Step, ...]:
-    """The collectives that combine the partial results of what reduces an operand or looks up in one.
-
-    `partial` are the axes of each dimension that is gone, `natural` those of the result before anything is combined.
-    Partial results are reduced whole, along one dimension after the other; what cuts the last of these at once makes it
-    a reduce-scatter.
-    """
-    trace, have, places = traced(mesh), tiles_on(natural, mesh), list(operand)
-    elements = math.prod(have.local(dims))
-    tiles = tiles_on(operand, mesh)
-    for axes in sorted(partial, key=places.index, reverse=True):
-        trace.add("all-reduce", {places.index(axes): mesh.count(axes)}, elements, tiles)
-    settle(trace, dims, 1, have, tiles_on(result, mesh))
-    return tuple(trace.steps)
 
 
 def dims_of(node: Node) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
 from hloom.ops import OPS
-from hloom.partitioner.spec_reshard import Step, reshard
+from hloom.partitioner import CollectiveCost, reshard_collectives
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import spec_of_classes
@@ -139,7 +139,7 @@ class _Writing:
         elif source is None:
             return self.copies[value]
         else:
-            steps = reshard(value.type.dims, source, target, self.mesh)
+            steps = reshard_collectives(value.type.dims, source, target, self.mesh)
             found = self._moved(graph, self.copies[value], value, (source, target), steps, origin, self.copies[node])
         self.made[value, target] = found
         return found
@@ -186,7 +186,7 @@ class _Writing:
         made: Node,
         value: Node,
         specs: tuple[Spec, Spec],
-        steps: tuple[Step, ...],
+        steps: tuple[CollectiveCost, ...],
         origin: Origin,
         place: Node | None,
     ) -> Node:
@@ -196,18 +196,18 @@ class _Writing:
         target = shapes.target
         now = shapes.source
         for step in steps:
-            if step.kind != "all-gather" and step.elements < math.prod(now):
+            if step.opcode != "all-gather" and step.elements < math.prod(now):
                 now = shapes.of(step.elements)
                 made = self._add(graph, "dynamic-slice", made, now, origin, place)
-            if step.kind == "reduce-scatter":
+            if step.opcode == "reduce-scatter":
                 made = self._add(graph, "all-reduce", made, now, origin, place)
-                now = shapes.of(step.elements // step.group)
+                now = shapes.of(step.elements // step.group_size)
                 made = self._add(graph, "dynamic-slice", made, now, origin, place)
                 continue
             then = shapes.of(step.elements)
-            attributes = {"dimensions": (_changed(now, then),)} if step.kind in ("all-gather", "all-to-all") else {}
+            attributes = {"dimensions": (_changed(now, then),)} if step.opcode in ("all-gather", "all-to-all") else {}
             now = then
-            made = self._add(graph, step.kind, made, now, origin, place, attributes)
+            made = self._add(graph, step.opcode, made, now, origin, place, attributes)
         if now != target:
             opcode = "dynamic-slice" if math.prod(target) < math.prod(now) else "copy"
             made = self._add(graph, opcode, made, target, origin, place)

@@ -14,8 +14,16 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from hloom.ir import AxisMap, Node
-from hloom.partitioner.spec_reshard import Dims, Step, reshard
-from hloom.planner.cost_model import Lies, combining, contracting, dims_of, roles_of, width_of
+from hloom.partitioner import (
+    CollectiveCost,
+    DimAxes,
+    ShardedArray,
+    dot_collectives,
+    dot_dimensions,
+    reduction_collectives,
+    reshard_collectives,
+)
+from hloom.planner.cost_model import dims_of, width_of
 from hloom.planner.predicted_collectives import Expected
 from hloom.planner.problem import Problem, Read
 from hloom.planner.strategies import is_contraction
@@ -118,14 +126,14 @@ class _Forecast:
             return
         for target in self._targets(node, place, operand):
             self.wanted[operand].append(target)
-            steps = reshard(dims_of(operand), self.specs[operand], target, self.problem.mesh)
+            steps = reshard_collectives(dims_of(operand), self.specs[operand], target, self.problem.mesh)
             self._move(node, operand, steps, width_of(operand), f"to {target}")
 
-    def _move(self, node: Node, value: Node, steps: Iterable[Step], width: float, why: str) -> None:
+    def _move(self, node: Node, value: Node, steps: Iterable[CollectiveCost], width: float, why: str) -> None:
         """Collectives that a value goes through one after the other, but for those that it went through already."""
         path: tuple = ()
         for step in steps:
-            path = (*path, step.mark)
+            path = (*path, step.signature)
             if (value, path) not in self.seen:
                 self.seen.add((value, path))
                 self.moved.append(self._expected(node, value, step, width, why))
@@ -161,12 +169,12 @@ class _Forecast:
         found, mesh = self.problem.clusters.maps[node], self.problem.mesh
         if node.opcode in CONTRACTIONS:
             lies = [self._lies(each, place, node) for place, each in enumerate((*node.inputs, node))]
-            steps, share = contracting(roles_of(found), *lies, mesh)
+            steps, share = dot_collectives(dot_dimensions(found), *lies, mesh)
             self.flops += 2.0 * found.points * share * share_of_windows(node, found) * self.problem.times(node)
             for side, operand in enumerate(node.inputs):
-                self._move(node, operand, (step for step in steps if step.side == side), 1, "moved for a dot")
+                self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
             for step in steps:
-                if step.side is None:
+                if step.operand_index is None:
                     yield self._expected(node, node, step, 1, "combines partial results")
             return
         if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
@@ -174,7 +182,7 @@ class _Forecast:
             return
         alike = self._alike(node)
         if alike is not None:
-            for step in reshard(dims_of(node), alike, self.specs[node], mesh):
+            for step in reshard_collectives(dims_of(node), alike, self.specs[node], mesh):
                 yield self._expected(node, node, step, width_of(node), f"{alike} -> {self.specs[node]}")
             return
         cluster = self.problem.clusters.of(node)
@@ -201,12 +209,12 @@ class _Forecast:
         is_free = all(len(each.users) == 1 or any(self.specs.get(user) == own for user in each.users) for each in free)
         return own if is_free else None
 
-    def _lies(self, value: Node, place: int, node: Node) -> Lies:
+    def _lies(self, value: Node, place: int, node: Node) -> ShardedArray:
         """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
             spec = self.asked(Read(node, place))
-        return Lies(dims_of(value), round(width_of(value)), spec.dims)
+        return ShardedArray(dims_of(value), round(width_of(value)), spec.dims)
 
     def _reduced(self, node: Node, found: AxisMap) -> Iterator[Expected]:
         """A reduction of an operand, or a look-up in one, as it lies; what comes of it is moved."""
@@ -217,43 +225,44 @@ class _Forecast:
             for each, axes in zip(found.operands[1], self.specs[node.inputs[1]].dims, strict=True):
                 if each and not used & set(axes):
                     of_factor.setdefault(each[0], axes)
-        natural: Dims = tuple(of_factor.get(each[0], ()) if each else () for each in found.results[0])
+        natural: DimAxes = tuple(of_factor.get(each[0], ()) if each else () for each in found.results[0])
         kept = {factor for each in found.results[0] for factor in each}
         partial: tuple[Axes, ...] = tuple(axes for factor, axes in of_factor.items() if axes and factor not in kept)
-        for step in combining(dims_of(node), partial, operand, natural, self.specs[node].dims, self.problem.mesh):
+        result, mesh = self.specs[node].dims, self.problem.mesh
+        for step in reduction_collectives(dims_of(node), partial, operand, natural, result, mesh):
             yield self._expected(node, node, step, width_of(node), "combines partial results")
 
-    def _expected(self, node: Node, value: Node, step: Step, width: float, why: str) -> Expected:
+    def _expected(self, node: Node, value: Node, step: CollectiveCost, width: float, why: str) -> Expected:
         return Expected(node, value, step, width, why, self.problem.times(node))
 
     def _cut(self, node: Node) -> None:
         """An all-reduce that all readers cut is in part a reduce-scatter."""
         steps = self.made[node]
-        if not steps or steps[-1].step.kind != "all-reduce" or not self.wanted[node]:
+        if not steps or steps[-1].step.opcode != "all-reduce" or not self.wanted[node]:
             return
         whole = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
         largest = max(self._first(node, each) for each in self.wanted[node])
         if largest == whole:
             return
         last = steps.pop()
-        scattered = math.gcd(last.step.group, max(1, round(whole / largest)))
-        rest = last.step.group // scattered
+        scattered = math.gcd(last.step.group_size, max(1, round(whole / largest)))
+        rest = last.step.group_size // scattered
         if scattered > 1:
-            steps.append(replace(last, step=replace(last.step, kind="reduce-scatter", group=scattered)))
+            steps.append(replace(last, step=replace(last.step, opcode="reduce-scatter", group_size=scattered)))
         if rest > 1:
-            left = replace(last.step, group=rest, elements=last.step.elements // scattered)
+            left = replace(last.step, group_size=rest, elements=last.step.elements // scattered)
             steps.append(replace(last, step=left))
 
     def _first(self, value: Node, target: Spec) -> int:
         """The elements that are left of a value after it was cut, which is what a change of spec may start with."""
         own, mesh, dims = self.specs[value], self.problem.mesh, dims_of(value)
-        steps = reshard(dims, own, target, mesh)
+        steps = reshard_collectives(dims, own, target, mesh)
         whole = math.prod(mesh.local_dims(dims, own))
         if not steps:
             left = math.prod(mesh.local_dims(dims, target))
             is_padded = left * mesh.count(target.axes) != whole * mesh.count(own.axes)
             return whole if is_padded else left
-        return min(whole, steps[0].elements) if steps[0].kind in ("all-to-all", "collective-permute") else whole
+        return min(whole, steps[0].elements) if steps[0].opcode in ("all-to-all", "collective-permute") else whole
 
     def _added(self, node: Node) -> None:
         """Two all-reduces that are only added are one."""
@@ -268,8 +277,8 @@ class _Forecast:
 def _combining(steps: list[Expected]) -> list[tuple[str, int, float]]:
     """The collectives that combine partial results, which nothing follows."""
     kinds = ("all-reduce", "reduce-scatter")
-    found = list(takewhile(lambda each: each.step.kind in kinds, reversed(steps)))
-    return [(each.step.kind, each.step.group, each.sent) for each in found]
+    found = list(takewhile(lambda each: each.step.opcode in kinds, reversed(steps)))
+    return [(each.step.opcode, each.step.group_size, each.sent) for each in found]
 
 
 def _followed(found: AxisMap, place: int, own: Spec, lies: Spec) -> Spec:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.ir import Node, TensorType
-from hloom.partitioner.spec_reshard import reshard
+from hloom.partitioner import reshard_collectives
 from hloom.planner.clusters import Cluster
 from hloom.planner.cost_model import width_of
 from hloom.planner.memory_footprint import Footprint
@@ -202,7 +202,7 @@ class _Rows:
             small = np.zeros((len(source.specs), len(target.specs)))
             for row, have in enumerate(source.specs):
                 for column, want in enumerate(target.specs):
-                    if reshard(value.type.dims, have, want, mesh):
+                    if reshard_collectives(value.type.dims, have, want, mesh):
                         small[row, column] = sizes[column]
             self._copies[key] = small[source.of][:, target.of]
         return self._copies[key]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType
-from hloom.partitioner.spec_reshard import Step, reshard
+from hloom.partitioner import CollectiveCost, reshard_collectives
 from hloom.planner.cost_model import width_of
 from hloom.planner.problem import Problem
 from hloom.planner.strategy_costs import asked, combined
@@ -19,7 +19,7 @@ class Expected:
 
     instruction: Node
     value: Node
-    step: Step
+    step: CollectiveCost
     width: float
     why: str
     times: float = 1.0
@@ -27,7 +27,7 @@ class Expected:
     @property
     def sent(self) -> float:
         """Bytes that a device sends."""
-        return self.step.sent * self.width * self.times
+        return self.step.elements_sent * self.width * self.times
 
 
 def ledger(problem: Problem, choice: dict[int, int]) -> list[Expected]:
@@ -63,5 +63,5 @@ def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Ex
         target = asked(problem, read, problem.options[cluster.number][choice[cluster.number]])
         if target not in seen:
             seen.add(target)
-            for step in reshard(value.type.dims, source, target, problem.mesh):
+            for step in reshard_collectives(value.type.dims, source, target, problem.mesh):
                 yield Expected(read.reader, value, step, width_of(value), f"{source} -> {target}", problem.times(value))

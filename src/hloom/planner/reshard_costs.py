@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.partitioner.spec_reshard import reshard
+from hloom.partitioner import reshard_collectives
 from hloom.planner.cost_model import Rates
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
@@ -47,7 +47,7 @@ class Changing:
         table.grow()
         found = table.seconds[np.ix_(rows, columns)]
         for row, column in zip(*np.nonzero(np.isnan(found)), strict=True):
-            steps = reshard(dims, have[row], want[column], self._mesh)
+            steps = reshard_collectives(dims, have[row], want[column], self._mesh)
             found[row, column] = sum(self._rates.seconds(step, width) for step in steps)
         table.seconds[np.ix_(rows, columns)] = found
         return found

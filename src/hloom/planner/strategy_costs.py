@@ -10,10 +10,16 @@ import numpy as np
 
 from hloom.analysis.rules.contractions import products
 from hloom.ir import Apply, AxisMap, Node, TensorType
-from hloom.partitioner.collective import Step
-from hloom.partitioner.spec_reshard import reshard
+from hloom.partitioner import (
+    CollectiveCost,
+    ShardedArray,
+    dot_collectives,
+    dot_dimensions,
+    reduction_collectives,
+    reshard_collectives,
+)
 from hloom.planner.clusters import Cluster
-from hloom.planner.cost_model import Lies, Price, combining, contracting, dims_of, roles_of, width_of
+from hloom.planner.cost_model import Price, dims_of, width_of
 from hloom.planner.spec_tables import Demand, demanded, made, spec_of_classes
 from hloom.planner.strategies import Strategy, is_contraction, partial_classes
 from hloom.sharding.spec import Axes, Spec
@@ -48,7 +54,7 @@ def unary(problem: Problem, cluster: Cluster) -> list[Price]:
     return prices
 
 
-def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[Step, ...]:
+def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[CollectiveCost, ...]:
     """The collectives that combine a node's partial results."""
     clusters, mesh = problem.clusters, problem.mesh
     held = strategy.before if node is cluster.lead else strategy.after
@@ -67,11 +73,13 @@ def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node)
     result = problem.lying.result(node, strategy).dims
     if node.opcode in ("dot", "convolution"):
         left, right, own = (
-            Lies(dims_of(each), 1, axes) for each, axes in zip((*node.inputs, node), (*operands, result), strict=True)
+            ShardedArray(dims_of(each), 1, axes)
+            for each, axes in zip((*node.inputs, node), (*operands, result), strict=True)
         )
-        return contracting(roles_of(clusters.maps[node]), left, right, own, mesh)[0]
+        return dot_collectives(dot_dimensions(clusters.maps[node]), left, right, own, mesh)[0]
     own = next((each for each in operands if all(axes in each for axes in partial)), natural.dims)
-    return combining(node.type.dims, tuple(axes for axes in partial if axes in own), own, natural.dims, result, mesh)
+    reduced = tuple(axes for axes in partial if axes in own)
+    return reduction_collectives(node.type.dims, reduced, own, natural.dims, result, mesh)
 
 
 def asked(problem: Problem, read: Read, strategy: Strategy) -> Spec:
@@ -125,7 +133,7 @@ def _charge(problem: Problem, prices: Sequence[Price], value: Node, source: Dema
         return
     dims, width, times = dims_of(value), width_of(value), problem.times(value)
     changes, of = np.unique(np.stack([source.of, target.of]), axis=1, return_inverse=True)
-    steps = [reshard(dims, source.specs[a], target.specs[b], problem.mesh) for a, b in changes.T.tolist()]
+    steps = [reshard_collectives(dims, source.specs[a], target.specs[b], problem.mesh) for a, b in changes.T.tolist()]
     for price, change in zip(prices, np.ravel(of).tolist(), strict=True):
         price.send(steps[change], width, times)
 

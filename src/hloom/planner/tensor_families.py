@@ -124,7 +124,7 @@ def families(
         kind = _kind(problem, each.value)
         if kind in owners:
             family = owners[kind]
-            family.sent[each.step.kind] = family.sent.get(each.step.kind, 0.0) + each.sent
+            family.sent[each.step.opcode] = family.sent.get(each.step.opcode, 0.0) + each.sent
     for each in found.values():
         each.name = _common(each.members)
     return sorted(found.values(), key=lambda f: (f.kind == MADE, -f.sent_bytes if f.kind == MADE else -f.whole_bytes))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hloom.ir import Devices, IotaDevices
 from hloom.sharding.spec import Spec, part_names
 from hloom.text import HloomError
@@ -63,6 +65,10 @@ class Mesh:
     def order(self) -> Devices:
         """The devices, the last axis fastest."""
         return self.devices or IotaDevices((self.device_count,))
+
+    def device_array(self) -> np.ndarray:
+        """The device ids as an array, one dimension per axis."""
+        return self.order.ids().reshape(self.sizes)
 
     def size(self, axis: str) -> int:
         """How many devices an axis counts; raises HloomError where the mesh has no such axis."""
