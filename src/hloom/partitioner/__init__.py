@@ -8,7 +8,6 @@ To change what is emitted for a dot, edit `dot_handler.py` and the files that it
 questions that other packages ask, `spec_collectives.py`.
 """
 
-from hloom.partitioner.collective_cost import CollectiveCost as CollectiveCost
 from hloom.partitioner.dot import DotDimensions as DotDimensions
 from hloom.partitioner.dot import dot_dimensions as dot_dimensions
 from hloom.partitioner.spec_collectives import DimAxes as DimAxes
@@ -16,3 +15,4 @@ from hloom.partitioner.spec_collectives import ShardedArray as ShardedArray
 from hloom.partitioner.spec_collectives import dot_collectives as dot_collectives
 from hloom.partitioner.spec_collectives import reduction_collectives as reduction_collectives
 from hloom.partitioner.spec_collectives import reshard_collectives as reshard_collectives
+from hloom.partitioner.traced_collective import TracedCollective as TracedCollective

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hloom.ir import Tiled, assignment
-from hloom.partitioner.collective_cost import CollectiveCost
 from hloom.partitioner.dot import LHS, OUTPUT, RHS, DotDimensions, PartitionedValue, reshard_created
 from hloom.partitioner.dot_handler import partition_dot
 from hloom.partitioner.reshard import reshard
 from hloom.partitioner.tile_assignment import Dims, TileAssignment
 from hloom.partitioner.trace import MeshCoordinates, Trace, all_reduce_along_dims
+from hloom.partitioner.traced_collective import TracedCollective
 from hloom.sharding.hlo_sharding import to_tiled
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec
@@ -38,14 +38,14 @@ class ShardedArray:
         return PartitionedValue(self.dims, self.element_bytes, tiles_on(self.axes, mesh), index)
 
 
-def reshard_collectives(dims: Sequence[int], source: Spec, target: Spec, mesh: Mesh) -> tuple[CollectiveCost, ...]:
+def reshard_collectives(dims: Sequence[int], source: Spec, target: Spec, mesh: Mesh) -> tuple[TracedCollective, ...]:
     """The collectives of a reshard between two specs, without partial results, of an array of these dimensions.
 
     >>> mesh, split = Mesh.parse("x=8"), Spec((("x",), ()))
     >>> reshard_collectives((64, 64), split, Spec(((), ("x",))), mesh)
-    (CollectiveCost(opcode='all-to-all', group_size=8, elements=512),)
+    (TracedCollective(opcode='all-to-all', group_size=8, elements=512),)
     >>> reshard_collectives((64, 64), split, Spec.replicated(2), mesh)
-    (CollectiveCost(opcode='all-gather', group_size=8, elements=4096),)
+    (TracedCollective(opcode='all-gather', group_size=8, elements=4096),)
     """
     if source.dims == target.dims:
         return ()
@@ -55,7 +55,7 @@ def reshard_collectives(dims: Sequence[int], source: Spec, target: Spec, mesh: M
 @lru_cache(1 << 18)
 def dot_collectives(
     dimensions: DotDimensions, lhs: ShardedArray, rhs: ShardedArray, output: ShardedArray, mesh: Mesh
-) -> tuple[tuple[CollectiveCost, ...], float]:
+) -> tuple[tuple[TracedCollective, ...], float]:
     """The collectives, in bytes, of a dot or convolution in given specs, and the share of its work on one device."""
     trace = Trace(_coordinates(mesh))
     operands = lhs.partitioned(mesh, LHS), rhs.partitioned(mesh, RHS), output.partitioned(mesh, OUTPUT)
@@ -66,7 +66,7 @@ def dot_collectives(
 @lru_cache(1 << 18)
 def reduction_collectives(
     dims: Dims, partial: tuple[Axes, ...], operand: DimAxes, natural: DimAxes, result: DimAxes, mesh: Mesh
-) -> tuple[CollectiveCost, ...]:
+) -> tuple[TracedCollective, ...]:
     """The collectives that combine the partial results of what reduces an operand or looks up in one.
 
     `partial` are the axes of each dimension that is reduced, `natural` those of the result before it is combined.
@@ -81,7 +81,7 @@ def reduction_collectives(
 
 
 @lru_cache(1 << 18)
-def _scaled_reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) -> tuple[CollectiveCost, ...]:
+def _scaled_reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) -> tuple[TracedCollective, ...]:
     """The collectives of a reshard, scaled from those of the smallest array whose tiles are as even."""
     count = mesh.device_count
     smallest = tuple(size if size % count else count for size in dims)
@@ -91,7 +91,7 @@ def _scaled_reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) ->
 
 
 @lru_cache(1 << 18)
-def _reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) -> tuple[CollectiveCost, ...]:
+def _reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) -> tuple[TracedCollective, ...]:
     trace = Trace(_coordinates(mesh))
     reshard(trace, dims, tiles_on(source, mesh), tiles_on(target, mesh))
     return tuple(trace.collectives)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hloom.ir import tile_indices
-from hloom.partitioner.collective_cost import CollectiveCost
 from hloom.partitioner.grouped_sharding import DeviceGroups
 from hloom.partitioner.tile_assignment import Dims, TileAssignment
+from hloom.partitioner.traced_collective import TracedCollective
 from hloom.sharding.mesh import Mesh
 from hloom.text import Unsupported
 
@@ -51,7 +51,7 @@ class Trace:
 
     mesh: MeshCoordinates
     element_bytes: int = 1
-    collectives: list[CollectiveCost] = field(default_factory=list)
+    collectives: list[TracedCollective] = field(default_factory=list)
     group: tuple[int, ...] | None = None
     operand_index: int | None = None
 
@@ -96,7 +96,7 @@ class Trace:
         axes = self.mesh.axes_between(members, members[:1])
         signature = (opcode, *minor_counts, *members.tolist())
         self.collectives.append(
-            CollectiveCost(opcode, counted, elements * self.element_bytes, axes, self.operand_index, signature)
+            TracedCollective(opcode, counted, elements * self.element_bytes, axes, self.operand_index, signature)
         )
 
     def add_permute(self, elements: int, source: TileAssignment, target: TileAssignment) -> None:
@@ -105,7 +105,9 @@ class Trace:
         axes = self.mesh.axes_between(sources, targets)
         signature = ("collective-permute", *sources.tolist(), *targets.tolist())
         self.collectives.append(
-            CollectiveCost("collective-permute", 2, elements * self.element_bytes, axes, self.operand_index, signature)
+            TracedCollective(
+                "collective-permute", 2, elements * self.element_bytes, axes, self.operand_index, signature
+            )
         )
 
     def scatter_last(self, tile_count: int) -> None:
@@ -119,10 +121,10 @@ class Trace:
         last = self.collectives.pop()
         scattered = math.gcd(last.group_size, tile_count)
         if scattered > 1:
-            self.collectives.append(CollectiveCost("reduce-scatter", scattered, last.elements, last.axes))
+            self.collectives.append(TracedCollective("reduce-scatter", scattered, last.elements, last.axes))
         if last.group_size > scattered:
             reduced = last.group_size // scattered
-            self.collectives.append(CollectiveCost("all-reduce", reduced, last.elements // scattered, last.axes))
+            self.collectives.append(TracedCollective("all-reduce", reduced, last.elements // scattered, last.axes))
 
     def _mesh_devices(self, devices: Sequence[int] | np.ndarray) -> np.ndarray:
         """Devices by their numbers in the mesh, from those in the group."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hloom.analysis import Device
 from hloom.ir import Node, TensorType, dtype
-from hloom.partitioner import CollectiveCost
+from hloom.partitioner import TracedCollective
 from hloom.sharding.mesh import Link, Mesh
 from hloom.sharding.spec import Axes
 
@@ -49,13 +49,13 @@ class Rates:
             return Link(self.wire, 0.0)
         return Link(min(link.bandwidth for link in found), max(link.latency for link in found))
 
-    def seconds(self, step: CollectiveCost, width: float) -> float:
+    def seconds(self, step: TracedCollective, width: float) -> float:
         """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""
         link = self.link(step.axes)
         return hops(step) * link.latency + step.elements_sent * width / link.bandwidth
 
 
-def hops(step: CollectiveCost) -> int:
+def hops(step: TracedCollective) -> int:
     """How often a collective waits for a link: a ring goes once around, and twice to reduce everything everywhere."""
     if step.opcode == "collective-permute":
         return 1
@@ -74,7 +74,7 @@ class Price:
     touched: float = 0.0
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
 
-    def send(self, steps: Iterable[CollectiveCost], width: float, times: float = 1) -> None:
+    def send(self, steps: Iterable[TracedCollective], width: float, times: float = 1) -> None:
         """Add collectives of elements that are so many bytes wide and that run so often."""
         for step in steps:
             sent = step.elements_sent * width * times

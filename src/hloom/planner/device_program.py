@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
 from hloom.ops import OPS
-from hloom.partitioner import CollectiveCost, reshard_collectives
+from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import spec_of_classes
@@ -186,7 +186,7 @@ class _Writing:
         made: Node,
         value: Node,
         specs: tuple[Spec, Spec],
-        steps: tuple[CollectiveCost, ...],
+        steps: tuple[TracedCollective, ...],
         origin: Origin,
         place: Node | None,
     ) -> Node:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.analysis.grouping import UNKNOWN, op_name_of, source_of
 from hloom.ir import Module, Node, TensorType
-from hloom.partitioner import CollectiveCost
+from hloom.partitioner import TracedCollective
 from hloom.planner.candidates import WHOLE_MESH, Candidate, Chosen, Solution
 from hloom.planner.cost_model import hops
 from hloom.planner.experts import describe
@@ -191,7 +191,7 @@ def _measured(chosen: Chosen) -> list[Cause]:
     found: list[Cause] = []
     for each in best.measured.collectives:
         node = problem.clusters.flow.named(each.origin)
-        step = CollectiveCost(each.kind, each.group, 0)
+        step = TracedCollective(each.kind, each.group, 0)
         link = chosen.rates.link(axes_of(each.members, chosen.mesh))
         found.append(
             Cause(

@@ -15,9 +15,9 @@ from itertools import takewhile
 
 from hloom.ir import AxisMap, Node
 from hloom.partitioner import (
-    CollectiveCost,
     DimAxes,
     ShardedArray,
+    TracedCollective,
     dot_collectives,
     dot_dimensions,
     reduction_collectives,
@@ -129,7 +129,7 @@ class _Forecast:
             steps = reshard_collectives(dims_of(operand), self.specs[operand], target, self.problem.mesh)
             self._move(node, operand, steps, width_of(operand), f"to {target}")
 
-    def _move(self, node: Node, value: Node, steps: Iterable[CollectiveCost], width: float, why: str) -> None:
+    def _move(self, node: Node, value: Node, steps: Iterable[TracedCollective], width: float, why: str) -> None:
         """Collectives that a value goes through one after the other, but for those that it went through already."""
         path: tuple = ()
         for step in steps:
@@ -232,7 +232,7 @@ class _Forecast:
         for step in reduction_collectives(dims_of(node), partial, operand, natural, result, mesh):
             yield self._expected(node, node, step, width_of(node), "combines partial results")
 
-    def _expected(self, node: Node, value: Node, step: CollectiveCost, width: float, why: str) -> Expected:
+    def _expected(self, node: Node, value: Node, step: TracedCollective, width: float, why: str) -> Expected:
         return Expected(node, value, step, width, why, self.problem.times(node))
 
     def _cut(self, node: Node) -> None:

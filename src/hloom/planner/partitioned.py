@@ -16,7 +16,7 @@ from hloom.analysis import NodeCost, cost
 from hloom.analysis.collectives import group_size
 from hloom.analysis.links import members_of
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
-from hloom.partitioner import CollectiveCost
+from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import hops
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes
@@ -109,7 +109,7 @@ class Emitted:
                 known[each.members] = axes_of(each.members, mesh)
             axes = known[each.members]
             sent, waited = found.get(axes, (0.0, 0.0))
-            found[axes] = sent + each.sent, waited + hops(CollectiveCost(each.kind, each.group, 0)) * each.times
+            found[axes] = sent + each.sent, waited + hops(TracedCollective(each.kind, each.group, 0)) * each.times
         return found
 
 

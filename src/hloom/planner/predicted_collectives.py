@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType
-from hloom.partitioner import CollectiveCost, reshard_collectives
+from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.cost_model import width_of
 from hloom.planner.problem import Problem
 from hloom.planner.strategy_costs import asked, combined
@@ -19,7 +19,7 @@ class Expected:
 
     instruction: Node
     value: Node
-    step: CollectiveCost
+    step: TracedCollective
     width: float
     why: str
     times: float = 1.0

@@ -11,8 +11,8 @@ import numpy as np
 from hloom.analysis.rules.contractions import products
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.partitioner import (
-    CollectiveCost,
     ShardedArray,
+    TracedCollective,
     dot_collectives,
     dot_dimensions,
     reduction_collectives,
@@ -54,7 +54,7 @@ def unary(problem: Problem, cluster: Cluster) -> list[Price]:
     return prices
 
 
-def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[CollectiveCost, ...]:
+def combined(problem: Problem, cluster: Cluster, strategy: Strategy, node: Node) -> tuple[TracedCollective, ...]:
     """The collectives that combine a node's partial results."""
     clusters, mesh = problem.clusters, problem.mesh
     held = strategy.before if node is cluster.lead else strategy.after

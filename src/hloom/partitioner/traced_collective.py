@@ -1,4 +1,4 @@
-"""What one collective costs: its opcode, the size of its groups, and its elements."""
+"""One collective of the trace: its opcode, the size of its groups, and its elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hloom.sharding.spec import Axes
 
 
 @dataclass(frozen=True, slots=True)
-class CollectiveCost:
+class TracedCollective:
     """One collective: its opcode, the number of devices in a group, and its elements on one device.
 
     `elements` are those of the result for an all-gather, of the operand for a reduce-scatter, and of either for the
