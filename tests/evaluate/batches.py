@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 
 from hloom.evaluate import evaluate
-from hloom.evaluate.sorting import total_order_keys
+from hloom.evaluate.sort import total_order_keys
 from hloom.hlo import parse
 from hloom.ir import DTYPES, Kind
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from hloom.runtime import run_text
 
 INTEGER_OPS = (

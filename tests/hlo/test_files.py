@@ -16,7 +16,7 @@ import zstandard
 
 from hloom import protobuf as wire
 from hloom.hlo import Limits, PrintOptions, dump_modules, load, parse, print_module, save, to_text, write_whole
-from hloom.hlo import storage as storage_module
+from hloom.hlo import file_io as storage_module
 from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import Module, equal
 from hloom.text import HloomError, ParseError, Unsupported

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from hloom.hlo import PrintOptions, parse, print_module
-from hloom.hlo.body import BodyReader
+from hloom.hlo.computation_reader import BodyReader
 from hloom.ir import Module, difference
 from hloom.ops import COMMON, OPS
 from hloom.text import HloomError, HloomWarning

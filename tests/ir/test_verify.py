@@ -30,7 +30,7 @@ from hloom.ir import (
     required,
     verify,
 )
-from hloom.ir.fits import FITS, misfit
+from hloom.ir.attribute_types import FITS, misfit
 from hloom.ir.scopes import find_cycle
 from hloom.ops import COMMON as OPS_COMMON
 from hloom.ops import OPS, unknown_op

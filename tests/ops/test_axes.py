@@ -6,7 +6,7 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.ir import Apply, node_axes
-from hloom.ops import OPS, elementwise, indexing, random, shaping
+from hloom.ops import OPS, data_movement, elementwise, indexing, random
 
 from .oracle import module_text
 
@@ -108,7 +108,7 @@ def test_axis_map(instruction: str, kinds: list[str], expected: str) -> None:
 def test_the_table_has_every_op() -> None:
     """All but those that go element by element like another one does."""
     shown = {instruction.partition("(p")[0].partition("()")[0].split()[-1] for instruction, _, _ in TABLE}
-    rows = {**elementwise.ROWS, **shaping.ROWS, **indexing.ROWS, **random.ROWS}
+    rows = {**elementwise.ROWS, **data_movement.ROWS, **indexing.ROWS, **random.ROWS}
     assert all(name in shown or op.axes is OPS["negate"].axes for name, op in rows.items())
 
 
@@ -124,5 +124,5 @@ def test_effects(name: str, effect: str) -> None:
 
 
 def test_all_others_are_pure() -> None:
-    rows = [*elementwise.ROWS.values(), *shaping.ROWS.values(), *indexing.ROWS.values(), *random.ROWS.values()]
+    rows = [*elementwise.ROWS.values(), *data_movement.ROWS.values(), *indexing.ROWS.values(), *random.ROWS.values()]
     assert {op.name for op in rows if op.effect} == {"rng", "rng-get-and-update-state", "opt-barrier", "add-dependency"}

@@ -13,11 +13,11 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.ir import Apply, FactorKind, Inference, Module, Op, TensorType, TypeProblem, node_axes, same_shape
-from hloom.ops import elementwise, indexing, random, shaping
+from hloom.ops import data_movement, elementwise, indexing, random
 from hloom.text import HloomError
 from tests.corpus import handwritten, lowered
 
-FAMILIES = {"elementwise": elementwise, "shaping": shaping, "indexing": indexing, "random": random}
+FAMILIES = {"elementwise": elementwise, "shaping": data_movement, "indexing": indexing, "random": random}
 
 LIES = {
     "quirk_bitcast_of_tuple/b": "a bitcast takes arrays",

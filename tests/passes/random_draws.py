@@ -18,7 +18,7 @@ from hloom.ir import (
     WindowDimension,
     dtype,
 )
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from tests.passes.random_drawing import DIRECTIONS, Drawing, draws, tensor
 from tests.passes.random_drawing import number_for as number_for
 

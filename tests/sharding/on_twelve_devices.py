@@ -19,7 +19,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hloom.hlo import parse
-from hloom.hlo.shardings import read_sharding
+from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import Axis, DimensionAxes
 from hloom.ir import Mesh as HloMesh
 from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.hlo import parse
-from hloom.hlo.shardings import read_sharding
+from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import MeshSharding, Tiled, Uniform, equivalent
 from hloom.ir.devices import ExplicitDevices
 from hloom.sharding import Mesh, Spec, parse_spec

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from hloom.hlo.shardings import read_sharding
+from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir.devices import ExplicitDevices
 from hloom.sharding import Link, Mesh, Spec, parse_spec
 from hloom.sharding.hlo_sharding import to_tiled

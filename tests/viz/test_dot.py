@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hloom.ir import Module
 from hloom.ops import OPS, unknown_op
 from hloom.viz import render, to_dot
-from hloom.viz.families import COLOURS, FAMILIES, family
+from hloom.viz.opcode_families import COLOURS, FAMILIES, family
 from tests.viz.build import F32_2, apply, chain, fused, module_with, random_modules, scalar, strange_text, unary_graph
 
 needs_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed: no program 'dot'")

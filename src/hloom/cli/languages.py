@@ -19,7 +19,7 @@ from hloom.cli.writing import write_text
 from hloom.dialects import oneflow
 from hloom.hlo import save, to_text
 from hloom.hlo.compression import LIMITS, decompress
-from hloom.hlo.storage import STDIN, read_bytes
+from hloom.hlo.file_io import STDIN, read_bytes
 from hloom.ir import Module
 from hloom.text import HloomError, Source
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
 from hloom.ir import Apply, DType, Kind, dtype_of
-from hloom.ir.numbers import round_doubles
+from hloom.ir.number_conversion import round_doubles
 from hloom.text import Unsupported
 
 

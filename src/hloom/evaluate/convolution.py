@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hloom.evaluate.contraction import narrowed, widened
-from hloom.evaluate.shaping import padded
+from hloom.evaluate.data_movement import padded
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
 from hloom.ir import Apply, ConvolutionDimensions, PaddingDimension, Window, WindowDimension
 from hloom.text import Unsupported

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hloom.evaluate.complexes import COMPLEX, joined
+from hloom.evaluate.complex_numbers import COMPLEX, joined
 from hloom.evaluate.floats import REAL
 from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
-from hloom.evaluate.sorting import total_order_keys
+from hloom.evaluate.promotion import narrowed, widened
+from hloom.evaluate.sort import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.evaluate.widening import narrowed, widened
 from hloom.ir import Apply, Kind, dtype_of
 from hloom.text import Unsupported
 

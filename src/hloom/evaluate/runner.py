@@ -15,7 +15,15 @@ import numpy as np
 
 from hloom.evaluate.bitcast import scalar_bitcast
 from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
-from hloom.evaluate.pointwise import CALLS, SCALAR_IDENTITIES, common_shape, elements, is_pointwise, stacked, stretched
+from hloom.evaluate.scalar_graphs import (
+    CALLS,
+    SCALAR_IDENTITIES,
+    common_shape,
+    elements,
+    is_pointwise,
+    stacked,
+    stretched,
+)
 from hloom.evaluate.table import TABLE, Evaluator, Value, Values
 from hloom.ir import (
     TOKEN,

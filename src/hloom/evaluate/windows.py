@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.evaluate.convolution import base_padding, output_size, slices
+from hloom.evaluate.data_movement import padded
 from hloom.evaluate.reduction import Arrays, as_tuple, combiner
 from hloom.evaluate.scatter import combine_at
-from hloom.evaluate.shaping import padded
 from hloom.evaluate.table import Runner, Value, Values, arrays_of, evaluator, type_of
 from hloom.ir import Apply, TupleType, Window, WindowDimension
 

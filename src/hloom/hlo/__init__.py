@@ -6,11 +6,14 @@ files, `files.py`; protos, the room `proto`.
 """
 
 from hloom.hlo.compression import Limits as Limits
-from hloom.hlo.dumps import DumpedModule as DumpedModule
-from hloom.hlo.dumps import dump_modules as dump_modules
+from hloom.hlo.dump_directory import DumpedModule as DumpedModule
+from hloom.hlo.dump_directory import dump_modules as dump_modules
+from hloom.hlo.file_io import replacing as replacing
+from hloom.hlo.file_io import write_whole as write_whole
 from hloom.hlo.files import load as load
 from hloom.hlo.files import save as save
 from hloom.hlo.forms import to_text as to_text
+from hloom.hlo.module_reader import parse as parse
 from hloom.hlo.printer import PrintOptions as PrintOptions
 from hloom.hlo.printer import print_graph as print_graph
 from hloom.hlo.printer import print_module as print_module
@@ -20,6 +23,3 @@ from hloom.hlo.proto import module_from_proto as module_from_proto
 from hloom.hlo.proto import module_to_proto as module_to_proto
 from hloom.hlo.proto import read_proto as read_proto
 from hloom.hlo.proto import write_proto as write_proto
-from hloom.hlo.reader import parse as parse
-from hloom.hlo.storage import replacing as replacing
-from hloom.hlo.storage import write_whole as write_whole

@@ -10,7 +10,7 @@ import numpy as np
 from hloom.hlo.tokens import HIGHEST_INTEGER, LOWEST_INTEGER
 from hloom.ir.dtypes import Kind
 from hloom.ir.literal import Literal
-from hloom.ir.numbers import (
+from hloom.ir.number_conversion import (
     PAYLOAD_BITS,
     component,
     float_range,

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hloom.hlo.compression import COMPRESSED, LIMITS, Limits, compress, decompress
-from hloom.hlo.dumps import choose
-from hloom.hlo.lowerings import is_lowering, proto_of
+from hloom.hlo.dump_directory import choose
+from hloom.hlo.file_io import STDIN, read_bytes, unreadable, write_whole
+from hloom.hlo.jax_program import is_lowering, proto_of
+from hloom.hlo.module_reader import parse
 from hloom.hlo.printer import PrintOptions, print_module
 from hloom.hlo.proto import read_proto, write_proto
-from hloom.hlo.reader import parse
-from hloom.hlo.storage import STDIN, read_bytes, unreadable, write_whole
 from hloom.ir import Module
 from hloom.text import HloomError, ParseError, Source, Unsupported
 

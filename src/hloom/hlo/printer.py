@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hloom.hlo.header_text import print_header
-from hloom.hlo.reader import LEAF
-from hloom.hlo.short_forms import ShortForms, short_forms
-from hloom.hlo.strict import RESERVED
-from hloom.hlo.written import write_attributes
+from hloom.hlo.async_sugar_printer import ShortForms, short_forms
+from hloom.hlo.attribute_printer import write_attributes
+from hloom.hlo.header_printer import print_header
+from hloom.hlo.module_reader import LEAF
+from hloom.hlo.strict_checks import RESERVED
 from hloom.ir import (
     Apply,
     Attributes,

@@ -9,7 +9,7 @@ import numpy as np
 
 from hloom.ir.dtypes import DType, Kind, dtype_of
 from hloom.ir.dtypes import dtype as dtype_named
-from hloom.ir.numbers import from_doubles, from_integers, from_pairs, integer_range
+from hloom.ir.number_conversion import from_doubles, from_integers, from_pairs, integer_range
 from hloom.ir.types import TensorType, TupleType, Type, same_shape, without_layout
 from hloom.text import HloomError
 

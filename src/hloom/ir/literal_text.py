@@ -10,7 +10,7 @@ import numpy as np
 from hloom.ir.dtypes import DType, Kind
 from hloom.ir.layout import default_layout
 from hloom.ir.literal import Literal
-from hloom.ir.numbers import PAYLOAD_BITS, component, float_range
+from hloom.ir.number_conversion import PAYLOAD_BITS, component, float_range
 from hloom.ir.types import TensorType
 
 ELIDED = "{...}"

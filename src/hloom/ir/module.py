@@ -11,7 +11,7 @@ from typing import Any
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph
 from hloom.ir.nodes import Missing, Node
-from hloom.ir.stacks import StackTables
+from hloom.ir.stack_frames import StackTables
 from hloom.text import HloomError
 
 _SUFFIX = re.compile(r"\.[0-9]+$")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from hloom.ir.attribute_types import misfit
 from hloom.ir.attributes import Attributes
-from hloom.ir.fits import misfit
 from hloom.ir.graph import Graph
 from hloom.ir.inference import Inference
 from hloom.ir.literal import Literal

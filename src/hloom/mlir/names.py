@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.ir import Apply, Graph, Node, TupleType
-from hloom.mlir.body import ELEMENT, TUPLE
-from hloom.mlir.rows import REGIONS
+from hloom.mlir.region_builder import ELEMENT, TUPLE
+from hloom.mlir.unregistered_ops import REGIONS
 
 Hints = Mapping[str, Sequence[str | None]]
 """By op, what its results are called; a result without a name stands under the name of the one before it."""

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from hloom.ir import EMPTY, Apply, Attributes, Graph, Missing, Module, Node, Op, Parameter, Verbatim
-from hloom.mlir.body import ELEMENT, TUPLE
-from hloom.mlir.forms import FORMS, FUNCTIONS, GENERIC_RETURNS, MODULE, FunctionForm, ModuleForm
 from hloom.mlir.names import Hints, Names
-from hloom.mlir.rows import PROPERTIES, REGIONS, SPELLINGS
-from hloom.mlir.strings import quote
+from hloom.mlir.region_builder import ELEMENT, TUPLE
+from hloom.mlir.syntax import FORMS, FUNCTIONS, GENERIC_RETURNS, MODULE, FunctionForm, ModuleForm
 from hloom.mlir.type_reader import DEEPEST, function_type, result_list
 from hloom.mlir.types import result_spellings
+from hloom.mlir.unregistered_ops import PROPERTIES, REGIONS, SPELLINGS
 from hloom.mlir.value_printer import print_dictionary, print_symbol
 from hloom.mlir.values import TypeValue
 from hloom.text import Unsupported
+from hloom.text.mlir_strings import quote
 
 _NO_HINTS: Hints = MappingProxyType({})
 _OWN = frozenset((SPELLINGS, PROPERTIES, REGIONS))

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from hloom.ir import EMPTY, EMPTY_TUPLE, Attributes, Module, Node, Op, TupleType
-from hloom.mlir.body import TUPLE, Body
-from hloom.mlir.forms import FORMS, FUNCTIONS, GENERIC_RETURNS, MODULE, FunctionForm, ModuleForm
 from hloom.mlir.operation_reader import OperationReader, skip_location
+from hloom.mlir.region_builder import TUPLE, Body
+from hloom.mlir.syntax import FORMS, FUNCTIONS, GENERIC_RETURNS, MODULE, FunctionForm, ModuleForm
 from hloom.mlir.type_reader import read_type, read_types
 from hloom.mlir.value_reader import ValueReader
 from hloom.mlir.values import TypeValue

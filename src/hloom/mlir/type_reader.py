@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hloom.mlir.balance import balanced
+from hloom.mlir.balanced_text import balanced
 from hloom.mlir.types import TENSOR
 from hloom.text import Cursor, Unsupported
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from hloom.ir import Attributes, Verbatim
 from hloom.mlir.floats import is_float, print_float
-from hloom.mlir.strings import quote
 from hloom.mlir.type_reader import DEEPEST
 from hloom.mlir.types import shaped_element
 from hloom.mlir.values import UNIT, Dense, OpaqueValue, Symbol, TypedArray, TypedNumber, TypeValue, Unit
 from hloom.text import Unsupported
+from hloom.text.mlir_strings import quote
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _ELIDED = frozenset(("i64", "f64"))

@@ -10,25 +10,25 @@ from hloom.ir import Op
 from hloom.ops import (
     collective,
     contraction,
-    control,
+    control_flow,
     custom,
+    data_movement,
     elementwise,
     indexing,
     linalg,
     random,
     reduction,
-    shaping,
 )
 from hloom.ops.applying import applying
 from hloom.ops.rows import COMMON as COMMON
 
 OPS: dict[str, Op] = {
     **elementwise.ROWS,
-    **shaping.ROWS,
+    **data_movement.ROWS,
     **contraction.ROWS,
     **reduction.ROWS,
     **indexing.ROWS,
-    **control.ROWS,
+    **control_flow.ROWS,
     **collective.ROWS,
     **random.ROWS,
     **linalg.ROWS,

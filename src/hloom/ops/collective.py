@@ -23,7 +23,7 @@ from hloom.ir import (
     required,
     without_layout,
 )
-from hloom.ops.leaves import identity_axes, must_be, result_of_graph, separate_axes
+from hloom.ops.leaf_axes import identity_axes, must_be, result_of_graph, separate_axes
 from hloom.ops.rows import ANY, BOOLEAN, DIMENSIONS, ENUM, INTEGER, INTEGERS, PAIRS, TO_APPLY, row, table
 
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")

@@ -15,7 +15,7 @@ from hloom.ir import (
     required,
     without_layout,
 )
-from hloom.ops.leaves import must_be, separate_axes
+from hloom.ops.leaf_axes import must_be, separate_axes
 from hloom.ops.rows import ALIASING, ANY, BOOLEAN, ENUM, GRAPH, GRAPHS, INTEGER, PRECISION, STRING, WINDOW, row, table
 
 PADDING_TYPES = ("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")

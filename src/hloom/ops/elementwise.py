@@ -24,7 +24,7 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops import conversion
-from hloom.ops.leaves import dims_of, identity_axes, leaves_of, passed_on
+from hloom.ops.leaf_axes import dims_of, identity_axes, leaves_of, passed_on
 from hloom.ops.rows import COMMON, ENUM, row, table
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims, same_elements, tensor, wider
 

@@ -16,9 +16,9 @@ from hloom.ir import (
     optional,
     required,
 )
-from hloom.ops.gather import gather_axes, infer_gather, window_factors
+from hloom.ops.gather_rules import gather_axes, infer_gather, window_factors
 from hloom.ops.rows import BOOLEAN, INTEGER, INTEGERS, TO_APPLY, row, table
-from hloom.ops.scatter import infer_scatter, scatter_axes
+from hloom.ops.scatter_rules import infer_scatter, scatter_axes
 from hloom.ops.shapes import Extent, array, arrays, extents, same_elements, tensor
 
 _SORTED = {"indices_are_sorted": optional(BOOLEAN, False)}

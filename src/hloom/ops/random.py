@@ -17,7 +17,7 @@ from hloom.ir import (
     required,
     without_layout,
 )
-from hloom.ops.leaves import dims_of, leaves_of
+from hloom.ops.leaf_axes import dims_of, leaves_of
 from hloom.ops.rows import ENUM, INTEGER, row, table
 from hloom.ops.shapes import array, of_kinds, scalar
 

@@ -19,19 +19,24 @@ from hloom.ir import (
     optional,
     required,
 )
-from hloom.ops.normalisation import (
+from hloom.ops.batch_norm_rules import (
     infer_batch_norm_grad,
     infer_batch_norm_inference,
     infer_batch_norm_training,
     normalisation_axes,
     pointwise_normalisation_axes,
 )
-from hloom.ops.ordering import infer_sort, infer_topk, sort_axes, topk_axes
-from hloom.ops.pooling import infer_reduce_window, infer_select_and_scatter, reduce_window_axes, select_and_scatter_axes
 from hloom.ops.reducers import accumulators, halves, reduced_kind
 from hloom.ops.rows import BOOLEAN, DIMENSIONS, FLOAT, GRAPH, INTEGER, TO_APPLY, WINDOW, row, table
-from hloom.ops.scans import infer_scan, scan_axes
+from hloom.ops.scan_rules import infer_scan, scan_axes
 from hloom.ops.shapes import dimension_in, extents, tensor
+from hloom.ops.sort_rules import infer_sort, infer_topk, sort_axes, topk_axes
+from hloom.ops.window_rules import (
+    infer_reduce_window,
+    infer_select_and_scatter,
+    reduce_window_axes,
+    select_and_scatter_axes,
+)
 
 
 def infer_reduce(*operands: Type, dimensions: Sequence[int], to_apply: Graph) -> Type:

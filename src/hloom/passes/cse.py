@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from hloom.ir import Apply, Constant, Graph, Kind, Module, Node, TensorType
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.passes.likeness import Likeness
 from hloom.passes.pipeline import offer
 from hloom.rewrite import Report

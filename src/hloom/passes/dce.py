@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Graph, Module, Parameter, TupleType
 from hloom.ops import OPS
-from hloom.ops.behaviour import may_drop
+from hloom.ops.side_effects import may_drop
 from hloom.passes.pipeline import offer
 from hloom.passes.rules.calling import callees_first
 from hloom.passes.rules.elements import elements_of, only_elements, select_attributes

@@ -8,7 +8,7 @@ from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
 from hloom.ops import OPS
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.passes.pipeline import offer, rules_pass
 from hloom.passes.rules.branching import unused_operands
 from hloom.passes.rules.calling import callees_first, own_copy

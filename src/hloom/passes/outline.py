@@ -15,7 +15,7 @@ import numpy as np
 from hloom.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.passes.dce import dce
 from hloom.passes.likeness import Likeness
 from hloom.passes.pipeline import offer

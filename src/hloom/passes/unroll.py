@@ -6,7 +6,7 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
-from hloom.ops.behaviour import may_drop
+from hloom.ops.side_effects import may_drop
 from hloom.passes.pipeline import Pass, offer
 from hloom.passes.rules.calling import callees_first
 from hloom.passes.rules.elements import elements_of, with_trip_count

@@ -27,7 +27,7 @@ from hloom.ir import (
     infer_axes,
     infer_type,
 )
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.propagation.sharding_rule import Dims, Relation, batched, relation_of, same, unrelated
 
 PASSING = frozenset(("Sharding", "MoveToHost", "MoveToDevice", "annotate_device_placement", "LayoutConstraint"))

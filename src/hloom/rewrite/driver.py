@@ -24,7 +24,7 @@ from hloom.ir import (
     compatible,
     same_shape,
 )
-from hloom.ops.behaviour import effect_of, may_drop
+from hloom.ops.side_effects import effect_of, may_drop
 from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.expressions import NativeFailure

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from hloom.ir import Apply, Constant, Graph, Literal, Node, Op, TensorType
-from hloom.ops.behaviour import effect_of
+from hloom.ops.side_effects import effect_of
 from hloom.rewrite.expressions import NO_VALUE, compiled, number
 from hloom.rewrite.looking import is_splat, splat_of
 from hloom.rewrite.pattern import Computes, Condition, OperationTerm, Pattern, Reference, ValueTerm

@@ -24,8 +24,8 @@ from hloom.ir import (
     Type,
     without_layout,
 )
-from hloom.ir.groups import ExplicitGroups
 from hloom.ir.literal import Literal
+from hloom.ir.replica_groups import ExplicitGroups
 from hloom.ops import OPS
 from hloom.runtime.bitcasts import expand_bitcast
 from hloom.runtime.decompose import FORMULAS, expand_float, expand_high_multiply, split_index_vector

@@ -10,7 +10,7 @@ partitioned already:
 from __future__ import annotations
 
 from hloom.ir import Apply, Module, Node
-from hloom.ir.groups import ExplicitGroups
+from hloom.ir.replica_groups import ExplicitGroups
 from hloom.ops import OPS
 from hloom.text import Unsupported
 

@@ -17,6 +17,6 @@ from hloom.viz.files import draw as draw
 from hloom.viz.graphml import to_graphml as to_graphml
 from hloom.viz.graphviz import FORMATS as FORMATS
 from hloom.viz.graphviz import render as render
-from hloom.viz.records import to_json as to_json
-from hloom.viz.select import Selection as Selection
-from hloom.viz.select import drawing_of as drawing_of
+from hloom.viz.json_records import to_json as to_json
+from hloom.viz.selection import Selection as Selection
+from hloom.viz.selection import drawing_of as drawing_of

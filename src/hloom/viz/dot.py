@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from hloom.ir import Module
-from hloom.viz.describe import shorten
 from hloom.viz.drawing import Cluster, Drawing, DrawnCall, DrawnEdge, DrawnNode, EdgeKind
-from hloom.viz.families import COLOURS
-from hloom.viz.select import Selection, drawing_of
+from hloom.viz.node_text import shorten
+from hloom.viz.opcode_families import COLOURS
+from hloom.viz.selection import Selection, drawing_of
 
 TOOLTIP = 800
 """How many characters a tooltip has at most."""

@@ -11,8 +11,8 @@ from hloom.text import Unsupported
 from hloom.viz.dot import to_dot
 from hloom.viz.graphml import to_graphml
 from hloom.viz.graphviz import render
-from hloom.viz.records import to_json
-from hloom.viz.select import Selection
+from hloom.viz.json_records import to_json
+from hloom.viz.selection import Selection
 
 
 def _rendered(format: str) -> Callable[..., bytes]:

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from hloom.ir import Module
 from hloom.viz.drawing import Drawing, DrawnNode
-from hloom.viz.select import Selection, drawing_of
+from hloom.viz.selection import Selection, drawing_of
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 NODE_KEYS = {

@@ -9,7 +9,7 @@ import pytest
 
 from hloom import evaluate
 from hloom.dialects import oneflow
-from hloom.dialects.oneflow.lower import TABLE
+from hloom.dialects.oneflow.lowering import TABLE
 from hloom.ir import TensorType, TypeProblem, infer_type, verify
 from hloom.ir.verify import Level
 from hloom.text import HloomError, Unsupported

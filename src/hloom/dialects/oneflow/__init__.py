@@ -6,7 +6,7 @@ row in the family's file (`linear.py`, `pointwise.py`, ...), what it computes in
 """
 
 from hloom.dialects.oneflow import evaluators as evaluators
-from hloom.dialects.oneflow.lower import lower as lower
+from hloom.dialects.oneflow.lowering import lower as lower
 from hloom.dialects.oneflow.ops import HINTS as HINTS
 from hloom.dialects.oneflow.ops import OPS as OPS
 from hloom.dialects.oneflow.passes import all_rules as all_rules

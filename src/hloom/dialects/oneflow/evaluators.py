@@ -1,11 +1,17 @@
 """The files that fill the table of `hloom.evaluate`: importing this one fills it."""
 
 from hloom.dialects.oneflow import (
-    attention_values,
-    linear_values,
-    normalisation_values,
-    pointwise_values,
-    shaping_values,
+    attention_evaluation,
+    data_movement_evaluation,
+    elementwise_evaluation,
+    linear_evaluation,
+    normalisation_evaluation,
 )
 
-FAMILIES = (pointwise_values, shaping_values, normalisation_values, linear_values, attention_values)
+FAMILIES = (
+    attention_evaluation,
+    data_movement_evaluation,
+    elementwise_evaluation,
+    linear_evaluation,
+    normalisation_evaluation,
+)

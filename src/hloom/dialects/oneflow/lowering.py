@@ -1,67 +1,78 @@
-"""What the lowering of one op is given, and how the family files enter their functions."""
+"""From OneFlow's ops to HLO's: one function per op, by table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from hloom.dialects.oneflow import (
+    attention_lowering,
+    data_movement_lowering,
+    elementwise_lowering,
+    linear_lowering,
+    normalisation_lowering,
+)
+from hloom.dialects.oneflow.builder import Builder
+from hloom.dialects.oneflow.lowering_context import Given, Rule
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType
+from hloom.ops import OPS
+from hloom.text import Unsupported
 
-from hloom.dialects.oneflow.builder import Builder, tensor
-from hloom.dialects.oneflow.rows import axis_in, plain
-from hloom.ir import Apply, Node, TensorType
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """One op to be lowered: its node, the HLO of its operands, and what to build with."""
-
-    node: Apply
-    operands: tuple[Node, ...]
-    build: Builder
-
-    def __getitem__(self, name: str) -> Any:
-        """A plain attribute, defaults included."""
-        return plain(self.node.attribute(name))
-
-    @property
-    def x(self) -> Node:
-        """The first operand."""
-        return self.operands[0]
-
-    @property
-    def kind(self) -> TensorType:
-        """The first operand's type."""
-        return tensor(self.operands[0])
-
-    def axis(self) -> int:
-        """The attribute `axis`, counted from the front."""
-        return axis_in(self.node.attribute("axis"), self.kind)
-
-    def along(self, values: Node, axis: int, like: Node) -> Node:
-        """One value for each index of an axis, in an array like another."""
-        return self.build.spread(values, tensor(like).dims, (axis,))
-
-    def argument(self, kind: TensorType, stem: str) -> Node:
-        """A further parameter of the program."""
-        return self.build.graph.add_parameter(kind, stem)
+TABLE: dict[str, Rule] = {
+    **elementwise_lowering.TABLE,
+    **data_movement_lowering.TABLE,
+    **normalisation_lowering.TABLE,
+    **linear_lowering.TABLE,
+    **attention_lowering.TABLE,
+}
+"""By op: what builds its HLO."""
 
 
-Rule = Callable[[Given], Node | Sequence[Node]]
-"""Builds an op's HLO: its result, or its results in order."""
+def lower(module: Module) -> Module:
+    """The entry graph of a module of OneFlow's ops, as a module of HLO.
+
+    What a job does not compute is given to it: for each variable, dropout and random_mask_like, in order, a further
+    parameter stands behind the job's own (a mask has the type that the op yields it in). Raises Unsupported for an op
+    that has no lowering.
+    """
+    graph = module.entry
+    lowered = Module(module.name)
+    made = Graph(graph.name, lowered)
+    builder = Builder(lowered, made)
+    mapping: dict[Node, Node] = {
+        parameter: made.add_parameter(parameter.type, parameter.name) for parameter in graph.parameters
+    }
+    for node in graph.nodes:
+        if node not in mapping:
+            mapping[node] = _lowered(node, mapping, builder)
+    made.set_output(mapping[graph.root])
+    lowered.append_graph(made)
+    lowered.entry = made
+    return lowered
 
 
-AnyRule = TypeVar("AnyRule", bound=Rule)
+def _lowered(node: Node, mapping: dict[Node, Node], builder: Builder) -> Node:
+    if isinstance(node, Constant) and isinstance(node.value, Literal):
+        return builder.graph.add_constant(node.value, node.type, node.name)
+    if not isinstance(node, Apply):
+        raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
+    operands = [mapping[each] for each in node.inputs]
+    if node.opcode in ("tuple", "get-tuple-element"):
+        return _passed(node, operands, builder)
+    rule = TABLE.get(node.opcode)
+    if rule is None:
+        raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
+    found = rule(Given(node, tuple(operands), builder))
+    return found if isinstance(found, Node) else builder.apply("tuple", *found[: _result_count(node)])
 
 
-def table_of() -> tuple[dict[str, Rule], Callable[..., Callable[[AnyRule], AnyRule]]]:
-    """An empty table, and the decorator that enters functions into it by the ops' short names."""
-    table: dict[str, Rule] = {}
+def _passed(node: Apply, operands: list[Node], builder: Builder) -> Node:
+    """A tuple stays; an element of a tuple that was just made is that element."""
+    if node.opcode == "tuple":
+        return builder.apply("tuple", *operands)
+    index = node.attributes["index"]
+    whole = operands[0]
+    if isinstance(whole, Apply) and whole.function is OPS["tuple"]:
+        return whole.inputs[index]
+    return builder.apply("get-tuple-element", whole, index=index)
 
-    def lowers(*names: str) -> Callable[[AnyRule], AnyRule]:
-        def register(rule: AnyRule) -> AnyRule:
-            table.update({f"oneflow.{name}": rule for name in names})
-            return rule
 
-        return register
-
-    return table, lowers
+def _result_count(node: Apply) -> int:
+    return len(node.type.elements) if isinstance(node.type, TupleType) else 1

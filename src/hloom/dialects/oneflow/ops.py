@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow import attention, linear, masking, normalisation, pointwise, shaping
+from hloom.dialects.oneflow import attention, data_movement, dropout, elementwise, linear, normalisation
 from hloom.ir import Op
 
 OPS: dict[str, Op] = {
-    **pointwise.ROWS,
-    **shaping.ROWS,
-    **masking.ROWS,
+    **elementwise.ROWS,
+    **data_movement.ROWS,
+    **dropout.ROWS,
     **linear.ROWS,
     **normalisation.ROWS,
     **attention.ROWS,

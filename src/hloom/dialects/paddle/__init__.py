@@ -6,19 +6,19 @@ To add an op that Paddle has, edit `ops.toml`; to teach the type of what one yie
 `declare_op` makes a custom op known.
 """
 
-from hloom.dialects.paddle.reading import read_program as read_program
-from hloom.dialects.paddle.reading_rules import from_multi_pass_desc as from_multi_pass_desc
-from hloom.dialects.paddle.register import PASSES as PASSES
-from hloom.dialects.paddle.register import Pass as Pass
-from hloom.dialects.paddle.register import RegisterPass as RegisterPass
-from hloom.dialects.paddle.register import RegisterPassHelper as RegisterPassHelper
-from hloom.dialects.paddle.register import get_pass as get_pass
+from hloom.dialects.paddle.pass_reader import from_multi_pass_desc as from_multi_pass_desc
+from hloom.dialects.paddle.pass_tracer import InputSpec as InputSpec
+from hloom.dialects.paddle.pass_tracer import ParamAttr as ParamAttr
+from hloom.dialects.paddle.pass_tracer import PassDesc as PassDesc
+from hloom.dialects.paddle.pass_writer import to_multi_pass_desc as to_multi_pass_desc
+from hloom.dialects.paddle.pass_writer import unhonoured as unhonoured
+from hloom.dialects.paddle.program_reader import read_program as read_program
+from hloom.dialects.paddle.program_writer import write_program as write_program
+from hloom.dialects.paddle.register_pass import PASSES as PASSES
+from hloom.dialects.paddle.register_pass import Pass as Pass
+from hloom.dialects.paddle.register_pass import RegisterPass as RegisterPass
+from hloom.dialects.paddle.register_pass import RegisterPassHelper as RegisterPassHelper
+from hloom.dialects.paddle.register_pass import get_pass as get_pass
 from hloom.dialects.paddle.rows import ROWS as ROWS
 from hloom.dialects.paddle.signatures import declare_op as declare_op
 from hloom.dialects.paddle.signatures import signature as signature
-from hloom.dialects.paddle.tracing import InputSpec as InputSpec
-from hloom.dialects.paddle.tracing import ParamAttr as ParamAttr
-from hloom.dialects.paddle.tracing import PassDesc as PassDesc
-from hloom.dialects.paddle.writing import write_program as write_program
-from hloom.dialects.paddle.writing_rules import to_multi_pass_desc as to_multi_pass_desc
-from hloom.dialects.paddle.writing_rules import unhonoured as unhonoured

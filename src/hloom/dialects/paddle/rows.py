@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from hloom.dialects.paddle.inferring import inference_of
 from hloom.dialects.paddle.signatures import REQUIRED, Signature, known_types, signature
+from hloom.dialects.paddle.type_inference import inference_of
 from hloom.ir import Attribute, AttributeKind, Effect, Op, optional, required
 from hloom.ops import OPS
 

@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.attributes import arranged
-from hloom.hlo.proto.calls import read_called
-from hloom.hlo.proto.field import Context
-from hloom.hlo.proto.fields import CONTROL, GRAPHS, field_of
+from hloom.hlo.attribute_reader import arranged
+from hloom.hlo.module_reader import LEAF
+from hloom.hlo.proto.called_computations import read_called
+from hloom.hlo.proto.field_mapping import Context
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of
 from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
 from hloom.hlo.proto.shapes import read_shape
-from hloom.hlo.reader import LEAF
 from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.calls import write_called
-from hloom.hlo.proto.field import Context
-from hloom.hlo.proto.fields import CONTROL, GRAPHS, field_of, set_defaults
+from hloom.hlo.module_reader import LEAF
+from hloom.hlo.proto.called_computations import write_called
+from hloom.hlo.proto.field_mapping import Context
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults
 from hloom.hlo.proto.literals import write_literal
 from hloom.hlo.proto.metadata import write_metadata
 from hloom.hlo.proto.shapes import write_shape
-from hloom.hlo.reader import LEAF
 from hloom.ir import (
     Apply,
     Attributes,

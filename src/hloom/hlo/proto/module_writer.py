@@ -8,11 +8,11 @@ from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.printer import ordered_graphs
-from hloom.hlo.proto.headers import entry_layout, write_entry_layout, write_header, write_program_shape
 from hloom.hlo.proto.instruction_writer import InstructionWriter
+from hloom.hlo.proto.module_header import entry_layout, write_entry_layout, write_header, write_program_shape
 from hloom.hlo.proto.names import UniqueNames, sanitized
-from hloom.hlo.proto.recovery import write_recovery
-from hloom.hlo.proto.stacks import write_tables
+from hloom.hlo.proto.recovery_table import write_recovery
+from hloom.hlo.proto.stack_frames import write_tables
 from hloom.ir import Graph, Module, Node
 from hloom.text import HloomError, HloomWarning
 

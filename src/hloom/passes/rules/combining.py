@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.ir import Apply, DType, Graph, Kind, Node, Parameter, TensorType
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from hloom.ops.reducers import COMMUTATIVE
 from hloom.rewrite import Builder, splat_of
 

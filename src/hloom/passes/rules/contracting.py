@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, Kind, Node, TensorType
-from hloom.ops.dots import DotNumbers
+from hloom.ops.dot_rules import DotNumbers
 from hloom.passes.rules.dotting import (
     batch_major,
     free_dims,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, Constant, Node, SliceDimension, TensorType, dtype
-from hloom.ops.dots import DotNumbers
+from hloom.ops.dot_rules import DotNumbers
 from hloom.passes.rules.combining import adder, combiner_of
 from hloom.passes.rules.contracting import outer_product, plain_algorithm
 from hloom.passes.rules.dotting import batch_major, make_dot, numbers_of, static_operands, swapped

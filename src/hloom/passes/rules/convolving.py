@@ -16,7 +16,7 @@ from hloom.ir import (
     WindowDimension,
     default_layout,
 )
-from hloom.ops.convolutions import check_convolution
+from hloom.ops.convolution_rules import check_convolution
 from hloom.passes.rules.combining import adder
 from hloom.passes.rules.dotting import HOW
 from hloom.passes.rules.windowing import stretched

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, ExplicitGroups, Node, TensorType, TupleType, same_shape
-from hloom.ir.numbers import float_range
+from hloom.ir.number_conversion import float_range
 from hloom.passes.rules.combining import combiner_of, is_idempotent, wrapped
 from hloom.rewrite import Builder, Family, splat_of, tensor_type
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hloom.ir import Apply, Constant, DType, Literal, Node
 from hloom.ir.dtypes import Kind
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
 
 ORDINARY = frozenset({"f16", "bf16", "f32", "f64"})

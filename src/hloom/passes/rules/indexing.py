@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir import Apply, Node, SliceDimension
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from hloom.passes.rules.dimensions import inverse, is_empty, kept_by_reshape, places_of, same_array, scalar_of, stand_in
 from hloom.passes.rules.starts import (
     clamped,

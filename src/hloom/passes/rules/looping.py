@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from hloom.analysis.trips import derive_trips
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TupleType
-from hloom.ops.behaviour import may_drop
+from hloom.ops.side_effects import may_drop
 from hloom.passes.rules.calling import tracer
 from hloom.passes.rules.elements import elements_of, only_elements, written_trip_count
 from hloom.passes.rules.states import element, passed_on, rebuild_loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Node
 from hloom.ir.dtypes import Kind
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from hloom.passes.rules.facts import element
 from hloom.rewrite import array_value, scalar_integer, tensor_type
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, TensorType, TupleType
-from hloom.ir.numbers import float_range
+from hloom.ir.number_conversion import float_range
 from hloom.passes.rules.combining import may_be_identity, same_combination, same_constant
 from hloom.passes.rules.reductions import (
     broadcast_of_reduced,

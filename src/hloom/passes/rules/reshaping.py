@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.ir import Apply, Literal, Node, TensorType
-from hloom.ir.numbers import integer_range
+from hloom.ir.number_conversion import integer_range
 from hloom.passes.rules.broadcasting import UNARY
 from hloom.passes.rules.dimensions import (
     is_empty,

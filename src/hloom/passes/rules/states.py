@@ -7,7 +7,7 @@ from typing import Any
 
 from hloom.ir import Apply, Attributes, Graph, Node, Parameter, TupleType, TypeProblem
 from hloom.ops import OPS
-from hloom.ops.behaviour import may_drop
+from hloom.ops.side_effects import may_drop
 from hloom.passes.rules.elements import element_nodes, elements_of, select_attributes
 from hloom.rewrite import Builder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, TupleType
-from hloom.ops.behaviour import may_merge
+from hloom.ops.side_effects import may_merge
 from hloom.passes.rules.dimensions import stand_in
 from hloom.rewrite import Builder, Family, used_once
 

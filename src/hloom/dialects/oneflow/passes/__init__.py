@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hloom.dialects.oneflow.passes.adding import FUSE_ADD_N, FUSE_BIAS_ADD_GELU
-from hloom.dialects.oneflow.passes.attending import FUSE_ATTENTION
-from hloom.dialects.oneflow.passes.casting import remove_cast_to_same_type
-from hloom.dialects.oneflow.passes.convolving import FOLD_BATCH_NORM, fold_pad_into_conv
-from hloom.dialects.oneflow.passes.dropping import fuse_bias_add_dropout
-from hloom.dialects.oneflow.passes.gating import FUSE_GLU
-from hloom.dialects.oneflow.passes.normalising import FUSE_NORMALIZATION
-from hloom.dialects.oneflow.passes.scaling import FUSE_SCALE_TRIL
+from hloom.dialects.oneflow.passes.addition import FUSE_ADD_N, FUSE_BIAS_ADD_GELU
+from hloom.dialects.oneflow.passes.attention import FUSE_ATTENTION
+from hloom.dialects.oneflow.passes.batch_norm import FUSE_NORMALIZATION
+from hloom.dialects.oneflow.passes.casts import remove_cast_to_same_type
+from hloom.dialects.oneflow.passes.convolution import FOLD_BATCH_NORM, fold_pad_into_conv
+from hloom.dialects.oneflow.passes.dropout import fuse_bias_add_dropout
+from hloom.dialects.oneflow.passes.gated_linear_unit import FUSE_GLU
+from hloom.dialects.oneflow.passes.scaled_triangle import FUSE_SCALE_TRIL
 from hloom.passes import Pass, offer, rules_pass
 from hloom.rewrite import Rule
 

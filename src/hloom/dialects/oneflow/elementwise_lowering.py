@@ -1,0 +1,167 @@
+"""The lowering of ops that work element by element, of the borders of a job, and of dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.lowering_context import Given, table_of
+from hloom.dialects.oneflow.rows import data_type
+from hloom.ir import Node, TensorType, TupleType
+from hloom.text import Unsupported
+
+TABLE, lowers = table_of()
+
+
+def gelu(build: Builder, x: Node) -> Node:
+    """x * 0.5 * (1 + erf(x / sqrt 2))."""
+    inner = build.apply("multiply", x, build.filled(1 / math.sqrt(2), x))
+    shifted = build.apply("add", build.apply("erf", inner), build.filled(1, x))
+    return build.apply("multiply", build.apply("multiply", x, build.filled(0.5, x)), shifted)
+
+
+def fast_gelu(build: Builder, x: Node) -> Node:
+    """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
+    cube = build.apply("multiply", build.apply("multiply", x, x), x)
+    inner = build.apply("add", x, build.apply("multiply", cube, build.filled(0.044715, x)))
+    bent = build.apply("tanh", build.apply("multiply", inner, build.filled(math.sqrt(2 / math.pi), x)))
+    half = build.apply("multiply", x, build.filled(0.5, x))
+    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+
+
+def relu(build: Builder, x: Node) -> Node:
+    """The positive part."""
+    return build.apply("maximum", x, build.filled(0, x))
+
+
+ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
+    "identity": lambda build, x: x,
+    "relu": relu,
+    "gelu": gelu,
+    "fast_gelu": fast_gelu,
+    "silu": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
+    "sigmoid": lambda build, x: build.apply("logistic", x),
+    "tanh": lambda build, x: build.apply("tanh", x),
+    "sqrt": lambda build, x: build.apply("sqrt", x),
+    "rsqrt": lambda build, x: build.apply("rsqrt", x),
+}
+"""Functions of one array, by the names that OneFlow gives to ops."""
+
+for _name, _function in ACTIVATIONS.items():
+    lowers(_name)(lambda given, function=_function: function(given.build, given.x))
+
+_BROADCASTS = ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div")
+_OPCODES = dict(zip(_BROADCASTS, ("add", "subtract", "multiply", "divide"), strict=True)) | {
+    "scalar_add": "add",
+    "scalar_mul": "multiply",
+    "scalar_div": "divide",
+}
+
+
+@lowers("input", "output")
+def _border(given: Given) -> Node:
+    return given.x
+
+
+@lowers("variable")
+def _variable(given: Given) -> Node:
+    assert isinstance(given.node.type, TensorType), "inferred before"
+    return given.argument(given.node.type, given["op_name"] or "variable")
+
+
+@lowers(*_BROADCASTS, "multiply")
+def _binary(given: Given) -> Node:
+    left, right = given.operands
+    name = given.node.opcode.removeprefix("oneflow.")
+    assert isinstance(given.node.type, TensorType), "inferred before"
+    dims = given.node.type.dims
+    return given.build.apply(
+        _OPCODES.get(name, name), given.build.stretch(left, dims), given.build.stretch(right, dims)
+    )
+
+
+@lowers("add_n", "add_n2")
+def _sum(given: Given) -> Node:
+    total = given.x
+    for each in given.operands[1:]:
+        total = given.build.apply("add", total, each)
+    return total
+
+
+@lowers("scalar_add", "scalar_mul", "scalar_div")
+def _scalar(given: Given) -> Node:
+    number = given["float_operand"] if given["has_float_operand"] else given["int_operand"]
+    opcode = _OPCODES[given.node.opcode.removeprefix("oneflow.")]
+    return given.build.apply(opcode, given.x, given.build.filled(number, given.x))
+
+
+@lowers("scalar_mul_by_tensor")
+def _scale(given: Given) -> Node:
+    scalar = given.build.reshape(given.operands[1], ())
+    return given.build.apply("multiply", given.x, given.build.spread(scalar, given.kind.dims, ()))
+
+
+@lowers("bias_add")
+def _bias_add(given: Given) -> Node:
+    bias = given.along(given.operands[1], given.axis(), given.x)
+    return given.build.apply("add", given.x, bias)
+
+
+@lowers("fused_bias_add_gelu")
+def _bias_gelu(given: Given) -> Node:
+    return gelu(given.build, _bias_add(given))
+
+
+@lowers("fused_bias_add_mask_scale")
+def _mask_scale(given: Given) -> Node:
+    biased = _bias_add(given)
+    scaled = _masked(given, biased, given.operands[2], given["scale"])
+    return given.build.apply("add", scaled, given.operands[3]) if len(given.operands) == 4 else scaled
+
+
+def _masked(given: Given, x: Node, mask: Node, scale: float) -> Node:
+    """x * mask * scale."""
+    build = given.build
+    kept = build.apply("multiply", x, build.convert(mask, tensor(x).dtype))
+    return build.apply("multiply", kept, build.filled(scale, x))
+
+
+@lowers("dropout")
+def _dropout(given: Given) -> tuple[Node, Node]:
+    """x * mask / (1 - rate); the mask is given to the program, and nought everywhere where the rate is 1."""
+    assert isinstance(given.node.type, TupleType), "inferred before"
+    kind = given.node.type.elements[1]
+    assert isinstance(kind, TensorType), "inferred before"
+    mask = _mask(given, kind)
+    rate = given["rate"]
+    scale = 1.0 if rate == 1 else 1 / (1 - rate)
+    dropped = _masked(given, given.x, mask, scale)
+    return given.build.apply("add", dropped, given.operands[1]) if len(given.operands) == 2 else dropped, mask
+
+
+@lowers("random_mask_like")
+def _mask_like(given: Given) -> Node:
+    assert isinstance(given.node.type, TensorType), "inferred before"
+    return _mask(given, given.node.type)
+
+
+def _mask(given: Given, kind: TensorType) -> Node:
+    """The mask that the program is given; it cannot change what the rate 1 says."""
+    mask = given.argument(kind, "mask")
+    if not 0 <= given["rate"] <= 1:
+        raise Unsupported(f"{given.node.name}: rate={given['rate']} is not between 0 and 1")
+    return given.build.filled(0, mask) if given["rate"] == 1 else mask
+
+
+@lowers("cast")
+def _cast(given: Given) -> Node:
+    return given.build.convert(given.x, data_type(given.node.attribute("dtype")))
+
+
+@lowers("fused_cast_scale")
+def _cast_scale(given: Given) -> Node:
+    build, scale = given.build, given.operands[1]
+    cast = build.convert(given.x, tensor(scale).dtype)
+    scaled = build.apply("multiply", cast, build.spread(build.reshape(scale, ()), given.kind.dims, ()))
+    return build.apply("multiply", scaled, build.filled(given["scale"], scaled))

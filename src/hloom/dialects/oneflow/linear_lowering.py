@@ -1,0 +1,93 @@
+"""The lowering of products of matrices, convolution and the gated linear unit."""
+
+from __future__ import annotations
+
+from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.data_movement_lowering import narrowed
+from hloom.dialects.oneflow.elementwise_lowering import ACTIVATIONS
+from hloom.dialects.oneflow.linear import CONVOLUTION, common, glu_operands
+from hloom.dialects.oneflow.lowering_context import Given, table_of
+from hloom.dialects.oneflow.rows import SEGMENTS, optional_operands
+from hloom.ir import ConvolutionDimensions, Node, Window, WindowDimension
+from hloom.text import Unsupported
+
+TABLE, lowers = table_of()
+_FIRST = ConvolutionDimensions("bf01", "oi01", "bf01")
+_LAST = ConvolutionDimensions("b01f", "o01i", "b01f")
+
+
+@lowers("matmul", "batch_matmul", "broadcast_matmul")
+def _matmul(given: Given) -> Node:
+    build = given.build
+    left = swapped(build, given.operands[0]) if given["transpose_a"] else given.operands[0]
+    right = swapped(build, given.operands[1]) if given["transpose_b"] else given.operands[1]
+    a, b = tensor(left), tensor(right)
+    batch = common(a, b)
+    left, right = build.stretch(left, (*batch, *a.dims[-2:])), build.stretch(right, (*batch, *b.dims[-2:]))
+    product: Node = build.product(left, right)
+    if given["alpha"] != 1:
+        product = build.apply("multiply", product, build.filled(given["alpha"], product))
+    return build.apply("add", product, given.operands[2]) if len(given.operands) == 3 else product
+
+
+def swapped(build: Builder, x: Node) -> Node:
+    """The last two dimensions exchanged."""
+    rank = tensor(x).rank
+    return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@lowers("fused_matmul_bias")
+def _matmul_bias(given: Given) -> Node:
+    product = _linear(given, given.operands[1], None)
+    if given["alpha"] != 1:
+        product = given.build.apply("multiply", product, given.build.filled(given["alpha"], product))
+    total: Node = given.build.apply("add", product, given.along(given.operands[2], given.kind.rank - 1, product))
+    return given.build.apply("add", total, given.operands[3]) if len(given.operands) == 4 else total
+
+
+@lowers("conv2d")
+def _conv2d(given: Given) -> Node:
+    places = optional_operands(CONVOLUTION, len(given.operands), given.node.attribute(SEGMENTS))
+    is_last = given["data_format"] == "channels_last"
+    kernel = given.operands[places["weight"]]
+    sides = tensor(kernel).dims[1:3] if is_last else tensor(kernel).dims[2:]
+    numbers = zip(sides, given["strides"], given["padding_before"], given["dilation_rate"], strict=True)
+    window = Window(
+        tuple(WindowDimension(size, stride, pad, pad, window_dilation=gap) for size, stride, pad, gap in numbers)
+    )
+    labels = _LAST if is_last else _FIRST
+    attributes = {"window": window, "dim_labels": labels, "feature_group_count": given["groups"]}
+    found: Node = given.build.apply("convolution", given.x, kernel, **attributes)
+    if "bias" in places:
+        bias = given.along(given.operands[places["bias"]], 3 if is_last else 1, found)
+        found = given.build.apply("add", found, bias)
+    if "_add_to_output" in places:
+        found = given.build.apply("add", found, given.operands[places["_add_to_output"]])
+    return found
+
+
+@lowers("fused_glu")
+def _glu(given: Given) -> tuple[Node, ...]:
+    build = given.build
+    places = glu_operands(len(given.operands), given.node.attribute(SEGMENTS))
+    name = "identity" if given["activation"] == "none" else given["activation"]
+    activation = ACTIVATIONS.get(name)
+    if activation is None:
+        raise Unsupported(f"{given.node.name}: the activation '{name}' is not known")
+    operands = {name: given.operands[place] for name, place in places.items()}
+    products = _linear(given, operands["w"], operands.get("b"))
+    if "v" in operands:
+        gates = _linear(given, operands["v"], operands.get("c"))
+        return build.apply("multiply", products, activation(build, gates)), products, gates
+    last = tensor(products).rank - 1
+    half = tensor(products).dims[-1] // 2
+    hidden = narrowed(build, products, last, 0, half)
+    gate = narrowed(build, products, last, half, half)
+    return build.apply("multiply", hidden, activation(build, gate)), products
+
+
+def _linear(given: Given, weights: Node, bias: Node | None) -> Node:
+    """The last dimension times weights whose rows are its results, plus a bias."""
+    last = given.kind.rank - 1
+    found = given.build.apply("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
+    return found if bias is None else given.build.apply("add", found, given.along(bias, last, found))

@@ -1,0 +1,82 @@
+"""The lowering of softmax and the batch normalisations."""
+
+from __future__ import annotations
+
+import math
+
+from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.elementwise_lowering import relu
+from hloom.dialects.oneflow.lowering_context import Given, table_of
+from hloom.dialects.oneflow.normalisation import WORD, places_of
+from hloom.dialects.oneflow.rows import SEGMENTS
+from hloom.ir import Node, PaddingDimension, TensorType, TupleType, dtype
+from hloom.ops import OPS
+
+TABLE, lowers = table_of()
+
+
+@lowers("softmax")
+def _softmax(given: Given) -> Node:
+    return softmax(given.build, given.x)
+
+
+def softmax(build: Builder, x: Node) -> Node:
+    """exp(x - max) / sum of that, over the last dimension."""
+    kind = tensor(x)
+    last, others = kind.rank - 1, tuple(range(kind.rank - 1))
+    greatest = build.spread(build.reduce("maximum", x, (last,), -math.inf), kind.dims, others)
+    raised = build.apply("exponential", build.apply("subtract", x, greatest))
+    total = build.spread(build.reduce("add", raised, (last,), 0), kind.dims, others)
+    return build.apply("divide", raised, total)
+
+
+@lowers("normalization", "normalization_infer", "normalization_add_relu")
+def _normalization(given: Given) -> Node | tuple[Node, ...]:
+    """(x - mean) * rsqrt(variance + epsilon) * gamma + beta, and what is fused to it."""
+    build, opcode = given.build, given.node.opcode
+    places = places_of(opcode, len(given.operands), given.node.attribute(SEGMENTS))
+    operands = {name: given.operands[place] for name, place in places.items()}
+    x, axis = given.x, given.axis()
+    if given["training"] and opcode != "oneflow.normalization_infer":
+        mean, variance = _statistics(build, x, axis)
+    else:
+        mean, variance = operands["moving_mean"], operands["moving_variance"]
+    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(given["epsilon"], variance)))
+    parts = [given.along(build.convert(each, given.kind.dtype), axis, x) for each in (mean, inverse)]
+    gamma, beta = (given.along(build.convert(operands[name], given.kind.dtype), axis, x) for name in ("gamma", "beta"))
+    normal = build.apply("multiply", build.apply("subtract", x, parts[0]), parts[1])
+    y: Node = build.apply("add", build.apply("multiply", normal, gamma), beta)
+    for name in ("_add_to_output", "addend"):
+        y = build.apply("add", y, operands[name]) if name in operands else y
+    if opcode == "oneflow.normalization_add_relu":
+        return relu(build, y), _packed(build, build.compare(y, build.filled(0, y), "GT")), mean, inverse
+    return (y, mean, inverse) if isinstance(given.node.type, TupleType) else y
+
+
+def _statistics(build: Builder, x: Node, axis: int) -> tuple[Node, Node]:
+    """The mean and the variance over all dimensions but one."""
+    kind = tensor(x)
+    others = [place for place in range(kind.rank) if place != axis]
+    count = math.prod(kind.dims[place] for place in others)
+    wide = build.convert(x, dtype("f32")) if kind.dtype.bits < 32 else x
+
+    def mean_of(values: Node) -> Node:
+        total = build.reduce("add", values, others, 0)
+        return build.apply("divide", total, build.filled(count, total))
+
+    mean = mean_of(wide)
+    apart = build.apply("subtract", wide, build.spread(mean, kind.dims, (axis,)))
+    return mean, mean_of(build.apply("multiply", apart, apart))
+
+
+def _packed(build: Builder, signs: Node) -> Node:
+    """Bools as the bits of 32-bit numbers, the first ones lowest."""
+    count = math.prod(tensor(signs).dims)
+    words = math.ceil(count / WORD)
+    flat = build.convert(build.reshape(signs, (count,)), dtype("u32"))
+    padding = (PaddingDimension(0, words * WORD - count),)
+    padded = build.apply("pad", flat, build.number(0, dtype("u32")), padding=padding)
+    bits = build.reshape(padded, (words, WORD))
+    places = build.iota((words, WORD), 1, dtype("u32"))
+    sums = build.reduce("add", build.apply("shift-left", bits, places), (1,), 0)
+    return build.graph.add_apply(OPS["bitcast-convert"], [sums], TensorType(dtype("s32"), (words,)))

@@ -1,0 +1,174 @@
+"""`RegisterPass`: functions that return pairs of functions become passes, traced when they are first asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from hloom.dialects.paddle.pass_reader import rules_of
+from hloom.dialects.paddle.pass_recorder import write_conditions, write_mappings, write_ops
+from hloom.dialects.paddle.pass_tracer import InputSpec, OpHelper, Tracing, VarHelper, only_output
+from hloom.dialects.paddle.protos import PADDLE
+from hloom.ir import Module
+from hloom.rewrite import Report, Rule, RuleError, rewrite
+from hloom.rewrite.rule import origin_of
+
+Pair = tuple[Callable[..., Any], Callable[..., Any]]
+
+PASSES: dict[str, Pass] = {}
+"""The passes that were registered, by name."""
+
+
+class Pass:
+    """A named pass: rules, each applied all over a program before the next one is."""
+
+    def __init__(self, name: str, rules: Iterable[Rule] = ()) -> None:
+        self.name = name
+        self._rules = tuple(rules)
+
+    def __repr__(self) -> str:
+        return f"<pass {self.name}>"
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Its rules, in the order in which they are applied."""
+        return self._rules
+
+    def apply(self, module: Module) -> list[Report]:
+        """Apply it to an imported program, in place."""
+        return [rewrite(module, [rule], name=self.name) for rule in self.rules]
+
+
+class TracedPass(Pass):
+    """A pass of pairs of functions."""
+
+    def __init__(self, name: str, pairs: Sequence[Pair], input_specs: Mapping[str, Any]) -> None:
+        super().__init__(name)
+        self.pairs = pairs
+        self.input_specs = input_specs
+
+    @cached_property
+    def _traced(self) -> tuple[Rule, ...]:
+        message = PADDLE["MultiPassDesc"](pass_type=self.name)
+        origins = []
+        for pattern, replacement in self.pairs:
+            origin = origin_of(pattern)
+            try:
+                _trace(message.pass_descs.add(), pattern, replacement, self.input_specs)
+            except RuleError as error:
+                raise RuleError(f"pass {self.name} ({origin}): {error.message}", hint=error.hint) from None
+            origins.append(origin)
+        return tuple(rules_of(message, origins))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Its rules; raises RuleError where the functions cannot be traced."""
+        return self._traced
+
+
+class RegisterPassHelper:
+    """Paddle's own helper: pairs of functions and what is known of their inputs."""
+
+    def __init__(
+        self, pass_pairs: Sequence[Pair], pass_type: str = "", input_specs: Mapping[str, Any] | None = None
+    ) -> None:
+        self.traced = TracedPass(pass_type, pass_pairs, input_specs or {})
+
+
+def RegisterPass(function: Any = None, input_specs: Mapping[str, Any] | None = None) -> Any:  # noqa: N802
+    """Make a pass of a function without parameters that returns a pair, or several, of functions: pattern, replacement.
+
+    Its name is the function's. `input_specs` gives an InputSpec by the name of an argument: its dimensions must match.
+    Raises RuleError for a function with parameters, or one that returns anything else.
+    """
+
+    def decorated(python_function: Callable[[], Any]) -> Callable[[], Any]:
+        name, origin = python_function.__name__, origin_of(python_function)
+        if inspect.signature(python_function).parameters:
+            raise RuleError(
+                f"pass {name} ({origin}): a function of a pass takes no parameters",
+                hint="the values that it matches are parameters of the functions that it returns",
+            )
+        found = python_function()
+        pairs = [found] if _is_pair(found) else found
+        if not isinstance(pairs, (list, tuple)) or not pairs or not all(map(_is_pair, pairs)):
+            raise RuleError(
+                f"pass {name} ({origin}): it must return a pair of functions (pattern, replace), or several",
+            )
+        PASSES[name] = TracedPass(name, pairs, input_specs or {})
+        return python_function
+
+    return decorated(function) if inspect.isfunction(function) else decorated
+
+
+def get_pass(name: str | Callable[..., Any]) -> Pass:
+    """The registered pass of a name, or of the function that defined it; raises RuleError where there is none."""
+    key = name if isinstance(name, str) else name.__name__
+    if key not in PASSES:
+        raise RuleError(f"no pass is called '{key}'", hint=f"registered: {', '.join(PASSES) or 'none'}")
+    return PASSES[key]
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(inspect.isfunction, value))
+
+
+def _trace(message: Any, pattern: Any, replacement: Any, input_specs: Mapping[str, Any]) -> None:
+    """Run both functions of a pair once, and write what they said as a PassDesc."""
+    matched, made = Tracing(True), Tracing(False)
+    inputs, outputs = _run(matched, pattern, input_specs)
+    own, results = _run(made, replacement, input_specs)
+    if len(inputs) != len(own):
+        raise RuleError(f"the pattern takes {len(inputs)} values, the replacement {len(own)}")
+    if len(outputs) != len(results):
+        raise RuleError(f"the pattern yields {len(outputs)} values, the replacement {len(results)}")
+    write_ops(message.pattern, matched)
+    write_ops(message.replace, made)
+    for old, fresh in zip([*inputs, *outputs], [*own, *results], strict=True):
+        message.var_maps.add(pattern_var=old.name, replace_var=fresh.name)
+    for each in inputs:
+        if hasattr(input_specs.get(each.name), "shape"):
+            _write_shape(message.var_attr_conditions.add(), each)
+    write_conditions(message, matched)
+    variables = {fresh.name: old.name for old, fresh in zip(inputs, own, strict=True)}
+    write_mappings(message, matched, made, variables)
+
+
+def _run(tracing: Tracing, function: Any, input_specs: Mapping[str, Any]) -> tuple[list, list]:
+    inputs = [_input(name, input_specs.get(name)) for name in inspect.getfullargspec(function).args]
+    with tracing.running():
+        found = function(*inputs)
+    return inputs, list(_outputs(found))
+
+
+def _input(name: str, spec: Any) -> Any:
+    """A stand-in for an input; the specification may be Paddle's own object."""
+    if hasattr(spec, "shape"):
+        known = InputSpec(spec.shape, str(spec.dtype))
+        return VarHelper(name, known.shape, known.dtype)
+    return VarHelper(name)
+
+
+def _outputs(found: Any) -> Any:
+    for each in found if isinstance(found, (list, tuple)) else [found]:
+        if isinstance(each, (list, tuple)):
+            yield from _outputs(each)
+        elif isinstance(each, OpHelper):
+            yield only_output(each)
+        elif isinstance(each, VarHelper):
+            yield each
+        else:
+            raise RuleError(f"a function of a pass returned {each!r}", hint="it returns ops or variables")
+
+
+def _write_shape(condition: Any, variable: VarHelper) -> None:
+    kinds = PADDLE["PassDesc"]
+    condition.attr.role = kinds.RoleType.Value("kVariable")
+    condition.attr.var_name = variable.name
+    condition.attr.name = "shape"
+    condition.type = kinds.ConditionType.Value("kEQ")
+    condition.condition_value.name = ""
+    condition.condition_value.type = PADDLE["AttrType"].Value("LONGS")
+    condition.condition_value.longs.extend(variable.shape)

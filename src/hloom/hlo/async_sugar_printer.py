@@ -1,0 +1,90 @@
+"""Which asynchronous instructions print in the short form, `slice-start(x), slice={[0:8]}`, as XLA prints them.
+
+The short form names no computation. So it stands only for what reading it makes again: a computation around one op that
+takes the parameters as they are, that nothing else calls, whose names are those that reading gives, and that says
+nothing the short form has no place for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hloom.hlo.async_sugar_reader import OF_THE_PAIR, OWN_OPCODES, WRAPPED, own_attributes, parameter_name, row_of
+from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType
+from hloom.ops import OPS
+
+_START, _UPDATE, _DONE = OPS["async-start"], OPS["async-update"], OPS["async-done"]
+_STEPS = {_UPDATE: "-update", _DONE: "-done"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForms:
+    """The row and attributes that a node prints with, and the computations that are not printed."""
+
+    nodes: dict[Node, tuple[Op, Attributes]] = field(default_factory=dict)
+    hidden: set[Graph] = field(default_factory=set)
+    graphs: set[Graph] = field(default_factory=set)
+    """Those in which such nodes stand."""
+
+
+def short_forms(callers: Mapping[Graph, Iterable[Node]]) -> ShortForms:
+    """The short forms of a module, from the nodes of each graph that refer to others."""
+    forms = ShortForms()
+    starts = [node for nodes in callers.values() for node in nodes if _applies(node, _START)]
+    if not starts:
+        return forms
+    uses = Counter(graph for nodes in callers.values() for node in nodes for graph in node.called_graphs)
+    for start in starts:
+        graph = start.attributes.get("calls")
+        if isinstance(graph, Graph) and uses[graph] == 1 and _says_no_more(start, graph):
+            inner = graph.root
+            outer = {key: value for key, value in start.attributes.items() if key != "calls"}
+            first = {key: outer.pop(key) for key in OF_THE_PAIR if key in outer}
+            assert isinstance(inner, Apply), "checked before"
+            forms.nodes[start] = row_of(inner.op, "-start"), Attributes({**first, **inner.attributes, **outer})
+            forms.hidden.add(graph)
+            forms.graphs.add(start.graph)
+    for graph in forms.graphs:
+        _follow(graph, forms)
+    return forms
+
+
+def _follow(graph: Graph, forms: ShortForms) -> None:
+    """Find the updates and ends of what starts in the short form: they are named after the same op."""
+    for node in graph.nodes:
+        if isinstance(node, Apply) and node.function in _STEPS and node.inputs and node.inputs[0] in forms.nodes:
+            before = forms.nodes[node.inputs[0]][0].name
+            op = OPS[before.removesuffix("-start").removesuffix("-update")]
+            forms.nodes[node] = row_of(op, _STEPS[node.op]), node.attributes
+
+
+def _applies(node: Node, op: Op) -> bool:
+    return isinstance(node, Apply) and node.function is op
+
+
+def _says_no_more(start: Node, graph: Graph) -> bool:
+    """Whether reading the short form makes this computation again."""
+    root = graph.output
+    if graph.is_declared or graph.missing or len(graph.nodes) != len(graph.parameters) + 1:
+        return False
+    if not isinstance(root, Apply) or not isinstance(root.function, Op) or root.function.name not in OPS:
+        return False
+    kind = start.type
+    names = [parameter.name for parameter in graph.parameters]
+    return (
+        graph.name.startswith(WRAPPED)
+        and root.name == root.function.name
+        and names == [parameter_name(number) for number in range(len(names))]
+        and root.function.name not in OWN_OPCODES
+        and root.inputs == tuple(graph.parameters)
+        and root.raw_metadata is None
+        and set(root.attributes) <= own_attributes(root.function) - set(OF_THE_PAIR)
+        and not any(each.attributes or each.raw_metadata is not None for each in graph.parameters)
+        and graph.execution_thread == start.attributes.get("async_execution_thread")
+        and isinstance(kind, TupleType)
+        and len(kind.elements) > 1
+        and kind.elements[0] is TupleType([each.type for each in graph.parameters if each.type is not None])
+        and kind.elements[1] is root.type
+    )

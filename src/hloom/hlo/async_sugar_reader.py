@@ -1,0 +1,78 @@
+"""The short form of asynchronous instructions: `OP-start`, `OP-update` and `OP-done` for ops without opcodes for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hloom.hlo.async_chain import wrapped_opcode
+from hloom.hlo.attribute_reader import arranged, read_attributes
+from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType, Type
+from hloom.ops import OPS
+from hloom.text import Cursor
+
+if TYPE_CHECKING:
+    from hloom.hlo.computation_reader import BodyReader
+
+STEPS = ("-start", "-update", "-done")
+OWN_OPCODES = frozenset(("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"))
+"""Ops whose asynchronous forms are opcodes of their own."""
+WRAPPED = "async_wrapped"
+"""What the computation around the op is called."""
+OF_THE_PAIR = ("async_execution_thread", "output_to_operand_aliasing")
+
+
+def read_sugar(
+    cursor: Cursor, body: BodyReader, opcode: str, name: str, type_: Type | None, inputs: tuple[Node, ...], start: int
+) -> Apply | None:
+    """`slice-start(x), slice={[0:8]}` as async-start of a computation around the op; None if it is none."""
+    step = next((each for each in STEPS if opcode.endswith(each)), None)
+    op = OPS.get(opcode.removesuffix(step)) if step else None
+    if step is None or op is None or op.name in OWN_OPCODES:
+        return None
+    async_op = OPS["async" + step]
+    attributes, metadata = read_attributes(cursor, row_of(op, step), body)
+    if step != "-start":
+        if body.reader.strict and opcode.removesuffix(step) != (wrapped := wrapped_opcode(inputs)):
+            raise cursor.error(
+                f"{opcode} ends {'nothing asynchronous' if wrapped is None else wrapped + '-start'}", start
+            )
+        kept = {key: value for key, value in attributes.items() if key in async_op.attributes}
+        return Apply(name, type_, async_op, inputs, arranged(async_op, kept), metadata, body.graph)
+    if not isinstance(type_, TupleType) or len(type_.elements) < 2:
+        raise cursor.error(f"{opcode} needs a type ((operands), outputs, ...)", start)
+    outer = {key: attributes[key] for key in OF_THE_PAIR if key in attributes}
+    own = own_attributes(op) - set(OF_THE_PAIR)
+    inner = Attributes({key: value for key, value in attributes.items() if key in own})
+    carried = {key: value for key, value in attributes.items() if key not in outer and key not in inner}
+    outer["calls"] = _wrap(body, op, type_, inputs, inner)
+    outer["calls"].execution_thread = outer.get("async_execution_thread")
+    return Apply(name, type_, async_op, inputs, arranged(async_op, {**outer, **carried}), metadata, body.graph)
+
+
+@cache
+def row_of(op: Op, step: str) -> Op:
+    """What the short form may have: the attributes of the op and of the step, of which it needs the op's to start."""
+    own = {key: row if step == "-start" else replace(row, required=False) for key, row in op.attributes.items()}
+    pair = {key: replace(row, required=False) for key, row in OPS["async" + step].attributes.items()}
+    return Op(op.name + step, attributes={**own, **pair})
+
+
+def parameter_name(number: int) -> str:
+    """What a parameter of the computation around the op is called."""
+    return f"param_{number}"
+
+
+def own_attributes(op: Op) -> set[str]:
+    """The attributes that say what the op computes, not what any instruction may carry."""
+    return set(op.attributes) - set(OPS["tuple"].attributes)
+
+
+def _wrap(body: BodyReader, op: Op, type_: TupleType, inputs: tuple[Node, ...], attributes: Attributes) -> Graph:
+    graph = body.reader.module.add_graph(WRAPPED)
+    operand_types = type_.elements[0].elements if isinstance(type_.elements[0], TupleType) else ()
+    types = [node.type for node in inputs] if len(operand_types) != len(inputs) else list(operand_types)
+    parameters = [graph.add_parameter(kind, parameter_name(number)) for number, kind in enumerate(types)]
+    graph.set_output(graph.add_apply(op, parameters, type_.elements[1], attributes, op.name))
+    return graph

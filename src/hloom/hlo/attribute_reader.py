@@ -1,0 +1,93 @@
+"""The attributes behind an instruction's operands, read by what the op's row says of each."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hloom.hlo.tokens import read_braced, read_list
+from hloom.hlo.value_reader import READERS, read_choice, read_verbatim
+from hloom.ir import METADATA_FIELDS, Attribute, AttributeKind, Attributes, Op, Verbatim, read_metadata
+from hloom.text import Cursor
+
+if TYPE_CHECKING:
+    from hloom.hlo.computation_reader import BodyReader
+
+ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=")
+METADATA = "metadata"
+_SAID = frozenset(("lhs_contracting_dims", "rhs_contracting_dims", "largest"))
+"""What XLA prints where it is the default too, and is kept where the text says it."""
+
+
+def read_attributes(cursor: Cursor, op: Op, body: BodyReader) -> tuple[Attributes, str | None]:
+    """Everything from the first comma on: the attributes in the row's order, and the raw metadata.
+
+    Raises ParseError for repeated attributes and bad values; for unknown attributes only in strict mode.
+    """
+    values: dict[str, Any] = {}
+    metadata: str | None = None
+    while cursor.accept(","):
+        start = cursor.skip()
+        name = cursor.read(ATTRIBUTE_NAME, "an attribute's name and '='")[1]
+        if name in values or (name == METADATA and metadata is not None):
+            raise cursor.error(f"attribute '{name}' is given twice", start)
+        if name == METADATA:
+            metadata = _read_metadata(cursor) if body.reader.strict else read_braced(cursor)[1:-1]
+            continue
+        attribute = op.attributes.get(name)
+        if attribute is None:
+            values[name] = _read_unknown(cursor, name, op, body, start)
+        else:
+            values[name] = _read_known(cursor, attribute, body)
+    return arranged(op, values), metadata
+
+
+def arranged(op: Op, values: dict[str, Any]) -> Attributes:
+    """The values in the row's order, those that only say the default left out."""
+    rows = op.attributes
+    if len(values) > 1:
+        known = [name for name in rows if name in values]
+        values = {name: values[name] for name in (*known, *values)}
+    kept = {
+        name: value
+        for name, value in values.items()
+        if name in _SAID or (row := rows.get(name)) is None or row.default is None or value != row.default
+    }
+    return Attributes(kept)
+
+
+def _read_known(cursor: Cursor, attribute: Attribute, body: BodyReader) -> Any:
+    if attribute.kind is AttributeKind.ENUM:
+        return read_choice(cursor, attribute)
+    if attribute.kind is AttributeKind.GRAPH:
+        return body.reader.read_graph_reference(cursor, body)
+    if attribute.kind is AttributeKind.GRAPHS:
+        return read_list(cursor, lambda inner: body.reader.read_graph_reference(inner, body))
+    if attribute.kind is AttributeKind.NODES:
+        start = cursor.skip()
+        nodes = read_list(cursor, body.read_node_reference)
+        if not nodes:
+            raise cursor.error("expected the name of an instruction", start)
+        return nodes
+    return READERS[attribute.kind](cursor)
+
+
+def _read_metadata(cursor: Cursor) -> str:
+    start = cursor.skip()
+    raw = read_braced(cursor)[1:-1]
+    end = cursor.position
+    cursor.position = start + 1
+    read_metadata(cursor)
+    cursor.expect("}", f"or one of the fields {', '.join(METADATA_FIELDS)}")
+    cursor.position = end
+    return raw
+
+
+def _read_unknown(cursor: Cursor, name: str, op: Op, body: BodyReader, start: int) -> Verbatim:
+    if body.reader.strict:
+        known = ", ".join(op.attributes) or "none"
+        raise cursor.error(f"{op} has no attribute '{name}'", start, f"it has {known}")
+    value = Verbatim(read_verbatim(cursor))
+    if op.is_known:
+        body.reader.note(f"{op} has no attribute '{name}': kept as it is", start)
+    return value

@@ -1,0 +1,404 @@
+"""The instructions of one computation.
+
+Two ways that agree: the fast one matches many plain lines with one regular expression and looks everything else up
+in memos; the careful one (`instruction.py`) reads what the fast one refuses, token by token, and owns the errors.
+"""
+
+from __future__ import annotations
+
+import re
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from hloom.hlo.attribute_reader import arranged, read_attributes
+from hloom.hlo.instruction_reader import read_instruction, static_type
+from hloom.hlo.literal_reader import read_literal
+from hloom.hlo.tokens import NAME
+from hloom.hlo.type_reader import read_type
+from hloom.ir import (
+    COMMON,
+    EMPTY,
+    Apply,
+    Attributes,
+    Constant,
+    Graph,
+    Literal,
+    Missing,
+    Node,
+    Op,
+    Parameter,
+    Type,
+    compatible,
+)
+from hloom.text import Cursor, HloomError, Source
+
+if TYPE_CHECKING:
+    from hloom.hlo.module_reader import ModuleReader
+
+LINE = re.compile(
+    r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
+    r"((?:\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) [a-z][a-z0-9-]*+)"
+    r"\(([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+)\)"
+    r"(.*+)$",
+    re.MULTILINE,
+)
+"""A whole line that is one instruction: ROOT, name, type and opcode, operands, the rest."""
+
+_METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
+_BEFORE_METADATA = re.compile(r'(?:[^"\'\n]++|"(?:[^"\\\n]++|\\.)*+")*?(?=, metadata=\{)')
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_TYPED = re.compile(r"\s*(\((?:[^()]++|\([^()]*+\))*+\)|[a-z][^ ]*+) ([A-Za-z_][A-Za-z0-9_.-]*+)\s*(?:,|$)")
+_BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
+_REST_OF_LINE = re.compile(r"[ \t\r]*+\n")
+LARGE = 1 << 16
+SMALL = 1 << 8
+"""How many characters the fast way looks ahead, at most and just after something stopped it."""
+MEMORABLE = 256
+"""Texts longer than this are not remembered: they hardly repeat."""
+
+
+class BodyReader:
+    """Reads one computation's instructions into its graph."""
+
+    __slots__ = (
+        "_signature",
+        "graph",
+        "names",
+        "nodes",
+        "operands_become_parameters",
+        "parameter_count",
+        "reader",
+        "root",
+        "signature_at",
+        "suffixes",
+        "text",
+    )
+
+    def __init__(
+        self, reader: ModuleReader, graph: Graph, *, operands_become_parameters: bool = False, signature_at: int = -1
+    ) -> None:
+        self.reader = reader
+        self.graph = graph
+        self.text = reader.text
+        self.nodes: list[Node] = []
+        self.names: dict[str, Node] = {}
+        self.root: Node | None = None
+        self.signature_at = signature_at
+        self._signature: dict[str, tuple[int, Type]] | None = None
+        self.operands_become_parameters = operands_become_parameters
+        self.suffixes: dict[str, int] = {}
+        self.parameter_count = 0
+
+    def read(self, cursor: Cursor, window: int = LARGE) -> None:
+        """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
+        opening = cursor.position
+        if self.text[opening - 1] != "\n":
+            self._to_line_start(cursor)
+        while True:
+            self._read_lines(cursor, window)
+            window = SMALL
+            if not self.text.startswith("}", cursor.position) and self._skip_blank_lines(cursor):
+                continue
+            if cursor.accept("}"):
+                break
+            if cursor.peek() == "":
+                raise cursor.error(f"the computation {self.graph.name} is never closed", opening - 1)
+            read_instruction(cursor, self)
+            self._to_line_start(cursor)
+        self._finish(cursor, opening)
+
+    def _to_line_start(self, cursor: Cursor) -> None:
+        """Where only blanks stand between here and the next line, go there."""
+        match = _REST_OF_LINE.match(self.text, cursor.position)
+        if match:
+            cursor.position = match.end()
+
+    def _skip_blank_lines(self, cursor: Cursor) -> bool:
+        """From a line's start, move over lines that hold nothing but a comment; whether there were any."""
+        start = cursor.position
+        match = _BLANK_LINES.match(self.text, start) if self.text[start - 1] == "\n" else None
+        if match:
+            cursor.position = match.end()
+        return cursor.position > start
+
+    def _read_lines(self, cursor: Cursor, window: int) -> None:
+        """The fast way: move over as many plain lines as there are."""
+        text = self.text
+        position = cursor.position
+        if position and text[position - 1] != "\n":
+            return
+        if self.reader.line_limit < position:
+            self.reader.line_limit = text.find("\n}", position)
+            if self.reader.line_limit < 0:
+                self.reader.line_limit = len(text)
+        limit = self.reader.line_limit
+        while position < limit:
+            stop = limit
+            if position + window < limit:
+                stop = text.rfind("\n", position, position + window)
+                if stop < 0:
+                    stop = text.find("\n", position + window)
+                    if stop - position > LARGE and stop > limit:
+                        break
+                    stop = limit if stop < 0 else stop
+            taken, lines = self._take(position, stop)
+            if taken < lines:
+                for _ in range(taken):
+                    position = text.index("\n", position) + 1
+                break
+            position = stop + 1
+            window = min(LARGE, window * 4)
+        cursor.position = min(position, len(text))
+
+    def _take(self, start: int, stop: int) -> tuple[int, int]:
+        """Take the plain lines of a span; how many were taken and how many lines there are."""
+        text = self.text
+        lines = text.count("\n", start, stop) + 1
+        matches = LINE.findall(text, start, stop)
+        if len(matches) != lines:
+            matches = _leading(text, start, stop)
+        reader, graph, nodes, names = self.reader, self.graph, self.nodes, self.names
+        kinds, leaf, enter = reader.kinds, reader.leaf_row, nodes.append
+        get = names.__getitem__
+        percent = text.find("%", start, stop) >= 0
+        before = len(nodes)
+        for root, name, kind_text, operand_text, rest in matches:
+            kind = kinds.get(kind_text) or self._kind(kind_text)
+            if kind is None:
+                break
+            type_, row, memo = kind
+            metadata, attributes = None, EMPTY
+            if rest:
+                plain, found, inside = rest.partition(", metadata={")
+                if found:
+                    if inside.find("}") != len(inside) - 1 or "{" in inside or '"' in plain:
+                        parts = _split_metadata(rest)
+                        if parts is None:
+                            break
+                        rest, metadata = parts
+                    else:
+                        rest, metadata = plain, inside[:-1]
+                if rest:
+                    attributes = memo.get(rest) or self._attributes(row, rest)
+                    if attributes is None:
+                        break
+            if row is leaf:
+                node = self._leaf(name, kind_text, type_, operand_text, attributes, metadata)
+                if node is None:
+                    break
+            else:
+                if percent:
+                    operand_text = operand_text.replace("%", "")
+                try:
+                    inputs = tuple(map(get, operand_text.split(", ")))
+                except KeyError:
+                    inputs = self._operands(operand_text)
+                    if inputs is None:
+                        break
+                node = Apply(name, type_, row, inputs, attributes, metadata, graph)
+            if name in names:
+                break
+            names[name] = node
+            enter(node)
+            if root:
+                if self.root is not None:
+                    self.forget(node)
+                    break
+                self.root = node
+        return len(nodes) - before, lines
+
+    def forget(self, node: Node) -> None:
+        """Take the last node back, to be read again."""
+        self.nodes.pop()
+        del self.names[node.name]
+        if self.root is node:
+            self.root = None
+
+    # What the fast way looks up; None sends the line the careful way.
+
+    def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes]] | None:
+        """The type, the row and what the row's attributes were read as, for a text such as `f32[2] add`."""
+        type_text, _, opcode = text.rpartition(" ")
+        type_ = self.reader.types.get(type_text) or self._type(type_text)
+        row = self.reader.rows.get(opcode)
+        if type_ is None or row is None:
+            return None
+        kind = type_, row, self.reader.attribute_memos[row]
+        if len(text) < MEMORABLE:
+            self.reader.kinds[text] = kind
+        return kind
+
+    def _type(self, text: str) -> Type | None:
+        cursor = Cursor(Source(text))
+        try:
+            type_ = read_type(cursor)
+        except HloomError:
+            return None
+        if cursor.peek():
+            return None
+        if len(text) < MEMORABLE:
+            self.reader.types[text] = type_
+        return type_
+
+    def _attributes(self, row: Op, rest: str) -> Attributes | None:
+        head, _, name = rest.rpartition(", to_apply=")
+        called = self.reader.graphs.get(name.removeprefix("%"))
+        if called is not None and not self.reader.strict:
+            others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
+            if others is not None and "to_apply" in row.attributes and "to_apply" not in others:
+                values = {**others, "to_apply": called}
+                return Attributes(values) if others.keys().isdisjoint(COMMON) else arranged(row, values)
+        cursor = Cursor(Source(rest))
+        try:
+            notes = len(self.reader.notes)
+            attributes, metadata = read_attributes(cursor, row, self)
+        except HloomError:
+            return None
+        if cursor.peek() or metadata is not None or len(self.reader.notes) != notes:
+            del self.reader.notes[notes:]
+            return None
+        if len(rest) < MEMORABLE and "control-predecessors" not in attributes:
+            self.reader.attribute_memos[row][rest] = attributes
+        return attributes
+
+    def _operands(self, text: str) -> tuple[Node, ...] | None:
+        names = self.names
+        if not text:
+            return ()
+        if "/*" in text:
+            text = _COMMENT.sub("", text)
+        try:
+            return tuple([names[name] for name in text.split(", ")])
+        except KeyError:
+            pass
+        inputs: list[Node] = []
+        position = 0
+        for match in _TYPED.finditer(text):
+            node = names.get(match[2])
+            if match.start() != position or node is None:
+                return None
+            given = self.reader.types.get(match[1]) or self._type(match[1])
+            if given is None or (given is not node.type and not compatible(given, node.type)):
+                return None
+            inputs.append(node)
+            position = match.end()
+        return tuple(inputs) if position == len(text) and not text.endswith(",") else None
+
+    def _leaf(
+        self, name: str, kind_text: str, type_: Type, text: str, attributes: Attributes, metadata: str | None
+    ) -> Node | None:
+        if kind_text.endswith("constant"):
+            literal = self.reader.literals.get((type_, text)) or self._literal(type_, text)
+            if literal is not None and "<" in kind_text:
+                type_ = static_type(type_, literal)
+            return literal and Constant(name, type_, literal, attributes, metadata, self.graph)
+        if not text.isdecimal() or not text.isascii() or len(text) > 9:
+            return None
+        return Parameter(name, type_, int(text), attributes, metadata, self.graph)
+
+    def _literal(self, type_: Type, text: str) -> Literal | None:
+        cursor = Cursor(Source(text))
+        try:
+            literal = read_literal(cursor, type_)
+        except HloomError:
+            return None
+        if cursor.peek():
+            return None
+        if len(text) < MEMORABLE and not literal.is_elided:  # each unknown constant is its own
+            self.reader.literals[type_, text] = literal
+        return literal
+
+    # What the careful way needs
+
+    def read_node_reference(self, cursor: Cursor) -> Node:
+        """A name that must be, or in tolerant mode may become, a node of this computation."""
+        start = cursor.skip()
+        return self.resolve(cursor, cursor.read(NAME, "the name of an instruction")[1], None, start)
+
+    def resolve(self, cursor: Cursor, name: str, type_: Type | None, start: int) -> Node:
+        """The node of a name; one that nothing has defined so far is an error in strict mode, else marked missing."""
+        node = self.names.get(name)
+        if node is not None:
+            if type_ is not None and not compatible(type_, node.type):
+                raise cursor.error(f"operand {name} is said to be {type_}, but it is {node.type}", start)
+            return node
+        if self.operands_become_parameters:
+            if type_ is None and self.reader.strict:
+                raise cursor.error(f"operand {name} needs a type, for it becomes a parameter", start)
+            self.parameter_count += 1
+            return self._add_parameter(name, type_, self.parameter_count - 1)
+        if self.reader.strict:
+            raise cursor.error(f"nothing before this is called '{name}' in {self.graph.name}", start)
+        if name in self.signature:  # the text has lost the parameter's own line
+            number, signature_type = self.signature[name]
+            return self._add_parameter(name, type_ or signature_type, number)
+        missing = Missing(name, type_, self.graph)
+        self.names[name] = missing
+        self.graph.missing.append(missing)
+        return missing
+
+    @property
+    def signature(self) -> dict[str, tuple[int, Type]]:
+        """The numbers and types of the parameters that the heading names, read when first asked for."""
+        if self._signature is None:
+            self._signature = {}
+            if self.signature_at >= 0:
+                self._signature, _ = self.reader.read_signature(Cursor(self.reader.source, self.signature_at))
+        return self._signature
+
+    def unused_name(self, stem: str) -> str:
+        """The stem, or the stem with the first free number behind a dot."""
+        if stem not in self.names:
+            return stem
+        number = self.suffixes.get(stem, 1)
+        while f"{stem}.{number}" in self.names:
+            number += 1
+        self.suffixes[stem] = number + 1
+        return f"{stem}.{number}"
+
+    def _add_parameter(self, name: str, type_: Type | None, number: int) -> Parameter:
+        node = Parameter(name, type_, number, EMPTY, None, self.graph)
+        self.nodes.append(node)
+        self.names[name] = node
+        return node
+
+    def _finish(self, cursor: Cursor, opening: int) -> None:
+        if not self.nodes:
+            raise cursor.error(f"the computation {self.graph.name} has no instructions", opening - 1)
+        self.complete()
+        if cursor.at(",") and re.compile(r",\s*execution_thread=").match(self.text, cursor.position):
+            cursor.accept(",")
+            self.graph.execution_thread = self.reader.read_execution_thread(cursor)
+
+    def complete(self) -> None:
+        """Hand the nodes to the graph: its output and its parameters by number."""
+        graph = self.graph
+        graph.adopt(self.nodes, self.names)
+        graph.output = self.root if self.root is not None else self.nodes[-1]
+        graph.parameters = [node for node in self.nodes if isinstance(node, Parameter)]
+        graph.parameters.sort(key=_number)
+
+
+_number = attrgetter("number")
+
+
+def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
+    """The matches of the lines before the first that is not plain."""
+    found: list[tuple[str, ...]] = []
+    for match in LINE.finditer(text, start, stop):
+        if match.start() != start:
+            break
+        found.append(tuple(group or "" for group in match.groups()))
+        start = match.end() + 1
+    return found
+
+
+def _split_metadata(rest: str) -> tuple[str, str] | None:
+    """Part metadata from the attributes around it; None where a string makes that unclear."""
+    before = _BEFORE_METADATA.match(rest)
+    if before is None:
+        return None
+    match = _METADATA.match(rest, before.end())
+    if match is None or ", metadata={" in rest[match.end() :]:
+        return None
+    return rest[: match.start()] + rest[match.end() :], match[1]

@@ -1,0 +1,164 @@
+"""Reading large, plainly written arrays at once, without looking at single tokens.
+
+What is plain: full nesting, one token per element, separators between them, no comments but the `/*i0=1*/` that XLA
+writes, no true and false, no NaN payloads. All else is left to `ArrayReader`, which must agree.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+import numpy as np
+
+from hloom.ir.number_conversion import from_doubles, from_integers, from_pairs
+from hloom.ir.types import TensorType
+from hloom.text import Cursor
+
+WORTHWHILE = 64
+"""From how many elements on this is faster."""
+
+_SEPARATORS = b" \t\r\n,{}()"
+_TO_BLANKS = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
+_IS_TOKEN = np.array([byte not in _SEPARATORS for byte in range(256)])
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}()")
+_COMMENT = re.compile(rb"/\*[^*]*+\*/")
+_SAFE_DIGITS = 18
+"""Integers of so many characters fit into 64 bits."""
+
+
+def read_plain_array(cursor: Cursor, type: TensorType) -> np.ndarray | None:
+    """The array at the cursor, or None, with the cursor where it was, when it is small, not plain, or wrong."""
+    if not type.rank or type.element_count < WORTHWHILE:
+        return None
+    extent = _extent(type.rank, type.dtype.is_complex, type.dtype.is_float).match(
+        cursor.text, cursor.skip(), cursor.end
+    )
+    if extent is None:
+        return None
+    text = _COMMENT.sub(b" ", extent[0].encode("ascii"))
+    places = _element_places(text, type)
+    if places is None:
+        return None
+    read = _read_doubles if type.dtype.is_float or type.dtype.is_complex else _read_integers
+    values = read(text, places)
+    if values is None:
+        return None
+    convert = from_pairs if type.dtype.is_complex else from_doubles if type.dtype.is_float else from_integers
+    elements, refused = convert(values, type.dtype)
+    if refused.any():
+        return None
+    cursor.position = extent.end()
+    return elements.reshape(type.dims)
+
+
+@lru_cache(maxsize=256)
+def _extent(rank: int, is_complex: bool, is_float: bool) -> re.Pattern[str]:
+    """From an opening brace to the first place where as many braces close in a row as the rank has dimensions."""
+    characters = "-0-9{, \\t\\r\\n" + ("+.eEinfa" if is_float or is_complex else "") + ("()" if is_complex else "")
+    closing = rf"\}}(?:[ ,\t\r\n]*+\}}){{{rank - 1}}}"
+    return re.compile(rf"\{{(?:[{characters}]++|/\*i[0-9]++=[0-9]++\*/|(?!{closing})\}})*+{closing}")
+
+
+def _element_places(text: bytes, type: TensorType) -> np.ndarray | None:
+    """Where each number begins, or None unless brackets and counts are what the type asks for."""
+    shape = (*type.dims, 2) if type.dtype.is_complex else type.dims
+    data = np.frombuffer(text, np.uint8)
+    is_token = _IS_TOKEN[data]
+    places = np.flatnonzero(is_token[1:] & ~is_token[:-1]) + 1
+    if places.size != math.prod(shape) or not _brackets_fit(text, type):
+        return None
+    brackets = np.flatnonzero((data == ord("{")) | (data == ord("}")) | (data == ord("(")) | (data == ord(")")))
+    opens = np.isin(data[brackets], np.frombuffer(b"{(", np.uint8))
+    innermost = np.flatnonzero(opens[:-1] & ~opens[1:])
+    first, last = brackets[innermost], brackets[innermost + 1]
+    if not (np.searchsorted(places, last) - np.searchsorted(places, first) == shape[-1]).all():
+        return None
+    if type.dtype.is_complex and not _commas_fit(np.flatnonzero(data == ord(",")), first, places, last):
+        return None
+    return places
+
+
+def _brackets_fit(text: bytes, type: TensorType) -> bool:
+    """Whether the brackets alone are those of the type; their number is compared before any are made."""
+    found = text.translate(None, _NOT_BRACKETS)
+    pairs = sum(math.prod(type.dims[:level]) for level in range(type.rank))
+    if len(found) != 2 * (pairs + (type.element_count if type.dtype.is_complex else 0)):
+        return False
+    expected = b"{" + b"()" * (type.dims[-1] if type.dtype.is_complex else 0) + b"}"
+    for size in reversed(type.dims[:-1]):
+        expected = b"{" + expected * size + b"}"
+    return found == expected
+
+
+def _commas_fit(commas: np.ndarray, first: np.ndarray, places: np.ndarray, last: np.ndarray) -> bool:
+    """Whether every complex number has one comma, between its parts."""
+    before, real, imaginary, after = (
+        np.searchsorted(commas, positions) for positions in (first, places[::2], places[1::2], last)
+    )
+    return bool(((before == real) & (imaginary == real + 1) & (imaginary == after)).all())
+
+
+def _read_doubles(text: bytes, places: np.ndarray) -> np.ndarray | None:
+    data = np.frombuffer(text, np.uint8)
+    plus = np.flatnonzero(data == ord("+"))
+    if (data[places] == ord(".")).any() or not np.isin(data[plus - 1], np.frombuffer(b"eE", np.uint8)).all():
+        return None
+    values = _read_numbers(text, places, np.float64)
+    if values is None:
+        return None
+    with np.errstate(all="ignore"):
+        odd = ~np.isfinite(values) | (np.abs(values) >= 2.0**63) | ((values == 0) & np.signbit(values))
+    known: dict[bytes, float | None] = {}
+    for index in np.flatnonzero(odd).tolist():
+        word = _word(text, int(places[index]))
+        value = known.setdefault(word, _odd_value(word))
+        if value is None:
+            return None
+        values[index] = value
+    return values
+
+
+def _odd_value(word: bytes) -> float | None:
+    """The value of a number that needs a look: infinite, NaN, huge, or negative zero."""
+    if word in (b"inf", b"-inf", b"nan", b"-nan"):
+        return math.copysign(float(word.lstrip(b"-")), -1 if word.startswith(b"-") else 1)
+    if word.lstrip(b"-").isdigit():
+        return None if word.strip(b"-0") else 0.0
+    value = float(word)
+    return value if math.isfinite(value) else None
+
+
+def _read_integers(text: bytes, places: np.ndarray) -> np.ndarray | None:
+    data = np.frombuffer(text, np.uint8)
+    minus = np.flatnonzero(data == ord("-"))
+    if _IS_TOKEN[data[minus - 1]].any() or not _IS_TOKEN[data[minus + 1]].all():
+        return None
+    values = _read_numbers(text, places, np.int64)
+    if values is None:
+        return None
+    ends = np.flatnonzero(_IS_TOKEN[data[:-1]] & ~_IS_TOKEN[data[1:]]) + 1
+    for index in np.flatnonzero(ends - places > _SAFE_DIGITS).tolist():
+        word = text[places[index] : ends[index]]
+        value = int(word) if len(word) < 40 else 2**64
+        if not -(2**63) <= value < 2**64:
+            return None
+        values[index] = value - 2**64 if value >= 2**63 else value
+    return values
+
+
+def _read_numbers(text: bytes, places: np.ndarray, numpy_dtype: type) -> np.ndarray | None:
+    """The numbers between blanks, if there are as many as there are places."""
+    try:
+        values = np.fromstring(text.translate(_TO_BLANKS), numpy_dtype, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    return values if values.size == places.size else None
+
+
+def _word(text: bytes, place: int) -> bytes:
+    end = place
+    while _IS_TOKEN[text[end]]:
+        end += 1
+    return text[place:end]

@@ -1,0 +1,177 @@
+"""The module's header and the stack tables behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hloom.hlo.attribute_reader import ATTRIBUTE_NAME
+from hloom.hlo.strict_checks import check_word
+from hloom.hlo.tokens import (
+    IDENTIFIER,
+    NAME,
+    read_boolean,
+    read_braced,
+    read_integer,
+    read_integers,
+    read_list,
+    read_natural,
+    read_string,
+)
+from hloom.hlo.type_reader import read_signature_type
+from hloom.hlo.value_reader import read_booleans, read_frontend, read_verbatim
+from hloom.ir import (
+    Attributes,
+    BufferDonor,
+    FileLocation,
+    FunctionType,
+    InputOutputAlias,
+    StackFrame,
+    StackTables,
+    Verbatim,
+)
+from hloom.text import Cursor
+
+_ALIAS_KIND = re.compile(r"may-alias|must-alias")
+_PLAIN_ALIAS = re.compile(r",?+ ?\{([0-9]{1,9})\}: \(([0-9]{1,9}), \{\}, (may-alias|must-alias)\)")
+_NEWER = frozenset(("debug_attributes",))
+"""Header attributes that XLA's parser of today does not know yet."""
+_FIELD = re.compile(r"([a-z_]+)\s*=")
+
+
+def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) -> tuple[str, Attributes]:
+    """`HloModule name, key=value, ...` after its first word: the name and the attributes, in XLA's order."""
+    start = cursor.skip()
+    name = cursor.read(NAME, "the module's name")[1]
+    if strict:
+        check_word(cursor, name, start)
+    values: dict[str, Any] = {}
+    while cursor.accept(","):
+        start = cursor.skip()
+        key = cursor.read(ATTRIBUTE_NAME, "a header attribute and '='")[1]
+        if key in values:
+            raise cursor.error(f"header attribute '{key}' is given twice", start)
+        if key in _READERS and not (strict and key in _NEWER):
+            values[key] = _READERS[key](cursor)
+            continue
+        if strict:
+            raise cursor.error(f"no header attribute is called '{key}'", start, f"there are {', '.join(_READERS)}")
+        note(f"no header attribute is called '{key}': kept as it is", start)
+        values[key] = Verbatim(read_verbatim(cursor))
+    order = {key: rank for rank, key in enumerate(_READERS)}
+    return name, Attributes(sorted(values.items(), key=lambda item: order.get(item[0], len(order))))
+
+
+def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
+    """The sections FileNames, FunctionNames, FileLocations and StackFrames; None where there are none."""
+    tables = StackTables()
+    sections: dict[str, Callable[[Cursor], None]] = {
+        "FileNames": lambda c: _read_rows(c, tables.file_names, read_string),
+        "FunctionNames": lambda c: _read_rows(c, tables.function_names, read_string),
+        "FileLocations": lambda c: _read_rows(
+            c, tables.file_locations, lambda d: FileLocation(**_fields(d, FileLocation))
+        ),
+        "StackFrames": lambda c: _read_rows(c, tables.stack_frames, _read_frame),
+    }
+    found = False
+    start = cursor.skip()
+    for title, read in sections.items():
+        if cursor.at(title) and IDENTIFIER.match(cursor.text, cursor.position)[0] == title:  # type: ignore[index]
+            cursor.accept(title)
+            read(cursor)
+            found = True
+        elif strict and found:
+            raise cursor.error(f"the stack tables that begin here lack '{title}'", start)
+    return tables if found else None
+
+
+def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor], Any]) -> None:
+    while cursor.peek().isdigit():
+        number = read_natural(cursor)
+        rows[number] = read_row(cursor)
+
+
+def _read_frame(cursor: Cursor) -> StackFrame:
+    """A frame; the text counts parents from one more than everything else, so that 1 means none."""
+    fields = _fields(cursor, StackFrame)
+    return StackFrame(fields.get("file_location_id", 0), fields.get("parent_frame_id", 1) - 1)
+
+
+def _fields(cursor: Cursor, row: type) -> dict[str, int]:
+    cursor.expect("{")
+    values: dict[str, int] = {}
+    while not cursor.accept("}"):
+        start = cursor.skip()
+        name = cursor.read(_FIELD, "a field and '='")[1]
+        if name not in row.__dataclass_fields__ or name in values:
+            raise cursor.error(
+                f"field '{name}' cannot stand here", start, f"fields: {', '.join(row.__dataclass_fields__)}"
+            )
+        values[name] = read_integer(cursor)
+        cursor.accept(",")
+    return values
+
+
+def _read_aliases(cursor: Cursor) -> tuple[InputOutputAlias, ...]:
+    """`{ {0}: (0, {}, may-alias), ... }`; there may be one per parameter, so the plain ones go fast."""
+    cursor.expect("{")
+    aliases: list[InputOutputAlias] = []
+    while match := _PLAIN_ALIAS.match(cursor.text, cursor.position):
+        aliases.append(InputOutputAlias((int(match[1]),), int(match[2]), (), match[3]))
+        cursor.position = match.end()
+    while not cursor.accept("}"):
+        if aliases:
+            cursor.expect(",")
+        aliases.append(_read_alias(cursor))
+    return tuple(aliases)
+
+
+def _read_alias(cursor: Cursor) -> InputOutputAlias:
+    output_index = read_integers(cursor)
+    cursor.expect(":")
+    cursor.expect("(")
+    parameter = read_natural(cursor, "a parameter's number")
+    cursor.expect(",")
+    parameter_index = read_integers(cursor)
+    kind = "may-alias"
+    if cursor.accept(","):
+        kind = cursor.read(_ALIAS_KIND, "may-alias or must-alias")[0]
+    cursor.expect(")")
+    return InputOutputAlias(output_index, parameter, parameter_index, kind)
+
+
+def _read_donor(cursor: Cursor) -> BufferDonor:
+    cursor.expect("(")
+    parameter = read_natural(cursor, "a parameter's number")
+    cursor.expect(",")
+    index = read_integers(cursor)
+    cursor.expect(")")
+    return BufferDonor(parameter, index)
+
+
+def _read_entry_layout(cursor: Cursor) -> FunctionType:
+    cursor.expect("{")
+    layout = read_signature_type(cursor)
+    cursor.expect("}")
+    return layout
+
+
+def _read_boolean_or_list(cursor: Cursor) -> bool | tuple[bool, ...]:
+    return read_booleans(cursor) if cursor.at("{") else read_boolean(cursor)
+
+
+_READERS: dict[str, Callable[[Cursor], Any]] = {
+    "is_scheduled": read_boolean,
+    "input_output_alias": _read_aliases,
+    "buffer_donor": lambda cursor: read_list(cursor, _read_donor),
+    "alias_passthrough_params": read_boolean,
+    "entry_computation_layout": _read_entry_layout,
+    "allow_spmd_sharding_propagation_to_parameters": _read_boolean_or_list,
+    "allow_spmd_sharding_propagation_to_output": _read_boolean_or_list,
+    "replica_count": read_integer,
+    "num_partitions": read_integer,
+    "frontend_attributes": read_frontend,
+    "origin_recovery_table": read_braced,
+    "debug_attributes": read_braced,
+}

@@ -1,0 +1,289 @@
+"""One instruction, read token by token: every liberty of the grammar, and the errors with their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hloom.hlo.async_sugar_reader import read_sugar
+from hloom.hlo.attribute_reader import read_attributes
+from hloom.hlo.layout_inference import with_layouts
+from hloom.hlo.literal_reader import read_literal
+from hloom.hlo.strict_checks import call_problem
+from hloom.hlo.tokens import NAME, read_integer
+from hloom.hlo.type_reader import read_type
+from hloom.ir import (
+    EMPTY,
+    Apply,
+    Attributes,
+    Constant,
+    Literal,
+    Missing,
+    Node,
+    Op,
+    Parameter,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    infer_type,
+)
+from hloom.ops import OPS, unknown_op
+from hloom.text import Cursor
+
+if TYPE_CHECKING:
+    from hloom.hlo.computation_reader import BodyReader
+
+DEEPEST = 10_000
+"""How deep operands may nest; XLA's own parser overflows its stack some way above this."""
+
+LEAVES = ("parameter", "constant")
+OPCODE = re.compile(r"[a-z][a-z0-9-]*+(?=\s*\()")
+_ROOT = re.compile(r"ROOT(?![A-Za-z0-9_.=-])")
+_TYPE_FOLLOWS = re.compile(r"[a-z][a-z0-9]*\s*\[|\(|b\s*\(\s*[a-z][a-z0-9]*\s*\[")
+_ELEMENT_INDEX = re.compile(r"#\s*([0-9]+)")
+_PLAIN_OPERANDS = re.compile(r"(%?[A-Za-z_][A-Za-z0-9_.-]*+(?:, %?[A-Za-z_][A-Za-z0-9_.-]*+)*+)\)")
+_DEFINITION = re.compile(r"(?:ROOT\s+)?%?([A-Za-z_][A-Za-z0-9_.-]*+)\s*=(?=\s)")
+
+
+@dataclass(slots=True)
+class _Call:
+    """An instruction whose operands are being read."""
+
+    type: Type | None
+    opcode: str
+    start: int
+    inputs: list[Node] = field(default_factory=list)
+
+
+def read_instruction(cursor: Cursor, body: BodyReader) -> None:
+    """`ROOT name = type opcode(operands), attributes`: the next node of the body."""
+    if cursor.at(",") and body.nodes:
+        _reopen(cursor, body)
+    start = cursor.skip()
+    is_root = bool(_ROOT.match(cursor.text, start, cursor.end))
+    if is_root:
+        cursor.position += 4
+        if body.root is not None:
+            raise cursor.error(f"{body.graph.name} has a second ROOT; the first is {body.root.name}", start)
+    place = cursor.skip()
+    name = cursor.read(NAME, "an instruction's name")[1]
+    body.reader.check_name(cursor, name, place)
+    if cursor.text.startswith("=", cursor.position) and not cursor.text.startswith("%", place):
+        raise cursor.error(f"a space is needed between '{name}' and '='", place)
+    cursor.expect("=", f"after the name '{name}'")
+    node = read_expression(cursor, body, name, place)
+    if is_root:
+        body.root = node
+
+
+def _reopen(cursor: Cursor, body: BodyReader) -> None:
+    """A line that begins with a comma goes on with the instruction before it: read that again, from its start."""
+    last = body.nodes[-1]
+    at = cursor.text.rfind(last.name, 0, cursor.position)
+    while at > 0:
+        line = cursor.text.rfind("\n", 0, at) + 1
+        match = _DEFINITION.match(cursor.text, Cursor(cursor.source, line).skip())
+        if match and match[1] == last.name:
+            body.forget(last)
+            cursor.position = match.start()
+            return
+        at = cursor.text.rfind(last.name, 0, at)
+    raise cursor.error("no instruction goes on here")
+
+
+def read_expression(cursor: Cursor, body: BodyReader, name: str, place: int) -> Node:
+    """`type opcode(operands), attributes`, entered into the body under a name."""
+    type_ = _read_optional_type(cursor)
+    start = cursor.skip()
+    opcode = cursor.read(OPCODE, "an opcode and '('")[0]
+    cursor.expect("(")
+    if opcode in LEAVES:
+        node: Node = _LEAF_READERS[opcode](cursor, body, name, type_)
+    else:
+        op = OPS.get(opcode)
+        inputs = read_operands(cursor, body)
+        if op is None:
+            sugar = read_sugar(cursor, body, opcode, name, type_, inputs, start)
+            op = None if sugar else _unknown(cursor, body, opcode, start)
+            node = sugar or _apply(cursor, body, name, type_, op, inputs, start)  # type: ignore[arg-type]
+        else:
+            node = _apply(cursor, body, name, type_, op, inputs, start)
+    if isinstance(body.names.get(name), Missing):
+        raise cursor.error(f"'{name}' is used in {body.graph.name} before it is defined here", place)
+    if name in body.names:
+        raise cursor.error(f"'{name}' is already defined in {body.graph.name}", place)
+    body.names[name] = node
+    body.nodes.append(node)
+    return node
+
+
+def read_operands(cursor: Cursor, body: BodyReader) -> tuple[Node, ...]:
+    """Operands up to the closing parenthesis: names, typed names, elements of tuples, nested instructions."""
+    plain = _PLAIN_OPERANDS.match(cursor.text, cursor.position, cursor.end)
+    if plain:
+        inputs = [body.names.get(name) for name in plain[1].replace("%", "").split(", ")]
+        if None not in inputs:
+            cursor.position = plain.end()
+            return tuple(inputs)  # type: ignore[arg-type]
+    stack = [_Call(None, "", cursor.position)]
+    while True:
+        call = stack[-1]
+        if cursor.accept(")"):
+            stack.pop()
+            if not stack:
+                return tuple(call.inputs)
+            stack[-1].inputs.append(_nested(cursor, body, call))
+        else:
+            opened = _read_operand(cursor, body, call)
+            if opened is not None:
+                if len(stack) > DEEPEST:
+                    raise cursor.error(f"operands nest deeper than {DEEPEST}", call.start)
+                stack.append(opened)
+                continue
+        if not cursor.accept(",") and not cursor.at(")"):
+            raise cursor.error(f"expected ',' or ')' among the operands, found {cursor.found()}")
+
+
+def _read_operand(cursor: Cursor, body: BodyReader, call: _Call) -> _Call | None:
+    """One operand, appended to the call; or the nested instruction that begins here."""
+    start = cursor.skip()
+    type_ = _read_optional_type(cursor)
+    opcode = cursor.match(OPCODE)
+    if opcode:
+        cursor.expect("(")
+        if opcode[0] in LEAVES:
+            call.inputs.append(_nested_leaf(cursor, body, opcode[0], type_))
+            return None
+        return _Call(type_, opcode[0], start)
+    if type_ is not None and body.operands_become_parameters and cursor.peek() in (",", ")"):
+        call.inputs.append(body.resolve(cursor, body.unused_name(f"_{body.parameter_count}"), type_, start))
+        return None
+    place = cursor.skip()
+    name = cursor.read(NAME, "an operand")[1]
+    node = body.resolve(cursor, name, None if cursor.at("#") else type_, place)
+    if body.reader.strict and cursor.at("#"):
+        raise cursor.error("elements of tuples as operands ('name#0') are newer than what XLA's parser reads here")
+    while element := cursor.match(_ELEMENT_INDEX):
+        node = _element(cursor, body, node, int(element[1][:9]), place)
+    if node.type is None:
+        node.type = type_
+    call.inputs.append(node)
+    return None
+
+
+def _element(cursor: Cursor, body: BodyReader, node: Node, index: int, place: int) -> Node:
+    """`name#1`: the element of a tuple, as a get-tuple-element of its own."""
+    kind = node.type
+    if kind is not None and not (isinstance(kind, TupleType) and index < len(kind.elements)):
+        raise cursor.error(f"{node.name} is {kind}: it has no element {index}", place)
+    type_ = kind.elements[index] if isinstance(kind, TupleType) else None
+    name = body.unused_name(f"{node.name}.{index}")
+    return _enter(
+        body, Apply(name, type_, OPS["get-tuple-element"], (node,), Attributes(index=index), None, body.graph)
+    )
+
+
+def _nested(cursor: Cursor, body: BodyReader, call: _Call) -> Node:
+    op = OPS.get(call.opcode) or _unknown(cursor, body, call.opcode, call.start)
+    name = body.unused_name(f"{call.opcode}.anon")
+    if body.reader.strict:
+        body.reader.check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
+    type_ = call.type or _inferred(cursor, body, op, call.inputs, EMPTY, call.start)
+    return _enter(body, Apply(name, type_, op, tuple(call.inputs), EMPTY, None, body.graph))
+
+
+def _nested_leaf(cursor: Cursor, body: BodyReader, opcode: str, type_: Type | None) -> Node:
+    """A parameter or constant among the operands; it has no attributes."""
+    name = body.unused_name(f"{opcode}.anon")
+    if opcode == "parameter":
+        return _enter(body, Parameter(name, type_, _parameter_number(cursor, type_), EMPTY, None, body.graph))
+    literal, type_ = _literal(cursor, type_)
+    return _enter(body, Constant(name, type_, literal, EMPTY, None, body.graph))
+
+
+def _enter(body: BodyReader, node: Node) -> Node:
+    body.names[node.name] = node
+    body.nodes.append(node)
+    return node
+
+
+def _read_optional_type(cursor: Cursor) -> Type | None:
+    if not _TYPE_FOLLOWS.match(cursor.text, cursor.skip(), cursor.end):
+        return None
+    return read_type(cursor)
+
+
+def _read_parameter(cursor: Cursor, body: BodyReader, name: str, type_: Type | None) -> Parameter:
+    number = _parameter_number(cursor, type_)
+    attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
+    return Parameter(name, type_, number, attributes, metadata, body.graph)
+
+
+def _parameter_number(cursor: Cursor, type_: Type | None) -> int:
+    start = cursor.skip()
+    number = read_integer(cursor, "the parameter's number")
+    if type_ is None:
+        raise cursor.error("a parameter needs a type", start)
+    if not 0 <= number < 2**31:
+        raise cursor.error(f"a parameter's number cannot be {number}", start)
+    cursor.expect(")")
+    return number
+
+
+def _read_constant(cursor: Cursor, body: BodyReader, name: str, type_: Type | None) -> Constant:
+    literal, type_ = _literal(cursor, type_)
+    attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
+    return Constant(name, type_, literal, attributes, metadata, body.graph)
+
+
+def static_type(type_: Type, literal: Literal) -> Type:
+    """A constant's type: written dimensions that may move stand still, as in XLA."""
+    moves = any(isinstance(leaf, TensorType) and leaf.dynamic for leaf in type_.leaves())
+    return literal.type if moves else type_
+
+
+def _literal(cursor: Cursor, type_: Type | None) -> tuple[Literal, Type]:
+    if type_ is None:
+        raise cursor.error("a constant needs a type")
+    literal = read_literal(cursor, type_)
+    cursor.expect(")")
+    return literal, static_type(type_, literal)
+
+
+def _apply(
+    cursor: Cursor, body: BodyReader, name: str, type_: Type | None, op: Op, inputs: tuple[Node, ...], start: int
+) -> Apply:
+    attributes, metadata = read_attributes(cursor, op, body)
+    if body.reader.strict:
+        body.reader.check_call(cursor, op, type_, inputs, attributes, start)
+    type_ = type_ or _inferred(cursor, body, op, inputs, attributes, start)
+    return Apply(name, type_, op, inputs, attributes, metadata, body.graph)
+
+
+def _inferred(
+    cursor: Cursor, body: BodyReader, op: Op, inputs: Sequence[Node], attributes: Attributes, start: int
+) -> Type | None:
+    """The type that the text leaves out; None where it cannot be told, which only strict reading refuses."""
+    types = [node.type for node in inputs]
+    known = [kind for kind in types if kind is not None]
+    if op.infer is None or len(known) < len(types) or call_problem(op, None, inputs, attributes):
+        return None
+    try:
+        return with_layouts(op.name, infer_type(op, known, attributes), inputs, attributes)
+    except TypeProblem as problem:
+        if body.reader.strict:
+            raise cursor.error(f"{op}: {problem.message}", start) from None
+        return None
+
+
+def _unknown(cursor: Cursor, body: BodyReader, opcode: str, start: int) -> Op:
+    if body.reader.strict:
+        raise cursor.error(f"no opcode is called '{opcode}'", start)
+    body.reader.note(f"no opcode is called '{opcode}': kept as it is", start)
+    return body.reader.unknown_ops.setdefault(opcode, unknown_op(opcode))
+
+
+_LEAF_READERS = {"parameter": _read_parameter, "constant": _read_constant}

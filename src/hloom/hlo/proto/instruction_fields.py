@@ -1,0 +1,342 @@
+"""Where each attribute stands in an instruction's message: one row per attribute.
+
+To add an attribute, write its row in ATTRIBUTES; one that stands elsewhere for a single opcode goes into SPECIAL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom import protobuf
+from hloom.hlo.proto import replica_groups, values
+from hloom.hlo.proto.field_mapping import (
+    Context,
+    Field,
+    choice,
+    inside,
+    message,
+    number,
+    numbers,
+    numbers_if_any,
+    only_number,
+    plain_string,
+    positive,
+    text,
+)
+from hloom.hlo.proto.literals import read_literal, write_literal
+from hloom.hlo.proto.metadata import read_payload, to_text
+from hloom.hlo.proto.original_values import read_origin, write_origin
+from hloom.hlo.proto.shapes import read_shape, write_shape
+from hloom.hlo.proto.shardings import read_sharding, write_sharding
+from hloom.ir import AttributeKind, Domain, Kind, TensorType, Type
+from hloom.text import HloomError
+
+
+def _read_compare_type(proto: Any, context: Context) -> str | None:
+    """The comparison's type, unless it is what the operands' own type means, which HLO text leaves out."""
+    written = proto.comparison_type
+    operand = context.operands[0] if context.operands else None
+    if not written or not isinstance(operand, TensorType):
+        return written or None
+    kinds = {Kind.SIGNED: "SIGNED", Kind.FLOAT: "FLOAT", Kind.COMPLEX: "FLOAT"}
+    return None if written == kinds.get(operand.dtype.kind, "UNSIGNED") else written
+
+
+def _read_source_targets(protos: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((pair.source, pair.target) for pair in protos)
+
+
+def _write_source_targets(protos: Any, pairs: tuple[tuple[int, ...], ...]) -> None:
+    for pair in pairs:
+        if len(pair) != 2:
+            raise HloomError(f"source_target_pairs must be pairs, not {pair}")
+        protos.add(source=pair[0], target=pair[1])
+
+
+def _write_slice_sizes(proto: Any, sizes: tuple[tuple[int, ...], ...], _: Context) -> None:
+    proto.dynamic_slice_sizes.extend(size for group in sizes for size in group)
+
+
+def _read_slice_sizes(proto: Any, context: Context) -> tuple[tuple[int, ...], ...] | None:
+    """The flat list, cut by the ranks of what is sent: the text has a list per slice."""
+    sizes = tuple(proto.dynamic_slice_sizes)
+    if not sizes:
+        return None
+    leaves = context.operands[0].leaves() if context.operands and context.operands[0] else iter(())
+    ranks = [leaf.rank for leaf in leaves if isinstance(leaf, TensorType)] or [len(sizes)]
+    groups_: list[tuple[int, ...]] = []
+    start = 0
+    while start < len(sizes):
+        rank = ranks[min(len(groups_), len(ranks) - 1)] or len(sizes)
+        groups_.append(sizes[start : start + rank])
+        start += rank
+    return tuple(groups_)
+
+
+def _write_operand_layouts(proto: Any, types: tuple[Type, ...], _: Context) -> None:
+    proto.constrain_layout = True
+    proto.operand_shapes_with_layout.extend(map(write_shape, types))
+
+
+def _read_operand_layouts(proto: Any, _: Context) -> tuple[Type, ...] | None:
+    return tuple(map(read_shape, proto.operand_shapes_with_layout)) if proto.constrain_layout else None
+
+
+def _write_domain(proto: Any, domain: Domain, _: Context) -> None:
+    """The wire calls exit what the text calls entry."""
+    entry: Any = domain.entry
+    leave: Any = domain.exit
+    proto.domain_exit_sharding.CopyFrom(write_sharding(entry))
+    proto.domain_entry_sharding.CopyFrom(write_sharding(leave))
+
+
+def _read_domain(proto: Any, _: Context) -> Domain:
+    return Domain("sharding", read_sharding(proto.domain_exit_sharding), read_sharding(proto.domain_entry_sharding))
+
+
+def _write_associative(proto: Any, value: bool, _: Context) -> None:
+    proto.is_associative = protobuf.TriState.Value("TRI_STATE_TRUE" if value else "TRI_STATE_FALSE")
+
+
+def _read_associative(proto: Any, _: Context) -> bool | None:
+    return {1: True, 2: False}.get(proto.is_associative)
+
+
+def _read_prefetch(proto: Any, _: Context) -> int | None:
+    if proto.HasField("cross_program_prefetch_index"):
+        return proto.cross_program_prefetch_index
+    return 0 if proto.is_cross_program_prefetch else None
+
+
+def _read_channel(proto: Any, _: Context) -> int | None:
+    return proto.channel_id or proto.all_reduce_id or None
+
+
+def _write_sharding(proto: Any, value: Any, context: Context) -> None:
+    proto.sharding.CopyFrom(write_sharding(value, context.type))
+
+
+def _write_frontend(proto: Any, pairs: tuple[tuple[str, str], ...]) -> None:
+    for key, value in pairs:
+        proto.map[key] = value
+
+
+def read_frontend(proto: Any) -> tuple[tuple[str, str], ...] | None:
+    """A FrontendAttributes message as sorted pairs; None where there are none."""
+    return tuple(sorted(proto.map.items())) or None
+
+
+def _read_backend_config(proto: Any, context: Context) -> str | None:
+    if proto.HasField("backend_config_payload"):
+        return to_text(read_payload(proto.backend_config_payload, context.payloads)) or None
+    return to_text(proto.backend_config) or None
+
+
+def _write_outfeed_shape(proto: Any, value: Type, _: Context) -> None:
+    proto.outfeed_shape.CopyFrom(write_shape(value))
+
+
+def _read_replication(proto: Any) -> tuple[bool, ...] | None:
+    return tuple(proto.replicated_at_leaf_buffers) or None
+
+
+_DOT = "dot_dimension_numbers"
+_RAGGED = "ragged_dot_dimension_numbers"
+_GATHER = "gather_dimension_numbers"
+_SCATTER = "scatter_dimension_numbers"
+
+ATTRIBUTES: dict[str, Field] = {
+    "algorithm": choice("algorithm", "PrecisionConfig.Algorithm", "ALG_", silent=0, path="precision_config"),
+    "api_version": choice("custom_call_api_version", "CustomCallApiVersion"),
+    "async_execution_thread": plain_string("async_execution_thread"),
+    "backend_config": Field(
+        ("backend_config", "backend_config_payload"), text("backend_config").write, _read_backend_config
+    ),
+    "batch_group_count": positive("batch_group_count"),
+    "channel_id": Field(("channel_id", "all_reduce_id"), number("channel_id").write, _read_channel),
+    "collapsed_slice_dims": inside(_GATHER, "collapsed_slice_dims"),
+    "constrain_layout": number("constrain_layout"),
+    "convolution_kind": choice("conv_kind", "ConvolutionKind", "CONVOLUTION_KIND_"),
+    "cross_program_prefetch_index": Field(
+        ("cross_program_prefetch_index", "is_cross_program_prefetch"),
+        number("cross_program_prefetch_index").write,
+        _read_prefetch,
+    ),
+    "custom_call_has_side_effect": number("custom_call_has_side_effect"),
+    "custom_call_target": Field(
+        ("custom_call_target",), plain_string("custom_call_target").write, lambda proto, _: proto.custom_call_target
+    ),
+    "delta": number("delta"),
+    "dim_labels": Field(
+        ("convolution_dimension_numbers",),
+        lambda proto, value, _: values.write_labels(proto.convolution_dimension_numbers, value),
+        lambda proto, context: (
+            values.read_labels(proto.convolution_dimension_numbers, (*context.operands[:2], context.type))
+            if proto.HasField("convolution_dimension_numbers")
+            else None
+        ),
+    ),
+    "dimensions": numbers("dimensions"),
+    "direction": plain_string("comparison_direction"),
+    "distribution": choice("distribution", "RandomDistribution"),
+    "domain": Field(("domain_entry_sharding", "domain_exit_sharding"), _write_domain, _read_domain),
+    "dynamic_slice_sizes": numbers("dynamic_slice_sizes"),
+    "epsilon": Field(("epsilon",), number("epsilon").write, lambda proto, _: values.shortest_float(proto.epsilon)),
+    "exponent_bits": number("exponent_bits"),
+    "feature_group_count": positive("feature_group_count"),
+    "feature_index": number("feature_index"),
+    "fft_length": numbers("fft_length"),
+    "fft_type": choice("fft_type", "FftType"),
+    "frontend_attributes": message("frontend_attributes", _write_frontend, read_frontend),
+    "index": number("tuple_index"),
+    "index_vector_dim": inside(_GATHER, "index_vector_dim"),
+    "indices_are_sorted": number("indices_are_sorted"),
+    "infeed_config": text("infeed_config"),
+    "inferred_dimension": only_number("dimensions"),
+    "input_batching_dims": inside(_SCATTER, "input_batching_dims"),
+    "inserted_window_dims": inside(_SCATTER, "inserted_window_dims"),
+    "iota_dimension": only_number("dimensions"),
+    "is_associative": Field(("is_associative",), _write_associative, _read_associative),
+    "is_composite": number("is_composite"),
+    "is_host_transfer": number("is_host_transfer"),
+    "is_reverse": number("is_reverse"),
+    "is_stable": number("is_stable"),
+    "k": number("k"),
+    "kind": plain_string("fusion_kind"),
+    "largest": number("largest"),
+    "left_side": inside("triangular_solve_options", "left_side"),
+    "lhs_batch_dims": inside(_DOT, "lhs_batch_dimensions"),
+    "lhs_contracting_dims": inside(_DOT, "lhs_contracting_dimensions"),
+    "lhs_ragged_dims": inside(_RAGGED, "lhs_ragged_dimensions"),
+    "literal": message("literal", lambda proto, value: proto.CopyFrom(write_literal(value)), read_literal),
+    "lower": inside("triangular_solve_options", "lower"),
+    "mantissa_bits": number("mantissa_bits"),
+    "num_carries": number("num_carries"),
+    "offset_dims": inside(_GATHER, "offset_dims"),
+    "operand_batching_dims": inside(_GATHER, "operand_batching_dims"),
+    "operand_layout_constraints": Field(
+        ("constrain_layout", "operand_shapes_with_layout"), _write_operand_layouts, _read_operand_layouts
+    ),
+    "operand_precision": message("precision_config", values.write_precisions, values.read_precisions),
+    "origin": message("original_value", write_origin, read_origin),
+    "outfeed_config": text("outfeed_config"),
+    "outfeed_shape": Field(
+        ("outfeed_shape",),
+        _write_outfeed_shape,
+        lambda proto, _: read_shape(proto.outfeed_shape) if proto.HasField("outfeed_shape") else None,
+    ),
+    "output_to_operand_aliasing": message("output_operand_aliasing", values.write_aliasing, values.read_aliasing),
+    "padding": Field(
+        ("padding_config",),
+        lambda proto, value, _: values.write_padding(proto.padding_config, value),
+        lambda proto, _: values.read_padding(proto.padding_config),
+    ),
+    "padding_type": choice("padding_type", "PaddingType"),
+    "parameter_replication": message(
+        "parameter_replication",
+        lambda proto, value: proto.replicated_at_leaf_buffers.extend(value),
+        _read_replication,
+    ),
+    "replica_groups": Field(
+        replica_groups.FIELDS,
+        lambda proto, value, _: replica_groups.write_groups(proto, value),
+        lambda proto, _: replica_groups.read_groups(proto),
+    ),
+    "result_accuracy": message("result_accuracy", values.write_accuracy, values.read_accuracy),
+    "rhs_batch_dims": inside(_DOT, "rhs_batch_dimensions"),
+    "rhs_contracting_dims": inside(_DOT, "rhs_contracting_dimensions"),
+    "rhs_group_dims": inside(_RAGGED, "rhs_group_dimensions"),
+    "scatter_dims_to_operand_dims": inside(_SCATTER, "scatter_dims_to_operand_dims"),
+    "scatter_indices_batching_dims": inside(_SCATTER, "scatter_indices_batching_dims"),
+    "schedule": choice("custom_call_schedule", "CustomCallSchedule"),
+    "sharding": Field(
+        ("sharding",),
+        _write_sharding,
+        lambda proto, _: read_sharding(proto.sharding) if proto.HasField("sharding") else None,
+    ),
+    "slice": Field(
+        ("slice_dimensions",),
+        lambda proto, value, _: values.write_slices(proto.slice_dimensions, value),
+        lambda proto, _: values.read_slices(proto.slice_dimensions),
+    ),
+    "slice_sizes": numbers("gather_slice_sizes"),
+    "source_target_pairs": Field(
+        ("source_target_pairs",),
+        lambda proto, value, _: _write_source_targets(proto.source_target_pairs, value),
+        lambda proto, _: _read_source_targets(proto.source_target_pairs),
+    ),
+    "sparsity_config": message("sparsity_config", values.write_sparsity, values.read_sparsity),
+    "start_index_map": inside(_GATHER, "start_index_map"),
+    "start_indices_batching_dims": inside(_GATHER, "start_indices_batching_dims"),
+    "statistics": message("statistics_viz", values.write_statistics, values.read_statistics),
+    "transpose_a": choice("transpose_a", "TriangularSolveOptions.Transpose", silent=0, path="triangular_solve_options"),
+    "type": Field(("comparison_type",), plain_string("comparison_type").write, _read_compare_type),
+    "unique_indices": number("unique_indices"),
+    "unit_diagonal": inside("triangular_solve_options", "unit_diagonal"),
+    "update_window_dims": inside(_SCATTER, "update_window_dims"),
+    "use_global_device_ids": number("use_global_device_ids"),
+    "window": message("window", values.write_window, values.read_window),
+}
+
+_PERMUTED = Field(("dynamic_slice_sizes",), _write_slice_sizes, _read_slice_sizes)
+
+SPECIAL: dict[tuple[str, str], Field] = {
+    ("all-to-all", "dimensions"): numbers_if_any("dimensions"),
+    ("cholesky", "lower"): inside("cholesky_options", "lower"),
+    ("collective-permute", "slice_sizes"): _PERMUTED,
+    ("collective-permute-start", "slice_sizes"): _PERMUTED,
+    ("ragged-all-to-all", "dimensions"): numbers_if_any("dimensions"),
+    **{
+        ("ragged-dot", name): inside(f"{_RAGGED}.{_DOT}", field)
+        for name, field in (
+            ("lhs_batch_dims", "lhs_batch_dimensions"),
+            ("lhs_contracting_dims", "lhs_contracting_dimensions"),
+            ("rhs_batch_dims", "rhs_batch_dimensions"),
+            ("rhs_contracting_dims", "rhs_contracting_dimensions"),
+        )
+    },
+    ("rng-bit-generator", "algorithm"): choice("rng_algorithm", "RandomAlgorithm"),
+    ("scatter", "index_vector_dim"): inside(_SCATTER, "index_vector_dim"),
+}
+"""By opcode and attribute."""
+
+PRESENT: dict[str, tuple[str, ...]] = {
+    "cholesky": ("cholesky_options",),
+    "convolution": ("window", "convolution_dimension_numbers", "precision_config"),
+    "dot": (_DOT, "precision_config"),
+    "gather": (_GATHER,),
+    "pad": ("padding_config",),
+    "ragged-dot": (_RAGGED, "precision_config"),
+    "reduce-window": ("window",),
+    "scaled-dot": (_DOT, "precision_config"),
+    "scatter": (_SCATTER,),
+    "select-and-scatter": ("window",),
+    "triangular-solve": ("triangular_solve_options",),
+}
+"""Messages that XLA wants even where they are empty, by opcode."""
+
+UNSAID: dict[str, dict[str, Any]] = {
+    "custom-call": {"custom_call_api_version": 1, "feature_group_count": 1, "batch_group_count": 1},
+    "convolution": {"feature_group_count": 1, "batch_group_count": 1},
+    "scan": {"is_associative": 2},
+    "topk": {"largest": True},
+}
+"""What HLO text leaves out and the wire says, by opcode and field."""
+
+
+CONTROL = "control-predecessors"
+GRAPHS = (AttributeKind.GRAPH, AttributeKind.GRAPHS)
+"""The kinds of attributes that stand in `called_computation_ids`."""
+
+
+def field_of(opcode: str, attribute: str) -> Field | None:
+    """Where an op's attribute stands; None where the wire has no place for it."""
+    return SPECIAL.get((opcode, attribute)) or ATTRIBUTES.get(attribute)
+
+
+def set_defaults(proto: Any, opcode: str) -> None:
+    """Put in the messages that XLA wants, and the values that HLO text does not say."""
+    for name in PRESENT.get(opcode, ()):
+        getattr(proto, name).SetInParent()
+    for name, value in UNSAID.get(opcode, {}).items():
+        setattr(proto, name, value)

@@ -1,0 +1,380 @@
+"""What XLA's parser refuses, or aborts on, beyond the grammar: checked when reading with `strict=True`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from hloom.hlo.async_chain import chain_start
+from hloom.ir import (
+    DTYPES,
+    UNBOUNDED,
+    Apply,
+    Attributes,
+    Graph,
+    MeshSharding,
+    Node,
+    Op,
+    TensorType,
+    TupleSharding,
+    TupleType,
+    Type,
+    compatible,
+)
+from hloom.text import Cursor, HloomError, ParseError
+
+if TYPE_CHECKING:
+    from hloom.hlo.module_reader import ModuleReader
+
+RESERVED = frozenset(
+    [
+        "nan",
+        "true",
+        "false",
+        "inf",
+        "HloModule",
+        "ENTRY",
+        "ROOT",
+        "maximal",
+        "replicated",
+        "manual",
+        "unknown",
+        "unreduced",
+        "last_tile_dim_replicate",
+        "shard_as",
+        "shard_like",
+        "FileNames",
+        "FunctionNames",
+        "FileLocations",
+        "StackFrames",
+    ]
+)
+"""Words that are names only behind `%`."""
+NOT_TODAY = frozenset(
+    (
+        "tuple-select",
+        ("topk", "is_stable"),
+        ("collective-broadcast", "has_dynamic_root"),
+        ("convolution", "algorithm"),
+    )
+)
+"""Opcodes, and opcodes with attributes, of 2020 and July 2026."""
+TYPE_NAMES = frozenset(DTYPES) | {"token", "opaque"}
+"""Words that are never names."""
+
+
+_Check = Callable[[Type | None, Sequence[Node], Attributes], str | None]
+"""Why an application is refused, or None: from its written type, its inputs and its attributes."""
+
+
+def check_name(cursor: Cursor, name: str, start: int) -> None:
+    """Refuse instructions' names that XLA keeps for itself."""
+    problem = _name_problem(name, cursor.text.startswith("%", start))
+    if problem:
+        raise cursor.error(problem, start)
+
+
+def check_word(cursor: Cursor, name: str, start: int) -> None:
+    """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
+    if (name in RESERVED or name in TYPE_NAMES) and not cursor.text.startswith("%", start):
+        raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
+
+
+def _name_problem(name: str, has_percent: bool) -> str | None:
+    if name in TYPE_NAMES:
+        return f"'{name}' is a type and cannot be an instruction's name"
+    if name in RESERVED and not has_percent:
+        return f"'{name}' is a reserved word; as a name it needs a %"
+    if name.startswith("__") and not name.startswith("__xla_"):
+        return f"names that begin with two underscores are reserved: '{name}'"
+    return None
+
+
+def check_call(
+    cursor: Cursor, op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes, start: int
+) -> None:
+    """Refuse wrong operand counts, types that must not be left out, and what XLA checks of single opcodes."""
+    problem = call_problem(op, type_, inputs, attributes)
+    if problem:
+        raise cursor.error(problem, start)
+
+
+def call_problem(op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    """Why XLA would refuse this application; None where it would not."""
+    if not op.accepts(len(inputs)):
+        return f"{op} takes {_count(op)}, not {len(inputs)}"
+    if type_ is None and not op.omits_type:
+        return f"{op} needs its type written before it"
+    for name, attribute in op.attributes.items():
+        if attribute.required and name not in attributes:
+            return f"{op} needs the attribute '{name}'"
+    if op.name in NOT_TODAY or any((op.name, name) in NOT_TODAY for name in attributes):
+        return f"{op} with these attributes is of another year: XLA's parser of today does not read it"
+    check = _CHECKS.get(op.name)
+    return check(type_, inputs, attributes) if check else None
+
+
+def _count(op: Op) -> str:
+    least, most = op.arity
+    if most == least:
+        return f"{least} operand{'s' * (least != 1)}"
+    step = f" and then {op.operand_step} at a time" if op.operand_step > 1 else ""
+    return f"at least {least} operands{step}" if most is None else f"{least} to {most} operands"
+
+
+def _same_size(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    operand = inputs[0].type
+    if not isinstance(type_, TensorType) or not isinstance(operand, TensorType) or UNBOUNDED in operand.dims:
+        return None
+    if UNBOUNDED in type_.dims or prod(type_.dims) != prod(operand.dims):
+        return f"reshape from {operand} to {type_} changes the number of elements"
+    return None
+
+
+def _same_arity(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    if type_ is None:
+        return None
+    if not isinstance(type_, TupleType) or len(type_.elements) != len(inputs):
+        return f"a tuple of {len(inputs)} operands cannot have the type {type_}"
+    return None
+
+
+def _branches(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    pair = ("true_computation" in attributes, "false_computation" in attributes)
+    branches = attributes.get("branch_computations")
+    if branches is None and not all(pair):
+        return "conditional needs branch_computations, or true_computation and false_computation"
+    if branches is not None and any(pair):
+        return "conditional cannot have branch_computations and true_computation or false_computation"
+    if branches == ():
+        return "conditional needs at least one branch"
+    count = 2 if branches is None else len(branches)
+    if len(inputs) != count + 1:
+        return f"conditional with {count} branches takes {count + 1} operands, not {len(inputs)}"
+    wanted = "pred" if branches is None else "s32"
+    index = inputs[0].type
+    if index is not None and not (isinstance(index, TensorType) and index.dtype.name == wanted and index.rank == 0):
+        return f"conditional's first operand must be {wanted}[], not {index}"
+    return None
+
+
+def _needs_dimensions(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    operand = inputs[0].type
+    if "dimensions" not in attributes and not (isinstance(operand, TensorType) and operand.rank == 0):
+        return "broadcast needs the attribute 'dimensions' unless its operand is a scalar"
+    return None
+
+
+def _single_dimension(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    dimensions = attributes.get("dimensions")
+    if dimensions is not None and len(dimensions) != 1:
+        return f"dimensions={{{','.join(map(str, dimensions))}}} must name one dimension"
+    return None
+
+
+def _rank(node: Node) -> int | None:
+    return node.type.rank if isinstance(node.type, TensorType) else None
+
+
+def _start_indices(first: int) -> _Check:
+    """One index per dimension from operand `first` on, or all of them as one vector."""
+
+    def check(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
+        given, rank = len(inputs) - first, _rank(inputs[0])
+        if rank is None or given == rank or (given == 1 and _rank(inputs[first]) == 1):
+            return None
+        return f"{inputs[0].name} has rank {rank}, but there are {given} start indices"
+
+    return check
+
+
+def _async_start(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    elements = type_.elements if isinstance(type_, TupleType) else ()
+    if len(elements) < 2 or not isinstance(elements[0], TupleType) or len(elements[0].elements) != len(inputs):
+        return f"async-start must have a type ((operands), outputs, ...), not {type_}"
+    return None
+
+
+def _async_chain(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    start = chain_start(inputs)
+    if start is None:
+        return f"{inputs[0].name} is neither async-start nor async-update"
+    if len(inputs) > 1:
+        return "async-update takes 1 operand: XLA's parser of today reads no more"
+    for name in ("calls", "async_execution_thread"):
+        if name in attributes and attributes[name] != start.attributes.get(name):
+            return f"'{name}' differs from that of {start.name}"
+    return None
+
+
+def _yields_tuple(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
+    return None if isinstance(type_, TupleType) else f"this must yield a tuple, not {type_}"
+
+
+def _takes_tuple(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
+    if inputs[0].type is None or isinstance(inputs[0].type, TupleType):
+        return None
+    return f"{inputs[0].name} must be a tuple, not {inputs[0].type}"
+
+
+def _element(type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    """Only where the type is left out: a written one is believed."""
+    operand = inputs[0].type
+    if type_ is not None or operand is None or element_at(operand, (attributes["index"],)) is not None:
+        return None
+    return f"{inputs[0].name} is {operand}: it has no element {attributes['index']}"
+
+
+def _scan(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    if 0 <= attributes["num_carries"] <= len(inputs):
+        return None
+    return f"num_carries={attributes['num_carries']} does not fit {len(inputs)} operands"
+
+
+def _layout_constraints(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    constraints = attributes.get("operand_layout_constraints")
+    if constraints is None:
+        return None
+    if len(constraints) != len(inputs):
+        return f"operand_layout_constraints must be {len(inputs)}, one per operand, not {len(constraints)}"
+    wrong = [pair for pair in zip(constraints, inputs, strict=True) if not compatible(pair[0], pair[1].type)]
+    return f"operand_layout_constraints: {wrong[0][0]} does not fit {wrong[0][1].name}" if wrong else None
+
+
+def _domain(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    kind = attributes["domain"].kind
+    return None if kind == "sharding" else f"domains are of the kind 'sharding', not '{kind}'"
+
+
+def _pairs(attributes: Attributes) -> str | None:
+    wrong = [pair for pair in attributes["source_target_pairs"] if len(pair) != 2]
+    return f"source_target_pairs must be pairs, not {wrong[0]}" if wrong else None
+
+
+def _permute(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    if "slice_sizes" in attributes and len(inputs) != 4:
+        return f"collective-permute with slice_sizes takes 4 operands, not {len(inputs)}"
+    return _pairs(attributes)
+
+
+_CHECKS: dict[str, _Check] = {
+    "all-gather": _single_dimension,
+    "all-gather-start": _single_dimension,
+    "all-to-all": _single_dimension,
+    "async-done": _async_chain,
+    "async-start": _async_start,
+    "async-update": _async_chain,
+    "concatenate": _single_dimension,
+    "custom-call": _layout_constraints,
+    "domain": _domain,
+    "dynamic-reshape": _same_size,
+    "dynamic-slice": _start_indices(1),
+    "dynamic-update-slice": _start_indices(2),
+    "get-dimension-size": _single_dimension,
+    "get-tuple-element": _element,
+    "infeed": _yields_tuple,
+    "recv": _yields_tuple,
+    "recv-done": _takes_tuple,
+    "reduce-scatter": _single_dimension,
+    "scan": _scan,
+    "set-dimension-size": _single_dimension,
+    "sort": _single_dimension,
+    "reshape": _same_size,
+    "tuple": _same_arity,
+    "conditional": _branches,
+    "broadcast": _needs_dimensions,
+    "collective-permute": _permute,
+    "collective-permute-start": _permute,
+}
+
+
+def check_graph(reader: ModuleReader, graph: Graph, start: int, end: int, result: Type | None) -> None:
+    """Check a computation that is complete: what the fast way of reading did not look at, parameters, the result."""
+    for node in graph.nodes:
+        if node.raw_metadata is not None:
+            _check_metadata(reader, node, start, end)
+        if "sharding" in node.attributes:
+            _check_sharding(reader, node, start, end)
+        if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
+            _check_leaf_counts(reader, node, start, end)
+        problem = _name_problem(node.name, True)
+        if node.name in RESERVED and not _is_written_with_percent(reader, node.name, start, end):
+            problem = _name_problem(node.name, False)
+        if problem is None and isinstance(node, Apply) and isinstance(node.function, Op):
+            problem = call_problem(node.function, node.type, node.inputs, node.attributes)
+        if problem:
+            raise _error_at(reader, node.name, start, end, problem)
+    numbers = [parameter.number for parameter in graph.parameters]
+    if numbers != list(range(len(numbers))):
+        raise _parameter_error(reader, graph, numbers, start, end)
+    root = graph.root
+    if result is not None and not compatible(result, root.type):
+        problem = f"{graph.name} is said to yield {result}, but its root {root.name} is {root.type}"
+        raise _error_at(reader, root.name, start, end, problem)
+
+
+def _check_metadata(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+    """Read what is otherwise left unread, and point at the instruction where it is malformed."""
+    try:
+        _ = node.metadata
+    except HloomError as problem:
+        raise _error_at(reader, node.name, start, end, f"in its metadata: {problem.message}") from None
+
+
+def _check_sharding(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+    sharding = node.attributes["sharding"]
+    for leaf in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
+        if isinstance(leaf, MeshSharding) and leaf.reduction != "sum":
+            problem = f"unreduced={leaf.reduction} is newer than what XLA's parser reads here"
+            raise _error_at(reader, node.name, start, end, problem)
+
+
+def _check_leaf_counts(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+    if "outer_dimension_partitions" in node.attributes:
+        raise _error_at(reader, node.name, start, end, "outer_dimension_partitions was read in 2020 only")
+    given = len(node.attributes["parameter_replication"])
+    leaves = sum(1 for _ in node.type.leaves()) if node.type else given
+    if given != leaves:
+        raise _error_at(reader, node.name, start, end, f"parameter_replication needs {leaves} values, not {given}")
+
+
+def check_aliases(reader: ModuleReader, cursor: Cursor) -> None:
+    """Check that the header's aliases name outputs and parameters that the entry has."""
+    entry = reader.module.entry
+    for alias in reader.module.attributes.get("input_output_alias", ()):
+        parameter = entry.parameters[alias.parameter].type if alias.parameter < len(entry.parameters) else None
+        outputs = element_at(entry.root.type, alias.output_index)
+        if outputs is None or element_at(parameter, alias.parameter_index) is None:
+            raise cursor.error(f"the header's {alias} names an output or a parameter that {entry.name} has not", 0)
+
+
+def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
+    """The type at a place inside nested tuples; None where there is no such place."""
+    for place in index:
+        if not isinstance(type_, TupleType) or not 0 <= place < len(type_.elements):
+            return None
+        type_ = type_.elements[place]
+    return type_
+
+
+def _parameter_error(reader: ModuleReader, graph: Graph, numbers: list[int], start: int, end: int) -> ParseError:
+    place, parameter = next((place, each) for place, each in enumerate(graph.parameters) if each.number != place)
+    wrong = f"{parameter.number} is given twice" if parameter.number < place else f"{place} is missing"
+    problem = f"parameter numbers of {graph.name} must be 0 to {len(numbers) - 1}, each once: {wrong}"
+    return _error_at(reader, parameter.name, start, end, problem)
+
+
+def _definition(reader: ModuleReader, name: str, start: int, end: int) -> re.Match[str] | None:
+    return re.compile(rf"(?<![\w.%-])%?{re.escape(name)}\s*=(?=\s)").search(reader.text, start, end)
+
+
+def _is_written_with_percent(reader: ModuleReader, name: str, start: int, end: int) -> bool:
+    found = _definition(reader, name, start, end)
+    return found is None or found[0].startswith("%")
+
+
+def _error_at(reader: ModuleReader, name: str, start: int, end: int, problem: str) -> ParseError:
+    found = _definition(reader, name, start, end)
+    return Cursor(reader.source).error(problem, found.start() if found else start)

@@ -1,0 +1,268 @@
+"""Whether two modules or graphs are the same but for names, and where they first differ.
+
+Names of modules, graphs and nodes do not count; types with their layouts, ops, attributes, constants bit for bit,
+parameter numbers, metadata, the header, threads and the sharing of values do. An attribute left out equals its default;
+constants whose data a text left out are the same where their types are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.ir.attributes import Referent
+from hloom.ir.graph import Graph
+from hloom.ir.literal import Literal
+from hloom.ir.metadata import Metadata, parse_metadata
+from hloom.ir.module import Module
+from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
+from hloom.ir.schema import COMMON, Op
+from hloom.ir.stack_frames import StackTables
+from hloom.ir.types import same_shape
+from hloom.text import HloomError
+
+LONGEST_TEXT = 160
+"""How many characters of a node or a value a sentence shows."""
+
+
+def equal(left: Module | Graph, right: Module | Graph, *, metadata: bool = True, carried: bool = True) -> bool:
+    """Whether two modules or two graphs are the same but for names.
+
+    The order of nodes counts where a module is scheduled; elsewhere nodes are compared as a graph, from the output
+    down. A graph is compared with all that it calls. With `metadata=False` metadata and stack tables do not count, with
+    `carried=False` neither do attributes that an op's row marks as carried (shardings, frontend attributes).
+    """
+    return difference(left, right, metadata=metadata, carried=carried) is None
+
+
+def difference(
+    left: Module | Graph, right: Module | Graph, *, metadata: bool = True, carried: bool = True
+) -> str | None:
+    """One sentence on the first difference, or None where `equal` holds."""
+    try:
+        comparison = _Comparison(metadata, carried)
+        if isinstance(left, Module) and isinstance(right, Module):
+            comparison.compare_modules(left, right)
+        elif isinstance(left, Graph) and isinstance(right, Graph):
+            comparison.compare_graphs(left, right)
+        else:
+            return f"{left!r} and {right!r} are not of one kind"
+    except _Differs as found:
+        return str(found)
+    return None
+
+
+class _Differs(Exception):
+    """The sentence, on its way out."""
+
+
+class _Comparison:
+    """Which node and which graph of the left side stands for which of the right side, and what is still to compare."""
+
+    __slots__ = ("backward", "carried", "forward", "graphs", "metadata", "pending")
+
+    def __init__(self, metadata: bool, carried: bool) -> None:
+        self.metadata = metadata
+        self.carried = carried
+        self.forward: dict[Any, Any] = {}
+        self.backward: dict[Any, Any] = {}
+        self.graphs: list[tuple[Graph, Graph]] = []
+        self.pending: list[tuple[Node, Node]] = []
+
+    def compare_modules(self, left: Module, right: Module) -> None:
+        if left is right:
+            return
+        self._compare_headers(left, right)
+        _demand_same(left, right, "graph count", len(left.graphs), len(right.graphs))
+        names = [sorted(graph.name for graph in module.declared) for module in (left, right)]
+        _demand_same(left, right, "declared graphs", *names)
+        if left._entry is not None and right._entry is not None:
+            self.compare_graphs(left.entry, right.entry)
+        self._compare_unreached(left, right)
+        if (left._entry is None) != (right._entry is None) or self.forward.get(left._entry) is not right._entry:
+            raise _Differs(f"{left!r} and {right!r} have different entry graphs")
+
+    def compare_graphs(self, left: Graph, right: Graph) -> None:
+        """Compare two graphs and all that they reach."""
+        begun = finished = len(self.graphs)
+        self._pair(left, right)
+        while finished < len(self.graphs):
+            while begun < len(self.graphs):
+                self._begin(*self.graphs[begun])
+                self._drain()
+                begun += 1
+            self._finish(*self.graphs[finished])
+            finished += 1
+
+    def _compare_headers(self, left: Module, right: Module) -> None:
+        ours, others = left.attributes, right.attributes
+        for name in {**ours, **others}:
+            if self.carried or name not in COMMON or not COMMON[name].carried:
+                _demand_same(left, right, f"header attribute {name}", ours.get(name), others.get(name))
+        if self.metadata and (left.stack_tables or StackTables()) != (right.stack_tables or StackTables()):
+            raise _Differs(f"{left!r} and {right!r} have different stack tables")
+
+    def _compare_unreached(self, left: Module, right: Module) -> None:
+        """Pair what no entry reaches, last first: callers come after what they call."""
+        remaining = [graph for graph in right.graphs if graph not in self.backward]
+        for graph in reversed(left.graphs):
+            if graph in self.forward:
+                continue
+            while remaining and remaining[-1] in self.backward:
+                remaining.pop()
+            if not remaining:
+                raise _Differs(f"{graph!r} has no counterpart in {right!r}")
+            self.compare_graphs(graph, remaining.pop())
+
+    def _pair(self, left: Any, right: Any) -> None:
+        """Let two nodes or two graphs stand for each other, to be compared in their turn."""
+        if left.is_graph != right.is_graph:
+            raise _Differs(f"{_name(left)} and {_name(right)} are not of one kind")
+        known, back = self.forward.get(left), self.backward.get(right)
+        if known is right:
+            return
+        if known is not None:
+            raise _Differs(f"{_name(left)} cannot stand for {_name(right)}: it stands for {_name(known)}")
+        if back is not None:
+            raise _Differs(f"{_name(left)} cannot stand for {_name(right)}: {_name(back)} stands for it")
+        self.forward[left] = right
+        self.backward[right] = left
+        if left is not right:
+            (self.graphs if left.is_graph else self.pending).append((left, right))
+
+    def _begin(self, left: Graph, right: Graph) -> None:
+        """Compare what a graph says of itself, and pair the nodes that are known to belong together."""
+        _demand_same(left, right, "declared", left.is_declared, right.is_declared)
+        if left.is_declared:
+            _demand_same(left, right, "declared name", left.name, right.name)
+        _demand_same(left, right, "execution thread", left.execution_thread, right.execution_thread)
+        self._pair_optional(left, right, "enclosing graph", left.parent, right.parent)
+        numbers = [[parameter.number for parameter in graph.parameters] for graph in (left, right)]
+        _demand_same(left, right, "parameter numbers", *numbers)
+        self._pair_optional(left, right, "output", left.output, right.output)
+        for one, other in zip(left.parameters, right.parameters, strict=True):
+            self._pair(one, other)
+        if left.module.is_scheduled and right.module.is_scheduled:
+            for one, other in zip(reversed(left.nodes), reversed(right.nodes), strict=False):
+                self._pair(one, other)
+
+    def _pair_optional(self, left: Graph, right: Graph, what: str, one: Any, other: Any) -> None:
+        if one is not None and other is not None:
+            self._pair(one, other)
+        elif one is not other:
+            raise _Differs(_sentence(left, right, what, one, other))
+
+    def _finish(self, left: Graph, right: Graph) -> None:
+        """Pair the nodes that no output reaches, last first: users come after what they use."""
+        ours = [node for node in left.nodes if node not in self.forward]
+        others = [node for node in right.nodes if node not in self.backward]
+        if len(ours) != len(others):
+            longer = (ours if len(ours) > len(others) else others)[-1]
+            counts = f"{_name(left)} has {len(left.nodes)} nodes, {_name(right)} {len(right.nodes)}"
+            raise _Differs(f"{counts}: {_name(longer)} has no counterpart")
+        while ours:
+            node = ours.pop()
+            if node in self.forward:
+                continue
+            while others[-1] in self.backward:
+                others.pop()
+            self._pair(node, others.pop())
+            self._drain()
+
+    def _drain(self) -> None:
+        while self.pending:
+            self._compare(*self.pending.pop())
+
+    def _compare(self, left: Node, right: Node) -> None:
+        """Compare two nodes and pair all that they refer to."""
+        if left.graph is right.graph:
+            raise _Differs(f"{_name(left)} and {_name(right)} are two nodes of one graph")
+        if type(left) is not type(right) or left.opcode != right.opcode:
+            raise _Differs(_sentence(left, right, "opcode", left.opcode, right.opcode))
+        if left.type is not right.type:
+            raise _Differs(_sentence(left, right, "type", left.type, right.type))
+        self._pair(left.graph, right.graph)
+        if len(left.inputs) != len(right.inputs):
+            raise _Differs(_sentence(left, right, "operand count", len(left.inputs), len(right.inputs)))
+        for one, other in zip(reversed(left.inputs), reversed(right.inputs), strict=True):
+            self._pair(one, other)
+        self._compare_own(left, right)
+        self._compare_attributes(left, right)
+        if self.metadata and left.raw_metadata != right.raw_metadata:
+            _demand_same(left, right, "metadata", _metadata(left.raw_metadata), _metadata(right.raw_metadata))
+
+    def _compare_own(self, left: Node, right: Node) -> None:
+        """Compare what only one kind of node has."""
+        if isinstance(left, Apply) and isinstance(right, Apply):
+            if isinstance(left.function, Node):
+                self._pair(left.function, right.function)
+        elif isinstance(left, Constant) and isinstance(right, Constant):
+            self._compare_values(left, right, "value", left.value, right.value)
+        elif isinstance(left, Parameter) and isinstance(right, Parameter):
+            _demand_same(left, right, "parameter number", left.number, right.number)
+        elif isinstance(left, Missing):
+            _demand_same(left, right, "missing name", left.name, right.name)
+
+    def _compare_attributes(self, left: Node, right: Node) -> None:
+        ours, others = left.attributes, right.attributes
+        if not ours.refers and not others.refers and ours == others:
+            return
+        row = left.op.attributes if isinstance(left, Apply) and not isinstance(left.function, Node) else COMMON
+        for name in {**ours, **others}:
+            attribute = row.get(name)
+            if attribute is not None and attribute.carried and not self.carried:
+                continue
+            default = attribute.default if attribute else None
+            self._compare_values(left, right, f"attribute {name}", ours.get(name, default), others.get(name, default))
+
+    def _compare_values(self, left: Node, right: Node, what: str, one: Any, other: Any) -> None:
+        """Compare two values; graphs and nodes in them are paired."""
+        ours, others = _referents(one), _referents(other)
+        if ours and len(ours) == len(others) and type(one) is type(other):
+            for mine, theirs in zip(ours, others, strict=True):
+                self._pair(mine, theirs)
+        elif isinstance(one, Op) and isinstance(other, Op):
+            _demand_same(left, right, what, one.name, other.name)
+        elif not _are_same_literals(one, other):
+            _demand_same(left, right, what, one, other)
+
+
+def _referents(value: Any) -> tuple[Referent, ...]:
+    """The graphs and nodes that a value is or holds; none where it holds anything else."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return parts if all(isinstance(part, Referent) for part in parts) else ()
+
+
+def _are_same_literals(one: Any, other: Any) -> bool:
+    """Whether two literals agree bit for bit, elided parts in the same places."""
+    if not isinstance(one, Literal) or not isinstance(other, Literal) or not same_shape(one.type, other.type):
+        return False
+    pairs = zip(one.leaves(), other.leaves(), strict=True)
+    return all(ours == others or (ours.is_elided and others.is_elided) for ours, others in pairs)
+
+
+def _metadata(raw: str | None) -> Metadata | str:
+    """The parsed metadata; malformed metadata stays text."""
+    if raw is None:
+        return Metadata()
+    try:
+        return parse_metadata(raw)
+    except HloomError:
+        return raw
+
+
+def _demand_same(left: object, right: object, what: str, one: object, other: object) -> None:
+    if one is not other and one != other:
+        raise _Differs(_sentence(left, right, what, one, other))
+
+
+def _sentence(left: object, right: object, what: str, one: object, other: object) -> str:
+    return f"{_name(left)} and {_name(right)} differ: {what} {_cut(str(one))} and {_cut(str(other))}"
+
+
+def _name(thing: object) -> str:
+    where = f" in {thing.graph.name}" if isinstance(thing, Node) else ""
+    return _cut(repr(thing)) + where
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."

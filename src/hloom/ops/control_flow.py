@@ -1,0 +1,278 @@
+"""Tuples, calls, loops, branches, fusions, asynchronous pairs, and order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import (
+    TOKEN,
+    AttributeKind,
+    AxisMap,
+    Domain,
+    Effect,
+    Graph,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    dtype,
+    optional,
+    required,
+    same_shape,
+    without_layout,
+)
+from hloom.ops.leaf_axes import (
+    dims_of,
+    identity_axes,
+    leaves_of,
+    must_be,
+    passed_on,
+    result_of_graph,
+    separate_axes,
+)
+from hloom.ops.rows import (
+    ALIASING,
+    ANY,
+    BOOLEAN,
+    ENUM,
+    GRAPH,
+    GRAPHS,
+    INTEGER,
+    INTEGERS,
+    STRING,
+    TO_APPLY,
+    row,
+    table,
+)
+
+FUSION_KINDS = ("kLoop", "kInput", "kOutput", "kCustom")
+PREDICATE = TensorType(dtype("pred"))
+BRANCH_INDEX = TensorType(dtype("s32"))
+
+_THREAD = {"async_execution_thread": optional(STRING)}
+
+
+def _after_all(*operands: Type) -> Type:
+    for number, operand in enumerate(operands):
+        must_be(operand, TOKEN, f"operand {number} of after-all")
+    return TOKEN
+
+
+def _tuple(*operands: Type) -> Type:
+    return TupleType([without_layout(operand) for operand in operands])
+
+
+def _element(operand: Type, *, index: int) -> Type:
+    if not isinstance(operand, TupleType):
+        raise TypeProblem(f"get-tuple-element takes a tuple, not {operand}")
+    if not 0 <= index < len(operand.elements):
+        raise TypeProblem(f"index={index}, but the tuple {operand} has {len(operand.elements)} elements")
+    return without_layout(operand.elements[index])
+
+
+def _element_axes(operand: Type, *, index: int) -> AxisMap:
+    assert isinstance(operand, TupleType), "inferred before"
+    skipped = len(leaves_of(operand.elements[:index]))
+    yielded = list(operand.elements[index].leaves())
+    return passed_on(leaves_of([operand]), yielded, [(skipped + place, place) for place in range(len(yielded))])
+
+
+def _call(*operands: Type, to_apply: Graph, result: Type | None) -> Type:
+    return _called(to_apply, operands, result, "the computation")
+
+
+def _fusion(*operands: Type, calls: Graph, result: Type | None) -> Type:
+    return _called(calls, operands, result, "the fused computation")
+
+
+def _called(graph: Graph, operands: Sequence[Type], result: Type | None, what: str) -> Type:
+    yielded = result_of_graph(graph, operands, what) or result
+    if yielded is None:
+        raise TypeProblem(f"{what} {graph.name} is not defined here: the type must be written")
+    return without_layout(yielded)
+
+
+def _map(*operands: Type, to_apply: Graph, dimensions: tuple[int, ...] | None, result: Type | None) -> Type:
+    if not operands:
+        raise TypeProblem("map takes at least one operand")
+    first = operands[0]
+    if not isinstance(first, TensorType):
+        raise TypeProblem(f"map takes arrays, not {first}")
+    for operand in operands[1:]:
+        if dims_of(operand) != first.dims or not isinstance(operand, TensorType):
+            raise TypeProblem(f"map takes arrays of the same dimensions, but is given {first} and {operand}")
+    if dimensions is not None and dimensions != tuple(range(first.rank)):
+        raise TypeProblem(f"map works on all dimensions in order, so dimensions must be 0 to {first.rank - 1}")
+    scalars = [TensorType(operand.dtype) for operand in operands if isinstance(operand, TensorType)]
+    yielded = result_of_graph(to_apply, scalars, "the mapped computation")
+    if yielded is None:
+        if result is None:
+            raise TypeProblem(f"the mapped computation {to_apply.name} is not defined here: the type must be written")
+        return without_layout(result)
+    if not isinstance(yielded, TensorType) or yielded.rank:
+        raise TypeProblem(f"the mapped computation {to_apply.name} must yield a scalar, not {yielded}")
+    return TensorType(yielded.dtype, first.dims, None, first.dynamic)
+
+
+def _map_axes(*operands: Type) -> AxisMap:
+    count = len(operands)
+    leaves = leaves_of(operands)
+    shared = passed_on(leaves[:1], leaves[:1], [(0, 0)])
+    return AxisMap(shared.factors, shared.operands * count, shared.results)
+
+
+def _while(operand: Type, *, condition: Graph, body: Graph) -> Type:
+    must_be(result_of_graph(condition, [operand], "the condition"), PREDICATE, "what the condition yields")
+    yielded = result_of_graph(body, [operand], "the body")
+    if yielded is not None:
+        must_be(yielded, operand, "what the body yields")
+    return without_layout(operand)
+
+
+def _conditional(
+    index: Type,
+    *operands: Type,
+    true_computation: Graph | None,
+    false_computation: Graph | None,
+    branch_computations: tuple[Graph, ...] | None,
+    result: Type | None,
+) -> Type:
+    pair = (true_computation, false_computation)
+    branches = branch_computations if branch_computations is not None else tuple(g for g in pair if g is not None)
+    must_be(index, BRANCH_INDEX if branch_computations is not None else PREDICATE, "the branch index")
+    if not branches or len(branches) != len(operands):
+        raise TypeProblem(f"conditional has {len(branches)} branches and {len(operands)} operands for them")
+    results = [result_of_graph(g, [o], "the branch") for g, o in zip(branches, operands, strict=True)]
+    known = [(graph, kind) for graph, kind in zip(branches, results, strict=True) if kind is not None]
+    for graph, kind in known[1:]:
+        if not same_shape(kind, known[0][1]):
+            raise TypeProblem(f"branch {known[0][0].name} yields {known[0][1]}, but branch {graph.name} yields {kind}")
+    yielded = known[0][1] if known else result
+    if yielded is None:
+        raise TypeProblem("no branch is defined here: the type must be written")
+    return without_layout(yielded)
+
+
+def _async_start(*operands: Type, calls: Graph, result: Type | None) -> Type:
+    yielded = result_of_graph(calls, operands, "the asynchronous computation")
+    if not isinstance(result, TupleType) or len(result.elements) < 2:
+        raise TypeProblem(f"async-start yields a tuple ((operands), outputs, ...), not {result}")
+    must_be(result.elements[0], TupleType(operands), "the first element of what async-start yields")
+    if yielded is not None:
+        must_be(result.elements[1], yielded, "the second element of what async-start yields")
+    return without_layout(result)
+
+
+def _async_update(operand: Type, *_: Type) -> Type:
+    return without_layout(_async_state(operand, "async-update"))
+
+
+def _async_done(operand: Type) -> Type:
+    return without_layout(_async_state(operand, "async-done").elements[1])
+
+
+def _async_state(operand: Type, what: str) -> TupleType:
+    if not isinstance(operand, TupleType) or len(operand.elements) < 2:
+        raise TypeProblem(f"{what} takes what async-start yields, ((operands), outputs, ...), not {operand}")
+    return operand
+
+
+def _domain(operand: Type, *, domain: Domain) -> Type:
+    if domain.kind != "sharding":
+        raise TypeProblem(f"domains are of the kind 'sharding', not '{domain.kind}'")
+    return without_layout(operand)
+
+
+ROWS = table(
+    row("after-all", ANY, omits_type=True, infer=_after_all, axes=separate_axes, effect=Effect.ORDER),
+    row("tuple", ANY, omits_type=True, infer=_tuple, axes=identity_axes),
+    row(
+        "get-tuple-element",
+        1,
+        {"index": required(INTEGER)},
+        omits_type=True,
+        infer=_element,
+        axes=_element_axes,
+    ),
+    row(
+        "call",
+        ANY,
+        {**TO_APPLY, "is_composite": optional(BOOLEAN, False)},
+        omits_type=True,
+        infer=_call,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "map",
+        ANY,
+        {"dimensions": optional(INTEGERS), **TO_APPLY},
+        omits_type=True,
+        infer=_map,
+        axes=_map_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "while",
+        1,
+        {"condition": required(GRAPH), "body": required(GRAPH)},
+        omits_type=True,
+        infer=_while,
+        axes=identity_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "conditional",
+        (1, None),
+        {
+            "true_computation": optional(GRAPH),
+            "false_computation": optional(GRAPH),
+            "branch_computations": optional(GRAPHS),
+        },
+        omits_type=True,
+        infer=_conditional,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "fusion",
+        ANY,
+        {"kind": required(ENUM, choices=FUSION_KINDS), **ALIASING, "calls": required(GRAPH)},
+        infer=_fusion,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "async-start",
+        ANY,
+        {**_THREAD, **ALIASING, "calls": required(GRAPH)},
+        infer=_async_start,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "async-update",
+        (1, None),
+        {**_THREAD, "calls": optional(GRAPH)},
+        infer=_async_update,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "async-done",
+        1,
+        {**_THREAD, "calls": optional(GRAPH)},
+        infer=_async_done,
+        axes=separate_axes,
+        effect=Effect.CALLS,
+    ),
+    row(
+        "domain",
+        1,
+        {"domain": required(AttributeKind.DOMAIN)},
+        omits_type=True,
+        infer=_domain,
+        axes=identity_axes,
+        effect=Effect.ORDER,
+    ),
+)
