@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hloom.analysis import RULES
+from hloom.analysis import COST_RULES
 from hloom.evaluate import TABLE
 from hloom.ir import Op
 from hloom.ops import OPS
@@ -54,7 +54,7 @@ def cell(op: Op, concern: str) -> tuple[str, str]:
         return (YES, "") if row.function is not None else (NONE, row.because) if row.because else ("", "")
     if concern == "effect":
         return (op.effect.value if op.effect is not None else NONE), ""
-    rule = RULES.get(op.name)
+    rule = COST_RULES.get(op.name)
     if rule is None:
         return "", ""
     return ("both", rule.because) if rule.mathematical is not None else ("xla", "")

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from hloom.analysis import BY, Table, cost
-from hloom.analysis.grouping import joined, layer, parts
+from hloom.analysis.op_names import joined, layer, parts
 from hloom.hlo import parse
 from hloom.text import HloomError
 from tests.corpus import lowered

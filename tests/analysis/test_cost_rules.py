@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hloom.analysis import RULES, Cost, cost
+from hloom.analysis import COST_RULES, Cost, cost
 from hloom.analysis.rules.contractions import positions
 from hloom.hlo import parse
 from hloom.ir import WindowDimension
@@ -42,12 +42,12 @@ def counts(parameters: str, instruction: str) -> tuple[Cost, Cost]:
 
 
 def test_every_opcode_has_a_rule():
-    assert set(RULES) == set(OPS)
+    assert set(COST_RULES) == set(OPS)
 
 
-@pytest.mark.parametrize("opcode", sorted(RULES))
+@pytest.mark.parametrize("opcode", sorted(COST_RULES))
 def test_a_second_count_has_a_reason(opcode: str):
-    rule = RULES[opcode]
+    rule = COST_RULES[opcode]
     assert bool(rule.because) == (rule.mathematical is not None)
 
 

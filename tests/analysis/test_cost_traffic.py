@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.analysis import Wire, cost
-from hloom.analysis.collectives import traffic
-from hloom.analysis.counting import LOOPED, Counting, times
-from hloom.analysis.survey import survey
+from hloom.analysis import CollectiveCost, cost
+from hloom.analysis.call_graph import build_call_graph
+from hloom.analysis.collective_cost import traffic
+from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, times
 from hloom.hlo import parse
 from hloom.text import HloomError
 from tests.corpus import lowered
@@ -22,7 +22,7 @@ add {
 FOUR = "replica_groups={{0,1,2,3},{4,5,6,7}}"
 
 
-def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]") -> tuple[Wire, ...]:
+def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]") -> tuple[CollectiveCost, ...]:
     text = f"HloModule m{header}\n{ADD}\nENTRY e {{\n  a = {parameter} parameter(0)\n  ROOT r = {instruction}\n}}"
     return cost(parse(text)).traffic(algorithm)
 
@@ -117,6 +117,6 @@ def test_collectives_in_loops_count_as_often_as_they_run():
 
 def test_other_algorithms_are_refused():
     module = parse("ENTRY e { ROOT a = f32[] parameter(0) }")
-    found = survey(module)
+    found = build_call_graph(module)
     with pytest.raises(ValueError, match="no algorithm is called 'star'"):
-        traffic(module, found, times(Counting(found, LOOPED, {})), "star")
+        traffic(module, found, times(CostAnalysis(found, LOOPED, {})), "star")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hloom.analysis import cost
-from hloom.analysis.linear import Tracer
-from hloom.analysis.survey import survey
-from hloom.analysis.trips import WRITTEN, Trips, derive_trips, find_trips, runs
+from hloom.analysis.call_graph import build_call_graph
+from hloom.analysis.scalar_evolution import ScalarEvolution
+from hloom.analysis.trip_counts import WRITTEN, TripCount, derive_trip_count, find_trip_counts, runs
 from hloom.hlo import parse
 from hloom.ir import Apply, Module
 from hloom.text import HloomError
@@ -57,8 +57,8 @@ ENTRY main {{
 """)
 
 
-def trips(module: Module) -> Trips:
-    (found,) = find_trips(survey(module), {}).values()
+def trips(module: Module) -> TripCount:
+    (found,) = find_trip_counts(build_call_graph(module), {}).values()
     return found
 
 
@@ -100,14 +100,14 @@ def trips(module: Module) -> Trips:
     ],
 )  # fmt: skip
 def test_forms_of_loops(parts: dict[str, str], count: int | None):
-    assert trips(module_of(**parts)) == Trips(count, "unknown" if count is None else "derived")
+    assert trips(module_of(**parts)) == TripCount(count, "unknown" if count is None else "derived")
 
 
 def test_what_the_text_says_is_believed():
     config = """, backend_config={"known_trip_count":{"n":"7"},"other":{}}"""
-    assert trips(module_of(config=config)) == Trips(7, "known_trip_count")
-    assert trips(module_of(config=config.replace("7", "-1"))) == Trips(10, "derived")
-    assert trips(module_of(config=', backend_config={"known_trip_count":{}}')) == Trips(10, "derived")
+    assert trips(module_of(config=config)) == TripCount(7, "known_trip_count")
+    assert trips(module_of(config=config.replace("7", "-1"))) == TripCount(10, "derived")
+    assert trips(module_of(config=', backend_config={"known_trip_count":{}}')) == TripCount(10, "derived")
 
 
 def test_what_the_caller_says_comes_first():
@@ -288,10 +288,10 @@ def test_what_is_derived_is_what_xla_writes(stage: str):
     compared = derived = 0
     for name, text in lowered(stage).items():
         module = parse(text)
-        found = survey(module)
-        tracer = Tracer(found.callers)
-        for loop, known in find_trips(found, {}).items():
-            worked_out = derive_trips(loop, tracer)
+        found = build_call_graph(module)
+        tracer = ScalarEvolution(found.callers)
+        for loop, known in find_trip_counts(found, {}).items():
+            worked_out = derive_trip_count(loop, tracer)
             derived += worked_out.count is not None
             if known.source == WRITTEN:
                 compared += 1

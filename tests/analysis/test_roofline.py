@@ -6,7 +6,7 @@ import pytest
 
 from hloom.analysis import Device, Link, roofline
 from hloom.analysis.devices import devices
-from hloom.analysis.fusing import Fusing, border_bytes
+from hloom.analysis.fusion import FusionModel, border_bytes
 from hloom.hlo import parse
 from hloom.ir import Module
 
@@ -131,7 +131,7 @@ def test_broadcasts_are_made_anew_and_reshapes_are_free():
 
 def test_slices_read_what_they_give():
     module = entry("x = f32[1000] parameter(0)", "s = f32[10] slice(x), slice={[0:10]}", "ROOT n = f32[10] negate(s)")
-    groups = Fusing(is_done=False).groups(module.entry)
+    groups = FusionModel(is_done=False).groups(module.entry)
     assert [border_bytes(group, lambda node: node.type) for group in groups] == [4 * 20]
 
 
@@ -158,7 +158,7 @@ ENTRY main {
 """
     )
     found = roofline(module, ROUND)
-    assert found.is_fused
+    assert found.has_fusions
     assert {each.node.name: each.compute for each in found.timings} == {"f": 10 / 1 + 10 / 10, "n": 1.0}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.analysis import device, devices
-from hloom.analysis.collectives import Wire
+from hloom.analysis.collective_cost import CollectiveCost
 from hloom.analysis.links import wire_seconds
 from hloom.ir.devices import ExplicitDevices
 from hloom.sharding import Link, Mesh
@@ -47,7 +47,7 @@ def test_an_axis_takes_as_long_as_its_slowest_group(data: st.DataObject):
     grid = mesh.order.ids().reshape(mesh.sizes)
     for number, (axis, size) in enumerate(zip(mesh.names, mesh.sizes, strict=True)):
         groups = np.moveaxis(grid, number, -1).reshape(-1, size).tolist()
-        wire = Wire("a", "e", "all-gather", size, 10**12, 0, size - 1, 1)
+        wire = CollectiveCost("a", "e", "all-gather", size, 10**12, 0, size - 1, 1)
         slowest = max(wire_seconds(wire, group, chosen) for group in groups)
         link = placed.link(axis)
         assert wire.sent_bytes / link.bandwidth + wire.steps * link.latency == pytest.approx(slowest, rel=1e-3)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hloom.analysis.values import Merge, Values
+from hloom.analysis.dataflow import BufferAlias, ValueTable
 
 
 class Span(NamedTuple):
@@ -39,7 +39,7 @@ class Buffer:
 class Buffers:
     """The buffers of a program; `of(value)` is where a value lies."""
 
-    def __init__(self, values: Values, merges: list[Merge]) -> None:
+    def __init__(self, values: ValueTable, merges: list[BufferAlias]) -> None:
         self._values = values
         self._parents = list(range(len(values)))
         self._spans: dict[int, list[Span]] = {}
@@ -78,7 +78,7 @@ class Buffers:
         found = self._spans.get(root)
         return [Span(self._values.starts[root], self._values.ends[root], root)] if found is None else found
 
-    def _join(self, merge: Merge) -> None:
+    def _join(self, merge: BufferAlias) -> None:
         """Join the buffers of two values, unless one is in use while the other is."""
         one, other = self._root(merge.earlier), self._root(merge.later)
         if one == other:

@@ -44,6 +44,11 @@ class Forwarding(Enum):
     BUFFER = "the same bytes; its type or its sharding may be another"
     COPY = "an equal value in a buffer of its own"
 
+    @property
+    def shares_buffer(self) -> bool:
+        """Whether the element lies in the operand's buffer."""
+        return self is not Forwarding.COPY
+
 
 @dataclass(frozen=True, slots=True)
 class Callee:
@@ -92,6 +97,12 @@ class OpFlow:
         return bool(self.callees) and not self.is_embedded
 
     @property
+    def is_plain_call(self) -> bool:
+        """Whether it runs one computation once on all operands, and what that yields is the result."""
+        is_single = len(self.callees) == 1 and self.callees[0].runs is Runs.ONCE
+        return is_single and not (self.is_embedded or self.first_operand or self.result_index or self.forwards)
+
+    @property
     def is_loop(self) -> bool:
         """Whether a callee runs any number of times, each time on what it yielded before."""
         return any(callee.runs is Runs.PER_ITERATION for callee in self.callees)
@@ -107,7 +118,7 @@ _BUFFER, _COPY = Forwarding.BUFFER, Forwarding.COPY
 
 FLOWS: dict[str, OpFlow] = {
     "call": OpFlow((Callee("to_apply"),)),
-    "fusion": OpFlow((Callee("calls"),), is_embedded=True, holds_operands=True),
+    "fusion": OpFlow((Callee("calls"),), is_embedded=True),
     "while": OpFlow((Callee("body", Runs.PER_ITERATION), Callee("condition", Runs.PER_TEST))),
     "conditional": OpFlow(
         (

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis.collectives import Wire, traffic
-from hloom.analysis.counting import LEAST, LOOPED, MATHEMATICAL, ONCE, Counting, Way, times
-from hloom.analysis.counts import ONE, ZERO, Cost
-from hloom.analysis.grouping import BY_KIND, joined, namer, op_name_of
-from hloom.analysis.rules import RULES, branches_of
-from hloom.analysis.survey import Survey, survey
+from hloom.analysis.call_graph import CallGraph, build_call_graph
+from hloom.analysis.collective_cost import CollectiveCost, traffic
+from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, times
+from hloom.analysis.cost_properties import ONE, ZERO, Cost
+from hloom.analysis.op_names import BY_KIND, joined, namer, op_name_of
+from hloom.analysis.rules import COST_RULES, branches_of
 from hloom.analysis.tables import Table
-from hloom.analysis.trips import Trips, find_trips
+from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module
 
 
@@ -65,9 +65,9 @@ class CostReport:
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
         self.module = module
         self.unknown_trips = unknown_trips
-        self.found: Survey = survey(module)
-        self._trips: dict[Apply, Trips] = find_trips(self.found, trip_counts)
-        self._countings: dict[Way, Counting] = {}
+        self.found: CallGraph = build_call_graph(module)
+        self._trips: dict[Apply, TripCount] = find_trip_counts(self.found, trip_counts)
+        self._countings: dict[CostOptions, CostAnalysis] = {}
 
     def __repr__(self) -> str:
         return f"<cost of {self.module.name}: {self.total}>"
@@ -115,7 +115,7 @@ class CostReport:
             Conditional(
                 node.name,
                 node.graph.name,
-                tuple((graph.name, counting(graph)) for graph in branches_of(self.found.application(node))),
+                tuple((graph.name, counting(graph)) for graph in branches_of(self.found.instruction(node))),
             )
             for node in nodes
         )
@@ -130,7 +130,7 @@ class CostReport:
         return tuple(node.name for node in (*unknown, *self.found.computed))
 
     def _is_uncounted(self, node: Apply) -> bool:
-        if node.opcode == "custom-call" or node.opcode not in RULES:
+        if node.opcode == "custom-call" or node.opcode not in COST_RULES:
             return True
         untyped = self.counting(LOOPED).untyped
         return bool(untyped) and self.found.kind(node) in untyped
@@ -146,11 +146,11 @@ class CostReport:
         )
 
     @cached_property
-    def wires(self) -> tuple[Wire, ...]:
+    def wires(self) -> tuple[CollectiveCost, ...]:
         """What every collective, transfer and copy sends, by ring algorithms."""
         return traffic(self.module, self.found, self._runs)
 
-    def traffic(self, algorithm: str = "ring") -> tuple[Wire, ...]:
+    def traffic(self, algorithm: str = "ring") -> tuple[CollectiveCost, ...]:
         """What every collective, transfer and copy sends, by a given algorithm."""
         return traffic(self.module, self.found, self._runs, algorithm)
 
@@ -194,16 +194,16 @@ class CostReport:
                 for each in self.conditionals
             ],
             "uncounted": list(self.uncounted),
-            "traffic": [{name: getattr(wire, name) for name in Wire.__slots__} for wire in self.wires],
+            "traffic": [{name: getattr(wire, name) for name in CollectiveCost.__slots__} for wire in self.wires],
         }
 
-    def counting(self, way: Way) -> Counting:
+    def counting(self, way: CostOptions) -> CostAnalysis:
         """What graphs and instructions cost under one way of counting."""
         if way not in self._countings:
             counts = {
                 loop: self.unknown_trips if trips.count is None else trips.count for loop, trips in self._trips.items()
             }
-            self._countings[way] = Counting(self.found, way, counts)
+            self._countings[way] = CostAnalysis(self.found, way, counts)
         return self._countings[way]
 
     @cached_property
@@ -259,5 +259,5 @@ def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknow
     return CostReport(module, trip_counts or {}, unknown_trips)
 
 
-def _body_cost(counting: Counting, node: Apply) -> Cost:
+def _body_cost(counting: CostAnalysis, node: Apply) -> Cost:
     return counting(node.attributes.get("body")) + counting(node.attributes.get("condition"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.analysis.collectives import Wire
+from hloom.analysis.collective_cost import CollectiveCost
 from hloom.analysis.devices import Device, Link
 from hloom.ir import Apply, Module
 
@@ -19,7 +19,7 @@ PAIRWISE = frozenset(("collective-permute", "collective-permute-start", "send", 
 HOST = "host"
 
 
-def wire_seconds(wire: Wire, members: Sequence[int], device: Device) -> float:
+def wire_seconds(wire: CollectiveCost, members: Sequence[int], device: Device) -> float:
     """Seconds of one run of a collective between devices of these numbers, or of a transfer to the host.
 
     Nought where the device states no links.
@@ -45,7 +45,7 @@ def _spanned(members: Sequence[int], links: Sequence[Link]) -> list[Link]:
     return found
 
 
-def _rounds(wire: Wire, members: Sequence[int], links: Sequence[Link]) -> float:
+def _rounds(wire: CollectiveCost, members: Sequence[int], links: Sequence[Link]) -> float:
     """A ring's time, or an exchange's: the latency of all steps, and the bytes on the link that is busy longest."""
     size = len(members)
     halves = wire.steps / (size - 1) if size > 1 else 1.0
@@ -61,7 +61,7 @@ def _rounds(wire: Wire, members: Sequence[int], links: Sequence[Link]) -> float:
     return latency + longest
 
 
-def _busy(wire: Wire, link: Link, size: int, inside: float, joined: float) -> float:
+def _busy(wire: CollectiveCost, link: Link, size: int, inside: float, joined: float) -> float:
     """Seconds for the bytes on one link, which makes of blocks of `inside` members blocks of `joined`."""
     rate = link.bandwidth * ((joined - 1) if link.topology == "mesh" else 1)
     if wire.opcode in EXCHANGES:

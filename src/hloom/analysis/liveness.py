@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.analysis.allocation import Allocation, allocate
+from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers
 from hloom.analysis.buffers import Buffer, Buffers
-from hloom.analysis.fused import Planner
-from hloom.analysis.packing import height, live_bytes
-from hloom.analysis.running import find_values
-from hloom.analysis.schedule import order_of
+from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
+from hloom.analysis.heap_simulator import height, live_bytes
+from hloom.analysis.schedule import Scheduler, order_of
 from hloom.analysis.sizes import POINTER_BYTES, leaf_bytes
-from hloom.analysis.values import Merge, Tree, Values, leaves, part_at
 from hloom.ir import BufferDonor, Module, Node, TupleType, Type, without_layout
 from hloom.text import HloomError
 
@@ -38,14 +36,14 @@ class Liveness:
     """
 
     module: Module
-    values: Values
+    values: ValueTable
     arguments: int
     outputs: int
     aliases: int
     temporaries: int
     parameter_buffers: list[Buffer]
     output_buffers: list[Buffer]
-    allocation: Allocation
+    allocation: BufferAssignment
     donations: Donations = field(default_factory=dict)
     last_reads: dict[int, int] = field(default_factory=dict)
 
@@ -71,25 +69,25 @@ class Liveness:
 
 
 def liveness(
-    module: Module, schedule: str | None = None, given: Donations | None = None, planner: Planner | None = None
+    module: Module, schedule: str | None = None, given: Donations | None = None, scheduler: Scheduler | None = None
 ) -> Liveness:
     """Find when each buffer of a module is in use; `given` are donations beside those that the module names.
 
     A scheduled module runs in its own order and fuses nothing more. Any other is taken to run in the order asked for
-    (one of SCHEDULES, "list" where none is), elementwise work fused; or as a planner says.
+    (one of SCHEDULES, "list" where none is), elementwise work fused; or as a scheduler says.
     """
     collecting = gc.isenabled()
     gc.disable()  # what is made here stays to the end: looking for garbage among it costs a third of the time
     try:
-        planned = planner or Planner(module.is_scheduled and schedule != "list", order_of(module, schedule))
-        return _liveness(module, planned, given)
+        scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
+        return _liveness(module, scheduler, given)
     finally:
         if collecting:
             gc.enable()
 
 
-def _liveness(module: Module, planner: Planner, given: Donations | None) -> Liveness:
-    values = find_values(module, planner)
+def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> Liveness:
+    values = analyze_dataflow(module, scheduler)
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: no machine has so many")
     named = {**dict(_donations(module)), **(given or {})}
@@ -100,15 +98,15 @@ def _liveness(module: Module, planner: Planner, given: Donations | None) -> Live
     for leaf in (fixed | values.constants) - donated:
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
     outputs = leaves(values.output)
-    aliases = list(_aliases(values, donations, planner.is_final))
-    found = _account(module, values, Buffers(values, [*values.merges, *aliases]), donations, fixed, outputs)
+    aliases = list(_aliases(values, donations, scheduler.is_final))
+    found = _account(module, values, Buffers(values, [*values.aliases, *aliases]), donations, fixed, outputs)
     found.last_reads = last_reads
     return found
 
 
 def _account(
     module: Module,
-    values: Values,
+    values: ValueTable,
     buffers: Buffers,
     donations: Donations,
     fixed: set[int],
@@ -125,7 +123,7 @@ def _account(
     elsewhere = kept | constants | places
     free = [buffer for buffer in buffers if id(buffer) not in elsewhere]
     donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
-    allocation = allocate(values, [*output_buffers, *donors], free)
+    allocation = assign_buffers(values, [*output_buffers, *donors], free)
     aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
     return Liveness(
         module=module,
@@ -199,21 +197,21 @@ def _type_at(module: Module, donor: BufferDonor) -> Type | None:
     return None if kind is None else without_layout(kind)
 
 
-def leaves_at(trees: list[Tree], number: int, index: Index) -> list[int]:
+def leaves_at(trees: list[ValueTree], number: int, index: Index) -> list[int]:
     """The values in an element of one of several trees."""
     return leaves_below(trees[number], index) if number < len(trees) else []
 
 
-def leaves_below(tree: Tree, index: Index) -> list[int]:
+def leaves_below(tree: ValueTree, index: Index) -> list[int]:
     """The values in an element of a tree; none where there is no such element."""
-    part = part_at(tree, index)
+    part = subtree(tree, index)
     return [] if part is None else leaves(part)
 
 
-def _aliases(values: Values, donations: Donations, is_final: bool) -> Iterator[Merge]:
+def _aliases(values: ValueTable, donations: Donations, is_final: bool) -> Iterator[BufferAlias]:
     """Let donated parameters and their outputs share, where nothing reads the one after the other is written."""
     for index, (number, place) in donations.items():
         rows = zip(leaves_at(values.parameters, number, place), leaves_below(values.output, index), strict=False)
         for given, made in rows:
             is_met = is_final or any(old == given for old, _ in values.overwrites.get(made, ()))
-            yield Merge(given, made, is_met)
+            yield BufferAlias(given, made, is_met)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis.collectives import Wire
+from hloom.analysis.collective_cost import CollectiveCost
+from hloom.analysis.compute_time import MATRIX, ComputeTime
 from hloom.analysis.cost import CostReport, cost
-from hloom.analysis.counting import INSIDE_CALLS, MATHEMATICAL, ONCE
-from hloom.analysis.counts import Cost
+from hloom.analysis.cost_analysis import INSIDE_CALLS, MATHEMATICAL, ONCE
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device, device
-from hloom.analysis.fusing import FREE, PLUMBING, Fusing, Group, border_bytes, is_fused
-from hloom.analysis.grouping import joined, namer, op_name_of
+from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
 from hloom.analysis.links import members_of, wire_seconds
-from hloom.analysis.rates import MATRIX, Computing
+from hloom.analysis.op_names import joined, namer, op_name_of
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, Graph, Module, Node
@@ -90,9 +90,9 @@ class Roofline:
     def __init__(self, report: CostReport, on: Device) -> None:
         self.report = report
         self.device = on
-        self.is_fused = is_fused(report.module)
-        self._fusing = Fusing(self.is_fused)
-        self._computing = Computing(on, report.counting(MATHEMATICAL))
+        self.is_fused = has_fusions(report.module)
+        self._fusion = FusionModel(self.is_fused)
+        self._computing = ComputeTime(on, report.counting(MATHEMATICAL))
         self._graphs: dict[Graph, list[Timing]] = {}
 
     def __repr__(self) -> str:
@@ -156,23 +156,23 @@ class Roofline:
     def _running(self, by_scope: bool) -> Iterator[tuple[Graph, str, int]]:
         """The graphs whose instructions move bytes of their own, in each scope, and how often they run."""
         for graph, outer, runs, _ in self.report.contexts(by_scope):
-            if runs.bytes_accessed and not self._fusing.is_pointwise(graph):
+            if runs.bytes_accessed and not self._fusion.is_pointwise(graph):
                 yield graph, outer, runs.bytes_accessed
 
     def _graph(self, graph: Graph) -> list[Timing]:
         """What takes time in one run of a graph."""
         if graph not in self._graphs:
-            made = [self._timing(group) for group in self._fusing.groups(graph)]
+            made = [self._timing(group) for group in self._fusion.groups(graph)]
             self._graphs[graph] = [each for each in made if each is not None]
         return self._graphs[graph]
 
-    def _timing(self, group: Group) -> Timing | None:
+    def _timing(self, group: FusionGroup) -> Timing | None:
         root = group.root
-        if root.opcode in PLUMBING or (root.opcode in INSIDE_CALLS and not self._fusing.is_inlined(root)):
+        if root.opcode in FORWARDING or (root.opcode in INSIDE_CALLS and not self._fusion.is_inlined(root)):
             return None
         parts = [self._computing.seconds(member) for member in group.members]
         flops, functions = (sum(getattr(each, name) for _, each in parts) for name in ("flops", "transcendentals"))
-        is_bordered = not self.is_fused and self._fusing.takes(root)
+        is_bordered = not self.is_fused and self._fusion.is_consumer(root)
         moved = border_bytes(group, self.report.found.type_of) if is_bordered else parts[0][1].bytes_accessed
         wire = self._wires.get(root)
         link = wire_seconds(wire, members_of(root, self.report.module), self.device) if wire is not None else 0.0
@@ -187,7 +187,7 @@ class Roofline:
         launch = self.device.launch_seconds if root.graph not in self._small_loops else 0.0
         if root.opcode not in MATRIX:
             launch += self.device.spreading_seconds(spent.bytes_accessed)
-        shown = next(member for member in group.members if member.opcode not in FREE)
+        shown = next(member for member in group.members if member.opcode not in VIEWS)
         return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch)
 
     @cached_property
@@ -211,12 +211,12 @@ class Roofline:
             called = node.attributes.get("to_apply") if node.opcode == "call" else None
             if isinstance(called, Graph) and called.output is not None:
                 pending.append(called.output)
-            elif node.opcode in PLUMBING | FREE:
+            elif node.opcode in FORWARDING | VIEWS:
                 pending += node.inputs
         return frozenset(found)
 
     @cached_property
-    def _wires(self) -> Mapping[Apply, Wire]:
+    def _wires(self) -> Mapping[Apply, CollectiveCost]:
         named = {(wire.computation, wire.name): wire for wire in self.report.wires}
         if not named:
             return {}
@@ -234,7 +234,7 @@ def roofline(
 ) -> Roofline:
     """Estimate how long a module takes on a device, which is given or named.
 
-    A text before optimisation is taken to be fused by a simple model (`fusing.py`); after it, as it is. Loops count as
+    A text before optimisation is taken to be fused by a simple model (`fusion.py`); after it, as it is. Loops count as
     `cost` counts them. Raises HloomError for a device that nobody knows, and as `cost` does.
     """
     found = device(on) if isinstance(on, str) else on

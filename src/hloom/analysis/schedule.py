@@ -6,15 +6,42 @@ needs; of equals, the one written first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from hloom.analysis.fusion import fused_nodes
 from hloom.analysis.sizes import leaf_bytes
 from hloom.ir import Graph, Module, Node
 
 SCHEDULES = ("list", "text")
 PASSING = frozenset(("bitcast", "get-tuple-element", "tuple", "reshape", "opt-barrier"))
 """Opcodes that yield what they are given, without memory of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationSchedule:
+    """A computation's instructions in the order of running; for those fused, where they are last read."""
+
+    order: Sequence[Node]
+    fused: Mapping[Node, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Makes a schedule for each computation, once; `is_final` says that the module's own order and fusions stand."""
+
+    is_final: bool
+    order: Callable[[Graph], Sequence[Node]]
+    _schedules: dict[Graph, ComputationSchedule] = field(default_factory=dict)
+
+    def schedule(self, graph: Graph) -> ComputationSchedule:
+        """The schedule of a computation."""
+        if graph not in self._schedules:
+            order = self.order(graph)
+            fused = {} if self.is_final else fused_nodes(graph, order)
+            self._schedules[graph] = ComputationSchedule(order, fused)
+        return self._schedules[graph]
 
 
 def order_of(module: Module, schedule: str | None = None) -> Callable[[Graph], Sequence[Node]]:

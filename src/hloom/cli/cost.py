@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, Conditional, Cost, CostReport, Loop, Wire, cost
+from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
 from hloom.analysis import Table as Rows
 from hloom.cli.options import Origin, as_json, from_file, to_output
 from hloom.cli.reading import note_whole_program, read, working
@@ -150,7 +150,7 @@ def _conditionals(conditionals: Sequence[Conditional], top: int) -> Table:
     return table
 
 
-def _wires(wires: Sequence[Wire], top: int) -> Table:
+def _wires(wires: Sequence[CollectiveCost], top: int) -> Table:
     table = _table(
         "traffic per device, by ring", "instruction", "opcode", "group", "runs", "sent", "host", "steps", names=2
     )

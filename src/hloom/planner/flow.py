@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.control_flow import called_computations
-from hloom.analysis.survey import survey
-from hloom.analysis.trips import find_trips
+from hloom.analysis.trip_counts import find_trip_counts
 from hloom.ir import Apply, Graph, Module, Node, TupleType
 from hloom.planner.canonicalize import is_running
 
@@ -55,7 +55,7 @@ class Flow:
         self.unknown: list[Apply] = []
         self._named: dict[str, Node] | None = None
         runs = any(is_running(node) for node in module.entry.nodes)
-        self._trips = find_trips(survey(module), {}) if runs else {}
+        self._trips = find_trip_counts(build_call_graph(module), {}) if runs else {}
         self._walk(module.entry)
 
     def named(self, name: str) -> Node | None:

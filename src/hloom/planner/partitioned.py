@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis import NodeCost, cost
-from hloom.analysis.collectives import group_size
+from hloom.analysis.collective_cost import group_size
 from hloom.analysis.links import members_of
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
 from hloom.partitioner import TracedCollective

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.analysis.fused import Plan, Planner
 from hloom.analysis.liveness import Liveness, liveness
-from hloom.analysis.schedule import as_written
+from hloom.analysis.schedule import ComputationSchedule, Scheduler, as_written
 from hloom.ir import Graph, Module, Node
 from hloom.xla_cpu.bfs_scheduler import breadth_first, last_readers
 from hloom.xla_cpu.copy_insertion import copy_donated
@@ -13,20 +12,20 @@ from hloom.xla_cpu.layout_assignment import lay_out
 from hloom.xla_cpu.simplifier import simplify
 
 
-class _Kernels(Planner):
+class _KernelScheduler(Scheduler):
     """The order of each graph's kernels, and of what is fused at which place it is read for the last time."""
 
     def __init__(self, fused: dict[Graph, set[Node]]) -> None:
         super().__init__(False, as_written)
         self._fused = fused
 
-    def plan(self, graph: Graph) -> Plan:
-        """The plan of a graph."""
-        if graph not in self._plans:
+    def schedule(self, graph: Graph) -> ComputationSchedule:
+        """The schedule of a computation."""
+        if graph not in self._schedules:
             fused = self._fused.get(graph, set())
             order = breadth_first(graph, fused)
-            self._plans[graph] = Plan(order, last_readers(order, fused))
-        return self._plans[graph]
+            self._schedules[graph] = ComputationSchedule(order, last_readers(order, fused))
+        return self._schedules[graph]
 
 
 def held(module: Module) -> Liveness:
@@ -39,4 +38,4 @@ def held(module: Module) -> Liveness:
     for graph in module.graphs:
         fused[graph] = fuse(graph)
     copy_donated(module, fused[module.entry])
-    return liveness(module, planner=_Kernels(fused))
+    return liveness(module, scheduler=_KernelScheduler(fused))

@@ -7,34 +7,17 @@ xla/service/instruction_fusion.cc).
 
 from __future__ import annotations
 
-from hloom.analysis.fused import DEAR
-from hloom.analysis.sharing import ELEMENTWISE
+from hloom.analysis.alias_info import ELEMENTWISE
+from hloom.analysis.fusion import BROADCASTS, DATA_MOVEMENT, EXPENSIVE, SLICES, VIEWS, FusionPolicy
 from hloom.analysis.sizes import elements, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import OPS
-from hloom.xla_cpu.library_fusion import VIEWS, library_kernels
+from hloom.xla_cpu.library_fusion import library_kernels
 from hloom.xla_cpu.reachability import Reaching
 
-LOOPS = (
-    ELEMENTWISE
-    | VIEWS
-    | {
-        "broadcast",
-        "concatenate",
-        "dynamic-slice",
-        "dynamic-update-slice",
-        "gather",
-        "iota",
-        "pad",
-        "reduce",
-        "reverse",
-        "slice",
-        "transpose",
-    }
-)
-"""Opcodes that can be part of a loop."""
-ONCE = DEAR | {"gather", "reduce"}
-"""Opcodes that are too dear to be computed in several loops."""
+_LOOPS = ELEMENTWISE | VIEWS | DATA_MOVEMENT | SLICES | {"dynamic-update-slice", "reduce"}
+POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - EXPENSIVE - {"gather", "reduce"})
+"""What can be part of a loop, and what of it is too expensive to be computed in several loops."""
 MOST_CONCATENATED = 8
 """What joins more pieces is a kernel of its own."""
 
@@ -88,21 +71,21 @@ class _Fusing:
 
     def _takes(self, user: Node, node: Apply) -> bool:
         """Whether a loop that the reader is part of could compute the node."""
-        if user in self.library or user.opcode not in LOOPS or node.opcode not in LOOPS:
+        if user in self.library or not POLICY.fuses(node, user):
             return False
         if "concatenate" in (user.opcode, node.opcode) and not (_is_short(user) and _is_short(node)):
             return False
         is_reusing = user in self.is_reused or (user.opcode == "broadcast" and _count(user) > _count(node))
         if is_reusing:
             self.is_reused.add(node)
-        return not (is_reusing and _is_dear(node))
+        return not (is_reusing and _is_expensive(node))
 
     def _is_repeated(self, node: Apply, loops: set[Node], is_stored: bool) -> bool:
         """Whether a node is computed in each of several loops, or in a loop though it is stored.
 
         What reads more than it gives is so only where all its readers are loops, and none reads what another one made.
         """
-        if _is_dear(node):
+        if _is_expensive(node):
             return False
         if _reads_one(node) or sum(leaf_bytes(each.type) for each in set(node.inputs)) <= leaf_bytes(node.type):
             return True
@@ -127,17 +110,17 @@ class _Fusing:
             self.sizes[each] = self.sizes.get(each, 0) + 1
 
 
-def _is_dear(node: Node) -> bool:
+def _is_expensive(node: Node) -> bool:
     if node.opcode == "divide":
         divisor = node.inputs[1]
         return not isinstance(divisor.inputs[0] if divisor.opcode == "broadcast" else divisor, Constant)
-    return node.opcode in ONCE
+    return not POLICY.may_duplicate(node)
 
 
 def _reads_one(node: Node) -> bool:
     """Whether at most one operand is as large as the result, broadcasts and iotas aside."""
     rank = _rank(node)
-    return sum(_rank(each) >= rank for each in node.inputs if each.opcode not in ("broadcast", "iota")) <= 1
+    return sum(_rank(each) >= rank for each in node.inputs if each.opcode not in BROADCASTS) <= 1
 
 
 def _is_short(node: Node) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from hloom.analysis.fusion import VIEWS
 from hloom.analysis.sizes import elements
 from hloom.ir import Apply, Graph, Node, TensorType
 
-VIEWS = frozenset({"bitcast", "reshape"})
 LIBRARY = frozenset(
     {
         "abs",

@@ -2,59 +2,59 @@
 
 from __future__ import annotations
 
-from hloom.analysis.counts import Cost
-from hloom.analysis.rules.table import Application, Inner, moves, nothing, rules
+from hloom.analysis.cost_properties import Cost
+from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements, shape_bytes
 from hloom.ir import TensorType, TupleType
 
 FINISHED = "XLA counts the bytes of what the starting instruction has moved already"
 
 
-def _all_reduce(application: Application, inner: Inner) -> Cost:
-    return Cost(leaf_elements(application.result), 0, application.accessed)
+def _all_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(leaf_elements(instruction.result), 0, instruction.accessed)
 
 
-def _exact_all_reduce(application: Application, inner: Inner) -> Cost:
-    size = group_size(application)
-    each = inner(application.attribute("to_apply"))
-    kinds = [kind for kind in application.operands if isinstance(kind, TensorType)]
+def _exact_all_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    size = group_size(instruction)
+    each = callee_cost(instruction.attribute("to_apply"))
+    kinds = [kind for kind in instruction.operands if isinstance(kind, TensorType)]
     times = sum(-(-elements(kind) * (size - 1) // size) for kind in kinds)
-    return each.arithmetic(times) + Cost(bytes_accessed=application.accessed)
+    return each.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
 
 
-def _exact_reduce_scatter(application: Application, inner: Inner) -> Cost:
-    each = inner(application.attribute("to_apply"))
-    times = leaf_elements(application.result) * (_scattered(application) - 1)
-    return each.arithmetic(times) + Cost(bytes_accessed=application.accessed)
+def _exact_reduce_scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    each = callee_cost(instruction.attribute("to_apply"))
+    times = leaf_elements(instruction.result) * (_scattered(instruction) - 1)
+    return each.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
 
 
-def _scattered(application: Application) -> int:
+def _scattered(instruction: Instruction) -> int:
     """Into how many parts a reduce-scatter cuts."""
-    whole, part = sum(map(elements, application.operands)), leaf_elements(application.result)
+    whole, part = sum(map(elements, instruction.operands)), leaf_elements(instruction.result)
     return whole // part if part else 1
 
 
-def group_size(application: Application) -> int:
+def group_size(instruction: Instruction) -> int:
     """How many devices take part in one group; 2, as XLA assumes, where the instruction does not say."""
-    groups = application.attribute("replica_groups")
+    groups = instruction.attribute("replica_groups")
     return (groups.group_size if groups is not None else None) or 2
 
 
-def _copied(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=2 * shape_bytes(application.operand(0)))
+def _copied(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.operand(0)))
 
 
-def _gathered(application: Application, inner: Inner) -> Cost:
-    made = application.result.elements[1] if isinstance(application.result, TupleType) else application.result
-    return Cost(bytes_accessed=sum(map(shape_bytes, application.operands)) + leaf_bytes(made))
+def _gathered(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    made = instruction.result.elements[1] if isinstance(instruction.result, TupleType) else instruction.result
+    return Cost(bytes_accessed=sum(map(shape_bytes, instruction.operands)) + leaf_bytes(made))
 
 
-def _sent(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=leaf_bytes(application.operand(0)))
+def _sent(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=leaf_bytes(instruction.operand(0)))
 
 
-def _received(application: Application, inner: Inner) -> Cost:
-    kind = application.result.elements[0] if isinstance(application.result, TupleType) else application.result
+def _received(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    kind = instruction.result.elements[0] if isinstance(instruction.result, TupleType) else instruction.result
     return Cost(bytes_accessed=leaf_bytes(kind))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from hloom.analysis.counts import Cost
-from hloom.analysis.rules.calls import application_of
-from hloom.analysis.rules.table import Application, Inner, rules
+from hloom.analysis.cost_properties import Cost
+from hloom.analysis.rules.control_flow import instruction_of
+from hloom.analysis.rules.table import CalleeCosts, Instruction, rules
 from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
 from hloom.ir import Apply, TensorType, Type, Window, WindowDimension
 
@@ -21,67 +21,67 @@ def _dims(kind: Type | None) -> tuple[int, ...]:
     return kind.dims if isinstance(kind, TensorType) else ()
 
 
-def _fma(application: Application) -> int:
-    kind = application.operand(0)
+def _fma(instruction: Instruction) -> int:
+    kind = instruction.operand(0)
     return COMPLEX_FMA if isinstance(kind, TensorType) and kind.dtype.is_complex else FMA
 
 
-def _width(application: Application) -> int:
+def _width(instruction: Instruction) -> int:
     """How many products are added up for one element of the result."""
-    dims = _dims(application.operand(0))
-    return math.prod(dims[place] for place in application.attribute("lhs_contracting_dims") or ())
+    dims = _dims(instruction.operand(0))
+    return math.prod(dims[place] for place in instruction.attribute("lhs_contracting_dims") or ())
 
 
-def _dot(application: Application, inner: Inner) -> Cost:
-    return Cost(FMA * application.elements * _width(application), 0, application.accessed)
+def _dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(FMA * instruction.elements * _width(instruction), 0, instruction.accessed)
 
 
-def _exact_dot(application: Application, inner: Inner) -> Cost:
-    return Cost(_fma(application) * application.elements * _width(application), 0, application.accessed)
+def _exact_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(_fma(instruction) * instruction.elements * _width(instruction), 0, instruction.accessed)
 
 
-def _exact_scaled_dot(application: Application, inner: Inner) -> Cost:
-    scaled = elements(application.operand(0)) + elements(application.operand(1))
-    return _exact_dot(application, inner) + Cost(flops=scaled)
+def _exact_scaled_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    scaled = elements(instruction.operand(0)) + elements(instruction.operand(1))
+    return _exact_dot(instruction, callee_cost) + Cost(flops=scaled)
 
 
-def _ragged_dot(application: Application, inner: Inner) -> Cost:
-    groups = len(application.attribute("rhs_group_dims") or ())
-    kept = math.prod(_dims(application.result)[groups:])
-    return Cost(FMA * kept * _width(application), 0, application.accessed)
+def _ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    groups = len(instruction.attribute("rhs_group_dims") or ())
+    kept = math.prod(_dims(instruction.result)[groups:])
+    return Cost(FMA * kept * _width(instruction), 0, instruction.accessed)
 
 
-def _exact_ragged_dot(application: Application, inner: Inner) -> Cost:
+def _exact_ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     taken = ("rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
-    places = {place for name in taken for place in application.attribute(name) or ()}
-    columns = math.prod(size for place, size in enumerate(_dims(application.operand(1))) if place not in places)
-    return Cost(_fma(application) * elements(application.operand(0)) * columns, 0, application.accessed)
+    places = {place for name in taken for place in instruction.attribute(name) or ()}
+    columns = math.prod(size for place, size in enumerate(_dims(instruction.operand(1))) if place not in places)
+    return Cost(_fma(instruction) * elements(instruction.operand(0)) * columns, 0, instruction.accessed)
 
 
-def _convolution(application: Application, inner: Inner) -> Cost:
-    return Cost(FMA * _products(application), 0, application.accessed)
+def _convolution(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(FMA * _products(instruction), 0, instruction.accessed)
 
 
-def _exact_convolution(application: Application, inner: Inner) -> Cost:
-    return Cost(_fma(application) * _products(application), 0, application.accessed)
+def _exact_convolution(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(_fma(instruction) * _products(instruction), 0, instruction.accessed)
 
 
 def products(node: Apply) -> int:
     """How many products a convolution adds up: padding and holes of dilation are left out."""
-    return _products(application_of(node))
+    return _products(instruction_of(node))
 
 
-def _products(application: Application) -> int:
+def _products(instruction: Instruction) -> int:
     """The products of a convolution whose both factors are there: padding and holes of dilation are left out."""
-    labels = application.attribute("dim_labels")
-    window = application.attribute("window") or Window()
-    left, right, result = _dims(application.operand(0)), _dims(application.operand(1)), _dims(application.result)
+    labels = instruction.attribute("dim_labels")
+    window = instruction.attribute("window") or Window()
+    left, right, result = _dims(instruction.operand(0)), _dims(instruction.operand(1)), _dims(instruction.result)
     count = 1
     places = zip(labels.spatial(labels.lhs), labels.spatial(labels.rhs), labels.spatial(labels.output), strict=True)
     for (at_left, at_right, at_result), dimension in zip(places, window.dimensions, strict=False):
         count *= positions(left[at_left], right[at_right], result[at_result], dimension)
-    features = left[labels.lhs.index("f")] // (application.attribute("feature_group_count") or 1)
-    batch = left[labels.lhs.index("b")] // (application.attribute("batch_group_count") or 1)
+    features = left[labels.lhs.index("f")] // (instruction.attribute("feature_group_count") or 1)
+    batch = left[labels.lhs.index("b")] // (instruction.attribute("batch_group_count") or 1)
     return features * batch * result[labels.output.index("f")] * count
 
 
@@ -114,43 +114,43 @@ def _meetings(base: int, result: int, window: WindowDimension, offset: int) -> i
     return (last - first) // period + 1 if first <= last else 0
 
 
-def _fft(application: Application, inner: Inner) -> Cost:
-    logs = math.prod(size.bit_length() - 1 for size in application.attribute("fft_length") or ())
-    return Cost(FMA * 4 * logs * elements(application.operand(0)), 0, application.accessed)
+def _fft(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    logs = math.prod(size.bit_length() - 1 for size in instruction.attribute("fft_length") or ())
+    return Cost(FMA * 4 * logs * elements(instruction.operand(0)), 0, instruction.accessed)
 
 
-def _exact_fft(application: Application, inner: Inner) -> Cost:
-    lengths = application.attribute("fft_length") or ()
-    is_real = application.attribute("fft_type") in ("RFFT", "IRFFT")
-    points = max(elements(application.operand(0)), application.elements)
+def _exact_fft(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    lengths = instruction.attribute("fft_length") or ()
+    is_real = instruction.attribute("fft_type") in ("RFFT", "IRFFT")
+    points = max(elements(instruction.operand(0)), instruction.elements)
     flops = sum(5 * points * math.ceil(math.log2(size)) for size in lengths if size > 1)
-    return Cost(flops // 2 if is_real else flops, 0, application.accessed)
+    return Cost(flops // 2 if is_real else flops, 0, instruction.accessed)
 
 
-def _cholesky(application: Application, inner: Inner) -> Cost:
-    order = (_dims(application.operand(0)) or (0,))[-1]
-    return Cost(order * elements(application.operand(0)) // 3, 0, shape_bytes(application.operand(0)))
+def _cholesky(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    order = (_dims(instruction.operand(0)) or (0,))[-1]
+    return Cost(order * elements(instruction.operand(0)) // 3, 0, shape_bytes(instruction.operand(0)))
 
 
-def _exact_cholesky(application: Application, inner: Inner) -> Cost:
-    order = (_dims(application.operand(0)) or (0,))[-1]
-    flops = order * elements(application.operand(0)) // 3 * (_fma(application) // FMA)
-    batch = elements(application.operand(0)) // (order or 1) // (order or 1)
-    triangle = batch * order * (order + 1) // 2 * _element_bytes(application.operand(0))
-    return Cost(flops, batch * order, triangle + leaf_bytes(application.result))
+def _exact_cholesky(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    order = (_dims(instruction.operand(0)) or (0,))[-1]
+    flops = order * elements(instruction.operand(0)) // 3 * (_fma(instruction) // FMA)
+    batch = elements(instruction.operand(0)) // (order or 1) // (order or 1)
+    triangle = batch * order * (order + 1) // 2 * _element_bytes(instruction.operand(0))
+    return Cost(flops, batch * order, triangle + leaf_bytes(instruction.result))
 
 
-def _triangular_solve(application: Application, inner: Inner) -> Cost:
-    order = (_dims(application.operand(0)) or (0,))[-1]
-    matrix, right = shape_bytes(application.operand(0)), shape_bytes(application.operand(1))
-    accessed = leaf_bytes(application.result) + matrix // 2 + right
-    return Cost(FMA * order * elements(application.operand(1)), 0, accessed)
+def _triangular_solve(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    order = (_dims(instruction.operand(0)) or (0,))[-1]
+    matrix, right = shape_bytes(instruction.operand(0)), shape_bytes(instruction.operand(1))
+    accessed = leaf_bytes(instruction.result) + matrix // 2 + right
+    return Cost(FMA * order * elements(instruction.operand(1)), 0, accessed)
 
 
-def _exact_triangular_solve(application: Application, inner: Inner) -> Cost:
-    order = (_dims(application.operand(0)) or (0,))[-1]
-    solve = _triangular_solve(application, inner)
-    return Cost(_fma(application) // FMA * order * elements(application.operand(1)), 0, solve.bytes_accessed)
+def _exact_triangular_solve(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    order = (_dims(instruction.operand(0)) or (0,))[-1]
+    solve = _triangular_solve(instruction, callee_cost)
+    return Cost(_fma(instruction) // FMA * order * elements(instruction.operand(1)), 0, solve.bytes_accessed)
 
 
 def _element_bytes(kind: Type | None) -> int:

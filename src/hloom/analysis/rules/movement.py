@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from hloom.analysis.counts import Cost
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.pointwise import transcendental
-from hloom.analysis.rules.table import Application, Inner, moves, nothing, rules
+from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements, shape_bytes
 from hloom.ir import TensorType, default_layout
 
 
-def _slice(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=2 * shape_bytes(application.result))
+def _slice(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.result))
 
 
-def _dynamic_slice(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=2 * shape_bytes(application.result) + shape_bytes(application.operand(1)))
+def _dynamic_slice(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.result) + shape_bytes(instruction.operand(1)))
 
 
-def _exact_dynamic_slice(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=2 * shape_bytes(application.result) + sum(map(shape_bytes, application.operands[1:])))
+def _exact_dynamic_slice(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.result) + sum(map(shape_bytes, instruction.operands[1:])))
 
 
-def _dynamic_update_slice(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=2 * shape_bytes(application.operand(1)) + shape_bytes(application.operand(2)))
+def _dynamic_update_slice(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.operand(1)) + shape_bytes(instruction.operand(2)))
 
 
-def _exact_dynamic_update_slice(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=shape_bytes(application.operand(1)) + sum(map(shape_bytes, application.operands[1:])))
+def _exact_dynamic_update_slice(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=shape_bytes(instruction.operand(1)) + sum(map(shape_bytes, instruction.operands[1:])))
 
 
-def gather(application: Application, inner: Inner) -> Cost:
+def gather(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     """What is gathered is read and written, and the indices are read."""
-    return Cost(bytes_accessed=2 * shape_bytes(application.result) + shape_bytes(application.operand(1)))
+    return Cost(bytes_accessed=2 * shape_bytes(instruction.result) + shape_bytes(instruction.operand(1)))
 
 
-def scatter(application: Application, inner: Inner) -> Cost:
+def scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     """The places that updates go to are read and written, updates and indices read, the function applied to each."""
-    count = len(application.operands) // 2
-    updates = application.operands[count + 1 :]
-    accessed = 3 * sum(map(shape_bytes, updates)) + shape_bytes(application.operand(count))
-    function = inner(application.attribute("to_apply"))
+    count = len(instruction.operands) // 2
+    updates = instruction.operands[count + 1 :]
+    accessed = 3 * sum(map(shape_bytes, updates)) + shape_bytes(instruction.operand(count))
+    function = callee_cost(instruction.attribute("to_apply"))
     return function.arithmetic(elements(updates[0] if updates else None)) + Cost(bytes_accessed=accessed)
 
 
-def _transpose(application: Application, inner: Inner) -> Cost:
-    return nothing(application, inner) if _keeps_memory(application) else moves(application, inner)
+def _transpose(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return nothing(instruction, callee_cost) if _keeps_memory(instruction) else moves(instruction, callee_cost)
 
 
-def _keeps_memory(application: Application) -> bool:
+def _keeps_memory(instruction: Instruction) -> bool:
     """Whether a transpose and the change of layout cancel each other."""
-    operand, result = application.operand(0), application.result
-    order = application.attribute("dimensions") or ()
+    operand, result = instruction.operand(0), instruction.result
+    order = instruction.attribute("dimensions") or ()
     if not isinstance(operand, TensorType) or not isinstance(result, TensorType) or operand.rank != len(order):
         return False
     moved = tuple(order[place] for place in _minor_to_major(result) if place < len(order))
@@ -61,21 +61,21 @@ def _minor_to_major(kind: TensorType) -> tuple[int, ...]:
     return (kind.layout or default_layout(kind.rank)).minor_to_major
 
 
-def _infeed(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=leaf_bytes(application.result))
+def _infeed(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=leaf_bytes(instruction.result))
 
 
-def _outfeed(application: Application, inner: Inner) -> Cost:
-    return Cost(bytes_accessed=sum(map(leaf_bytes, application.operands)))
+def _outfeed(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(bytes_accessed=sum(map(leaf_bytes, instruction.operands)))
 
 
-def _random_bits(application: Application, inner: Inner) -> Cost:
-    return Cost(transcendentals=leaf_elements(application.result), bytes_accessed=application.accessed)
+def _random_bits(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(transcendentals=leaf_elements(instruction.result), bytes_accessed=instruction.accessed)
 
 
-def _exact_random(application: Application, inner: Inner) -> Cost:
-    is_normal = application.attribute("distribution") == "rng_normal"
-    return transcendental(application, inner) if is_normal else moves(application, inner)
+def _exact_random(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    is_normal = instruction.attribute("distribution") == "rng_normal"
+    return transcendental(instruction, callee_cost) if is_normal else moves(instruction, callee_cost)
 
 
 rules("slice", _slice)

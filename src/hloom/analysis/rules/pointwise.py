@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.analysis.counts import Cost
-from hloom.analysis.rules.table import Application, Count, Inner, moves, rules
+from hloom.analysis.cost_properties import Cost
+from hloom.analysis.rules.table import CalleeCosts, CostFunction, Instruction, moves, rules
 from hloom.ir import TensorType
 
 COMPLEX_FLOPS = {
@@ -19,26 +19,26 @@ COMPLEX_FLOPS = {
 """Real operations of one complex operation: (a+bi)/(c+di) takes two products, a square sum and two divisions."""
 
 
-def _flops(application: Application, inner: Inner) -> Cost:
-    return Cost(flops=application.elements, bytes_accessed=application.accessed)
+def _flops(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return Cost(flops=instruction.elements, bytes_accessed=instruction.accessed)
 
 
-def transcendental(application: Application, inner: Inner) -> Cost:
+def transcendental(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     """One transcendental function for each element of the result."""
-    return Cost(transcendentals=application.elements, bytes_accessed=application.accessed)
+    return Cost(transcendentals=instruction.elements, bytes_accessed=instruction.accessed)
 
 
-def _by_dtype(application: Application, inner: Inner) -> Cost:
-    first = application.operand(0)
+def _by_dtype(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    first = instruction.operand(0)
     is_complex = isinstance(first, TensorType) and first.dtype.is_complex
-    each = COMPLEX_FLOPS.get(application.op.name, 1) if is_complex else 1
-    transcendentals = application.elements if is_complex and application.op.name in ("abs", "sign") else 0
-    return Cost(application.elements * each, transcendentals, application.accessed)
+    each = COMPLEX_FLOPS.get(instruction.op.name, 1) if is_complex else 1
+    transcendentals = instruction.elements if is_complex and instruction.op.name in ("abs", "sign") else 0
+    return Cost(instruction.elements * each, transcendentals, instruction.accessed)
 
 
-def _times(count: int) -> Count:
-    def counted(application: Application, inner: Inner) -> Cost:
-        return Cost(flops=application.elements * count, bytes_accessed=application.accessed)
+def _times(count: int) -> CostFunction:
+    def counted(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+        return Cost(flops=instruction.elements * count, bytes_accessed=instruction.accessed)
 
     return counted
 

@@ -4,119 +4,119 @@ from __future__ import annotations
 
 import math
 
-from hloom.analysis.counts import Cost
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.contractions import positions
-from hloom.analysis.rules.table import Application, Inner, moves, rules
+from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, rules
 from hloom.analysis.sizes import elements, first_array
 from hloom.ir import TensorType, Window
 
 
-def _reduce(application: Application, inner: Inner) -> Cost:
-    times = elements(application.operand(0)) - elements(first_array(application.result))
-    return _applied(application, inner(application.attribute("to_apply")), times)
+def _reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    times = elements(instruction.operand(0)) - elements(first_array(instruction.result))
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), times)
 
 
-def _exact_reduce(application: Application, inner: Inner) -> Cost:
-    times = elements(application.operand(0)) - elements(first_array(application.result))
-    return _applied(application, inner(application.attribute("to_apply")), max(0, times))
+def _exact_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    times = elements(instruction.operand(0)) - elements(first_array(instruction.result))
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), max(0, times))
 
 
-def _applied(application: Application, function: Cost, times: int) -> Cost:
-    return function.arithmetic(times) + Cost(bytes_accessed=application.accessed)
+def _applied(instruction: Instruction, function: Cost, times: int) -> Cost:
+    return function.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
 
 
-def _window(application: Application) -> Window:
-    return application.attribute("window") or Window()
+def _window(instruction: Instruction) -> Window:
+    return instruction.attribute("window") or Window()
 
 
-def _window_elements(application: Application) -> int:
-    return math.prod(dimension.size for dimension in _window(application).dimensions)
+def _window_elements(instruction: Instruction) -> int:
+    return math.prod(dimension.size for dimension in _window(instruction).dimensions)
 
 
-def _reduce_window(application: Application, inner: Inner) -> Cost:
-    results = elements(first_array(application.result))
-    times = (_window_elements(application) - 1) * results
-    span = _whole_span(application)
+def _reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    results = elements(first_array(instruction.result))
+    times = (_window_elements(instruction) - 1) * results
+    span = _whole_span(instruction)
     if span:
         times = results // span + span - 1
-    return _applied(application, inner(application.attribute("to_apply")), times)
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), times)
 
 
-def _whole_span(application: Application) -> int:
+def _whole_span(instruction: Instruction) -> int:
     """The size of the one dimension that a window covers from every place, as XLA recognises it; else 0."""
-    window = _window(application).dimensions
+    window = _window(instruction).dimensions
     sized = [place for place, dimension in enumerate(window) if dimension.size != 1]
     padded = [dimension for dimension in window if dimension.padding_low or dimension.padding_high]
-    if len(sized) != 1 or len(padded) != 1 or not isinstance(application.result, TensorType):
+    if len(sized) != 1 or len(padded) != 1 or not isinstance(instruction.result, TensorType):
         return 0
-    dimension, size = window[sized[0]], application.result.dims[sized[0]]
+    dimension, size = window[sized[0]], instruction.result.dims[sized[0]]
     low, high = dimension.padding_low, dimension.padding_high
     return size if low and low == high and dimension.size == 2 * low + 1 and low == size - 1 else 0
 
 
-def _exact_reduce_window(application: Application, inner: Inner) -> Cost:
-    taken, results = _met(application, first_array(application.operand(0)), first_array(application.result))
-    return _applied(application, inner(application.attribute("to_apply")), max(0, taken - results))
+def _exact_reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    taken, results = _met(instruction, first_array(instruction.operand(0)), first_array(instruction.result))
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), max(0, taken - results))
 
 
-def _met(application: Application, base: object, result: object) -> tuple[int, int]:
+def _met(instruction: Instruction, base: object, result: object) -> tuple[int, int]:
     """How many elements all windows hold together, padding left out, and how many windows there are."""
     if not isinstance(base, TensorType) or not isinstance(result, TensorType):
         return 0, 0
-    window = _window(application).dimensions
+    window = _window(instruction).dimensions
     counts = [positions(b, d.size, r, d) for b, r, d in zip(base.dims, result.dims, window, strict=False)]
     return math.prod(counts), elements(result)
 
 
-def _select_and_scatter(application: Application, inner: Inner) -> Cost:
-    source = elements(application.operand(1))
-    select = inner(application.attribute("select")).arithmetic(source * (_window_elements(application) - 1))
-    return select + _applied(application, inner(application.attribute("scatter")), source)
+def _select_and_scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    source = elements(instruction.operand(1))
+    select = callee_cost(instruction.attribute("select")).arithmetic(source * (_window_elements(instruction) - 1))
+    return select + _applied(instruction, callee_cost(instruction.attribute("scatter")), source)
 
 
-def _exact_select_and_scatter(application: Application, inner: Inner) -> Cost:
-    taken, source = _met(application, application.operand(0), application.operand(1))
-    select = inner(application.attribute("select")).arithmetic(max(0, taken - source))
-    return select + _applied(application, inner(application.attribute("scatter")), source)
+def _exact_select_and_scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    taken, source = _met(instruction, instruction.operand(0), instruction.operand(1))
+    select = callee_cost(instruction.attribute("select")).arithmetic(max(0, taken - source))
+    return select + _applied(instruction, callee_cost(instruction.attribute("scatter")), source)
 
 
-def _sort(application: Application, inner: Inner) -> Cost:
-    count = elements(application.operand(0))
-    return Cost(count * _log2_ceiling(count), 0, application.accessed)
+def _sort(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    count = elements(instruction.operand(0))
+    return Cost(count * _log2_ceiling(count), 0, instruction.accessed)
 
 
-def _exact_sort(application: Application, inner: Inner) -> Cost:
-    operand = application.operand(0)
-    places = application.attribute("dimensions") or ()
+def _exact_sort(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    operand = instruction.operand(0)
+    places = instruction.attribute("dimensions") or ()
     length = operand.dims[places[0]] if isinstance(operand, TensorType) and len(places) == 1 and operand.dims else 0
     compared = elements(operand) * _log2_ceiling(length)
-    return _applied(application, inner(application.attribute("to_apply")), compared)
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), compared)
 
 
 def _log2_ceiling(count: int) -> int:
     return (count - 1).bit_length() if count > 1 else 0
 
 
-def _exact_topk(application: Application, inner: Inner) -> Cost:
-    compared = elements(application.operand(0)) * max(1, _log2_ceiling(application.attribute("k") or 1))
-    return Cost(compared, 0, application.accessed)
+def _exact_topk(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    compared = elements(instruction.operand(0)) * max(1, _log2_ceiling(instruction.attribute("k") or 1))
+    return Cost(compared, 0, instruction.accessed)
 
 
-def _scan(application: Application, inner: Inner) -> Cost:
-    return _applied(application, inner(application.attribute("to_apply")), elements(application.operand(1)))
+def _scan(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), elements(instruction.operand(1)))
 
 
-def _exact_scan(application: Application, inner: Inner) -> Cost:
-    operand, places = application.operand(0), application.attribute("dimensions") or (0,)
+def _exact_scan(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    operand, places = instruction.operand(0), instruction.attribute("dimensions") or (0,)
     length = operand.dims[places[0]] if isinstance(operand, TensorType) and operand.dims else 0
-    return _applied(application, inner(application.attribute("to_apply")), length)
+    return _applied(instruction, callee_cost(instruction.attribute("to_apply")), length)
 
 
 def _batch_norm(each: int, per_feature: int):
-    def counted(application: Application, inner: Inner) -> Cost:
-        features = elements(application.operand(1))
-        flops = each * elements(application.operand(0)) + per_feature * features
-        return Cost(flops, features, application.accessed)
+    def counted(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+        features = elements(instruction.operand(1))
+        flops = each * elements(instruction.operand(0)) + per_feature * features
+        return Cost(flops, features, instruction.accessed)
 
     return counted
 

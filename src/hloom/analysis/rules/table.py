@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hloom.analysis.counts import Cost
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
 from hloom.ir import Apply, Attributes, Graph, Op, Type
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Application:
+class Instruction:
     """What a rule sees of an instruction: types (None where unknown) and attributes.
 
     `node` is the instruction itself, where the counting must know which one it is.
@@ -51,14 +51,14 @@ class Application:
         return elements(self.result)
 
 
-class Inner(Protocol):
+class CalleeCosts(Protocol):
     """What a rule is told of the graphs that an instruction calls."""
 
     def __call__(self, graph: Graph | None) -> Cost:
         """What one run of a graph costs; nothing where there is none."""
         ...
 
-    def loop(self, application: Application) -> Cost:
+    def loop(self, instruction: Instruction) -> Cost:
         """What a while costs: how often its graphs run is the counting's business."""
         ...
 
@@ -67,41 +67,41 @@ class Inner(Protocol):
         ...
 
 
-Count = Callable[[Application, Inner], Cost]
+CostFunction = Callable[[Instruction, CalleeCosts], Cost]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CostRule:
     """How an opcode is counted.
 
     `xla` follows HloCostAnalysis. `mathematical` counts what the instruction's definition asks for; None says that
     both agree, else `because` says where they part.
     """
 
-    xla: Count
-    mathematical: Count | None = None
+    xla: CostFunction
+    mathematical: CostFunction | None = None
     because: str = ""
 
 
-RULES: dict[str, Rule] = {}
+COST_RULES: dict[str, CostRule] = {}
 """The rule of every opcode; the family files fill it."""
 
 
-def rules(opcodes: str, xla: Count, mathematical: Count | None = None, *, because: str = "") -> None:
+def rules(opcodes: str, xla: CostFunction, mathematical: CostFunction | None = None, *, because: str = "") -> None:
     """Set down the rule of some opcodes; a mathematical count needs its reason, and an opcode has one rule."""
     if (mathematical is None) != (not because):
         raise ValueError(f"{opcodes}: a mathematical count and its reason go together")
     for opcode in opcodes.split():
-        if opcode in RULES:
+        if opcode in COST_RULES:
             raise ValueError(f"{opcode} has a rule already")
-        RULES[opcode] = Rule(xla, mathematical, because)
+        COST_RULES[opcode] = CostRule(xla, mathematical, because)
 
 
-def nothing(application: Application, inner: Inner) -> Cost:
+def nothing(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     """No cost at all."""
     return Cost()
 
 
-def moves(application: Application, inner: Inner) -> Cost:
+def moves(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     """Bytes only: every operand is read and the result written."""
-    return Cost(bytes_accessed=application.accessed)
+    return Cost(bytes_accessed=instruction.accessed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hloom.analysis.linear import Tracer
+from hloom.analysis.scalar_evolution import ScalarEvolution
 from hloom.ir import Apply, Graph, Module, Node
 
 
@@ -44,9 +44,9 @@ def own_copy(graph: Graph, caller: Node) -> Graph:
     return copy
 
 
-def tracer() -> Tracer:
+def tracer() -> ScalarEvolution:
     """What follows the values of loop counters, through the module as it is now."""
-    return Tracer(_Callers())
+    return ScalarEvolution(_Callers())
 
 
 class _Callers(Mapping[Graph, "list[Apply]"]):

@@ -12,7 +12,7 @@ import numpy as np
 
 from hloom import evaluate as numbers
 from hloom.analysis import Cost
-from hloom.analysis.rules import RULES, Application
+from hloom.analysis.rules import COST_RULES, Instruction
 from hloom.evaluate import TABLE, Value
 from hloom.evaluate.runner import GraphRunner
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
@@ -172,12 +172,12 @@ def _size(kind: Type | None) -> int:
 
 
 def _operations(node: Apply) -> int:
-    rule = RULES.get(node.opcode)
+    rule = COST_RULES.get(node.opcode)
     if rule is None:
         return 0
-    application = Application(node.op, node.operand_types(), node.type, node.attributes, node)
+    instruction = Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
     try:
-        return rule.xla(application, _Unit()).flops
+        return rule.xla(instruction, _Unit()).flops
     except (IndexError, KeyError, TypeError, ValueError):  # operands and attributes that do not go together
         raise TypeProblem(f"what {node.opcode} costs cannot be told") from None
 
@@ -188,7 +188,7 @@ class _Unit:
     def __call__(self, graph: Graph | None) -> Cost:
         return Cost(1)
 
-    def loop(self, application: Application) -> Cost:
+    def loop(self, instruction: Instruction) -> Cost:
         return Cost(1)
 
     def branches(self, costs: list[Cost]) -> Cost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hloom.analysis.trips import derive_trips
+from hloom.analysis.trip_counts import derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TupleType
 from hloom.ops.side_effects import may_drop
 from hloom.passes.rules.calling import tracer
@@ -28,7 +28,7 @@ def trip_count(loop: Apply) -> int | None:
     """How often a loop runs, worked out, or else as its configuration says; None where neither tells."""
     if not isinstance(loop.attributes.get("condition"), Graph):
         return None
-    found = derive_trips(loop, tracer()).count
+    found = derive_trip_count(loop, tracer()).count
     return written_trip_count(loop.attributes) if found is None else found
 
 

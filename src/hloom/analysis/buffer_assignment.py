@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hloom.analysis.buffers import Buffer, Span
-from hloom.analysis.values import Values
+from hloom.analysis.dataflow import ValueTable
 
 TRIES_PER_BUFFER = 20
 """How many places are tried per buffer on average before the smaller ones are given none."""
 
 
 @dataclass(slots=True)
-class Place:
+class BufferAllocation:
     """The memory of an output or a donated parameter: its bytes, and when it is in use for what."""
 
     size: int
@@ -27,19 +27,19 @@ class Place:
 
 
 @dataclass(slots=True)
-class Allocation:
+class BufferAssignment:
     """The temporaries that need memory of their own, elementwise reuse joined; and what lies in the fixed places.
 
     `places` are by the fixed buffers' ids.
     """
 
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, BufferAllocation] = field(default_factory=dict)
     temporaries: list[Buffer] = field(default_factory=list)
 
 
-def allocate(values: Values, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> Allocation:
+def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> BufferAssignment:
     """Find places for the free buffers in those of the fixed ones."""
-    found = Allocation({id(buffer): Place(buffer.size, list(buffer.spans)) for buffer in fixed})
+    found = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
     places = sorted(found.places.values(), key=lambda place: (place.size, -place.spans[0].start))
     sizes = [place.size for place in places]
     homes = {span.value: place for place in places for span in place.spans}
@@ -65,7 +65,7 @@ def allocate(values: Values, fixed: Iterable[Buffer], free: Iterable[Buffer]) ->
     return found
 
 
-def _takes(place: Place, buffer: Buffer, values: Values) -> bool:
+def _takes(place: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:
     """Whether a buffer is in use only while its place is not; an operand may be overwritten as it dies."""
     if buffer.size > place.size:
         return False
@@ -79,13 +79,13 @@ def _takes(place: Place, buffer: Buffer, values: Values) -> bool:
     return True
 
 
-def _follows(earlier: Span, later: Span, values: Values) -> bool:
+def _follows(earlier: Span, later: Span, values: ValueTable) -> bool:
     if earlier.end != later.start:
         return earlier.end < later.start
     return any(old == earlier.value for old, _ in values.overwrites.get(later.value, ()))
 
 
-def _reused(values: Values, buffers: list[Buffer]) -> list[Buffer]:
+def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
     """Let elementwise results take over the buffers of operands that die there.
 
         a = sine(x)     b = add(a, y), the last to read a     ->     a and b in one buffer

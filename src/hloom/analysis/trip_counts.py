@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from hloom.analysis.linear import Frame, Linear, Tracer, Value
-from hloom.analysis.survey import Survey
+from hloom.analysis.call_graph import CallGraph
+from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
 from hloom.ir import Apply, Kind, TensorType
 from hloom.text import HloomError
 
@@ -22,43 +22,43 @@ _OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "EQ": "NE", "NE": "
 
 
 @dataclass(frozen=True, slots=True)
-class Trips:
+class TripCount:
     """How often a loop's body runs, None where it depends on the data, and how that is known."""
 
     count: int | None
     source: str
 
 
-def find_trips(found: Survey, given: Mapping[str, int]) -> dict[Apply, Trips]:
+def find_trip_counts(found: CallGraph, given: Mapping[str, int]) -> dict[Apply, TripCount]:
     """The trip count of every loop that runs; `given` are by the names of whiles, or `computation/name`.
 
     Raises HloomError for a name that no loop has, and for a count below nought.
     """
     loops = [call for part in found.graphs.values() for call in part.calls if call.opcode == "while"]
     stated = _stated(loops, given)
-    tracer = Tracer(found.callers)
-    return {loop: stated.get(loop) or _written(loop) or derive_trips(loop, tracer) for loop in loops}
+    tracer = ScalarEvolution(found.callers)
+    return {loop: stated.get(loop) or _written(loop) or derive_trip_count(loop, tracer) for loop in loops}
 
 
-def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, Trips]:
+def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCount]:
     if not given:
         return {}
     names: dict[str, list[Apply]] = {}
     for loop in loops:
         names.setdefault(loop.name, []).append(loop)
         names.setdefault(f"{loop.graph.name}/{loop.name}", []).append(loop)
-    found: dict[Apply, Trips] = {}
+    found: dict[Apply, TripCount] = {}
     for name, count in given.items():
         if name not in names:
             near = get_close_matches(name, names, 3) or [loop.name for loop in loops[:3]]
             raise HloomError(f"no loop is called '{name}'", hint=f"near: {', '.join(near)}" if near else None)
         if count < 0:
             raise HloomError(f"loop {name} cannot run {count} times")
-        found |= {loop: Trips(count, GIVEN) for loop in names[name]}
+        found |= {loop: TripCount(count, GIVEN) for loop in names[name]}
     return found
 
 
-def _written(loop: Apply) -> Trips | None:
+def _written(loop: Apply) -> TripCount | None:
     """What the backend configuration says: {"known_trip_count":{"n":"12"}}."""
     config = loop.attributes.get("backend_config")
     if not isinstance(config, str) or "known_trip_count" not in config:
@@ -67,51 +67,51 @@ def _written(loop: Apply) -> Trips | None:
         count = int(json.loads(config)["known_trip_count"]["n"])
     except (ValueError, KeyError, TypeError):
         return None
-    return Trips(count, WRITTEN) if count >= 0 else None
+    return TripCount(count, WRITTEN) if count >= 0 else None
 
 
-def derive_trips(loop: Apply, tracer: Tracer) -> Trips:
+def derive_trip_count(loop: Apply, tracer: ScalarEvolution) -> TripCount:
     """Work a loop's trip count out, whatever its text says of it."""
     try:
         return _derived(loop, tracer)
     except (LookupError, ValueError):  # a malformed text: an attribute, an operand or an element that is not there
-        return Trips(None, UNKNOWN)
+        return TripCount(None, UNKNOWN)
 
 
-def _derived(loop: Apply, tracer: Tracer) -> Trips:
+def _derived(loop: Apply, tracer: ScalarEvolution) -> TripCount:
     condition = loop.attributes["condition"]
     if condition.output is None or loop.attributes["body"].output is None:
-        return Trips(None, UNKNOWN)
+        return TripCount(None, UNKNOWN)
     asked = tracer.source(Value(condition.output, (), Frame(loop, None)))
     is_negated = asked.node.opcode == "not"
     if is_negated:
         asked = tracer.source(Value(asked.node.inputs[0], (), asked.frame))
     constant = tracer.linear(asked)
     if constant.is_constant:
-        return Trips(0, DERIVED) if bool(constant.constant) == is_negated else Trips(None, UNKNOWN)
+        return TripCount(0, DERIVED) if bool(constant.constant) == is_negated else TripCount(None, UNKNOWN)
     if asked.node.opcode != "compare" or asked.index:
-        return Trips(None, UNKNOWN)
+        return TripCount(None, UNKNOWN)
     direction = asked.node.attributes["direction"]
     return _compared(loop, asked, _OPPOSITE[direction] if is_negated else direction, tracer)
 
 
-def _compared(loop: Apply, asked: Value, direction: str, tracer: Tracer) -> Trips:
+def _compared(loop: Apply, asked: Value, direction: str, tracer: ScalarEvolution) -> TripCount:
     limits = _limits(asked.node.inputs[0].type)
     left, right = (_course(loop, tracer.linear(Value(side, (), asked.frame)), tracer) for side in asked.node.inputs)
     if limits is None or left is None or right is None:
-        return Trips(None, UNKNOWN)
+        return TripCount(None, UNKNOWN)
     start = left[0] - right[0]
     if not start.is_constant:
-        return Trips(None, UNKNOWN)
+        return TripCount(None, UNKNOWN)
     count = runs(start.constant, left[1] - right[1], direction)
     if count is None or any(_leaves(first, each, count, limits) for first, each in (left, right) if first.is_constant):
-        return Trips(None, UNKNOWN)
-    return Trips(count, DERIVED)
+        return TripCount(None, UNKNOWN)
+    return TripCount(count, DERIVED)
 
 
-def _course(loop: Apply, side: Linear, tracer: Tracer) -> tuple[Linear, int] | None:
+def _course(loop: Apply, side: LinearExpression, tracer: ScalarEvolution) -> tuple[LinearExpression, int] | None:
     """What a side is before the first run, and by how much each run changes it; None where that is not known."""
-    start, step = Linear(side.constant), 0
+    start, step = LinearExpression(side.constant), 0
     for value, times in side.terms.items():
         if value.frame is None or value.frame.call is not loop or not _is_state(loop, value):
             return None
@@ -128,10 +128,10 @@ def _is_state(loop: Apply, value: Value) -> bool:
     return any(graph.parameters[:1] == [value.node] for graph in graphs)
 
 
-def _constant_step(loop: Apply, index: tuple[int, ...], tracer: Tracer) -> int | None:
+def _constant_step(loop: Apply, index: tuple[int, ...], tracer: ScalarEvolution) -> int | None:
     """By how much each run changes an element; elements that stay as they are may be part of it."""
     step = tracer.step(loop, index)
-    total = Linear(step.constant)
+    total = LinearExpression(step.constant)
     for value, times in step.terms.items():
         if value.frame is None or value.frame.call is not loop or not _is_state(loop, value):
             return None
@@ -179,6 +179,6 @@ def _limits(kind: object) -> tuple[int, int] | None:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.dtype.kind is Kind.SIGNED else (0, (1 << bits) - 1)
 
 
-def _leaves(start: Linear, step: int, count: int, limits: tuple[int, int]) -> bool:
+def _leaves(start: LinearExpression, step: int, count: int, limits: tuple[int, int]) -> bool:
     """Whether a side leaves its type's range before the loop ends, so that it would have begun anew."""
     return not all(limits[0] <= number <= limits[1] for number in (start.constant, start.constant + step * count))

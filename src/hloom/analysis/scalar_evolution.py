@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hloom.analysis.rules import Application, branches_of
+from hloom.analysis.rules import Instruction, branches_of
 from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType
 
 DEEPEST = 100
@@ -35,24 +35,25 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class LinearExpression:
     """A constant and unknown values, each so many times."""
 
     constant: int = 0
     terms: Mapping[Value, int] = field(default_factory=dict)
 
-    def __add__(self, other: Linear) -> Linear:
+    def __add__(self, other: LinearExpression) -> LinearExpression:
         terms = dict(self.terms)
         for value, times in other.terms.items():
             terms[value] = terms.get(value, 0) + times
-        return Linear(self.constant + other.constant, {value: times for value, times in terms.items() if times})
+        nonzero = {value: times for value, times in terms.items() if times}
+        return LinearExpression(self.constant + other.constant, nonzero)
 
-    def __mul__(self, times: int) -> Linear:
+    def __mul__(self, times: int) -> LinearExpression:
         if not times:
-            return Linear()
-        return Linear(self.constant * times, {value: each * times for value, each in self.terms.items()})
+            return LinearExpression()
+        return LinearExpression(self.constant * times, {value: each * times for value, each in self.terms.items()})
 
-    def __sub__(self, other: Linear) -> Linear:
+    def __sub__(self, other: LinearExpression) -> LinearExpression:
         return self + other * -1
 
     @property
@@ -61,42 +62,42 @@ class Linear:
         return not self.terms
 
 
-class Tracer:
+class ScalarEvolution:
     """Follows values; remembers which loops pass which elements on."""
 
     def __init__(self, callers: Mapping[Graph, list[Apply]]) -> None:
         self._callers = callers
-        self._steps: dict[tuple[Apply, tuple[int, ...]], Linear] = {}
-        self._sums: dict[Value, Linear] = {}
+        self._steps: dict[tuple[Apply, tuple[int, ...]], LinearExpression] = {}
+        self._sums: dict[Value, LinearExpression] = {}
 
-    def linear(self, value: Value, depth: int = 0) -> Linear:
+    def linear(self, value: Value, depth: int = 0) -> LinearExpression:
         """A value as a sum; one that is not known is its own term."""
         source = self.source(value)
         found = self._sums.get(source)
         if found is None:
-            found = self._sums[source] = self._sum_of(source, depth) or Linear(0, {source: 1})
+            found = self._sums[source] = self._sum_of(source, depth) or LinearExpression(0, {source: 1})
         return found
 
-    def _sum_of(self, source: Value, depth: int) -> Linear | None:
+    def _sum_of(self, source: Value, depth: int) -> LinearExpression | None:
         node = source.node
         if isinstance(node, Constant):
             number = _integer(node)
-            return Linear(number) if number is not None else None
+            return LinearExpression(number) if number is not None else None
         rule = ARITHMETIC.get(node.opcode)
         if rule is None or source.index or depth > DEEPEST or not _is_integer(node):
             return None
         return rule([self.linear(Value(each, (), source.frame), depth + 1) for each in node.inputs])
 
-    def step(self, loop: Apply, index: tuple[int, ...]) -> Linear:
+    def step(self, loop: Apply, index: tuple[int, ...]) -> LinearExpression:
         """What one run of a loop's body adds to an element of its state."""
         key = (loop, index)
         if key not in self._steps:
             body = loop.attributes["body"]
             before = Value(body.parameters[0], index, Frame(loop, None)) if body.parameters else None
-            self._steps[key] = Linear(0, {Value(loop): 1})  # while it is being followed, it is not known
+            self._steps[key] = LinearExpression(0, {Value(loop): 1})  # while it is being followed, it is not known
             if before is not None and body.output is not None:
                 after = self.linear(Value(body.output, index, Frame(loop, None)))
-                self._steps[key] = after - Linear(0, {before: 1})
+                self._steps[key] = after - LinearExpression(0, {before: 1})
         return self._steps[key]
 
     def source(self, value: Value) -> Value:
@@ -142,7 +143,7 @@ class Tracer:
         if call.opcode == "while" and self._passes_on(call, index):
             return Value(call.inputs[0], index)
         if call.opcode == "conditional":
-            branches = branches_of(Application(call.op, (), None, call.attributes, call))
+            branches = branches_of(Instruction(call.op, (), None, call.attributes, call))
             return Value(call.inputs[1 + branches.index(node.graph)], index)
         return None
 
@@ -166,36 +167,36 @@ def _integer(node: Constant) -> int | None:
     return int(literal.splat_value())
 
 
-def _sum(operands: list[Linear]) -> Linear:
+def _sum(operands: list[LinearExpression]) -> LinearExpression:
     return operands[0] + operands[1]
 
 
-def _difference(operands: list[Linear]) -> Linear:
+def _difference(operands: list[LinearExpression]) -> LinearExpression:
     return operands[0] - operands[1]
 
 
-def _negative(operands: list[Linear]) -> Linear:
+def _negative(operands: list[LinearExpression]) -> LinearExpression:
     return operands[0] * -1
 
 
-def _product(operands: list[Linear]) -> Linear | None:
+def _product(operands: list[LinearExpression]) -> LinearExpression | None:
     left, right = operands
     if right.is_constant:
         return left * right.constant
     return right * left.constant if left.is_constant else None
 
 
-def _of_constants(function: Callable[[int, int], int]) -> Callable[[list[Linear]], Linear | None]:
-    def folded(operands: list[Linear]) -> Linear | None:
+def _of_constants(function: Callable[[int, int], int]) -> Callable[[list[LinearExpression]], LinearExpression | None]:
+    def folded(operands: list[LinearExpression]) -> LinearExpression | None:
         left, right = operands
         if not (left.is_constant and right.is_constant):
             return None
-        return Linear(function(left.constant, right.constant))
+        return LinearExpression(function(left.constant, right.constant))
 
     return folded
 
 
-ARITHMETIC: dict[str, Callable[[list[Linear]], Linear | None]] = {
+ARITHMETIC: dict[str, Callable[[list[LinearExpression]], LinearExpression | None]] = {
     "add": _sum,
     "subtract": _difference,
     "negate": _negative,

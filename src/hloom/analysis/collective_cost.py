@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hloom.analysis.counts import Cost
+from hloom.analysis.call_graph import MALFORMED, CallGraph
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.sizes import leaf_bytes
-from hloom.analysis.survey import MALFORMED, Survey
 from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, TupleType, Type
 from hloom.text import HloomError
 
@@ -25,7 +25,7 @@ ALGORITHMS = ("ring", "halving-doubling")
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class CollectiveCost:
     """One instruction's traffic in one run: bytes that a device sends to others and to or from the host.
 
     `group_size` is of the largest group. `steps` follow one another, each waiting for the one before: the latency.
@@ -42,7 +42,9 @@ class Wire:
     times: int
 
 
-def traffic(module: Module, found: Survey, runs: dict[Graph, Cost], algorithm: str = "ring") -> tuple[Wire, ...]:
+def traffic(
+    module: Module, found: CallGraph, runs: dict[Graph, Cost], algorithm: str = "ring"
+) -> tuple[CollectiveCost, ...]:
     """The traffic of every instruction that talks to other devices or to the host, in order of the graphs.
 
     Of a conditional's branches the one that accesses most bytes is taken to run. Raises ValueError for an algorithm
@@ -50,7 +52,7 @@ def traffic(module: Module, found: Survey, runs: dict[Graph, Cost], algorithm: s
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm is called '{algorithm}': they are {', '.join(ALGORITHMS)}")
-    wires: list[Wire] = []
+    wires: list[CollectiveCost] = []
     for graph in found.graphs:
         times = runs.get(graph, Cost()).bytes_accessed
         nodes = (node for node in graph.nodes if isinstance(node, Apply) and node.opcode in _TRAFFIC)
@@ -58,7 +60,7 @@ def traffic(module: Module, found: Survey, runs: dict[Graph, Cost], algorithm: s
     return tuple(wires)
 
 
-def _wire(node: Apply, module: Module, times: int, algorithm: str) -> Wire | None:
+def _wire(node: Apply, module: Module, times: int, algorithm: str) -> CollectiveCost | None:
     size = group_size(node, module)
     try:
         sent, host, halves = _TRAFFIC[node.opcode](node, size)
@@ -67,7 +69,7 @@ def _wire(node: Apply, module: Module, times: int, algorithm: str) -> Wire | Non
     if not sent and not host and node.opcode in COPIES:
         return None
     steps = halves * _steps(node.opcode, size, algorithm) if sent else halves
-    return Wire(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)
+    return CollectiveCost(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)
 
 
 def _steps(opcode: str, size: int, algorithm: str) -> int:

@@ -28,7 +28,7 @@ DEEPEST = 1000
 """How many instructions that only pass a value on are followed inside a fusion."""
 
 
-class Pair(NamedTuple):
+class InPlacePair(NamedTuple):
     """A result that lies in an operand's buffer."""
 
     operand: int
@@ -37,14 +37,14 @@ class Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sharing:
+class AliasInfo:
     """Answers for the instructions of one module; what it finds out about fused graphs it keeps."""
 
     _users: dict[Graph, dict[Node, list[Node]]] = field(default_factory=dict)
-    _pairs: dict[Graph, tuple[Pair, ...]] = field(default_factory=dict)
+    _pairs: dict[Graph, tuple[InPlacePair, ...]] = field(default_factory=dict)
     _elementwise: dict[Node, bool] = field(default_factory=dict)
 
-    def pairs(self, node: Apply) -> tuple[Pair, ...]:
+    def pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
         """The results that must lie in an operand's buffer.
 
         ```
@@ -55,13 +55,13 @@ class Sharing:
         """
         opcode = node.opcode
         if opcode in ("dynamic-update-slice", "set-dimension-size"):
-            return (Pair(0, (), ()),)
+            return (InPlacePair(0, (), ()),)
         if opcode == "scatter":
             return _each(len(node.inputs) // 2)
         if opcode == "all-reduce-start":
             return _each(len(node.inputs))
         if opcode == "ragged-all-to-all":
-            return (Pair(1, (), ()),)
+            return (InPlacePair(1, (), ()),)
         if opcode == "fusion":
             return self._fusion_pairs(node)
         return _written(node)
@@ -71,7 +71,7 @@ class Sharing:
         if operand.opcode == "constant" or not isinstance(operand.type, TensorType):
             return False
         numbers = [number for number, each in enumerate(user.inputs) if each is operand]
-        if any(Pair(number, (), result_index) in self.pairs(user) for number in numbers):
+        if any(InPlacePair(number, (), result_index) in self.pairs(user) for number in numbers):
             return True
         if not _same(operand.type, result):
             return False
@@ -88,7 +88,7 @@ class Sharing:
         """Whether a fused elementwise result may be written over an array that is read for it."""
         return made.opcode in ELEMENTWISE and _same(old.type, made.type)
 
-    def _fusion_pairs(self, node: Apply) -> tuple[Pair, ...]:
+    def _fusion_pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
         graph = node.attributes.get("calls")
         if not isinstance(graph, Graph) or graph.output is None:
             return _written(node)
@@ -96,11 +96,11 @@ class Sharing:
             self._pairs[graph] = tuple(self._found_pairs(graph))
         return self._pairs[graph] + _written(node)
 
-    def _found_pairs(self, graph: Graph) -> list[Pair]:
+    def _found_pairs(self, graph: Graph) -> list[InPlacePair]:
         root = graph.root
         is_tuple = root.opcode == "tuple"
         results = [((place,), each) for place, each in enumerate(root.inputs)] if is_tuple else [((), root)]
-        found: list[Pair] = []
+        found: list[InPlacePair] = []
         for index, made in results:
             source = _followed(made)
             if not isinstance(source, Apply):
@@ -108,7 +108,7 @@ class Sharing:
             for pair in self.pairs(source):
                 origin = _followed(source.inputs[pair.operand])
                 if not pair.result_index and isinstance(origin, Parameter):
-                    found.append(Pair(origin.number, (), index))
+                    found.append(InPlacePair(origin.number, (), index))
         return found
 
     def _fusion_overwrites(self, fusion: Apply, numbers: list[int]) -> bool:
@@ -154,18 +154,18 @@ class Sharing:
 
 
 @cache
-def _each(count: int) -> tuple[Pair, ...]:
+def _each(count: int) -> tuple[InPlacePair, ...]:
     if count == 1:
-        return (Pair(0, (), ()),)
-    return tuple(Pair(number, (), (number,)) for number in range(count))
+        return (InPlacePair(0, (), ()),)
+    return tuple(InPlacePair(number, (), (number,)) for number in range(count))
 
 
-def _written(node: Apply) -> tuple[Pair, ...]:
+def _written(node: Apply) -> tuple[InPlacePair, ...]:
     """What `output_to_operand_aliasing` says."""
     listed = node.attributes.get("output_to_operand_aliasing")
     if not isinstance(listed, tuple):  # absent, or kept as text, where the opcode does not take it
         return ()
-    return tuple(Pair(each.operand, each.operand_index, each.output_index) for each in listed)
+    return tuple(InPlacePair(each.operand, each.operand_index, each.output_index) for each in listed)
 
 
 def _followed(node: Node) -> Node:

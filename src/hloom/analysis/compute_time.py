@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hloom.analysis.counting import Counting
-from hloom.analysis.counts import Cost
+from hloom.analysis.cost_analysis import CostAnalysis
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
 from hloom.analysis.sizes import elements, leaf_elements
 from hloom.ir import Apply, DType, Graph, Node, TensorType, TupleType, Type, Window, dtype
@@ -16,10 +16,10 @@ SCANS = frozenset(("reduce-window",))
 TypeOf = Callable[[Node], Type | None]
 
 
-class Computing:
+class ComputeTime:
     """Seconds of computing on one device, by one way of counting."""
 
-    def __init__(self, device: Device, counting: Counting) -> None:
+    def __init__(self, device: Device, counting: CostAnalysis) -> None:
         self.device = device
         self.counting = counting
         self._graphs: dict[Graph, tuple[float, Cost]] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hloom.analysis.counts import ONE, ZERO, Cost, least, most
-from hloom.analysis.rules import RULES, Application, branches_of, fused_gather_or_scatter
-from hloom.analysis.rules.table import Count
-from hloom.analysis.survey import MALFORMED, GraphSurvey, Kind, Survey
+from hloom.analysis.call_graph import MALFORMED, CallGraph, ComputationCounts, Kind
+from hloom.analysis.cost_properties import ONE, ZERO, Cost, least, most
+from hloom.analysis.rules import COST_RULES, Instruction, branches_of, fused_gather_or_scatter
+from hloom.analysis.rules.table import CostFunction
 from hloom.ir import Apply, Graph, TypeProblem, infer_type
 from hloom.text import HloomError
 
@@ -19,7 +19,7 @@ Share = tuple[Graph, Cost]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class CostOptions:
     """A way of counting.
 
     `is_mathematical`: by the mathematical counts, not XLA's. `repeats_loops`: as often as they run, not once.
@@ -31,19 +31,19 @@ class Way:
     takes_least: bool = False
 
 
-ONCE = Way(repeats_loops=False)
+ONCE = CostOptions(repeats_loops=False)
 """XLA's own way."""
-LOOPED = Way()
-MATHEMATICAL = Way(is_mathematical=True)
-LEAST = Way(takes_least=True)
+LOOPED = CostOptions()
+MATHEMATICAL = CostOptions(is_mathematical=True)
+LEAST = CostOptions(takes_least=True)
 
 
 @dataclass(slots=True)
-class Counting:
+class CostAnalysis:
     """The costs of graphs and instructions under one way; `trips` are the runs of each loop's body."""
 
-    found: Survey
-    way: Way
+    found: CallGraph
+    way: CostOptions
     trips: Mapping[Apply, int]
     graphs: dict[Graph, Cost] = field(default_factory=dict)
     kinds: dict[Kind, Cost] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Counting:
             model = self.found.alike[graph]
             self.graphs[graph] = self._sum(part) if model is graph else self.graphs[model]
 
-    def _sum(self, part: GraphSurvey) -> Cost:
+    def _sum(self, part: ComputationCounts) -> Cost:
         flops = transcendentals = accessed = 0
         for kind, number in part.kinds.items():
             each = self.kinds.get(kind)
@@ -70,10 +70,10 @@ class Counting:
         """What one run of a graph costs; nothing where it is not defined."""
         return self.graphs.get(graph, ZERO) if graph is not None else ZERO
 
-    def loop(self, application: Application) -> Cost:
+    def loop(self, instruction: Instruction) -> Cost:
         """What a while costs; the condition is asked once more than the body runs."""
-        runs = self._runs(application.node)
-        body, condition = application.attributes.get("body"), application.attributes.get("condition")
+        runs = self._runs(instruction.node)
+        body, condition = instruction.attributes.get("body"), instruction.attributes.get("condition")
         return self(body) * runs[0] + self(condition) * runs[1]
 
     def branches(self, costs: list[Cost]) -> Cost:
@@ -101,18 +101,18 @@ class Counting:
         return giver(self, node) if giver is not None else []
 
     def _count(self, node: Apply) -> Cost:
-        rule = RULES.get(node.op.name)
+        rule = COST_RULES.get(node.op.name)
         if rule is None:
             return ZERO
-        count: Count = rule.mathematical if self.way.is_mathematical and rule.mathematical else rule.xla
-        application = self.found.application(node)
+        count: CostFunction = rule.mathematical if self.way.is_mathematical and rule.mathematical else rule.xla
+        instruction = self.found.instruction(node)
         try:
-            return count(application, self)
+            return count(instruction, self)
         except MALFORMED as problem:
-            if None in application.operands:
+            if None in instruction.operands:
                 self.untyped.add(self.found.kind(node))
                 return ZERO
-            reason = _refusal(application) or str(problem)
+            reason = _refusal(instruction) or str(problem)
             raise HloomError(f"{node!r} cannot be counted: {reason}", hint="verify the module") from problem
 
     def _runs(self, node: Apply) -> tuple[int, int]:
@@ -132,7 +132,7 @@ class Counting:
 
     def _branch_shares(self, node: Apply) -> list[Share]:
         """Each property is the branch's that has most (or least) of it, the first of equals."""
-        graphs = branches_of(self.found.application(node))
+        graphs = branches_of(self.found.instruction(node))
         if not graphs:
             return []
         costs = [self(graph) for graph in graphs]
@@ -151,10 +151,10 @@ class Counting:
         return [(graph, Cost(1, 1, 0))]
 
 
-def _refusal(application: Application) -> str | None:
+def _refusal(instruction: Instruction) -> str | None:
     """What is wrong with a malformed instruction; None where its op's row finds nothing."""
     try:
-        infer_type(application.op, application.operand_types, application.attributes, application.result)
+        infer_type(instruction.op, instruction.operand_types, instruction.attributes, instruction.result)
     except TypeProblem as problem:
         return problem.message
     except MALFORMED:
@@ -162,16 +162,16 @@ def _refusal(application: Application) -> str | None:
     return None
 
 
-_SHARES: dict[str, Callable[[Counting, Apply], list[Share]]] = {
+_SHARES: dict[str, Callable[[CostAnalysis, Apply], list[Share]]] = {
     "call": lambda counting, node: counting._called(node, "to_apply"),
     "async-start": lambda counting, node: counting._called(node, "calls"),
-    "while": Counting._loop_shares,
-    "conditional": Counting._branch_shares,
-    "fusion": Counting._fusion_shares,
+    "while": CostAnalysis._loop_shares,
+    "conditional": CostAnalysis._branch_shares,
+    "fusion": CostAnalysis._fusion_shares,
 }
 
 
-def times(counting: Counting) -> dict[Graph, Cost]:
+def times(counting: CostAnalysis) -> dict[Graph, Cost]:
     """How often each graph runs in one run of the module, for each property.
 
     The properties differ inside fusions, whose instructions move no bytes, and in conditionals, where one branch may

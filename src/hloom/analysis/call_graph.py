@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hloom.analysis.rules import Application
+from hloom.analysis.rules import Instruction
 from hloom.ir import Apply, Graph, Module, Node, Op, Type, TypeProblem, infer_type
 from hloom.text import HloomError
 
@@ -37,7 +37,7 @@ DECIDING = frozenset(
 
 
 @dataclass(slots=True)
-class GraphSurvey:
+class ComputationCounts:
     """One graph: how many instructions of each kind it has, and those that call graphs, in order."""
 
     kinds: dict[Kind, int]
@@ -45,7 +45,7 @@ class GraphSurvey:
 
 
 @dataclass(slots=True)
-class Survey:
+class CallGraph:
     """Graphs in the order in which they can be costed, an instruction for each kind, callers, types inferred.
 
     `alike` gives for each graph the first of those that hold the same kinds as often, and so cost the same. `computed`
@@ -53,19 +53,19 @@ class Survey:
     """
 
     entry: Graph
-    graphs: dict[Graph, GraphSurvey] = field(default_factory=dict)
+    graphs: dict[Graph, ComputationCounts] = field(default_factory=dict)
     kinds: dict[Kind, Apply] = field(default_factory=dict)
     callers: dict[Graph, list[Apply]] = field(default_factory=dict)
     alike: dict[Graph, Graph] = field(default_factory=dict)
     inferred: dict[Node, Type] = field(default_factory=dict)
     computed: list[Apply] = field(default_factory=list)
 
-    def application(self, node: Apply) -> Application:
+    def instruction(self, node: Apply) -> Instruction:
         """What a rule sees of a node."""
         if not self.inferred:
-            return Application(node.op, node.operand_types(), node.type, node.attributes, node)
+            return Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
         operands = tuple([self.type_of(operand) for operand in node.inputs])
-        return Application(node.op, operands, self.type_of(node), node.attributes, node)
+        return Instruction(node.op, operands, self.type_of(node), node.attributes, node)
 
     def type_of(self, node: Node) -> Type | None:
         """A node's type, written or inferred; None where neither is to be had."""
@@ -79,9 +79,9 @@ class Survey:
         return node.function, self.type_of(node), id(node.attributes), *types
 
 
-def survey(module: Module) -> Survey:
+def build_call_graph(module: Module) -> CallGraph:
     """Survey the graphs that the entry reaches; raises HloomError where graphs call each other in a circle."""
-    found = Survey(module.entry)
+    found = CallGraph(module.entry)
     opened: dict[Graph, _Opened] = {}
     alike: dict[frozenset, Graph] = {}
     waiting: Graph | None = module.entry
@@ -106,7 +106,7 @@ class _Opened:
     remaining: Iterator[Graph]
 
 
-def _open(graph: Graph, found: Survey) -> _Opened:
+def _open(graph: Graph, found: CallGraph) -> _Opened:
     nodes = [node for node in graph.nodes if type(node) is Apply]
     if graph.module.has_closures:
         found.computed += [node for node in nodes if not isinstance(node.function, Op)]
@@ -135,7 +135,7 @@ def _called(node: Apply) -> list[Graph]:
     return graphs
 
 
-def _close(graph: Graph, part: _Opened, found: Survey, alike: dict[frozenset, Graph]) -> None:
+def _close(graph: Graph, part: _Opened, found: CallGraph, alike: dict[frozenset, Graph]) -> None:
     """Count a graph's instructions by kind, now that its callees are known, and find the first graph like it."""
     counted: dict[Kind, int] = {}
     first = found.kinds
@@ -150,7 +150,7 @@ def _close(graph: Graph, part: _Opened, found: Survey, alike: dict[frozenset, Gr
         kind = _call_kind(node, found)
         counted[kind] = counted.get(kind, 0) + 1
         first.setdefault(kind, node)  # the first of a kind, whose callees are counted before any other's
-    found.graphs[graph] = GraphSurvey(counted, list(part.calls))
+    found.graphs[graph] = ComputationCounts(counted, list(part.calls))
     found.alike[graph] = alike.setdefault(frozenset(counted.items()), graph)
 
 
@@ -158,7 +158,7 @@ def _kind(node: Apply) -> Kind:
     return node.function, node.type, id(node.attributes), *[operand.type for operand in node.inputs]
 
 
-def _call_kind(node: Apply, found: Survey) -> Kind:
+def _call_kind(node: Apply, found: CallGraph) -> Kind:
     """What decides the cost of a node that calls graphs: the node itself where more than their costs matters."""
     if node.op.name in SINGULAR:
         return (node,)
@@ -166,7 +166,7 @@ def _call_kind(node: Apply, found: Survey) -> Kind:
     return node.function, found.type_of(node), *values, None, *[found.type_of(operand) for operand in node.inputs]
 
 
-def _as_alike(value: object, found: Survey) -> object:
+def _as_alike(value: object, found: CallGraph) -> object:
     if type(value) is Graph:
         return found.alike.get(value, value)
     if type(value) is tuple and value and type(value[0]) is Graph:
@@ -174,7 +174,7 @@ def _as_alike(value: object, found: Survey) -> object:
     return value
 
 
-def _infer(nodes: list[Apply], found: Survey) -> None:
+def _infer(nodes: list[Apply], found: CallGraph) -> None:
     """Infer the types that a graph's text leaves out, in order; those that cannot be had stay unknown."""
     for node in nodes:
         types = [found.type_of(operand) for operand in node.inputs]

@@ -1,0 +1,444 @@
+"""Dataflow analysis: the values of a program, where they are passed on, and from when until when each is needed.
+
+A value is an array that an instruction makes. Computations are entered where they are called, so that there is one
+line of time for the whole program; the condition and the body of a loop run once on it. How values pass through calls,
+loops, branches and asynchronous pairs, the rows of `control_flow.py` say.
+
+Source: xla/hlo/analysis/hlo_dataflow_analysis.cc; xla/hlo/utils/hlo_live_range.cc, HloLiveRange::FlattenSchedule and
+CalculateBufferStartEndMap (jaxlib 0.10.2). XLA lets a value of a loop be a phi with a buffer of its own; here they are
+values of their own, which aliases join into one buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hloom.analysis.alias_info import AliasInfo
+from hloom.analysis.control_flow import (
+    FLOWS,
+    CallSite,
+    Index,
+    OpFlow,
+    Runs,
+    call_sites,
+    element_type,
+    resolved,
+)
+from hloom.analysis.schedule import ComputationSchedule, Scheduler
+from hloom.analysis.sizes import shape_bytes
+from hloom.ir import Apply, Graph, Module, Node, TupleType, Type
+from hloom.text import HloomError
+
+MOST_VISITS = 8
+"""Computations that are called from several instructions are followed at each call: up to so many visits per
+instruction of the module (and 1000 more for small ones), so that calls of calls do not multiply without end."""
+
+ValueTree = int | tuple
+"""The number of a value, or for a tuple the trees of its elements (XLA: InstructionValueSet)."""
+
+
+class BufferAlias(NamedTuple):
+    """Two values that are to share one buffer.
+
+    `may_touch` says that the later may be written by the instruction that reads the earlier for the last time.
+    """
+
+    earlier: int
+    later: int
+    may_touch: bool
+
+
+@dataclass(slots=True)
+class ValueTable:
+    """The values by number, column by column, and what is known of how they share buffers.
+
+    `nodes` and `indices` say which element of which instruction a value is, `sizes` are bytes. A value is live from
+    time `starts` up to and with `ends`; times count instructions from 0, callees before their callers. `overwrites` are
+    the values that an instruction may write its result over if they die there, each with whether it is the operand
+    itself. `steps` is the instruction at each time.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    indices: list[Index] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    overwrites: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
+    aliases: list[BufferAlias] = field(default_factory=list)
+    steps: list[Node] = field(default_factory=list)
+    parameters: list[ValueTree] = field(default_factory=list)
+    constants: set[int] = field(default_factory=set)
+    output: ValueTree = ()
+    opaque_calls: int = 0
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add(self, node: Node, size: int, start: int, index: Index = ()) -> int:
+        """Add a value; its number."""
+        number = len(self.nodes)
+        self.nodes.append(node)
+        self.indices.append(index)
+        self.sizes.append(size)
+        self.starts.append(start)
+        self.ends.append(start)
+        return number
+
+
+def leaves(tree: ValueTree) -> list[int]:
+    """The numbers of all values in a tree, in order."""
+    numbers: list[int] = []
+    pending: list[ValueTree] = [tree]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, int):
+            numbers.append(part)
+        else:
+            pending.extend(reversed(part))
+    return numbers
+
+
+def subtree(tree: ValueTree | None, index: Index) -> ValueTree | None:
+    """The element of a tree at an index; None where there is none."""
+    for number in index:
+        if not isinstance(tree, tuple) or number >= len(tree):
+            return None
+        tree = tree[number]
+    return tree
+
+
+def analyze_dataflow(module: Module, scheduler: Scheduler) -> ValueTable:
+    """Find the values of a module's entry and of all that it calls.
+
+    Raises HloomError where computations call each other in a circle.
+    """
+    return _DataflowAnalysis(module, scheduler).run()
+
+
+_Visit = Generator[tuple[Graph, list[ValueTree]], ValueTree, ValueTree]
+"""A computation that is being visited: yields each computation that it calls with its arguments, is sent the result."""
+
+
+class _NodeValues(dict[Node, ValueTree]):
+    """The values of nodes; a name that a text uses and never defines gets one without bytes when it is first read."""
+
+    def __init__(self, table: ValueTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, node: Node) -> ValueTree:
+        number = self._table.add(node, 0, len(self._table.steps))
+        self._table.constants.add(number)
+        self[node] = number
+        return number
+
+
+class _DataflowAnalysis:
+    """One pass through a program, in the order in which it would run."""
+
+    def __init__(self, module: Module, scheduler: Scheduler) -> None:
+        self.module = module
+        self.scheduler = scheduler
+        self.alias_info = AliasInfo()
+        self.table = ValueTable()
+        self.trees = _NodeValues(self.table)
+        self.visits_left = MOST_VISITS * module.node_count + 1000
+
+    def run(self) -> ValueTable:
+        """The values of the entry and all that it calls."""
+        table, entry = self.table, self.module.entry
+        table.parameters = [()] * (1 + max((parameter.number for parameter in entry.parameters), default=-1))
+        for parameter in entry.parameters:
+            table.parameters[parameter.number] = self._define(parameter, parameter.type, 0)
+        table.output = self._visit_all(entry, table.parameters)
+        self._read(table.output, len(table.steps))
+        return table
+
+    def _visit_all(self, entry: Graph, arguments: list[ValueTree]) -> ValueTree:
+        """Visit a computation, each that it calls where it is called, without recursion."""
+        open_computations = [entry]
+        visits: list[_Visit] = [self._visit(entry, arguments)]
+        result: ValueTree | None = None
+        while True:
+            try:
+                called, passed = visits[-1].send(result) if result is not None else next(visits[-1])
+            except StopIteration as end:
+                visits.pop()
+                open_computations.pop()
+                result = end.value
+                if not visits:
+                    assert result is not None
+                    return result
+                continue
+            if called in open_computations:
+                caller = open_computations[-1]
+                raise HloomError(f"graph {caller.name} leads back to {called.name}: its memory has no end")
+            open_computations.append(called)
+            visits.append(self._visit(called, passed))
+            result = None
+
+    def _visit(self, computation: Graph, arguments: list[ValueTree]) -> _Visit:
+        """The instructions of a computation in order; what it yields."""
+        trees, steps = self.trees, self.table.steps
+        schedule: ComputationSchedule = self.scheduler.schedule(computation)
+        self.visits_left -= len(schedule.order)
+        reads_of_fused: dict[int, list[tuple[Node, ValueTree]]] = {}
+        for position, node in enumerate(schedule.order):
+            now = len(steps)
+            late = reads_of_fused.pop(position, ()) if reads_of_fused else ()
+            for _, tree in late:
+                self._read(tree, now)
+            if type(node) is not Apply:
+                trees[node] = self._leaf(node, arguments, now)
+                steps.append(node)
+                continue
+            until = schedule.fused.get(node)
+            if until is not None:
+                trees[node] = self.table.add(node, 0, now)
+                held = [(operand, trees[operand]) for operand in node.inputs if operand in trees]
+                reads_of_fused.setdefault(until, []).extend(held)
+                steps.append(node)
+                continue
+            flow = FLOWS.get(node.opcode)
+            if flow is None:
+                made = self._apply(node, now, late)
+            elif flow.is_control_flow:
+                made = yield from self._call(node, flow, now)
+                now = len(steps)
+            else:
+                made = self._forward(node, flow, now, late)
+            trees[node] = made
+            for operand in self._operands_read(node, flow):
+                self._read_operand(node, operand, now)
+            steps.append(node)
+        output = computation.output
+        return trees.get(output, ()) if output is not None else ()
+
+    def _leaf(self, node: Node, arguments: list[ValueTree], now: int) -> ValueTree:
+        """The value of a parameter, a constant or a name without a definition."""
+        if node.opcode == "parameter":
+            number = getattr(node, "number", 0)
+            return arguments[number] if number < len(arguments) else self._define(node, node.type, now)
+        made = self._define(node, node.type, now)
+        self.table.constants.update(leaves(made))
+        return made
+
+    def _operands_read(self, node: Apply, flow: OpFlow | None) -> Sequence[Node]:
+        """The operands that an instruction itself reads, beside what its callees read of them."""
+        if flow is None or not flow.is_control_flow or flow.holds_operands:
+            return node.inputs
+        return node.inputs[: flow.first_operand]
+
+    def _read(self, tree: ValueTree, now: int) -> None:
+        ends = self.table.ends
+        for leaf in (tree,) if type(tree) is int else leaves(tree):
+            if ends[leaf] < now:
+                ends[leaf] = now
+
+    def _read_operand(self, node: Apply, operand: Node, now: int) -> None:
+        tree = self.trees.get(operand)
+        if tree is None:
+            return
+        if type(tree) is int:
+            if self.table.ends[tree] < now:
+                self.table.ends[tree] = now
+        elif node.opcode == "get-tuple-element":
+            self._read(self.trees[node], now)
+        else:
+            self._read(tree, now)
+
+    def _define(self, node: Node, kind: Type | None, now: int, index: Index = ()) -> ValueTree:
+        """New values for all arrays of a result, or of its element at an index."""
+        if not isinstance(kind, TupleType):
+            return self.table.add(node, shape_bytes(kind), now, index)
+        elements = enumerate(kind.elements)
+        return tuple([self._define(node, element, now, (*index, number)) for number, element in elements])
+
+    def _define_around(self, node: Apply, known: dict[Index, ValueTree], now: int, index: Index = ()) -> ValueTree:
+        """The elements that are known, at their indices, and new values for all others."""
+        if index in known:
+            return known[index]
+        kind = element_type(node.type, index)
+        if not isinstance(kind, TupleType) or not any(other[: len(index)] == index for other in known):
+            return self._define(node, kind, now, index)
+        numbers = range(len(kind.elements))
+        return tuple([self._define_around(node, known, now, (*index, number)) for number in numbers])
+
+    def _apply(self, node: Apply, now: int, late: Any = ()) -> ValueTree:
+        """What most instructions do: make new values, some of them in place of operands."""
+        made = self._define(node, node.type, now)
+        self._overwrite(node, made, late)
+        self._alias_in_place(node, made)
+        return made
+
+    def _alias_in_place(self, node: Apply, made: ValueTree) -> None:
+        """Let results that must lie in an operand's buffer do so."""
+        for pair in self.alias_info.pairs(node):
+            operand = self.trees.get(node.inputs[pair.operand]) if pair.operand < len(node.inputs) else None
+            old, new = subtree(operand, pair.operand_index), subtree(made, pair.result_index)
+            if old is not None and new is not None:
+                self._alias(old, new)
+
+    def _alias(self, earlier: ValueTree, later: ValueTree) -> None:
+        rows = zip(leaves(earlier), leaves(later), strict=False)
+        self.table.aliases += [BufferAlias(one, other, True) for one, other in rows]
+
+    def _overwrite(self, node: Apply, made: ValueTree, late: Any) -> None:
+        """Note which operands the results may be written over."""
+        kind = node.type
+        if node.opcode == "copy" or kind is None:
+            return
+        candidates = [(operand, self.trees.get(operand)) for operand in node.inputs]
+        for leaf in leaves(made) if type(made) is not int else (made,):
+            index = self.table.indices[leaf]
+            part = element_type(kind, index)
+            overwritten = [
+                (old, self.table.nodes[old] is operand)
+                for operand, old in candidates
+                if type(old) is int and self.alias_info.may_overwrite(node, operand, part, index)
+            ]
+            overwritten += [(old, True) for _, old in late if type(old) is int and self._may_replace_fused(old, node)]
+            if overwritten:
+                self.table.overwrites[leaf] = overwritten
+
+    def _may_replace_fused(self, old: int, node: Apply) -> bool:
+        return self.alias_info.may_replace(self.table.nodes[old], node)
+
+    def _forward(self, node: Apply, flow: OpFlow, now: int, late: Any) -> ValueTree:
+        """A result that holds elements of operands, which keep their buffers."""
+        known: dict[Index, ValueTree] = {}
+        for forward in flow.forwards:
+            if forward.forwarding.shares_buffer:
+                part = self._operand_part(node, forward.source, element_type(node.type, forward.target))
+                if part is not None:
+                    known[forward.target] = part
+        if () in known:
+            return known[()]
+        if not known:
+            return self._apply(node, now, late)
+        made = self._define_around(node, known, now)
+        self._alias_in_place(node, made)
+        return made
+
+    def _operand_part(self, node: Apply, source: tuple[int | str, ...], kind: Type | None) -> ValueTree | None:
+        """The element of the operands that a forward names; None where there is none.
+
+        Raises IndexError for an operand that is not there.
+        """
+        if not source:
+            if kind is not None and not isinstance(kind, TupleType):
+                return self.trees[node.inputs[0]]
+            return tuple([self.trees[operand] for operand in node.inputs])
+        path = resolved(node, source)
+        if path is None or min(path) < 0:
+            return None
+        return subtree(self.trees[node.inputs[path[0]]], path[1:])
+
+    def _call(self, node: Apply, flow: OpFlow, now: int) -> _Visit:
+        """An instruction that runs computations; one whose computations are not known is opaque."""
+        sites = call_sites(node)
+        is_complete = len(sites) == len(flow.callees) if flow.is_loop else bool(sites)
+        size = sum(len(site.computation.nodes) for site in sites)
+        if not is_complete or any(site.computation.is_declared for site in sites) or size > self.visits_left:
+            self.table.opaque_calls += 1
+            return self._apply(node, now)
+        if flow.is_loop:
+            return (yield from self._loop(node, sites))
+        if flow.is_branch:
+            return (yield from self._branch(node, sites))
+        return (yield from self._enter(node, flow, sites))
+
+    def _arguments(self, site: CallSite) -> list[ValueTree]:
+        return [self.trees[operand] for operand in site.operands]
+
+    def _enter(self, node: Apply, flow: OpFlow, sites: Sequence[CallSite]) -> _Visit:
+        """Computations that run once, one after the other: what the last yields is the result, or an element of it."""
+        result: ValueTree = ()
+        for site in sites:
+            result = yield site.computation, self._arguments(site)
+            self._read(result, len(self.table.steps))
+        if not flow.result_index and not flow.forwards:
+            return result
+        known: dict[Index, ValueTree] = {flow.result_index: result}
+        for forward in flow.forwards:
+            part = self._operand_part(node, forward.source, element_type(node.type, forward.target))
+            if forward.forwarding.shares_buffer and part is not None:
+                known[forward.target] = part
+        return self._define_around(node, known, len(self.table.steps))
+
+    def _branch(self, node: Apply, sites: Sequence[CallSite]) -> _Visit:
+        """Computations of which one runs: each yields into the buffer of the result."""
+        results: list[ValueTree] = []
+        for site in sites:
+            result = yield site.computation, self._arguments(site)
+            self._read(result, len(self.table.steps))
+            results.append(result)
+        made = self._define(node, node.type, len(self.table.steps))
+        for result in results:
+            self._alias(result, made)
+        return made
+
+    def _loop(self, node: Apply, sites: Sequence[CallSite]) -> _Visit:
+        """The condition and the body, once; what is carried shares one buffer, what stays as it is is not touched.
+
+        initial state -> the condition's parameter -> the body's parameter -> what the body yields -> the loop's result
+        """
+        table = self.table
+        body = next(site for site in sites if site.runs is Runs.PER_ITERATION)
+        state = self.trees[body.operands[0]]
+        kept = _unchanged(body.computation)
+        before = len(table.steps)
+        tested = self._carried(node, state, kept, before)
+        self._read(state, before)
+        for site in sites:
+            if site.runs is Runs.PER_TEST:
+                yield site.computation, [tested]
+                self._read(tested, len(table.steps))
+        taken = self._carried(node, state, kept, len(table.steps))
+        yielded = yield body.computation, [taken]
+        after = len(table.steps)
+        self._read(yielded, after)
+        result = self._carried(node, state, kept, after)
+        rows = zip(leaves(state), leaves(tested), leaves(taken), leaves(yielded), leaves(result), strict=False)
+        for first, in_test, in_body, made, last in rows:
+            if first == last:
+                self._read(first, after)
+                continue
+            is_overwritten = self.scheduler.is_final or self._may_replace(made, in_body)
+            table.aliases += [
+                BufferAlias(first, in_test, True),
+                BufferAlias(in_test, in_body, True),
+                BufferAlias(in_body, made, is_overwritten),
+                BufferAlias(made, last, True),
+            ]
+        return result
+
+    def _may_replace(self, made: int, old: int) -> bool:
+        return any(operand == old for operand, _ in self.table.overwrites.get(made, ()))
+
+    def _carried(self, node: Apply, state: ValueTree, kept: frozenset[int], now: int) -> ValueTree:
+        """New values for a loop's state, but for the elements that the body yields as it takes them."""
+        kind = node.type
+        if type(state) is not tuple or not isinstance(kind, TupleType) or len(kind.elements) != len(state):
+            return self._define(node, kind, now)
+        made: list[ValueTree] = []
+        for number, (old, element) in enumerate(zip(state, kind.elements, strict=True)):
+            made.append(old if number in kept else self._define(node, element, now, (number,)))
+        return tuple(made)
+
+
+def _unchanged(body: Graph) -> frozenset[int]:
+    """The elements of a loop's state that its body yields as it takes them."""
+    root = body.output
+    if root is None or root.opcode != "tuple" or not body.parameters:
+        return frozenset()
+    parameter = body.parameters[0]
+    return frozenset(
+        number
+        for number, element in enumerate(root.inputs)
+        if element.opcode == "get-tuple-element"
+        and element.inputs[0] is parameter
+        and element.attributes.get("index") == number
+    )

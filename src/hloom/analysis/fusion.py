@@ -1,0 +1,263 @@
+"""Fusion: which instructions a backend computes as part of those that read them, so that they are never stored.
+
+A policy per purpose says which opcodes are fused into which; what all policies share stands here once. `MEMORY` says
+for a module that is not compiled yet which values take memory, `KERNELS` what runs as one kernel on an accelerator;
+XLA's CPU compiler is followed in detail by `hloom.xla_cpu.instruction_fusion`, with its own policy.
+
+Source: xla/service/instruction_fusion.cc, InstructionFusion::ShouldFuse and IsExpensive; xla/service/gpu/transforms/
+priority_fusion.cc (jaxlib 0.10.2). The two estimates are much simpler: compilers fuse more (producers into several
+consumers, siblings) and less (groups that are too large, bad access patterns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hloom.analysis.alias_info import ELEMENTWISE
+from hloom.analysis.control_flow import FLOWS, Runs, callee_of
+from hloom.analysis.sizes import elements, leaf_bytes
+from hloom.ir import Apply, Constant, Graph, Module, Node, Type
+
+SLICES = frozenset(("slice", "dynamic-slice", "gather"))
+"""Opcodes that read of their first operand only what they yield."""
+VIEWS = frozenset(("bitcast", "reshape"))
+"""Opcodes that only give another type to the same bytes."""
+BROADCASTS = frozenset(("broadcast", "iota"))
+"""Opcodes whose values are so cheap that each consumer computes them itself."""
+DATA_MOVEMENT = BROADCASTS | {"concatenate", "pad", "reverse", "transpose"}
+"""Opcodes that rearrange elements, beside slices and views."""
+DOTS = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot"))
+"""Opcodes that read their operands in any order of dimensions."""
+FORWARDING = frozenset(
+    ("add-dependency", "after-all", "domain", "get-tuple-element", "opt-barrier", "parameter", "tuple", "tuple-select")
+)
+"""Opcodes that forward values without touching them."""
+EXPENSIVE = frozenset(
+    (
+        "atan2",
+        "cbrt",
+        "cosine",
+        "cosh",
+        "divide",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "power",
+        "remainder",
+        "rsqrt",
+        "sine",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    )
+)
+"""Elementwise opcodes that are not computed twice to save memory (InstructionFusion::IsExpensive)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionPolicy:
+    """Which opcodes are fused into which.
+
+    `producers` are those that may be computed by their consumers, `consumers` those that compute what they read;
+    `folded` producers are also read as they are by `folding` consumers. Only `duplicated` producers are computed by
+    several consumers, each for itself.
+    """
+
+    producers: frozenset[str]
+    consumers: frozenset[str]
+    duplicated: frozenset[str]
+    folded: frozenset[str] = frozenset()
+    folding: frozenset[str] = frozenset()
+
+    def fuses(self, producer: Node, consumer: Node) -> bool:
+        """Whether a consumer computes a producer itself."""
+        if producer.opcode not in self.producers:
+            return False
+        is_folded = producer.opcode in self.folded and consumer.opcode in self.folding
+        return consumer.opcode in self.consumers or is_folded
+
+    def may_duplicate(self, producer: Node) -> bool:
+        """Whether several consumers may each compute a producer."""
+        return producer.opcode in self.duplicated
+
+
+_MOVED = (ELEMENTWISE | DATA_MOVEMENT | SLICES | {"reshape"}) - {"copy"}
+MEMORY = FusionPolicy(
+    producers=_MOVED,
+    consumers=_MOVED | {"reduce", "dynamic-update-slice", "map", "reduce-window", "select-and-scatter"},
+    duplicated=_MOVED - EXPENSIVE,
+    folded=frozenset(("transpose", "reshape", "broadcast")),
+    folding=frozenset(("dot", "convolution")),
+)
+"""What takes no memory in a module that is not compiled yet: XLA's CPU and GPU compilers duplicate cheap producers."""
+_JOINED = ELEMENTWISE | SLICES | DATA_MOVEMENT | VIEWS
+KERNELS = FusionPolicy(
+    producers=_JOINED,
+    consumers=_JOINED | {"reduce", "dynamic-update-slice", "map"} - {"gather"},
+    duplicated=BROADCASTS,
+)
+"""What runs as one kernel, for estimates of time: a kernel computes its own producers, and broadcasts anew."""
+
+
+def fused_nodes(graph: Graph, order: Sequence[Node], policy: FusionPolicy = MEMORY) -> dict[Node, int]:
+    """The nodes that all their readers compute, with the position of the last instruction that then reads for them.
+
+    ```
+    a = exponential(x); b = add(a, y); dot(b, z)     a is fused into b, and x is needed until b is made
+    ```
+    """
+    users: dict[Node, list[int]] = {}
+    for position, node in enumerate(order):
+        for used in node.inputs:
+            users.setdefault(used, []).append(position)
+    last: dict[Node, int] = {}
+    for position in range(len(order) - 1, -1, -1):
+        node = order[position]
+        readers = users.get(node)
+        if not readers or node is graph.output or type(node) is not Apply or node.opcode not in policy.producers:
+            continue
+        if len(readers) > 1 and not policy.may_duplicate(node):
+            continue
+        if all(policy.fuses(node, order[reader]) for reader in readers):
+            last[node] = max([last.get(order[reader], reader) for reader in readers])
+    return last
+
+
+@dataclass(slots=True, eq=False)
+class FusionGroup:
+    """Instructions that run as one kernel: the last of them, which alone is stored, and all, the last one first."""
+
+    root: Apply
+    members: list[Apply] = field(default_factory=list)
+
+
+def has_fusions(module: Module) -> bool:
+    """Whether a compiler has made fusions already."""
+    return any(node.opcode == "fusion" for node in module.nodes())
+
+
+class FusionModel:
+    """The kernels of a module's computations; `is_final` says that a compiler has fused, and each instruction is one.
+
+    An instruction that a kernel computes joins the kernel of its users where they all are in one; broadcasts are
+    computed by each kernel that reads them. Views cost nothing, nor do transposes that only dots read.
+    """
+
+    def __init__(self, is_final: bool, policy: FusionPolicy = KERNELS) -> None:
+        self.is_final = is_final
+        self.policy = policy
+        self._inlined: dict[Graph, bool] = {}
+
+    def groups(self, graph: Graph) -> list[FusionGroup]:
+        """The kernels of a computation, the last one first; instructions that only forward values are in none."""
+        if self.is_final:
+            return [FusionGroup(node, [node]) for node in _reversed_applies(graph) if node.opcode not in VIEWS]
+        grouping = _Grouping(self)
+        for node in _reversed_applies(graph):
+            grouping.enter(node, node is graph.output)
+        return [group for group in grouping.groups if not grouping.is_free(group)]
+
+    def is_consumer(self, node: Node) -> bool:
+        """Whether an instruction's kernel computes the instruction's operands."""
+        return node.opcode in self.policy.consumers or self.is_inlined(node)
+
+    def is_producer(self, node: Node) -> bool:
+        """Whether an instruction may be computed by its user's kernel."""
+        return node.opcode in self.policy.producers or self.is_inlined(node)
+
+    def is_inlined(self, node: Node) -> bool:
+        """Whether a call is of a computation that only works element by element, so that it is one operation here."""
+        flow = FLOWS.get(node.opcode)
+        if flow is None or not flow.is_plain_call:
+            return False
+        graph = callee_of(node, Runs.ONCE)
+        return graph is not None and self.is_pointwise(graph)
+
+    def is_pointwise(self, graph: Graph) -> bool:
+        """Whether all of a computation would become part of a caller's kernel."""
+        if self.is_final or graph is graph.module.entry:
+            return False
+        if graph not in self._inlined:
+            self._inlined[graph] = False  # a circle of calls ends here
+            applies = [node for node in graph.nodes if isinstance(node, Apply)]
+            self._inlined[graph] = all(node.opcode not in SLICES and self.is_producer(node) for node in applies)
+        return self._inlined[graph]
+
+
+def _reversed_applies(graph: Graph) -> Iterator[Apply]:
+    return (node for node in reversed(graph.nodes) if isinstance(node, Apply))
+
+
+class _Grouping:
+    """The kernels that a computation's instructions are in, as they are entered from the last to the first."""
+
+    def __init__(self, model: FusionModel) -> None:
+        self.model = model
+        self.groups: list[FusionGroup] = []
+        self._group_of_users: dict[Node, FusionGroup | None] = {}  # None where the users are in several
+        self._stored: set[Node] = set()  # read by what does not compute its operands
+
+    def enter(self, node: Apply, is_output: bool) -> None:
+        """Put an instruction into its user's kernel, or into one of its own; all its users are in theirs."""
+        is_consumer = self.model.is_consumer(node)
+        group = None if is_output else self._group_of_users.get(node)
+        is_fused = node not in self._stored and self.model.is_producer(node)
+        is_duplicated = self.model.policy.may_duplicate(node) and node in self._group_of_users
+        if group is None and is_fused and not is_output and is_duplicated:
+            return
+        if group is None or not is_fused:
+            group = FusionGroup(node)
+            if node.opcode not in FORWARDING:
+                self.groups.append(group)
+        group.members.append(node)
+        for operand in node.inputs:
+            if self._group_of_users.setdefault(operand, group) is not group:
+                self._group_of_users[operand] = None
+            if not is_consumer:
+                self._stored.add(operand)
+
+    def is_free(self, group: FusionGroup) -> bool:
+        """Whether a kernel only reads memory in another way."""
+        if all(member.opcode in VIEWS for member in group.members):
+            return True
+        is_transpose = group.root.opcode == "transpose" and len(group.members) == 1
+        user = self._group_of_users.get(group.root)
+        return is_transpose and user is not None and user.root.opcode in DOTS
+
+
+def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> int:
+    """The bytes that a kernel reads and writes: what its instructions read from outside, once each, and the result."""
+    inside = set(group.members)
+    read = 0
+    seen: set[Node] = set()
+    for member in group.members:
+        for number, operand in enumerate(member.inputs):
+            if operand in inside or operand in seen:
+                continue
+            if number == 0 and member.opcode in SLICES:
+                read += leaf_bytes(type_of(member))
+            elif number == 0 and member.opcode == "dynamic-update-slice":
+                continue  # updated in place
+            else:
+                seen.add(operand)
+                read += _operand_bytes(operand, type_of)
+    return read + leaf_bytes(type_of(_written(group.root)))
+
+
+def _operand_bytes(operand: Node, type_of: Callable[[Node], Type | None]) -> int:
+    """The bytes that reading an operand takes; of a broadcast that is computed anew, those of its own operands."""
+    if isinstance(operand, Constant) and elements(operand.type) <= 1:
+        return 0
+    if operand.opcode in BROADCASTS:
+        return sum(leaf_bytes(type_of(source)) for source in operand.inputs)
+    return leaf_bytes(type_of(operand))
+
+
+def _written(root: Apply) -> Node:
+    """What is written of a kernel's last instruction: of an array that is updated in place, the update."""
+    return root.inputs[1] if root.opcode == "dynamic-update-slice" and len(root.inputs) > 1 else root
