@@ -158,7 +158,7 @@ ENTRY main {
 """
     )
     found = roofline(module, ROUND)
-    assert found.has_fusions
+    assert found.is_fused
     assert {each.node.name: each.compute for each in found.timings} == {"f": 10 / 1 + 10 / 10, "n": 1.0}
 
 
