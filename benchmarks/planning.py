@@ -14,9 +14,9 @@ from benchmarks.mindspore.eliminations import solve
 from benchmarks.programs import Plan, training_step
 from hloom.hlo import parse
 from hloom.ir import Module
-from hloom.planner.problem import Problem, pose
+from hloom.planner.problem import Problem, build_problem
 from hloom.planner.solvers import ilp
-from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh
 
@@ -51,8 +51,8 @@ def _chains(plan: Plan) -> Iterator[Figure]:
 def _against_the_solver(plan: Plan) -> Iterator[Figure]:
     """The same network solved by messages, and by HiGHS as one integer program; both prove what they find."""
     program = training_step(plan.small, metadata=False)
-    problem = pose(parse(program.text), Mesh.parse("data=2,model=4"))
-    jobs = [Job(_by_messages, lambda: tied(problem)), Job(_by_the_solver, lambda: tied(problem))]
+    problem = build_problem(parse(program.text), Mesh.parse("data=2,model=4"))
+    jobs = [Job(_by_messages, lambda: tied_graph(problem)), Job(_by_the_solver, lambda: tied_graph(problem))]
     ours, theirs = take_turns(jobs, plan.seconds, FEWEST)
     yield Figure(
         f"ilp on 2x4: {program.name}",
@@ -65,12 +65,12 @@ def _against_the_solver(plan: Plan) -> Iterator[Figure]:
     )
 
 
-def _by_messages(network: Network) -> None:
+def _by_messages(network: FactorGraph) -> None:
     found = ilp.solve(network, float("inf"))
     assert found.gap <= ilp.PROVEN
 
 
-def _by_the_solver(network: Network) -> None:
+def _by_the_solver(network: FactorGraph) -> None:
     found = solve_exactly(network, 1.0, PATIENCE, most=COLUMNS)
     assert found is not None and found.choice is not None
 
@@ -96,7 +96,7 @@ def _growth(plan: Plan) -> Iterator[Figure]:
 
 
 def _planned(module: Module) -> Problem:
-    problem = pose(module, Mesh.parse("x=8"))
+    problem = build_problem(module, Mesh.parse("x=8"))
     ilp.plan(problem)
     return problem
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hloom.api.jax_specs import shardy_stablehlo as shardy_stablehlo
     from hloom.api.jit import inside_jit as inside_jit
     from hloom.api.jit import jit as jit
-    from hloom.api.plan import Planned as Planned
+    from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
     from hloom.evaluate import evaluate as evaluate

@@ -17,11 +17,11 @@ MODULE = hloom.parse(TWO_LAYERS.replace("4096", "64").replace("16384", "256").re
 
 
 @pytest.fixture(scope="module")
-def planned() -> hloom.Planned:
+def planned() -> hloom.PlanResult:
     return hloom.plan(MODULE, "data=2,model=4", pins={"x": "[data,-]"})
 
 
-def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.Planned):
+def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.PlanResult):
     measured = planned.measure()
     found = {each.name: each for each in measured.compared}
     assert {"wire", "FLOPs", "memory"} <= found.keys()
@@ -31,7 +31,7 @@ def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.Planne
     assert abs(found["memory"].error) < 0.1
 
 
-def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.Planned):
+def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.PlanResult):
     of_plan = hloom.measure(planned.plan, MODULE)
     of_module = hloom.measure(planned.annotate(), devices=8)
     assert of_plan.wire == of_module.wire == planned.measure().wire
@@ -39,21 +39,21 @@ def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.Planne
     assert of_module.compared == ()
 
 
-def test_what_cannot_be_measured_is_said(planned: hloom.Planned):
+def test_what_cannot_be_measured_is_said(planned: hloom.PlanResult):
     with pytest.raises(HloomError, match="a plan is measured with the module that it is of"):
         hloom.measure(planned.plan)
     with pytest.raises(HloomError, match="an annotated module does not say for how many devices it is"):
         hloom.measure(planned.annotate())
 
 
-def test_partition_specs(planned: hloom.Planned):
+def test_partition_specs(planned: hloom.PlanResult):
     arguments = {"batch": np.zeros((32, 64)), "weights": [np.zeros((64, 256)), np.zeros((256, 64))]}
     found = planned.partition_specs(arguments)
     assert found["batch"] == PartitionSpec("data", None)
     assert len(found["weights"]) == 2
 
 
-def test_it_is_saved(planned: hloom.Planned, tmp_path: Path):
+def test_it_is_saved(planned: hloom.PlanResult, tmp_path: Path):
     planned.save(tmp_path / "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text()) == planned.to_json()
     again = hloom.plan(MODULE, "data=2,model=4", like=tmp_path / "plan.json")

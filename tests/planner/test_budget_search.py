@@ -12,9 +12,9 @@ from hloom.hlo import parse
 from hloom.planner.budget_search import solve_within
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.memory_row import MemoryRow
-from hloom.planner.problem import Problem, pose
-from hloom.planner.reshard_placement import sunk
-from hloom.planner.solvers.assignment import Choice
+from hloom.planner.problem import Problem, build_problem
+from hloom.planner.reshard_placement import hoist_reshards
+from hloom.planner.solvers.assignment import Assignment
 from hloom.sharding import Mesh
 
 LAYER = """HloModule layer, input_output_alias={ {0}: (1, {}, may-alias) }
@@ -38,7 +38,7 @@ def every_choice(problem: Problem) -> list[dict[int, int]]:
 
 
 def held(problem: Problem, choice: dict[int, int]) -> int:
-    return footprint(problem, choice, sunk(problem, choice))
+    return footprint(problem, choice, hoist_reshards(problem, choice))
 
 
 class Exhaustive:
@@ -47,7 +47,7 @@ class Exhaustive:
     def __init__(self) -> None:
         self.asked: list[tuple[int, float | None]] = []
 
-    def __call__(self, problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice | None:
+    def __call__(self, problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment | None:
         self.asked.append((len(rows), budget))
         fitting = [
             each for each in every_choice(problem) if budget is None or all(row.bytes(each) <= budget for row in rows)
@@ -55,13 +55,13 @@ class Exhaustive:
         if not fitting:
             return None
         best = min(fitting, key=problem.cost)
-        return Choice(best, problem.cost(best), problem.cost(best))
+        return Assignment(best, problem.cost(best), problem.cost(best))
 
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
     """A problem in which whatever is split costs something, so that what holds most is cheapest."""
-    found = pose(parse(LAYER), Mesh.parse("x=4"))
+    found = build_problem(parse(LAYER), Mesh.parse("x=4"))
     for number, options in found.options.items():
         found.unary[number] = found.unary[number] + np.array([1e-4 * len(each.after) for each in options])
     return found
@@ -86,11 +86,11 @@ def test_the_best_that_fits_is_found(problem: Problem):
 
 def test_what_holds_least_does_not_stand_in_for_what_fits(problem: Problem):
     """A planner gives the lightest choice where rows leave none: it is no answer as long as there is a cheaper one."""
-    exhaustive, lightest = Exhaustive(), min(every_choice(problem), key=lambda each: held(problem, each))
+    exhaustive, least_memory = Exhaustive(), min(every_choice(problem), key=lambda each: held(problem, each))
 
-    def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
+    def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
         found = exhaustive(problem, rows, budget)
-        return found or Choice(lightest, problem.cost(lightest), 0.0, missing=1.0)
+        return found or Assignment(least_memory, problem.cost(least_memory), 0.0, missing=1.0)
 
     free = held(problem, solve(problem, (), None).strategies)
     for share in (0.98, 0.9, 0.8, 0.7):

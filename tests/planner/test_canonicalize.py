@@ -9,7 +9,7 @@ import hloom
 from hloom.analysis.control_flow import called_computations
 from hloom.hlo import parse
 from hloom.ir import Module, TupleType
-from hloom.planner.canonicalize import is_running, normal
+from hloom.planner.canonicalize import canonicalize, is_control_flow
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
@@ -28,7 +28,7 @@ def flat(value) -> list[np.ndarray]:
 @pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
 def test_it_is_the_same_function(text: str):
     module = parse(text)
-    form, given = normal(module), inputs(module)
+    form, given = canonicalize(module), inputs(module)
     hloom.verify(form)
     expected, found = (flat(hloom.evaluate(each, given)) for each in (module, form))
     for one, other in zip(expected, found, strict=True):
@@ -37,8 +37,8 @@ def test_it_is_the_same_function(text: str):
 
 @pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
 def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
-    form = normal(parse(text))
-    running = [node for graph in form.graphs for node in graph.nodes if is_running(node)]
+    form = canonicalize(parse(text))
+    running = [node for graph in form.graphs for node in graph.nodes if is_control_flow(node)]
     called = [graph for node in running for graph in called_computations(node)]
     assert running
     assert len(set(called)) == len(called)
@@ -51,17 +51,17 @@ def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
 
 def test_names_stay_and_are_the_modules_own():
     module = parse(SCAN)
-    form = normal(module)
+    form = canonicalize(module)
     assert {node.name for node in module.entry.nodes} - {node.name for node in form.entry.nodes} == {"squared"}
     names = [node.name for graph in form.graphs for node in graph.nodes]
     assert len(set(names)) == len(names)
 
 
 def test_normal_form_is_its_own():
-    form = normal(parse(SCAN))
-    assert hloom.print(normal(form)) == hloom.print(form)
+    form = canonicalize(parse(SCAN))
+    assert hloom.print(canonicalize(form)) == hloom.print(form)
 
 
 def test_a_module_without_calls_is_copied():
     module = parse("ENTRY main {\n  ROOT x = f32[8] parameter(0)\n}\n")
-    assert hloom.print(normal(module)) == hloom.print(module)
+    assert hloom.print(canonicalize(module)) == hloom.print(module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner import Plan, choose
+from hloom.planner import Plan, search_plans
 from hloom.planner.constraints import Forbidden
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
@@ -21,7 +21,7 @@ def axes_of(plan: Plan) -> set[str]:
 
 
 def test_pins_hold_together_with_what_is_forbidden():
-    plan = choose(MODULE, MESH, pins={"x": "[y,-]", "h": "[-,x]"}, forbidden=["v:x", "w:0=x"]).best.plan
+    plan = search_plans(MODULE, MESH, pins={"x": "[y,-]", "h": "[-,x]"}, forbidden=["v:x", "w:0=x"]).best.plan
     assert plan.parameters[0] == parse_spec("[y,-]")
     assert plan.instructions["h"] == parse_spec("[-,x]")
     assert "x" not in plan.parameters[2].axes
@@ -30,7 +30,7 @@ def test_pins_hold_together_with_what_is_forbidden():
 
 def test_parameters_go_by_the_frameworks_names_too():
     named = parse(TWO_LAYERS.replace("parameter(0)", "parameter(0), metadata={op_name=\"batch['x']\"}"))
-    plan = choose(named, MESH, pins={"batch['x']": "[y,-]"}, forbidden=["batch['x']:1=x"]).best.plan
+    plan = search_plans(named, MESH, pins={"batch['x']": "[y,-]"}, forbidden=["batch['x']:1=x"]).best.plan
     assert plan.parameters[0] == parse_spec("[y,-]")
 
 
@@ -41,18 +41,18 @@ def test_a_small_parameter_lies_as_told_without_deciding_for_what_it_is_used_wit
   w = f32[64,128] broadcast(b), dimensions={1}
   ROOT y = f32[64,128] add(x, w)
 }"""
-    plan = choose(parse(text), Mesh.parse("x=8"), pins={"x": "[x,-]", "b": "[x]"}).best.plan
+    plan = search_plans(parse(text), Mesh.parse("x=8"), pins={"x": "[x,-]", "b": "[x]"}).best.plan
     assert (str(plan.parameters[0]), str(plan.parameters[1])) == ("[x,-]", "[x]")
 
 
 def test_a_forbidden_axis_stays_unused():
-    assert axes_of(choose(MODULE, MESH).best.plan) == {"x", "y"}
-    assert axes_of(choose(MODULE, MESH, forbidden=["y"]).best.plan) == {"x"}
+    assert axes_of(search_plans(MODULE, MESH).best.plan) == {"x", "y"}
+    assert axes_of(search_plans(MODULE, MESH, forbidden=["y"]).best.plan) == {"x"}
 
 
 def test_another_plan_is_kept_to():
-    free = choose(MODULE, MESH, forbidden=["y"]).best
-    kept = choose(MODULE, MESH, like=free.plan)
+    free = search_plans(MODULE, MESH, forbidden=["y"]).best
+    kept = search_plans(MODULE, MESH, like=free.plan)
     assert kept.best.plan.parameters == free.plan.parameters
     assert kept.best.plan.instructions == free.plan.instructions
     assert kept.notes == []
@@ -60,7 +60,7 @@ def test_another_plan_is_kept_to():
 
 def test_what_of_another_plan_cannot_be_kept_is_said():
     like = Plan(MESH, {0: parse_spec("[x,-]"), 9: parse_spec("[x]")}, instructions={"gone": parse_spec("[y]")})
-    kept = choose(MODULE, MESH, like=like)
+    kept = search_plans(MODULE, MESH, like=like)
     assert kept.best.plan.parameters[0] == parse_spec("[x,-]")
     assert kept.notes == ["2 of the 3 specs of the other plan are not kept: parameter 9, gone"]
 
@@ -81,7 +81,7 @@ def test_what_of_another_plan_cannot_be_kept_is_said():
 )
 def test_what_cannot_be_met(demands: dict, says: str):
     with pytest.raises(HloomError) as caught:
-        choose(MODULE, MESH, **demands)
+        search_plans(MODULE, MESH, **demands)
     assert caught.value.message == says
 
 

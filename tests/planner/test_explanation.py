@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner import Chosen, choose, explain
+from hloom.planner import SearchResult, explain, search_plans
 from hloom.planner.cost_model import Rates
 from hloom.planner.explanation import other_plans
 from hloom.sharding import Mesh
@@ -23,11 +23,11 @@ PLACED = TWO_LAYERS.replace(
 
 
 @pytest.fixture(scope="module")
-def chosen() -> Chosen:
-    return choose(parse(PLACED), MESH, pins={"w": "[-,x.y]", "v": "[x.y,-]"})
+def chosen() -> SearchResult:
+    return search_plans(parse(PLACED), MESH, pins={"w": "[-,x.y]", "v": "[x.y,-]"})
 
 
-def test_every_expected_collective_has_its_cause(chosen: Chosen):
+def test_every_expected_collective_has_its_cause(chosen: SearchResult):
     found = explain(chosen)
     assert chosen.best.expected is not None
     assert sum(each.sent for each in found.causes) == pytest.approx(chosen.best.expected.sent)
@@ -39,21 +39,21 @@ def test_every_expected_collective_has_its_cause(chosen: Chosen):
     assert down[0].axes == ("x", "y")
 
 
-def test_the_limits_are_the_whole_step(chosen: Chosen):
+def test_the_limits_are_the_whole_step(chosen: SearchResult):
     found = explain(chosen)
     assert sum(each.share for each in found.limits) == pytest.approx(1)
     assert sum(each.seconds for each in found.limits) == pytest.approx(chosen.best.step(chosen.rates))
     assert found.binding == found.limits[0].name
 
 
-def test_memory_binds_where_the_budget_is_nearly_taken(chosen: Chosen):
+def test_memory_binds_where_the_budget_is_nearly_taken(chosen: SearchResult):
     held = chosen.best.held()
     assert held is not None
-    tight = choose(parse(PLACED), MESH, pins={"w": "[-,x.y]", "v": "[x.y,-]"}, budget=held * 1.01)
+    tight = search_plans(parse(PLACED), MESH, pins={"w": "[-,x.y]", "v": "[x.y,-]"}, budget=held * 1.01)
     assert explain(tight).binding.startswith("memory")
 
 
-def test_families_save_and_send(chosen: Chosen):
+def test_families_save_and_send(chosen: SearchResult):
     rows = {each.name: each for each in explain(chosen).table}
     assert rows["w"].whole_bytes == 4096 * 16384 * 4
     assert rows["w"].saved_bytes == rows["w"].whole_bytes * 7 / 8
@@ -73,19 +73,19 @@ def test_repeated_layers_are_one_family():
     )
     weights = "\n".join(f"  w{n} = f32[512,512] parameter({n + 1})" for n in range(4))
     text = f"ENTRY e {{\n  x = f32[512,512] parameter(0)\n{weights}\n{layers}\n  ROOT y = f32[512,512] tanh(h3)\n}}\n"
-    found = choose(parse(text), Mesh.parse("x=4"), pins={"x": "[x,-]", **{f"w{n}": "[-,-]" for n in range(4)}})
+    found = search_plans(parse(text), Mesh.parse("x=4"), pins={"x": "[x,-]", **{f"w{n}": "[-,-]" for n in range(4)}})
     rows = {(each.name, each.count) for each in explain(found).table}
     assert ("w*", 4) in rows
 
 
-def test_other_plans_differ(chosen: Chosen):
-    found = other_plans(choose(parse(PLACED), MESH))
+def test_other_plans_differ(chosen: SearchResult):
+    found = other_plans(search_plans(parse(PLACED), MESH))
     assert 0 < len(found) <= 5
     assert all(each.differences for each in found)
     assert [each.seconds for each in found] == sorted(each.seconds for each in found)
 
 
-def test_it_is_json(chosen: Chosen):
+def test_it_is_json(chosen: SearchResult):
     found = json.loads(json.dumps(explain(chosen).to_json()))
     assert {each["instruction"] for each in found["collectives"]} == {
         each.instruction for each in explain(chosen).causes
@@ -95,7 +95,7 @@ def test_it_is_json(chosen: Chosen):
 def test_each_axis_pays_for_its_own_link():
     links = {"x": Link(10e9, 1e-6), "y": Link(100e9, 1e-7)}
     rates = Rates(links=links)
-    found = choose(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
+    found = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
     price = found.best.expected
     assert price is not None
     for axes, seconds in price.sending_over(rates).items():

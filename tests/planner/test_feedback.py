@@ -6,8 +6,8 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.planner.feedback import learn
-from hloom.planner.predicted_collectives import ledger
-from hloom.planner.problem import Problem, pose
+from hloom.planner.predicted_collectives import predicted_collectives
+from hloom.planner.problem import Problem, build_problem
 from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh
 from tests.planner.test_plan import TWO_LAYERS
@@ -15,10 +15,10 @@ from tests.planner.test_plan import TWO_LAYERS
 
 def solved() -> tuple[Problem, dict[int, int], dict[str, float]]:
     """A problem, its best choice, and what that is expected to send by instruction."""
-    problem = pose(parse(TWO_LAYERS), Mesh.parse("x=8"))
+    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
     choice = PLANNERS["ilp"](problem).strategies
     sent: dict[str, float] = {}
-    for each in ledger(problem, choice):
+    for each in predicted_collectives(problem, choice):
         sent[each.instruction.name] = sent.get(each.instruction.name, 0.0) + each.sent
     return problem, choice, sent
 

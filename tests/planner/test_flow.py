@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from hloom.hlo import parse
-from hloom.planner.canonicalize import normal
-from hloom.planner.flow import Flow
+from hloom.planner.canonicalize import canonicalize
+from hloom.planner.flow import Dataflow
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
 def test_loops_run_their_bodies_as_often_as_they_count():
-    flow = Flow(normal(parse(SCAN)))
+    flow = Dataflow(canonicalize(parse(SCAN)))
     times = {graph.name: count for graph, count in flow.times.items()}
     assert times == {"main": 1, "body": 4, "condition": 5, "body.1": 4, "condition.1": 5}
 
 
 def test_what_a_loop_carries_has_one_name():
-    flow = Flow(normal(parse(SCAN)))
+    flow = Dataflow(canonicalize(parse(SCAN)))
     carried = {node.name for node in flow.carried}
     assert carried == {"i", "body.x", "body.ws", "body.1.i", "body.1.x", "body.1.ws"}
     found = {node.name: flow.origin(node).name for node in flow.same}
@@ -27,7 +27,7 @@ def test_what_a_loop_carries_has_one_name():
 
 
 def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
-    flow = Flow(normal(parse(BRANCHES)))
+    flow = Dataflow(canonicalize(parse(BRANCHES)))
     found = {node.name: flow.origin(node).name for node in flow.same}
     assert (found["product.a"], found["product.b"], found["negated.a"]) == ("a", "b", "either.0")
     assert (found["first"], flow.origin(flow.module["negated"].root).name) == ("either.0", "negated.r")
@@ -37,7 +37,7 @@ def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
 
 
 def test_a_loop_of_unknown_length_counts_once_and_is_named():
-    flow = Flow(normal(parse(COUNTDOWN)))
+    flow = Dataflow(canonicalize(parse(COUNTDOWN)))
     assert [each.name for each in flow.unknown] == ["y"]
     assert flow.times[flow.unknown[0].attributes["body"]] == 1
     assert [node.name for node in flow.carried] == ["halve.x"]

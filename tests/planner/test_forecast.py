@@ -15,8 +15,8 @@ from hloom.planner.cost_model import Rates
 from hloom.planner.forecast import forecast
 from hloom.planner.partitioned import Emitted, emitted
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.problem import pose
-from hloom.planner.refinement import Line
+from hloom.planner.problem import build_problem
+from hloom.planner.refinement import Refinement
 from hloom.planner.solvers import PLANNERS
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh
@@ -91,7 +91,7 @@ def measure(plan: Plan, module: Module) -> Emitted:
 def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str, marks: bool):
     module = block(*SIZES[name])
     task = Task(module, mesh, Rates(), None, 5.0, Constraints(), marks)
-    line = Line(task, pose(module, mesh), PLANNERS["ilp"], "ilp")
+    line = Refinement(task, build_problem(module, mesh), PLANNERS["ilp"], "ilp")
     line.advance(math.inf)
     assert line.waiting is not None
     found = line.waiting.solution
@@ -104,11 +104,14 @@ def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: s
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
     module = block(*SIZES["wide"])
-    problem, choose = pose(module, mesh), random.Random(1)
+    problem, search_plans = build_problem(module, mesh), random.Random(1)
     totals = [0.0] * 4
     for _ in range(6):
-        kinds = {kind: choose.randrange(len(problem.options[kind])) for kind in sorted(set(problem.tie.values()))}
-        choice = {number: kinds[kind] for number, kind in problem.tie.items()}
+        kinds = {
+            kind: search_plans.randrange(len(problem.options[kind]))
+            for kind in sorted(set(problem.representative.values()))
+        }
+        choice = {number: kinds[kind] for number, kind in problem.representative.items()}
         specs = problem.specs(choice)
         measured, foreseen = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
         assert foreseen.wire == pytest.approx(measured.wire, rel=0.15)

@@ -7,13 +7,13 @@ import pytest
 
 import hloom
 from hloom.hlo import parse
-from hloom.planner.constraints import Constraints, constrained
+from hloom.planner.constraints import Constraints, constrain_problem
 from hloom.planner.cost_model import Rates
 from hloom.planner.forecast import forecast
 from hloom.planner.partitioned import emitted
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.problem import pose
-from hloom.planner.reshard_placement import sunk
+from hloom.planner.problem import build_problem
+from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
@@ -28,8 +28,8 @@ SLOW = Rates(flops=1e6)
 @pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
 def test_the_plan_runs_as_one_device_does(text: str, mesh: str):
     module = parse(text)
-    problem = pose(module, Mesh.parse(mesh), SLOW)
-    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    problem = build_problem(module, Mesh.parse(mesh), SLOW)
+    plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
     assert any(spec.axes for spec in plan.parameters.values()) or plan.instructions or plan.inner
     alone = hloom.run(module, seed=1)
     spread = hloom.run(plan.annotate(module), inputs=list(alone.inputs), devices=8)
@@ -40,9 +40,9 @@ def test_the_plan_runs_as_one_device_does(text: str, mesh: str):
 @pytest.mark.parametrize("pins", [{}, {"x": Spec((("x",), ()))}, {"ws": Spec(((), (), ("x",)))}])
 def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]):
     module = parse(SCAN)
-    problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
+    problem, _ = constrain_problem(build_problem(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     choice = ilp(problem).strategies
-    specs = sunk(problem, choice)
+    specs = hoist_reshards(problem, choice)
     compiled = partition(plan_of(problem, problem.mesh, specs, module).annotate(module), 8)
     found = emitted(compiled.module, 8, compiled.memory)
     foreseen = forecast(problem, choice, specs)
@@ -53,8 +53,8 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
 def test_weights_are_gathered_once_and_not_in_every_run():
     module = parse(SCAN)
     pins = {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))}
-    problem, _ = constrained(pose(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
-    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    problem, _ = constrain_problem(build_problem(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
+    plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
     assert [(each.computation, each.name, str(each.spec)) for each in plan.handed] == [
         ("entry", "first", "[-,-,-]"),
         ("entry", "again", "[-,-,-]"),
@@ -64,8 +64,8 @@ def test_weights_are_gathered_once_and_not_in_every_run():
 
 def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it():
     module = parse(SCAN)
-    problem = pose(module, Mesh.parse("x=8"), SLOW)
-    plan = plan_of(problem, problem.mesh, sunk(problem, ilp(problem).strategies), module)
+    problem = build_problem(module, Mesh.parse("x=8"), SLOW)
+    plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
     found = plan.to_json()
     assert set(found["ops"]) <= {node.name for node in module.entry.nodes}
     assert set(found["computations"]) <= {"entry", "body", "condition", "body.1", "condition.1"}

@@ -11,8 +11,8 @@ from hloom.hlo import parse
 from hloom.planner.memory_constraints import peak_rows
 from hloom.planner.memory_footprint import footprint, footprint_of
 from hloom.planner.plan import plan_of
-from hloom.planner.problem import Problem, pose
-from hloom.planner.reshard_placement import sunk
+from hloom.planner.problem import Problem, build_problem
+from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh
@@ -33,16 +33,16 @@ def other_choice(problem: Problem, seed: int) -> dict[int, int]:
     """A choice of strategies by chance, alike for clusters that are tied."""
     source = random.Random(seed)
     picked = {number: source.randrange(len(options)) for number, options in problem.options.items()}
-    return {number: picked[problem.tie[number]] for number in problem.options}
+    return {number: picked[problem.representative[number]] for number in problem.options}
 
 
 @pytest.mark.parametrize("mesh_text", ["x=8", "x=2,y=4"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_plans_take_what_is_expected(name: str, mesh_text: str):
     module, mesh = parse(PROGRAMS[name]), Mesh.parse(mesh_text)
-    problem = pose(module, mesh)
+    problem = build_problem(module, mesh)
     choice = ilp(problem).strategies
-    specs = sunk(problem, choice)
+    specs = hoist_reshards(problem, choice)
     annotated = plan_of(problem, mesh, specs, module).annotate(module)
     taken = partition(annotated, mesh.device_count).memory
     assert footprint(problem, choice, specs) == pytest.approx(taken, rel=0.05)
@@ -50,19 +50,19 @@ def test_plans_take_what_is_expected(name: str, mesh_text: str):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_rows_of_a_choice_say_what_it_holds(name: str):
-    problem = pose(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
+    problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
     for seed in range(3):
         choice = other_choice(problem, seed)
         found = footprint_of(problem, choice, problem.specs(choice))
         rows = peak_rows(problem, choice, found)
         assert rows and rows[0].bytes(choice) == pytest.approx(found.bytes)
-        tied = [row.tied(problem.tie) for row in rows]
-        assert [row.bytes(choice) for row in tied] == pytest.approx([row.bytes(choice) for row in rows])
+        tied_rows = [row.by_representative(problem.representative) for row in rows]
+        assert [row.bytes(choice) for row in tied_rows] == pytest.approx([row.bytes(choice) for row in rows])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_row_calls_impossible_what_another_choice_holds(name: str):
-    problem = pose(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
+    problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
     choices = [other_choice(problem, seed) for seed in range(6)]
     found = [footprint_of(problem, choice, problem.specs(choice)) for choice in choices]
     least = min(each.bytes for each in found)
@@ -73,14 +73,14 @@ def test_no_row_calls_impossible_what_another_choice_holds(name: str):
 
 
 def test_a_row_foresees_what_splitting_a_parameter_saves():
-    problem = pose(parse(TWO_LAYERS), Mesh.parse("x=8"))
+    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
     whole = dict.fromkeys(problem.options, 0)
     row = peak_rows(problem, whole, footprint_of(problem, whole, problem.specs(whole)))[0]
     cluster = problem.clusters.of(problem.module.entry["x"])
     assert cluster is not None
     table = row.unary[cluster.number]
     sizes = {
-        np.prod(problem.mesh.local_dims((512, 4096), problem.lying.result(cluster.lead, each))) * 4
+        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result(cluster.lead, each))) * 4
         for each in problem.options[cluster.number]
     }
     assert {float(each) for each in table} == {float(each) for each in sizes}

@@ -8,10 +8,10 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.partitioner import reshard_collectives
-from hloom.planner.cost_model import Price
-from hloom.planner.predicted_collectives import ledger
-from hloom.planner.problem import pose
-from hloom.planner.search import choose
+from hloom.planner.cost_model import StepCost
+from hloom.planner.predicted_collectives import predicted_collectives
+from hloom.planner.problem import build_problem
+from hloom.planner.search import search_plans
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.planner.strategy_costs import unary
 from hloom.sharding import Mesh, Spec, parse_spec
@@ -37,13 +37,13 @@ ENTRY main {
 
 
 def test_large_weights_are_split_where_the_batch_is_small():
-    chosen = choose(parse(TWO_LAYERS), Mesh.parse("x=8"))
+    chosen = search_plans(parse(TWO_LAYERS), Mesh.parse("x=8"))
     plan = chosen.best.plan
     assert (str(plan.parameters[1]), str(plan.parameters[2])) == ("[-,x]", "[x,-]")
 
 
 def test_the_choice_is_the_best_of_all():
-    problem = pose(parse(TWO_LAYERS), Mesh.parse("x=2"))
+    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=2"))
     numbers = list(problem.options)
     counts = [range(len(problem.options[number])) for number in numbers]
     least = min(
@@ -56,10 +56,10 @@ def test_the_choice_is_the_best_of_all():
 
 
 def test_the_ledger_adds_up_to_what_the_tables_say():
-    problem = pose(parse(TWO_LAYERS), Mesh.parse("x=2,y=4"))
+    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=2,y=4"))
     choice = ilp(problem).strategies
-    price = Price()
-    for each in ledger(problem, choice):
+    price = StepCost()
+    for each in predicted_collectives(problem, choice):
         price.send([each.step], each.width, each.times)
     for cluster in problem.clusters:
         price.flops += unary(problem, cluster)[choice[cluster.number]].flops
@@ -67,12 +67,12 @@ def test_the_ledger_adds_up_to_what_the_tables_say():
 
 
 def test_the_same_input_gives_the_same_plan():
-    plans = [choose(parse(TWO_LAYERS), Mesh.parse("x=2,y=4")).best.plan.to_json() for _ in range(2)]
+    plans = [search_plans(parse(TWO_LAYERS), Mesh.parse("x=2,y=4")).best.plan.to_json() for _ in range(2)]
     assert plans[0] == plans[1]
 
 
 def test_a_pin_holds():
-    chosen = choose(parse(TWO_LAYERS), Mesh.parse("x=8"), pins={"x": parse_spec("[x,-]")})
+    chosen = search_plans(parse(TWO_LAYERS), Mesh.parse("x=8"), pins={"x": parse_spec("[x,-]")})
     assert chosen.best.plan.parameters[0] == parse_spec("[x,-]")
 
 
@@ -85,12 +85,12 @@ def test_a_pin_holds():
 )
 def test_what_cannot_be_pinned(name: str, spec: str, says: str):
     with pytest.raises(HloomError) as caught:
-        choose(parse(TWO_LAYERS), Mesh.parse("x=8"), pins={name: parse_spec(spec)})
+        search_plans(parse(TWO_LAYERS), Mesh.parse("x=8"), pins={name: parse_spec(spec)})
     assert caught.value.message == says
 
 
 def test_aliased_outputs_take_the_parameters_specs():
-    plan = choose(parse(TWO_LAYERS), Mesh.parse("x=8")).best.plan
+    plan = search_plans(parse(TWO_LAYERS), Mesh.parse("x=8")).best.plan
     root = plan.annotate(parse(TWO_LAYERS)).entry.root
     assert "devices=[1,8]<=[8]" in str(root.attributes["sharding"])
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner import Plan, choose, plan_from_json
+from hloom.planner import Plan, plan_from_json, search_plans
 from hloom.sharding import Mesh, parse_spec
 from hloom.sharding.mesh import Link
 from hloom.text import HloomError
@@ -18,7 +18,7 @@ MESH = Mesh.parse("x=2,y=4")
 
 
 def test_what_is_written_is_read_back():
-    plan = choose(MODULE, MESH).best.plan
+    plan = search_plans(MODULE, MESH).best.plan
     again = plan_from_json(json.loads(json.dumps(plan.to_json())), MODULE)
     assert again.to_json() == plan.to_json()
     assert again.instructions == plan.instructions

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner import Candidate, Plan, choose
+from hloom.planner import Candidate, Plan, search_plans
 from hloom.planner.cost_model import Rates
 from hloom.planner.partitioned import Collective
 from hloom.sharding import Mesh
@@ -27,11 +27,11 @@ class Measurement:
     wire: float
     memory: int = 1
     flops: float = 0.0
-    wire_by_origin: Mapping[str, float] = field(default_factory=dict)
+    comm_bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
     collectives: tuple[Collective, ...] = ()
 
     @property
-    def wire_by_kind(self) -> dict[str, float]:
+    def comm_bytes_by_kind(self) -> dict[str, float]:
         return {"all-reduce": self.wire}
 
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
@@ -65,7 +65,7 @@ def always(measurement: Measurement) -> Partitioner:
 
 def test_without_measuring_nothing_is_measured():
     partitioner = always(Measurement(1.0))
-    chosen = choose(MODULE, MESH, measure_plan=partitioner)
+    chosen = search_plans(MODULE, MESH, measure_plan=partitioner)
     assert partitioner.asked == []
     assert chosen.best.expected is not None
     assert chosen.best.step(chosen.rates) == chosen.best.expected.seconds(chosen.rates)
@@ -73,25 +73,25 @@ def test_without_measuring_nothing_is_measured():
 
 def test_measuring_needs_a_function():
     with pytest.raises(HloomError, match="measuring needs a function that measures plans"):
-        choose(MODULE, MESH, measure=1)
+        search_plans(MODULE, MESH, measure=1)
 
 
 def test_an_unknown_planner_is_refused():
     with pytest.raises(HloomError) as caught:
-        choose(MODULE, MESH, planner="best")
+        search_plans(MODULE, MESH, planner="best")
     assert caught.value.message == "there is no planner 'best'"
 
 
 def test_as_many_of_our_plans_as_asked_for_and_all_experts_are_measured():
-    partitioner = Partitioner(lambda plan: Measurement(1e9, wire_by_origin={"h": 1e9} if is_ours(plan) else {}))
-    choose(MODULE, ONE_AXIS, measure=2, measure_plan=partitioner)
+    partitioner = Partitioner(lambda plan: Measurement(1e9, comm_bytes_by_origin={"h": 1e9} if is_ours(plan) else {}))
+    search_plans(MODULE, ONE_AXIS, measure=2, measure_plan=partitioner)
     assert len(partitioner.own) == 2
     assert "FSDP on x" in {plan.name for plan in partitioner.asked}
 
 
 def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
     partitioner = Partitioner(lambda plan: Measurement(2e9 if is_ours(plan) else 1e9))
-    chosen = choose(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner)
+    chosen = search_plans(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner)
     assert not is_ours(chosen.best.plan)
     assert [each.measured is not None for each in chosen.candidates] == sorted(
         (each.measured is not None for each in chosen.candidates), reverse=True
@@ -100,74 +100,74 @@ def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
 
 def test_nothing_is_returned_that_was_not_measured_while_something_was():
     partitioner = Partitioner(lambda plan: Measurement(1e12))
-    chosen = choose(MODULE, MESH, measure=1, measure_plan=partitioner)
+    chosen = search_plans(MODULE, MESH, measure=1, measure_plan=partitioner)
     assert chosen.best.measured is not None
 
 
 def test_a_settled_problem_is_not_solved_again():
     partitioner = always(Measurement(1e6))
-    choose(MODULE, ONE_AXIS, measure=5, measure_plan=partitioner)
+    search_plans(MODULE, ONE_AXIS, measure=5, measure_plan=partitioner)
     assert len(partitioner.own) == 1
 
 
 def test_what_is_expected_to_be_far_worse_than_the_best_measured_is_not_measured():
-    surprised = Measurement(1.0, wire_by_origin={"h": 1e9})
+    surprised = Measurement(1.0, comm_bytes_by_origin={"h": 1e9})
     partitioner = always(surprised)
-    choose(MODULE, MESH, measure=5, measure_plan=partitioner)
+    search_plans(MODULE, MESH, measure=5, measure_plan=partitioner)
     assert len(partitioner.own) == 1
 
 
 def test_a_surprise_leads_to_another_plan():
-    first = choose(MODULE, ONE_AXIS).best
+    first = search_plans(MODULE, ONE_AXIS).best
     assert first.expected is not None
     sent = first.expected.sent
 
     def rule(plan: Plan) -> Measurement:
         is_first = plan.to_json() == first.plan.to_json()
-        return Measurement(9 * sent, wire_by_origin={"y": 9 * sent}) if is_first else Measurement(sent)
+        return Measurement(9 * sent, comm_bytes_by_origin={"y": 9 * sent}) if is_first else Measurement(sent)
 
-    chosen = choose(MODULE, ONE_AXIS, measure=3, measure_plan=Partitioner(rule))
+    chosen = search_plans(MODULE, ONE_AXIS, measure=3, measure_plan=Partitioner(rule))
     assert chosen.best.plan.to_json() != first.plan.to_json()
     assert chosen.best.measured is not None and chosen.best.measured.wire == sent
 
 
 def test_a_budget_is_kept():
     wide = parse(TWO_LAYERS.replace("512", "16384"))
-    free = choose(wide, ONE_AXIS, forbidden=["w:x", "v:x"]).best
+    free = search_plans(wide, ONE_AXIS, forbidden=["w:x", "v:x"]).best
     assert free.memory is not None
-    lean = choose(wide, ONE_AXIS, budget=0.9 * free.memory).best
+    lean = search_plans(wide, ONE_AXIS, budget=0.9 * free.memory).best
     assert lean.memory is not None and lean.memory <= 0.9 * free.memory
-    assert not choose(wide, ONE_AXIS, budget=0.9 * free.memory).missing_bytes
+    assert not search_plans(wide, ONE_AXIS, budget=0.9 * free.memory).missing_bytes
 
 
 def test_where_nothing_fits_the_smallest_is_returned_with_what_is_missing():
     def rule(plan: Plan) -> Measurement:
         return Measurement(1e9, memory=700 if plan.name.startswith("FSDP") else 900)
 
-    chosen = choose(MODULE, ONE_AXIS, budget=500, measure=1, measure_plan=Partitioner(rule))
+    chosen = search_plans(MODULE, ONE_AXIS, budget=500, measure=1, measure_plan=Partitioner(rule))
     assert chosen.best.plan.name.startswith("FSDP")
     assert chosen.missing_bytes == 200
 
 
 def test_demands_leave_the_experts_out():
     partitioner = always(Measurement(1e6))
-    choose(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner, pins={"x": "[x,-]"})
+    search_plans(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner, pins={"x": "[x,-]"})
     assert partitioner.asked == partitioner.own
 
 
 def test_the_expert_planner_completes_the_experts_plans():
-    chosen = choose(MODULE, ONE_AXIS, planner="expert")
+    chosen = search_plans(MODULE, ONE_AXIS, planner="expert")
     names = [each.plan.name for each in chosen.candidates]
     assert any(name.startswith("Megatron") for name in names)
     steps = [each.step(chosen.rates) for each in chosen.candidates]
     assert steps == sorted(steps)
-    assert steps[0] >= choose(MODULE, ONE_AXIS).best.step(chosen.rates) - 1e-9
+    assert steps[0] >= search_plans(MODULE, ONE_AXIS).best.step(chosen.rates) - 1e-9
 
 
 def test_overlapping_work_and_collectives_are_bounded_by_the_longer():
     rates = Rates(is_overlapped=True)
-    chosen = choose(MODULE, ONE_AXIS, rates=rates)
-    price, plain = chosen.best.expected, choose(MODULE, ONE_AXIS).best.expected
+    chosen = search_plans(MODULE, ONE_AXIS, rates=rates)
+    price, plain = chosen.best.expected, search_plans(MODULE, ONE_AXIS).best.expected
     assert price is not None and plain is not None and chosen.best.bound is not None
     assert price.seconds(rates) == max(price.working(rates), price.sending(rates))
     assert chosen.best.bound - 1e-12 <= price.seconds(rates) <= plain.seconds(rates)

@@ -15,7 +15,7 @@ from hloom.analysis import device as device_of
 from hloom.api.jax_specs import mesh_of, partition_specs, result_partition_specs
 from hloom.hlo import to_text, write_whole
 from hloom.ir import Module
-from hloom.planner.candidates import Candidate, Chosen
+from hloom.planner.candidates import Candidate, SearchResult
 from hloom.planner.comparison import compared, predicted
 from hloom.planner.cost_model import Rates
 from hloom.planner.explanation import Alternative, Explanation, explain, other_plans
@@ -23,7 +23,7 @@ from hloom.planner.partitioned import Emitted, emitted
 from hloom.planner.plan import Plan
 from hloom.planner.plan_json import plan_from_json
 from hloom.planner.plannable import check_plannable
-from hloom.planner.search import choose
+from hloom.planner.search import search_plans
 from hloom.planner.tensor_families import Table
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
@@ -39,13 +39,13 @@ def plan(
     memory: float | str | None = None,
     measure: int = 0,
     pins: Mapping[str, Spec | str] | None = None,
-    like: Plan | Planned | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    like: Plan | PlanResult | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     forbidden: Iterable[str] = (),
     device: Device | str | None = None,
     overlap: bool = False,
     seconds: float = 20.0,
     marks: bool = True,
-) -> Planned:
+) -> PlanResult:
     """The best way found to spread a module over a mesh of devices, with what it costs and why.
 
     `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `measure` so many plans, and the
@@ -58,7 +58,7 @@ def plan(
     """
     check_plannable(module)
     space, rates = _on_device(mesh_of(mesh), device)
-    chosen = choose(
+    chosen = search_plans(
         module,
         space,
         rates=replace(rates, is_overlapped=overlap),
@@ -72,10 +72,12 @@ def plan(
         like=_like(like, module),
         marks=marks,
     )
-    return Planned(chosen)
+    return PlanResult(chosen)
 
 
-def measure(planned: Planned | Plan | Module, module: Module | None = None, *, devices: int | None = None) -> Emitted:
+def measure(
+    planned: PlanResult | Plan | Module, module: Module | None = None, *, devices: int | None = None
+) -> Emitted:
     """What XLA's partitioner makes of a plan of a module, or of an annotated module, for virtual CPU devices.
 
     What is expected stands beside it in `compared`, if it is a plan. Raises as `run` does.
@@ -85,7 +87,7 @@ def measure(planned: Planned | Plan | Module, module: Module | None = None, *, d
             raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")
         compiled = partition(planned, devices)
         return emitted(compiled.module, devices, compiled.memory)
-    if isinstance(planned, Planned):
+    if isinstance(planned, PlanResult):
         own = planned.chosen.module if module is None else module
         return compared(_measured(own, planned.plan), planned.best)
     if module is None:
@@ -94,10 +96,10 @@ def measure(planned: Planned | Plan | Module, module: Module | None = None, *, d
 
 
 @dataclass
-class Planned:
+class PlanResult:
     """A plan that was chosen for a module; `chosen` has all candidates, what they cost and what was measured."""
 
-    chosen: Chosen = field(repr=False)
+    chosen: SearchResult = field(repr=False)
 
     @property
     def plan(self) -> Plan:
@@ -190,6 +192,6 @@ def _bytes(memory: float | str | None) -> float | None:
 def _like(like: Any, module: Module) -> Plan | None:
     if like is None or isinstance(like, Plan):
         return like
-    if isinstance(like, Planned):
+    if isinstance(like, PlanResult):
         return like.plan
     return plan_from_json(like, module) if isinstance(like, Mapping) else load_plan(like, module)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hloom.analysis import bytes_of
-from hloom.api.plan import Planned, load_plan, plan
+from hloom.api.plan import PlanResult, load_plan, plan
 from hloom.cli.options import Origin, as_json, from_file, to_output
 from hloom.cli.plan_tables import record, tables
 from hloom.cli.reading import read, working
@@ -146,7 +146,7 @@ def _forbidden(text: str) -> Forbidden:
         raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--forbid") from None
 
 
-def _say_what_is_lost(planned: Planned, path: Path) -> None:
+def _say_what_is_lost(planned: PlanResult, path: Path) -> None:
     """A note that other readers of the JSON ignore what the plan says of loops and branches."""
     if path.suffix.lower() == ".json" and planned.plan.inner.keys() - {ENTRY}:
         click.echo(
@@ -155,7 +155,7 @@ def _say_what_is_lost(planned: Planned, path: Path) -> None:
         )
 
 
-def _run(planned: Planned, timeout: float) -> SideBySide:
+def _run(planned: PlanResult, timeout: float) -> SideBySide:
     """The program on one device and on all of them, with the same random inputs."""
     with working("running"):
         devices = planned.plan.mesh.device_count

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.api.plan import Planned
+from hloom.api.plan import PlanResult
 from hloom.cli.writing import byte_text, cut
 from hloom.planner.candidates import Candidate
 from hloom.planner.comparison import comparison
@@ -29,7 +29,7 @@ COUNTS = frozenset({"FLOPs"})
 """What is no number of bytes."""
 
 
-def tables(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> list[RenderableType]:
+def tables(planned: PlanResult, beside: SideBySide | None, *, is_full: bool) -> list[RenderableType]:
     """The candidates, what the best splits and sends and why, what was measured, and how it runs."""
     found: list[RenderableType] = [_candidates(planned), *_explained(planned, is_full=is_full)]
     found += _compared(planned.best)
@@ -37,7 +37,7 @@ def tables(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> lis
     return found
 
 
-def record(planned: Planned, beside: SideBySide | None, *, is_full: bool) -> dict[str, Any]:
+def record(planned: PlanResult, beside: SideBySide | None, *, is_full: bool) -> dict[str, Any]:
     """All of it as JSON."""
     chosen = planned.chosen
     measured = planned.best.measured
@@ -81,11 +81,11 @@ def _record_of(each: Candidate, rates: Rates) -> dict[str, Any]:
         "gap": each.gap,
         "measured": None
         if measured is None
-        else {"wire": dict(measured.wire_by_kind), "flops": measured.flops, "memory": measured.memory},
+        else {"wire": dict(measured.comm_bytes_by_kind), "flops": measured.flops, "memory": measured.memory},
     }
 
 
-def _candidates(planned: Planned) -> Table:
+def _candidates(planned: PlanResult) -> Table:
     """The candidates, best first; what was not measured is expected."""
     rates = planned.chosen.rates
     table = _table("plans, best first", "plan", "step ms", "sends", "holds", "gap %", "")
@@ -102,7 +102,7 @@ def _candidates(planned: Planned) -> Table:
     return table
 
 
-def _explained(planned: Planned, *, is_full: bool) -> Iterator[RenderableType]:
+def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType]:
     found, limit = planned.explanation, None if is_full else BRIEF
     yield Text(found.does)
     yield Text()
@@ -190,7 +190,7 @@ def _compared(best: Candidate) -> Iterator[Table]:
     yield table
 
 
-def _lines(planned: Planned, beside: SideBySide | None) -> Iterator[str]:
+def _lines(planned: PlanResult, beside: SideBySide | None) -> Iterator[str]:
     chosen = planned.chosen
     measured = f", measured in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
     yield f"planned in {chosen.planning_seconds:.1f} s{measured}"

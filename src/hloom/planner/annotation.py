@@ -20,7 +20,7 @@ from functools import partial
 
 from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
-from hloom.planner.canonicalize import normal
+from hloom.planner.canonicalize import canonicalize
 from hloom.planner.plan import Plan
 from hloom.sharding.hlo_sharding import from_tuple, to_mesh_sharding, to_tiled
 from hloom.sharding.mesh import Mesh
@@ -38,7 +38,7 @@ CONSTRAINT, RESULT = "Sharding", "xla.sdy.FuncResultSharding"
 def annotate_for_shardy(plan: Plan, module: Module) -> Module:
     """A copy of the module with the plan's shardings on parameters, instructions and results, in Shardy's form."""
     results = result_specs(plan, module)
-    copy = normal(module) if plan.inner else module.clone()
+    copy = canonicalize(module) if plan.inner else module.clone()
     name = _declare_mesh(copy, plan.mesh)
     for parameter in copy.entry.parameters:
         if isinstance(parameter.type, TensorType):

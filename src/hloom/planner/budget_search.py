@@ -16,10 +16,10 @@ from hloom.planner.memory_constraints import peak_rows
 from hloom.planner.memory_footprint import Footprint, footprint_of
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
-from hloom.planner.reshard_placement import sunk
-from hloom.planner.solvers.assignment import Choice
-from hloom.planner.solvers.factor_graph import tied
-from hloom.planner.solvers.lagrangian import fitted
+from hloom.planner.reshard_placement import hoist_reshards
+from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.factor_graph import tied_graph
+from hloom.planner.solvers.lagrangian import repaired
 from hloom.planner.solvers.memory_prices import holding
 
 ROUNDS = 12
@@ -49,7 +49,7 @@ class Within:
     `bytes` are the expected ones times `scale`. The solution's bound is of all choices, whatever they hold.
     """
 
-    solution: Choice
+    solution: Assignment
     bytes: float
     missing: float = 0.0
     rows: list[MemoryRow] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Within:
         return self.missing, self.solution.cost
 
 
-Solve = Callable[[Problem, Sequence[MemoryRow], float | None], Choice | None]
+Solve = Callable[[Problem, Sequence[MemoryRow], float | None], Assignment | None]
 """From a problem, rows and the bytes that each of them may have to a choice; None where there is none.
 
 It may also give what holds least, with what is missing.
@@ -111,7 +111,7 @@ class _Search:
 
     problem: Problem
     budget: float
-    free: Choice
+    free: Assignment
     rows: list[MemoryRow]
     best: Within | None = None
     limit: float = field(init=False)
@@ -132,7 +132,7 @@ class _Search:
         """Look at the solution without a budget."""
         self.is_done = self._look(self.free, is_teaching=True).fits
 
-    def advance(self, solution: Choice | None) -> None:
+    def advance(self, solution: Assignment | None) -> None:
         """Take what was found at the limit, and move the limit."""
         if solution is None or solution.missing > 0:
             self._raise(solution)
@@ -147,12 +147,12 @@ class _Search:
         else:
             self._lower(here)
 
-    def _raise(self, lightest: Choice | None) -> None:
+    def _raise(self, least_memory: Assignment | None) -> None:
         """The rows leave nothing: look at what holds least by them, which may hold less, and ask for less."""
-        if lightest is not None:
-            here = self._look(lightest, is_teaching=False)
-            self._relax(lightest, here.bytes)
-            self.low = max(self.low, max(row.bytes(lightest.strategies) for row in self.rows))
+        if least_memory is not None:
+            here = self._look(least_memory, is_teaching=False)
+            self._relax(least_memory, here.bytes)
+            self.low = max(self.low, max(row.bytes(least_memory.strategies) for row in self.rows))
         self.low = max(self.low, self.limit)
         self._between()
 
@@ -188,16 +188,16 @@ class _Search:
             if here.missing >= before.missing:
                 return
 
-    def _is_dear(self, solution: Choice) -> bool:
+    def _is_dear(self, solution: Assignment) -> bool:
         best = self.best
         return best is not None and best.fits and solution.cost >= best.solution.cost
 
-    def _relax(self, choice: Choice, held: float) -> None:
+    def _relax(self, choice: Assignment, held: float) -> None:
         """Rows that say more than a choice holds are wrong about it: they say less from now on."""
         for row in self.rows:
             row.constant -= max(0.0, row.bytes(choice.strategies) - held)
 
-    def _look(self, solution: Choice, *, is_teaching: bool) -> Within:
+    def _look(self, solution: Assignment, *, is_teaching: bool) -> Within:
         """What a solution holds; its moments become rows."""
         choice = solution.strategies
         key = tuple(choice[number] for number in sorted(choice))
@@ -211,14 +211,14 @@ class _Search:
         return here
 
 
-def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Choice) -> Choice | None:
+def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Assignment) -> Assignment | None:
     """A solution after changes of a cluster at a time that make it fit by its rows, if there are any."""
-    network = tied(problem)
+    network = tied_graph(problem)
     start = network.numbered(solution.strategies)
     if start is None:
         return None
     held = holding(problem, network, rows)
-    found = fitted(network, held, budget, start)
+    found = repaired(network, held, budget, start)
     if held.of(found).max() > budget:
         return None
     strategies = network.named(problem, found)
@@ -226,4 +226,4 @@ def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solutio
 
 
 def _footprint(problem: Problem, choice: Mapping[int, int]) -> Footprint:
-    return footprint_of(problem, choice, sunk(problem, dict(choice)))
+    return footprint_of(problem, choice, hoist_reshards(problem, dict(choice)))

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from hloom.ir import Module, Node
 from hloom.planner.constraints import Constraints
-from hloom.planner.cost_model import Price, Rates
+from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.forecast import Forecast
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.partitioned import Collective
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
-from hloom.planner.solvers import Choice
+from hloom.planner.solvers import Assignment
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec
 
@@ -29,9 +29,9 @@ class Measured(Protocol):
     @property
     def wire(self) -> float: ...
     @property
-    def wire_by_kind(self) -> Mapping[str, float]: ...
+    def comm_bytes_by_kind(self) -> Mapping[str, float]: ...
     @property
-    def wire_by_origin(self) -> Mapping[str, float]: ...
+    def comm_bytes_by_origin(self) -> Mapping[str, float]: ...
     @property
     def flops(self) -> float: ...
     @property
@@ -65,7 +65,7 @@ class Solution:
     """The problem that a plan solves, the choice, how every value lies under it, and what that will send."""
 
     problem: Problem
-    choice: Choice
+    choice: Assignment
     specs: Mapping[Node, Spec]
     forecast: Forecast
 
@@ -80,7 +80,7 @@ class Candidate:
     """
 
     plan: Plan
-    expected: Price | None = None
+    expected: StepCost | None = None
     bound: float | None = None
     gap: float | None = None
     memory: int | None = None
@@ -89,12 +89,12 @@ class Candidate:
     notes: tuple[str, ...] = ()
     solution: Solution | None = field(default=None, repr=False)
 
-    def price(self) -> Price | None:
+    def price(self) -> StepCost | None:
         """What a device does and sends: as measured, else as expected."""
         if self.measured is None:
             return self.expected
         traffic = dict(self.measured.traffic(self.plan.mesh))
-        return Price(self.measured.flops, dict(self.measured.wire_by_kind), traffic=traffic)
+        return StepCost(self.measured.flops, dict(self.measured.comm_bytes_by_kind), traffic=traffic)
 
     def step(self, rates: Rates) -> float:
         """The time of a step in seconds: as measured, else as expected."""
@@ -115,7 +115,7 @@ class Candidate:
         self.bound, self.is_tied = bound, is_tied
         self.gap = max(0.0, 1 - bound / cost) if cost > 0 else 0.0
 
-    def weigh(self) -> None:
+    def predict_memory(self) -> None:
         """Work out the bytes that are expected, which takes a while."""
         found = self.solution
         if self.memory is None and found is not None:
@@ -132,7 +132,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Chosen:
+class SearchResult:
     """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
 
     `problem` is that of the mesh as it is, which the candidates are described by.

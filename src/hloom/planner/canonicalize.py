@@ -19,7 +19,7 @@ RUNNING = ("while", "conditional")
 """What runs other graphs once calls are inlined."""
 
 
-def normal(module: Module) -> Module:
+def canonicalize(module: Module) -> Module:
     """A copy in normal form; raises HloomError where graphs of its own for every loop would be too many."""
     copy = module.clone()
     if not any(isinstance(node, Apply) and called_computations(node) for node in copy.entry.nodes):
@@ -30,13 +30,13 @@ def normal(module: Module) -> Module:
     graphs = _owned(copy)
     for graph in graphs:
         for node in graph.nodes:
-            if isinstance(node, Apply) and (is_running(node) or node.opcode == "opt-barrier"):
+            if isinstance(node, Apply) and (is_control_flow(node) or node.opcode == "opt-barrier"):
                 _write_out(node)
     _rename(copy, graphs)
     return copy
 
 
-def is_running(node: Node) -> bool:
+def is_control_flow(node: Node) -> bool:
     """Whether a node runs graphs of its own, as a loop or a branch."""
     return isinstance(node, Apply) and node.opcode in RUNNING and bool(called_computations(node))
 
@@ -46,7 +46,7 @@ def _owned(module: Module) -> list[Graph]:
     found, seen, size = [module.entry], {module.entry}, module.node_count
     for graph in found:
         for node in graph.nodes:
-            if not isinstance(node, Apply) or not is_running(node):
+            if not isinstance(node, Apply) or not is_control_flow(node):
                 continue
             own: list[Graph] = []
             for called in called_computations(node):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
-from hloom.planner.flow import Flow
+from hloom.planner.flow import Dataflow
 
 ClassDims = tuple[int | None, ...]
 """Per dimension the class that it belongs to; None where it cannot be split."""
@@ -45,7 +45,7 @@ class Clusters:
     """
 
     def __init__(self, module: Module) -> None:
-        self.flow = Flow(module)
+        self.flow = Dataflow(module)
         self.maps: dict[Node, AxisMap] = {}
         self.factor_classes: dict[Node, ClassDims] = {}
         self.free: set[Node] = set()

@@ -8,7 +8,7 @@ from hloom.ir import Module
 from hloom.planner.candidates import Candidate
 from hloom.planner.partitioned import KINDS, Compared, Emitted
 from hloom.planner.plan import Plan
-from hloom.planner.search import complete
+from hloom.planner.search import complete_plan
 
 
 def compared(measured: Emitted, candidate: Candidate) -> Emitted:
@@ -21,8 +21,8 @@ def comparison(measured: Emitted, candidate: Candidate) -> tuple[Compared, ...]:
     expected = candidate.expected
     if expected is None:
         return ()
-    kinds = [each for each in KINDS if each in expected.wire or each in measured.wire_by_kind]
-    found = [Compared(each, expected.wire.get(each, 0.0), measured.wire_by_kind.get(each, 0.0)) for each in kinds]
+    kinds = [each for each in KINDS if each in expected.wire or each in measured.comm_bytes_by_kind]
+    found = [Compared(each, expected.wire.get(each, 0.0), measured.comm_bytes_by_kind.get(each, 0.0)) for each in kinds]
     found += [Compared("wire", expected.sent, measured.wire), Compared("FLOPs", expected.flops, measured.flops)]
     if candidate.memory is not None:
         found.append(Compared("memory", candidate.memory, measured.memory))
@@ -31,4 +31,4 @@ def comparison(measured: Emitted, candidate: Candidate) -> tuple[Compared, ...]:
 
 def predicted(module: Module, plan: Plan) -> Candidate:
     """What a plan of any origin is expected to cost; what it does not name is completed the cheapest way."""
-    return replace(complete(module, plan), plan=plan)
+    return replace(complete_plan(module, plan), plan=plan)

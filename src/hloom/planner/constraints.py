@@ -12,8 +12,8 @@ import numpy as np
 from hloom.analysis.op_names import op_name_of
 from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.planner.plan import Plan
-from hloom.planner.problem import Problem, retabulate
-from hloom.planner.spec_tables import Lying
+from hloom.planner.problem import Problem, rebuild_edge_costs
+from hloom.planner.spec_tables import SpecTables
 from hloom.planner.strategies import UNEVEN_SHARE, Strategy
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec, parse_spec
@@ -78,7 +78,7 @@ class Constraints:
             mesh.size(axis)
 
 
-def constrained(problem: Problem, constraints: Constraints) -> tuple[Problem, list[str]]:
+def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Problem, list[str]]:
     """The problem with the strategies that are left, and notes on what of the other plan could not be kept.
 
     Clusters that were tied and are held to different things are tied no more. Raises HloomError where nothing is left
@@ -96,7 +96,7 @@ def constrained(problem: Problem, constraints: Constraints) -> tuple[Problem, li
     return left.narrowed(), notes
 
 
-def settled(
+def restore_constrained(
     constraints: Constraints, problem: Problem, own: Mapping[Node, Spec], moved: Mapping[Node, Spec]
 ) -> dict[Node, Spec]:
     """Specs after changes of spec were moved between instructions, but for those that a constraint forbids to move.
@@ -165,26 +165,26 @@ class _Left:
         problem = self.problem
         cluster = problem.clusters.of(node)
         assert cluster is not None
-        dims = problem.lying.local(cluster, problem.clusters.result_dims(node))
-        kind = problem.tie[cluster.number]
-        demand = problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
+        dims = problem.spec_tables.local(cluster, problem.clusters.result_dims(node))
+        kind = problem.representative[cluster.number]
+        demand = problem.spec_tables.demand(kind, problem.options[kind], dims, is_before=False)
         return self._cut(cluster.number, np.array([allowed(spec) for spec in demand.specs])[demand.of])
 
     def keep_from(self, axis: str) -> bool:
         """Leave no strategy that uses an axis; whether every cluster has another."""
         without = {
             kind: np.array([axis not in _axes(each) for each in self.problem.options[kind]])
-            for kind in set(self.problem.tie.values())
+            for kind in set(self.problem.representative.values())
         }
-        return all(self._cut(number, without[kind]) for number, kind in self.problem.tie.items())
+        return all(self._cut(number, without[kind]) for number, kind in self.problem.representative.items())
 
     def narrowed(self) -> Problem:
         """The problem with what is left."""
         problem = self.problem
         kinds: dict[tuple[int, bytes], int] = {}
-        tie = {
+        representative = {
             number: kinds.setdefault((kind, self._masks[number].tobytes()), number)
-            for number, kind in problem.tie.items()
+            for number, kind in problem.representative.items()
         }
         options, costs = {}, {}
         for number in kinds.values():
@@ -193,15 +193,15 @@ class _Left:
             costs[number] = problem.unary[number][places]
         found = replace(
             problem,
-            lying=Lying(problem.clusters),
-            tie=tie,
-            options={number: options[kind] for number, kind in tie.items()},
-            unary={number: costs[kind] for number, kind in tie.items()},
+            spec_tables=SpecTables(problem.clusters),
+            representative=representative,
+            options={number: options[kind] for number, kind in representative.items()},
+            unary={number: costs[kind] for number, kind in representative.items()},
             pairs={},
             shared=[],
             _costs={},
         )
-        retabulate(found)
+        rebuild_edge_costs(found)
         return found
 
     def _cut(self, number: int, allowed: np.ndarray) -> bool:

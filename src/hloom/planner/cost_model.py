@@ -63,7 +63,7 @@ def hops(step: TracedCollective) -> int:
 
 
 @dataclass(slots=True)
-class Price:
+class StepCost:
     """What a plan, or a part of it, costs per device: FLOPs, bytes sent by kind of collective, bytes of results.
 
     `traffic` are the bytes sent and the hops waited for by the axes that they go over.
@@ -104,14 +104,14 @@ class Price:
 
     def seconds(self, rates: Rates) -> float:
         """The time of a step: work and collectives one after the other, or at the same time where they overlap."""
-        return together(self.working(rates), self.sending(rates), rates)
+        return step_seconds(self.working(rates), self.sending(rates), rates)
 
     def objective(self, rates: Rates) -> float:
         """What planners make least: seconds, ties broken by the bytes of results."""
         return self.seconds(rates) + self.touched / rates.touched
 
 
-def together(working: float, sending: float, rates: Rates) -> float:
+def step_seconds(working: float, sending: float, rates: Rates) -> float:
     """The time of a step from the seconds of its work and of its collectives."""
     return max(working, sending) if rates.is_overlapped else working + sending
 
@@ -121,6 +121,6 @@ def dims_of(node: Node) -> tuple[int, ...]:
     return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
-def width_of(node: Node) -> float:
+def itemsize_of(node: Node) -> float:
     """Bytes per element of an array."""
     return max(node.type.dtype.bits / 8, 1) if isinstance(node.type, TensorType) else 0

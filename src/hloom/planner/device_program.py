@@ -116,10 +116,10 @@ class _Writing:
         if not steps:
             return
         held = strategy.before if node is cluster.lead else strategy.after
-        natural = spec_of_classes(self.problem.lying.local(cluster, self.clusters.result_dims(node)), held)
+        natural = spec_of_classes(self.problem.spec_tables.local(cluster, self.clusters.result_dims(node)), held)
         graph.set_type(made, self._local(node, natural))
         self.program.origins[made] = Origin(node, is_partial=True)
-        target = self.problem.lying.result(node, strategy)
+        target = self.problem.spec_tables.result(node, strategy)
         self.copies[node] = self._moved(graph, made, node, (natural, target), steps, Origin(node), following)
 
     def _read(self, node: Node, place: int, graph: Graph) -> Node:
@@ -168,7 +168,7 @@ class _Writing:
         strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
         own = asked(self.problem, Read(node, place), strategy)
         lies = self.specs.get(node)
-        if lies is not None and node in self.clusters.maps and lies != self.problem.lying.result(node, strategy):
+        if lies is not None and node in self.clusters.maps and lies != self.problem.spec_tables.result(node, strategy):
             return _followed(self.clusters.maps[node], place, own, lies)
         return own
 

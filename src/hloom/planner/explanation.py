@@ -12,14 +12,14 @@ from typing import Any
 from hloom.analysis.op_names import UNKNOWN, op_name_of, source_of
 from hloom.ir import Module, Node, TensorType
 from hloom.partitioner import TracedCollective
-from hloom.planner.candidates import WHOLE_MESH, Candidate, Chosen, Solution
+from hloom.planner.candidates import WHOLE_MESH, Candidate, SearchResult, Solution
 from hloom.planner.cost_model import hops
 from hloom.planner.experts import describe
 from hloom.planner.partitioned import axes_of
 from hloom.planner.plan import Plan
-from hloom.planner.predicted_collectives import Expected
+from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem
-from hloom.planner.refinement import candidate_of, key_of
+from hloom.planner.refinement import candidate_of, plan_key
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.tensor_families import Table, families
 from hloom.sharding.mesh import Mesh
@@ -107,7 +107,7 @@ class Explanation:
         }
 
 
-def explain(chosen: Chosen) -> Explanation:
+def explain(chosen: SearchResult) -> Explanation:
     """Explain the best of some candidates; an expert's plan that propagation completes, by its parameters alone."""
     best = chosen.best
     solution = best.solution
@@ -123,20 +123,20 @@ def explain(chosen: Chosen) -> Explanation:
     )
 
 
-def other_plans(chosen: Chosen) -> list[Alternative]:
+def other_plans(chosen: SearchResult) -> list[Alternative]:
     """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
     best = chosen.best
-    known = {key_of(best.plan)}
+    known = {plan_key(best.plan)}
     found: list[tuple[Candidate, str]] = []
     for each, note in [*((each, each.plan.name) for each in chosen.candidates[1:]), *_others(chosen)]:
-        if key_of(each.plan) not in known and each.price() is not None:
-            known.add(key_of(each.plan))
+        if plan_key(each.plan) not in known and each.price() is not None:
+            known.add(plan_key(each.plan))
             found.append((each, note))
     found.sort(key=lambda pair: pair[0].step(chosen.rates))
     return [_alternative(chosen, best, each, note) for each, note in found[:ALTERNATIVES]]
 
 
-def _table(chosen: Chosen, caused: Sequence[Expected]) -> Table:
+def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> Table:
     solution = chosen.best.solution
     problem = solution.problem if solution is not None else chosen.problem
     if problem is None:
@@ -161,7 +161,7 @@ def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spe
     return found
 
 
-def _cause(each: Expected, solution: Solution, chosen: Chosen) -> Cause:
+def _cause(each: PredictedCollective, solution: Solution, chosen: SearchResult) -> Cause:
     node, problem = each.instruction, solution.problem
     cluster = problem.clusters.of(each.value)
     step = each.step
@@ -179,11 +179,11 @@ def _cause(each: Expected, solution: Solution, chosen: Chosen) -> Cause:
         each.sent,
         problem.rates.seconds(step, each.width) * each.times,
         each.why.replace(WHOLE_MESH, ".".join(_on_mesh((), chosen.mesh))),
-        -1 if cluster is None else problem.tie[cluster.number],
+        -1 if cluster is None else problem.representative[cluster.number],
     )
 
 
-def _measured(chosen: Chosen) -> list[Cause]:
+def _measured(chosen: SearchResult) -> list[Cause]:
     """The collectives of a plan that propagation completed, as they were measured."""
     best, problem = chosen.best, chosen.problem
     if best.measured is None or problem is None:
@@ -225,7 +225,7 @@ def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
     return axes if axes and set(axes) <= set(every) else every
 
 
-def _limits(best: Candidate, chosen: Chosen) -> list[Limit]:
+def _limits(best: Candidate, chosen: SearchResult) -> list[Limit]:
     """What takes the time of a step, longest first."""
     price, rates = best.price(), chosen.rates
     if price is None:
@@ -244,7 +244,7 @@ def _limits(best: Candidate, chosen: Chosen) -> list[Limit]:
     return sorted(found, key=lambda each: -each.seconds)
 
 
-def _binding(best: Candidate, chosen: Chosen, limits: Sequence[Limit]) -> str:
+def _binding(best: Candidate, chosen: SearchResult, limits: Sequence[Limit]) -> str:
     """What a better plan would have to relieve."""
     held = best.held()
     longest = limits[0].name if limits else ""
@@ -253,7 +253,7 @@ def _binding(best: Candidate, chosen: Chosen, limits: Sequence[Limit]) -> str:
     return longest
 
 
-def _others(chosen: Chosen) -> list[tuple[Candidate, str]]:
+def _others(chosen: SearchResult) -> list[tuple[Candidate, str]]:
     """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
     solution = chosen.best.solution
     if solution is None:
@@ -267,9 +267,9 @@ def _others(chosen: Chosen) -> list[tuple[Candidate, str]]:
     ]
 
 
-def _alternative(chosen: Chosen, best: Candidate, each: Candidate, note: str) -> Alternative:
+def _alternative(chosen: SearchResult, best: Candidate, each: Candidate, note: str) -> Alternative:
     price = each.price()
-    each.weigh()
+    each.predict_memory()
     return Alternative(
         note,
         each.step(chosen.rates),
@@ -280,7 +280,7 @@ def _alternative(chosen: Chosen, best: Candidate, each: Candidate, note: str) ->
     )
 
 
-def _differences(chosen: Chosen, plan: Plan, other: Plan) -> list[str]:
+def _differences(chosen: SearchResult, plan: Plan, other: Plan) -> list[str]:
     """The families of parameters that lie otherwise in another plan, largest first."""
     problem = chosen.problem
     if problem is None:

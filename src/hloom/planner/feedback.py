@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from hloom.ir import Node
-from hloom.planner.predicted_collectives import ledger
-from hloom.planner.problem import Problem, charge_change, charge_strategy, retabulate
+from hloom.planner.predicted_collectives import predicted_collectives
+from hloom.planner.problem import Problem, add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 
 NOISE = 0.002
 """Differences below this share of all that is sent teach nothing."""
@@ -25,7 +25,7 @@ def learn(problem: Problem, choice: dict[int, int], measured: Mapping[str, float
     `measured` are bytes by the name of the instruction that caused them.
     """
     expected: dict[str, float] = defaultdict(float)
-    for each in ledger(problem, choice):
+    for each in predicted_collectives(problem, choice):
         expected[each.instruction.name] += each.sent
     total = sum(measured.values()) or 1.0
     surprise = 0.0
@@ -39,7 +39,7 @@ def learn(problem: Problem, choice: dict[int, int], measured: Mapping[str, float
             surprise += excess
             _charge(problem, choice, node, excess / problem.rates.wire)
     if surprise:
-        retabulate(problem)
+        rebuild_edge_costs(problem)
     return surprise
 
 
@@ -49,10 +49,10 @@ def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float
         read
         for operand in node.inputs
         for read in problem.reads.get(operand, ())
-        if read.reader is node and charge_change(problem, choice, operand, read, 0.0)
+        if read.reader is node and add_reshard_cost(problem, choice, operand, read, 0.0)
     ]
     if not changed:
-        charge_strategy(problem, choice, node, seconds)
+        add_strategy_cost(problem, choice, node, seconds)
         return
     for read in changed:
-        charge_change(problem, choice, node.inputs[read.place], read, seconds / len(changed))
+        add_reshard_cost(problem, choice, node.inputs[read.place], read, seconds / len(changed))

@@ -9,7 +9,7 @@ from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.control_flow import called_computations
 from hloom.analysis.trip_counts import find_trip_counts
 from hloom.ir import Apply, Graph, Module, Node, TupleType
-from hloom.planner.canonicalize import is_running
+from hloom.planner.canonicalize import is_control_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Place:
     is_open: bool = False
 
 
-class Flow:
+class Dataflow:
     """The nodes of a module in normal form, those that a loop or branch runs before it; each graph runs `times`.
 
     `carried` are the values that loops carry and branches yield: how they lie is a decision, as for parameters. `same`
@@ -54,7 +54,7 @@ class Flow:
         self.tuples: dict[Node, tuple[Node | None, ...]] = {}
         self.unknown: list[Apply] = []
         self._named: dict[str, Node] | None = None
-        runs = any(is_running(node) for node in module.entry.nodes)
+        runs = any(is_control_flow(node) for node in module.entry.nodes)
         self._trips = find_trip_counts(build_call_graph(module), {}) if runs else {}
         self._walk(module.entry)
 
@@ -79,7 +79,7 @@ class Flow:
                 pending.pop()
                 continue
             node = place.nodes[place.position]
-            if is_running(node) and not place.is_open:
+            if is_control_flow(node) and not place.is_open:
                 assert isinstance(node, Apply)
                 place.is_open = True
                 pending += [_Place(each.nodes) for each in reversed(self._open(node, node.graph))]

@@ -23,11 +23,11 @@ from hloom.partitioner import (
     reduction_collectives,
     reshard_collectives,
 )
-from hloom.planner.cost_model import dims_of, width_of
-from hloom.planner.predicted_collectives import Expected
+from hloom.planner.cost_model import dims_of, itemsize_of
+from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem, Read
 from hloom.planner.strategies import is_contraction
-from hloom.planner.strategy_costs import asked, combined, share_of_windows, work
+from hloom.planner.strategy_costs import asked, combined, window_share, work
 from hloom.sharding.spec import Axes, Spec
 
 CONTRACTIONS = frozenset({"dot", "convolution"})
@@ -39,7 +39,7 @@ AS_IT_LIES = CONTRACTIONS | {"reduce", "gather"}
 class Forecast:
     """The collectives of a program, and the FLOPs of its dots and convolutions on one device."""
 
-    collectives: list[Expected]
+    collectives: list[PredictedCollective]
     flops: float
 
     @property
@@ -48,7 +48,7 @@ class Forecast:
         return sum(each.sent for each in self.collectives)
 
     @property
-    def wire_by_origin(self) -> dict[str, float]:
+    def comm_bytes_by_origin(self) -> dict[str, float]:
         """The same by the instruction that causes them."""
         found: dict[str, float] = defaultdict(float)
         for each in self.collectives:
@@ -59,9 +59,10 @@ class Forecast:
 def forecast(
     problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec], *, is_marked: bool = False
 ) -> Forecast:
-    """What the specs that were handed over for a choice will cost.
+    """The collectives and FLOPs of a choice whose values have `specs`.
 
-    Where operands of dots are marked (see `marks_of`), they lie as the choice asks; else XLA takes them as they lie.
+    With `is_marked`, operands of dots have the specs that the choice requires (see `operand_marks`); else XLA
+    reads them as they are.
     """
     found = _Forecast(problem, choice, specs, is_marked)
     for each in problem.clusters.flow.handed:
@@ -76,7 +77,7 @@ HANDED = -1
 """The place of a value that a loop or branch takes in a tuple."""
 
 
-def marks_of(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
+def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
     """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
     found: dict[tuple[Node, int], Spec] = {}
     likely = _Forecast(problem, choice, specs, is_marked=True)
@@ -95,8 +96,8 @@ class _Forecast:
     choice: dict[int, int]
     specs: Mapping[Node, Spec]
     is_marked: bool = False
-    made: dict[Node, list[Expected]] = field(default_factory=dict)
-    moved: list[Expected] = field(default_factory=list)
+    made: dict[Node, list[PredictedCollective]] = field(default_factory=dict)
+    moved: list[PredictedCollective] = field(default_factory=list)
     flops: float = 0.0
     seen: set[tuple[Node, tuple]] = field(default_factory=set)
     wanted: dict[Node, list[Spec]] = field(default_factory=lambda: defaultdict(list))
@@ -111,7 +112,7 @@ class _Forecast:
         if node in self.specs and node in self.problem.clusters.maps:
             self.made[node] = list(self._made(node))
 
-    def all(self) -> list[Expected]:
+    def all(self) -> list[PredictedCollective]:
         """Everything, after what only cut or added results spare."""
         for node in self.made:
             self._cut(node)
@@ -127,7 +128,7 @@ class _Forecast:
         for target in self._targets(node, place, operand):
             self.wanted[operand].append(target)
             steps = reshard_collectives(dims_of(operand), self.specs[operand], target, self.problem.mesh)
-            self._move(node, operand, steps, width_of(operand), f"to {target}")
+            self._move(node, operand, steps, itemsize_of(operand), f"to {target}")
 
     def _move(self, node: Node, value: Node, steps: Iterable[TracedCollective], width: float, why: str) -> None:
         """Collectives that a value goes through one after the other, but for those that it went through already."""
@@ -136,7 +137,7 @@ class _Forecast:
             path = (*path, step.signature)
             if (value, path) not in self.seen:
                 self.seen.add((value, path))
-                self.moved.append(self._expected(node, value, step, width, why))
+                self.moved.append(self._predict(node, value, step, width, why))
 
     def _targets(self, node: Node, place: int, operand: Node) -> Iterator[Spec]:
         """The specs that a node wants of an operand; none where it takes it as it lies."""
@@ -160,22 +161,22 @@ class _Forecast:
         if node not in self.specs or node not in clusters.maps:
             return own
         lies = self.specs[node]
-        if lies == self.problem.lying.result(node, strategy):
+        if lies == self.problem.spec_tables.result(node, strategy):
             return own
         return _followed(clusters.maps[node], read.place, own, lies)
 
-    def _made(self, node: Node) -> Iterator[Expected]:
+    def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
         found, mesh = self.problem.clusters.maps[node], self.problem.mesh
         if node.opcode in CONTRACTIONS:
             lies = [self._lies(each, place, node) for place, each in enumerate((*node.inputs, node))]
             steps, share = dot_collectives(dot_dimensions(found), *lies, mesh)
-            self.flops += 2.0 * found.points * share * share_of_windows(node, found) * self.problem.times(node)
+            self.flops += 2.0 * found.points * share * window_share(node, found) * self.problem.times(node)
             for side, operand in enumerate(node.inputs):
                 self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
             for step in steps:
                 if step.operand_index is None:
-                    yield self._expected(node, node, step, 1, "combines partial results")
+                    yield self._predict(node, node, step, 1, "combines partial results")
             return
         if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
             yield from self._reduced(node, found)
@@ -183,7 +184,7 @@ class _Forecast:
         alike = self._alike(node)
         if alike is not None:
             for step in reshard_collectives(dims_of(node), alike, self.specs[node], mesh):
-                yield self._expected(node, node, step, width_of(node), f"{alike} -> {self.specs[node]}")
+                yield self._predict(node, node, step, itemsize_of(node), f"{alike} -> {self.specs[node]}")
             return
         cluster = self.problem.clusters.of(node)
         assert cluster is not None
@@ -191,7 +192,7 @@ class _Forecast:
         if is_contraction(node):
             self.flops += work(self.problem, cluster, node, dict(strategy.before)) * self.problem.times(node)
         for step in combined(self.problem, cluster, strategy, node):
-            yield self._expected(node, node, step, width_of(node), "combines partial results")
+            yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
     def _alike(self, node: Node) -> Spec | None:
         """The spec in which all operands of an elementwise op lie, where that is another than the op's own.
@@ -214,9 +215,9 @@ class _Forecast:
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
             spec = self.asked(Read(node, place))
-        return ShardedArray(dims_of(value), round(width_of(value)), spec.dims)
+        return ShardedArray(dims_of(value), round(itemsize_of(value)), spec.dims)
 
-    def _reduced(self, node: Node, found: AxisMap) -> Iterator[Expected]:
+    def _reduced(self, node: Node, found: AxisMap) -> Iterator[PredictedCollective]:
         """A reduction of an operand, or a look-up in one, as it lies; what comes of it is moved."""
         operand = self.specs[node.inputs[0]].dims
         of_factor = {each[0]: axes for each, axes in zip(found.operands[0], operand, strict=True) if each}
@@ -230,10 +231,10 @@ class _Forecast:
         partial: tuple[Axes, ...] = tuple(axes for factor, axes in of_factor.items() if axes and factor not in kept)
         result, mesh = self.specs[node].dims, self.problem.mesh
         for step in reduction_collectives(dims_of(node), partial, operand, natural, result, mesh):
-            yield self._expected(node, node, step, width_of(node), "combines partial results")
+            yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
-    def _expected(self, node: Node, value: Node, step: TracedCollective, width: float, why: str) -> Expected:
-        return Expected(node, value, step, width, why, self.problem.times(node))
+    def _predict(self, node: Node, value: Node, step: TracedCollective, width: float, why: str) -> PredictedCollective:
+        return PredictedCollective(node, value, step, width, why, self.problem.times(node))
 
     def _cut(self, node: Node) -> None:
         """An all-reduce that all readers cut is in part a reduce-scatter."""
@@ -274,7 +275,7 @@ class _Forecast:
             del second[-len(kinds[1]) :]
 
 
-def _combining(steps: list[Expected]) -> list[tuple[str, int, float]]:
+def _combining(steps: list[PredictedCollective]) -> list[tuple[str, int, float]]:
     """The collectives that combine partial results, which nothing follows."""
     kinds = ("all-reduce", "reduce-scatter")
     found = list(takewhile(lambda each: each.step.opcode in kinds, reversed(steps)))

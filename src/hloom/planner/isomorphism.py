@@ -6,15 +6,15 @@ from collections import Counter, defaultdict
 
 from hloom.ir import Node, without_layout
 from hloom.planner.clusters import Cluster, Clusters
-from hloom.planner.spec_tables import Lying
+from hloom.planner.spec_tables import SpecTables
 
 RADIUS = 1
 """How many steps away surroundings must be alike; for parameters one more, to tell weights of one shape apart."""
 
 
-def ties(clusters: Clusters, lying: Lying, radius: int = RADIUS) -> dict[int, int]:
+def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = RADIUS) -> dict[int, int]:
     """By cluster the first one that is like it."""
-    looks = {each.number: hash(_look(clusters, lying, each)) for each in clusters}
+    looks = {each.number: hash(_look(clusters, spec_tables, each)) for each in clusters}
     members = [node for cluster in clusters for node in cluster.members]
     shapes = {node: hash((node.opcode, str(node.type and without_layout(node.type)))) for node in members}
     near = _near(clusters, shapes)
@@ -36,15 +36,15 @@ def _finer(looks: dict[int, int], near: dict[int, list[tuple[tuple, int]]], whic
     return found
 
 
-def _look(clusters: Clusters, lying: Lying, cluster: Cluster) -> tuple:
+def _look(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster) -> tuple:
     """What a cluster is by itself: its members' ops, types and classes, the lead apart."""
-    members = Counter(_member(clusters, lying, cluster, node) for node in cluster.members)
-    return _member(clusters, lying, cluster, cluster.lead), tuple(sorted(members.items(), key=str))
+    members = Counter(_member(clusters, spec_tables, cluster, node) for node in cluster.members)
+    return _member(clusters, spec_tables, cluster, cluster.lead), tuple(sorted(members.items(), key=str))
 
 
-def _member(clusters: Clusters, lying: Lying, cluster: Cluster, node: Node) -> tuple:
+def _member(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster, node: Node) -> tuple:
     own = clusters.factor_classes.get(node, ())
-    known = lying.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
+    known = spec_tables.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
     times = clusters.flow.times[node.graph]
     return node.opcode, times, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
 

@@ -17,11 +17,11 @@ import numpy as np
 from hloom.ir import Node, TensorType
 from hloom.partitioner import reshard_collectives
 from hloom.planner.clusters import Cluster
-from hloom.planner.cost_model import width_of
+from hloom.planner.cost_model import itemsize_of
 from hloom.planner.memory_footprint import Footprint
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem, Read
-from hloom.planner.spec_tables import Demand
+from hloom.planner.spec_tables import StrategySpecs
 from hloom.sharding.spec import Spec
 
 NEAR = 0.9
@@ -81,8 +81,8 @@ class _Buffer:
 
     def stored(self, value: Node, table: np.ndarray, now: tuple[int, ...]) -> np.ndarray:
         """The bytes of a value by strategies, as they are stored: wider, or in part; the choice `now` pays the rest."""
-        width = width_of(self.node)
-        found = table * (width / width_of(value) if width else 1.0)
+        width = itemsize_of(self.node)
+        found = table * (width / itemsize_of(value) if width else 1.0)
         if found[now] > self.size:
             return found * (self.size / found[now])
         found[now] = self.size
@@ -157,7 +157,7 @@ class _Rows:
         if own is None or self._is_small(value) or self._making(value) > time:
             return
         source = self._made(own, value)
-        asking: dict[tuple[int, int], tuple[Cluster, Demand]] = {}
+        asking: dict[tuple[int, int], tuple[Cluster, StrategySpecs]] = {}
         for read in reads:
             cluster = self._reader(read)
             if cluster is not None and self._reading(read.reader) >= time and (value, cluster.number) not in known:
@@ -193,10 +193,10 @@ class _Rows:
             value = value.inputs[0]
         return self.times.get(value, math.inf)
 
-    def _copied(self, value: Node, source: Demand, target: Demand) -> np.ndarray:
+    def _copied(self, value: Node, source: StrategySpecs, target: StrategySpecs) -> np.ndarray:
         """The bytes of a copy from each strategy's spec to each other's; none where nothing is sent: that is a cut."""
         assert isinstance(value.type, TensorType)
-        key = (value.type.dims, width_of(value), id(source), id(target))
+        key = (value.type.dims, itemsize_of(value), id(source), id(target))
         if key not in self._copies:
             mesh, sizes = self.problem.mesh, self._bytes(value, target.specs)
             small = np.zeros((len(source.specs), len(target.specs)))
@@ -207,28 +207,28 @@ class _Rows:
             self._copies[key] = small[source.of][:, target.of]
         return self._copies[key]
 
-    def _made(self, cluster: Cluster, value: Node, *, is_partial: bool = False) -> Demand:
-        dims = self.problem.lying.local(cluster, self.problem.clusters.result_dims(value))
-        kind = self.problem.tie[cluster.number]
-        return self.problem.lying.demand(kind, self.problem.options[kind], dims, is_before=is_partial)
+    def _made(self, cluster: Cluster, value: Node, *, is_partial: bool = False) -> StrategySpecs:
+        dims = self.problem.spec_tables.local(cluster, self.problem.clusters.result_dims(value))
+        kind = self.problem.representative[cluster.number]
+        return self.problem.spec_tables.demand(kind, self.problem.options[kind], dims, is_before=is_partial)
 
-    def _asked(self, cluster: Cluster, read: Read) -> Demand:
+    def _asked(self, cluster: Cluster, read: Read) -> StrategySpecs:
         if read.like is not None:
             return self._made(cluster, read.like)
-        dims = self.problem.lying.local(cluster, self.problem.clusters.operand_dims(read.reader, read.place))
-        kind = self.problem.tie[cluster.number]
+        dims = self.problem.spec_tables.local(cluster, self.problem.clusters.operand_dims(read.reader, read.place))
+        kind = self.problem.representative[cluster.number]
         is_before = cluster.lead is read.reader
-        return self.problem.lying.demand(kind, self.problem.options[kind], dims, is_before=is_before)
+        return self.problem.spec_tables.demand(kind, self.problem.options[kind], dims, is_before=is_before)
 
     def _bytes(self, value: Node, specs: tuple[Spec, ...]) -> np.ndarray:
         assert isinstance(value.type, TensorType)
-        dims, width = value.type.dims, width_of(value)
+        dims, width = value.type.dims, itemsize_of(value)
         return np.array([math.prod(self.problem.mesh.local_dims(dims, spec)) * width for spec in specs])
 
     def _is_small(self, value: Node) -> bool:
         if not isinstance(value.type, TensorType):
             return True
-        return math.prod(value.type.dims) * width_of(value) < SMALL * self.footprint.bytes
+        return math.prod(value.type.dims) * itemsize_of(value) < SMALL * self.footprint.bytes
 
 
 def _times(footprint: Footprint) -> dict[Node, float]:

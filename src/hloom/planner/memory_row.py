@@ -39,11 +39,11 @@ class MemoryRow:
         total = self.constant + sum(float(table[choice[number]]) for number, table in self.unary.items())
         return total + sum(float(table[choice[a], choice[b]]) for (a, b), table in self.pairs.items())
 
-    def tied(self, tie: Mapping[int, int]) -> MemoryRow:
+    def by_representative(self, representative: Mapping[int, int]) -> MemoryRow:
         """The same over the representatives of tied clusters, which all take one strategy."""
         found = MemoryRow(constant=self.constant, name=self.name)
         for number, table in self.unary.items():
-            found.add(tie[number], table)
+            found.add(representative[number], table)
         for (a, b), table in self.pairs.items():
-            found.add_pair(tie[a], tie[b], table)
+            found.add_pair(representative[a], representative[b], table)
         return found

@@ -84,7 +84,7 @@ class Emitted:
         return sum(each.sent for each in self.collectives)
 
     @property
-    def wire_by_kind(self) -> dict[str, float]:
+    def comm_bytes_by_kind(self) -> dict[str, float]:
         """The same by kind of collective."""
         found: dict[str, float] = defaultdict(float)
         for each in self.collectives:
@@ -92,16 +92,15 @@ class Emitted:
         return dict(found)
 
     @property
-    def wire_by_origin(self) -> dict[str, float]:
+    def comm_bytes_by_origin(self) -> dict[str, float]:
         """The same by the instruction that caused the collective."""
         found: dict[str, float] = defaultdict(float)
         for each in self.collectives:
             found[each.origin] += each.sent
         return dict(found)
 
-
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
-        """Bytes sent and hops waited for by the axes of the mesh that they go over, as `Price.traffic`."""
+        """Bytes sent and hops waited for by the axes of the mesh that they go over, as `StepCost.traffic`."""
         found: dict[Axes, tuple[float, float]] = {}
         known: dict[tuple[int, ...], Axes] = {}
         for each in self.collectives:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.planner.canonicalize import is_running, normal
+from hloom.planner.canonicalize import canonicalize, is_control_flow
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.flow import taken
 from hloom.planner.problem import Problem
@@ -21,11 +21,11 @@ from hloom.text import HloomError
 ENTRY = "entry"
 """What `Plan.inner` calls the entry."""
 
-Placed = Spec | tuple[Spec, ...]
+ValueSpec = Spec | tuple[Spec, ...]
 """How an array lies, or each leaf of the tuple that passes a barrier."""
 
 
-Mark = Callable[[Node, Spec, Node | None], Node]
+AddSharding = Callable[[Node, Spec, Node | None], Node]
 """Makes an instruction, before another one or last, that says how a value lies."""
 
 
@@ -45,7 +45,7 @@ class Handed:
         """As a list of the four."""
         return [self.computation, self.name, self.place, spec_to_json(self.spec)]
 
-    def put(self, module: Module, mark: Mark, made: dict[tuple[Node, Spec], Node]) -> None:
+    def put(self, module: Module, mark: AddSharding, made: dict[tuple[Node, Spec], Node]) -> None:
         """Put a mark that says how the value lies between the value and its reader, or take one that is made.
 
         Raises HloomError where the module has no such computation or instruction.
@@ -79,9 +79,9 @@ class Plan:
     mesh: Mesh
     parameters: dict[int, Spec] = field(default_factory=dict)
     outputs: dict[int, Spec] = field(default_factory=dict)
-    instructions: dict[str, Placed] = field(default_factory=dict)
+    instructions: dict[str, ValueSpec] = field(default_factory=dict)
     name: str = ""
-    inner: dict[str, dict[str, Placed]] = field(default_factory=dict)
+    inner: dict[str, dict[str, ValueSpec]] = field(default_factory=dict)
     handed: tuple[Handed, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Plan:
 
         It is in normal form where the plan speaks of what loops, branches and calls run.
         """
-        copy = normal(module) if self.inner or self.handed else module.clone()
+        copy = canonicalize(module) if self.inner or self.handed else module.clone()
         root = copy.entry.output
         if root is None:
             raise HloomError(f"{module.name} has no result")
@@ -128,7 +128,7 @@ class Plan:
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
         return copy
 
-    def placements(self, module: Module) -> Iterator[tuple[Node, Placed]]:
+    def placements(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
         """The instructions of a module that the plan names, and how each lies.
 
         Raises HloomError where the entry has no such instruction, or one of another rank.
@@ -162,7 +162,7 @@ class Plan:
         marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
         return value.graph.add_apply(OPS["custom-call"], (value,), value.type, marks, value.name, before=before)
 
-    def _placed_json(self, placed: Placed) -> Any:
+    def _placed_json(self, placed: ValueSpec) -> Any:
         return str(to_tuple(placed, self.mesh)) if isinstance(placed, tuple) else spec_to_json(placed)
 
     def _result_sharding(self, root: Node, module: Module) -> Any:
@@ -213,11 +213,11 @@ def plan_of(
     return plan
 
 
-def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, Placed]]:
+def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, ValueSpec]]:
     """The arrays of rank 1 and more, and the tuples that pass barriers, but for the entry's parameters and result."""
     entry, flow = problem.module.entry, problem.clusters.flow
     for node in flow.nodes:
-        if node is entry.output or is_running(node) or (isinstance(node, Parameter) and node.graph is entry):
+        if node is entry.output or is_control_flow(node) or (isinstance(node, Parameter) and node.graph is entry):
             continue
         if _is_again(node):
             continue
@@ -282,6 +282,6 @@ def _graph(module: Module, name: str) -> Graph | None:
     return module[name] if name in module else None  # noqa: SIM401
 
 
-def _place(node: Node, placed: Placed, mesh: Mesh) -> None:
+def _place(node: Node, placed: ValueSpec, mesh: Mesh) -> None:
     sharding = to_tuple(placed, mesh) if isinstance(placed, tuple) else to_tiled(placed, mesh)
     node.graph.set_attributes(node, node.attributes.changed(sharding=sharding))

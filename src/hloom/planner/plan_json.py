@@ -6,8 +6,8 @@ from typing import Any
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
-from hloom.planner.canonicalize import normal
-from hloom.planner.plan import ENTRY, Handed, Placed, Plan
+from hloom.planner.canonicalize import canonicalize
+from hloom.planner.plan import ENTRY, Handed, Plan, ValueSpec
 from hloom.sharding.hlo_sharding import from_tuple
 from hloom.sharding.json_specs import mesh_from_json, spec_from_json
 from hloom.sharding.mesh import Mesh
@@ -27,7 +27,7 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
         raise HloomError("this is no plan", hint=hint)
     mesh = mesh_from_json(value["mesh"])
     parameters, outputs, instructions, computations = (value.get(each) or {} for each in SECTIONS)
-    form = normal(module) if computations else module
+    form = canonicalize(module) if computations else module
     given = {str(parameter.number): parameter.type for parameter in module.entry.parameters}
     root = module.entry.output
     results = root.type.leaves() if root is not None and root.type is not None else ()
@@ -53,13 +53,13 @@ def _number(key: str) -> int:
     return int(key)
 
 
-def _named(specs: Any, mesh: Mesh, graph: Graph | None) -> dict[str, Placed]:
+def _named(specs: Any, mesh: Mesh, graph: Graph | None) -> dict[str, ValueSpec]:
     if not isinstance(specs, dict):
         raise HloomError(f"{specs!r} does not give specs to names")
     return {name: _placed(each, mesh, _type_of(graph, name)) for name, each in specs.items()}
 
 
-def _placed(value: Any, mesh: Mesh, kind: Type | None) -> Placed:
+def _placed(value: Any, mesh: Mesh, kind: Type | None) -> ValueSpec:
     """The spec of an array, or those of a tuple's leaves, from the text of a sharding."""
     if isinstance(kind, TupleType) and isinstance(value, str):
         return from_tuple(_read(value), mesh, kind)

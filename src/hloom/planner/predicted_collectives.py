@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType
 from hloom.partitioner import TracedCollective, reshard_collectives
-from hloom.planner.cost_model import width_of
+from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.strategy_costs import asked, combined
 from hloom.sharding.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class PredictedCollective:
     """One collective: the instruction that causes it, the value that it moves, why, and how often."""
 
     instruction: Node
@@ -30,32 +30,32 @@ class Expected:
         return self.step.elements_sent * self.width * self.times
 
 
-def ledger(problem: Problem, choice: dict[int, int]) -> list[Expected]:
+def predicted_collectives(problem: Problem, choice: dict[int, int]) -> list[PredictedCollective]:
     """The collectives of a choice, in the order of the instructions."""
-    found: list[Expected] = []
+    found: list[PredictedCollective] = []
     for node in problem.clusters.flow.nodes:
         found += _combined(problem, choice, node)
         found += _moved(problem, choice, node)
     return found
 
 
-def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[Expected]:
+def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[PredictedCollective]:
     """The partial results that an instruction leaves."""
     cluster = problem.clusters.of(node)
     if cluster is None or node not in problem.clusters.maps or not isinstance(node.type, TensorType):
         return
     strategy = problem.options[cluster.number][choice[cluster.number]]
     for step in combined(problem, cluster, strategy, node):
-        yield Expected(node, node, step, width_of(node), "combines partial results", problem.times(node))
+        yield PredictedCollective(node, node, step, itemsize_of(node), "combines partial results", problem.times(node))
 
 
-def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Expected]:
+def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[PredictedCollective]:
     """The changes of spec that readers of a value ask for, each once."""
     if not isinstance(value.type, TensorType) or value not in problem.reads:
         return
     own = problem.clusters.of(value)
     assert own is not None
-    source = problem.lying.result(value, problem.options[own.number][choice[own.number]])
+    source = problem.spec_tables.result(value, problem.options[own.number][choice[own.number]])
     seen: set[Spec] = set()
     for read in problem.reads[value]:
         cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
@@ -64,4 +64,6 @@ def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Ex
         if target not in seen:
             seen.add(target)
             for step in reshard_collectives(value.type.dims, source, target, problem.mesh):
-                yield Expected(read.reader, value, step, width_of(value), f"{source} -> {target}", problem.times(value))
+                yield PredictedCollective(
+                    read.reader, value, step, itemsize_of(value), f"{source} -> {target}", problem.times(value)
+                )

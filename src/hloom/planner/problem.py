@@ -1,8 +1,11 @@
-"""The choice of a plan as tables: per cluster its strategies and what each costs, per pair what lies between them.
+"""The optimisation problem: per cluster its strategies and their costs, per pair of clusters the cost of resharding.
 
-A value that several clusters read is resharded once for each spec that is asked for: `Shared` tables charge a change of
-spec once however many ask for it, the others belong to one pair of clusters. Clusters that are alike, with alike
-surroundings, are tied: they take the same strategy, which is how repeated layers share a decision.
+A value that several clusters read is resharded once for each spec that they require: `SharedReshards` charge a reshard
+once however many readers require it; other reshards belong to one pair of clusters. Isomorphic clusters are tied: they
+take the same strategy, which is how repeated layers share a decision.
+
+The form follows Alpa's (Zheng et al., "Alpa: Automating inter- and intra-operator parallelism for distributed deep
+learning", OSDI 2022, section 4): one strategy per node, node costs, and edge costs of resharding.
 """
 
 from __future__ import annotations
@@ -15,20 +18,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hloom.ir import Module, Node, TensorType
-from hloom.planner.canonicalize import normal
+from hloom.planner.canonicalize import canonicalize
 from hloom.planner.clusters import Cluster, Clusters
-from hloom.planner.cost_model import Rates, width_of
+from hloom.planner.cost_model import Rates, itemsize_of
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.isomorphism import ties
-from hloom.planner.reshard_costs import Changing
-from hloom.planner.spec_tables import Demand, Lying, demanded, made
+from hloom.planner.isomorphism import representatives
+from hloom.planner.reshard_costs import ReshardCosts
+from hloom.planner.spec_tables import SpecTables, StrategySpecs, made, required_specs
 from hloom.planner.strategies import Strategy, strategies
 from hloom.planner.strategy_costs import unary
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
 
 if TYPE_CHECKING:
-    from hloom.planner.solvers.factor_graph import Network
+    from hloom.planner.solvers.factor_graph import FactorGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +44,34 @@ class Read:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedReshards:
     """A value's changes of spec: per source spec and target spec the cost, paid once for all who ask for it."""
 
     value: Node
     cluster: int
-    source: Demand
-    readers: list[tuple[int, Demand]]
+    source: StrategySpecs
+    readers: list[tuple[int, StrategySpecs]]
     costs: list[np.ndarray]
 
 
 @dataclass(slots=True)
 class Problem:
-    """Clusters, their strategies, and the tables of costs in seconds; `tie` names each cluster's representative."""
+    """Clusters, their strategies, and tables of costs in seconds; `representative` maps clusters to isomorphic ones."""
 
     module: Module
     mesh: Mesh
     rates: Rates
     clusters: Clusters
-    lying: Lying
-    changing: Changing
-    tie: dict[int, int]
+    spec_tables: SpecTables
+    reshard_costs: ReshardCosts
+    representative: dict[int, int]
     options: dict[int, list[Strategy]] = field(default_factory=dict)
     unary: dict[int, np.ndarray] = field(default_factory=dict)
     pairs: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    shared: list[Shared] = field(default_factory=list)
+    shared: list[SharedReshards] = field(default_factory=list)
     _costs: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
-    solved: Network | None = field(init=False, default=None)
+    solved: FactorGraph | None = field(init=False, default=None)
     """What the tables were solved as last: where they change a little, a planner goes on from there."""
 
     def times(self, node: Node) -> float:
@@ -82,7 +85,7 @@ class Problem:
             strategy = self.options[cluster.number][choice[cluster.number]]
             for node in cluster.members:
                 if isinstance(node.type, TensorType):
-                    found[node] = self.lying.result(node, strategy)
+                    found[node] = self.spec_tables.result(node, strategy)
         return found
 
     def cost(self, choice: dict[int, int]) -> float:
@@ -99,29 +102,31 @@ class Problem:
         return float(total)
 
 
-def pose(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
+def build_problem(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
     """The problem of planning a module, which is brought into normal form first."""
-    form = normal(module)
+    form = canonicalize(module)
     clusters = Clusters(form)
-    lying = Lying(clusters)
+    spec_tables = SpecTables(clusters)
     rates = rates or Rates()
-    problem = Problem(form, mesh, rates, clusters, lying, Changing(mesh, rates), ties(clusters, lying))
+    problem = Problem(
+        form, mesh, rates, clusters, spec_tables, ReshardCosts(mesh, rates), representatives(clusters, spec_tables)
+    )
     for cluster in clusters:
-        like = problem.tie[cluster.number]
+        like = problem.representative[cluster.number]
         if like == cluster.number:
-            problem.options[like] = strategies(clusters, cluster, lying.classes(cluster), mesh)
+            problem.options[like] = strategies(clusters, cluster, spec_tables.classes(cluster), mesh)
         problem.options[cluster.number] = problem.options[like]
     problem.reads = _reads(problem)
     for cluster in clusters:
-        like = problem.tie[cluster.number]
+        like = problem.representative[cluster.number]
         if like == cluster.number:
             problem.unary[like] = np.array([each.objective(problem.rates) for each in unary(problem, cluster)])
         problem.unary[cluster.number] = problem.unary[like]
-    retabulate(problem)
+    rebuild_edge_costs(problem)
     return problem
 
 
-def retabulate(problem: Problem) -> None:
+def rebuild_edge_costs(problem: Problem) -> None:
     """Make the tables between clusters from the costs as they are now."""
     problem.pairs.clear()
     problem.shared.clear()
@@ -129,12 +134,12 @@ def retabulate(problem: Problem) -> None:
         _tabulate(problem, value, reads)
 
 
-def charge_change(problem: Problem, choice: dict[int, int], value: Node, read: Read, seconds: float) -> bool:
+def add_reshard_cost(problem: Problem, choice: dict[int, int], value: Node, read: Read, seconds: float) -> bool:
     """Make the change of spec that a choice implies at a read dearer; whether there is one."""
     own, cluster = problem.clusters.of(value), problem.clusters.of(read.like if read.like is not None else read.reader)
     if own is None or cluster is None or own is cluster:
         return False
-    source, target = made(problem, own, value), demanded(problem, cluster, read)
+    source, target = made(problem, own, value), required_specs(problem, cluster, read)
     row, column = source.of[choice[own.number]], target.of[choice[cluster.number]]
     if source.specs[row] == target.specs[column]:
         return False
@@ -144,25 +149,25 @@ def charge_change(problem: Problem, choice: dict[int, int], value: Node, read: R
 
 
 def _priced_alike(
-    problem: Problem, own: Cluster, value: Node, source: Demand, spec: Spec
+    problem: Problem, own: Cluster, value: Node, source: StrategySpecs, spec: Spec
 ) -> Iterator[tuple[np.ndarray, int]]:
     """The tables of all who may ask a value for a spec, and its column: a change of spec costs them the same."""
     seen: set[int] = set()
     for read in problem.reads[value]:
         cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
         assert cluster is not None
-        target = demanded(problem, cluster, read)
+        target = required_specs(problem, cluster, read)
         if cluster is own or spec not in target.specs or id(target) in seen:
             continue
         seen.add(id(target))
         yield _costs_of(problem, value, source, target), target.specs.index(spec)
 
 
-def charge_strategy(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
+def add_strategy_cost(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
     """Make the strategy that a choice gives to a node's cluster dearer."""
     cluster = problem.clusters.of(node)
     if cluster is not None:
-        problem.unary[problem.tie[cluster.number]][choice[cluster.number]] += seconds
+        problem.unary[problem.representative[cluster.number]][choice[cluster.number]] += seconds
 
 
 def _reads(problem: Problem) -> dict[Node, list[Read]]:
@@ -196,12 +201,12 @@ def _tabulate(problem: Problem, value: Node, reads: Sequence[Read]) -> None:
     own = problem.clusters.of(value)
     assert own is not None
     source = made(problem, own, value)
-    readers: dict[tuple[int, int], tuple[int, Demand]] = {}
+    readers: dict[tuple[int, int], tuple[int, StrategySpecs]] = {}
     for read in reads:
         cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
         assert cluster is not None
         if cluster is not own:
-            demand = demanded(problem, cluster, read)
+            demand = required_specs(problem, cluster, read)
             readers.setdefault((cluster.number, id(demand)), (cluster.number, demand))
     found = [(number, demand, _costs_of(problem, value, source, demand)) for number, demand in readers.values()]
     found = [each for each in found if each[2].any()]
@@ -210,17 +215,17 @@ def _tabulate(problem: Problem, value: Node, reads: Sequence[Read]) -> None:
         add_pair(problem.pairs, own.number, number, cost[source.of][:, demand.of])
     elif found:
         readers_of = [(number, demand) for number, demand, _ in found]
-        problem.shared.append(Shared(value, own.number, source, readers_of, [cost for _, _, cost in found]))
+        problem.shared.append(SharedReshards(value, own.number, source, readers_of, [cost for _, _, cost in found]))
 
 
-def _costs_of(problem: Problem, value: Node, source: Demand, target: Demand) -> np.ndarray:
+def _costs_of(problem: Problem, value: Node, source: StrategySpecs, target: StrategySpecs) -> np.ndarray:
     """Seconds from each spec of a value to each that is asked for."""
     assert isinstance(value.type, TensorType)
-    dims, width = value.type.dims, width_of(value)
+    dims, width = value.type.dims, itemsize_of(value)
     times = problem.times(value)
     key = (dims, width, times, id(source), id(target))
     if key not in problem._costs:
-        problem._costs[key] = times * problem.changing.seconds(dims, width, source.specs, target.specs)
+        problem._costs[key] = times * problem.reshard_costs.seconds(dims, width, source.specs, target.specs)
     return problem._costs[key]
 
 

@@ -14,15 +14,15 @@ from typing import TypeVar
 from hloom.ir import Node, TensorType
 from hloom.planner.budget_search import solve_within
 from hloom.planner.candidates import Candidate, Measured, Solution, Task
-from hloom.planner.constraints import Constraints, settled
-from hloom.planner.cost_model import Price, width_of
+from hloom.planner.constraints import Constraints, restore_constrained
+from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.feedback import learn
-from hloom.planner.forecast import forecast, marks_of
+from hloom.planner.forecast import forecast, operand_marks
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
-from hloom.planner.reshard_placement import sunk
-from hloom.planner.solvers import Choice, Planner
+from hloom.planner.reshard_placement import hoist_reshards
+from hloom.planner.solvers import Assignment, Planner
 from hloom.planner.solvers.ilp import plan as plan_apart
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
@@ -40,7 +40,7 @@ SETTLED = 0.005
 
 
 @dataclass(slots=True)
-class Line:
+class Refinement:
     """A problem, what its plans are called, and the best of the latest ones until it is measured.
 
     `scale` is the memory of the last plan that was measured beside what was expected, `rows` are the moments at which
@@ -56,7 +56,7 @@ class Line:
     rows: list[MemoryRow] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     waiting: Candidate | None = None
-    latest: Choice | None = None
+    latest: Assignment | None = None
     bound: float = 0.0
     is_tied: bool = True
 
@@ -72,16 +72,16 @@ class Line:
             if choice.cost >= known * (1 - GAIN):
                 break
             candidate = candidate_of(self.task, self.problem, choice, self.name, self.demands)
-            if key_of(candidate.plan) in self.seen:
+            if plan_key(candidate.plan) in self.seen:
                 break
-            self.seen.add(key_of(candidate.plan))
+            self.seen.add(plan_key(candidate.plan))
             best = candidate if best is None else min(best, candidate, key=self._rank)
             if best.fits(self.task.budget):
                 known = min(known, best.cost(self.problem.rates))
             if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
                 break
         if best is not None:
-            best.weigh()
+            best.predict_memory()
         self.waiting = best
 
     def prove(self) -> None:
@@ -94,31 +94,31 @@ class Line:
 
     def _rank(self, candidate: Candidate) -> tuple[bool, float]:
         if self.task.budget is not None:
-            candidate.weigh()
+            candidate.predict_memory()
         return not candidate.fits(self.task.budget), candidate.cost(self.problem.rates)
 
     def _is_surprised(self, candidate: Candidate) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""
         found = candidate.solution
         assert found is not None
-        surprise = learn(self.problem, found.choice.strategies, found.forecast.wire_by_origin)
+        surprise = learn(self.problem, found.choice.strategies, found.forecast.comm_bytes_by_origin)
         return surprise > SETTLED * found.forecast.wire
 
     def learn(self, candidate: Candidate, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
         assert candidate.solution is not None
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
-        surprise = learn(self.problem, candidate.solution.choice.strategies, measured.wire_by_origin)
+        surprise = learn(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
         return surprise > SETTLED * measured.wire
 
-    def _solve(self) -> Choice:
+    def _solve(self) -> Assignment:
         """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
         task = self.task
         starts = [] if self.latest is None else [self.latest.strategies]
         if task.budget is None:
             return self.solver(self.problem, seconds=task.seconds, starts=starts)
 
-        def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Choice:
+        def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
             return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds, starts=starts)
 
         found = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
@@ -127,17 +127,17 @@ class Line:
 
 
 def candidate_of(
-    task: Task, problem: Problem, choice: Choice, name: str, demands: Constraints | None = None
+    task: Task, problem: Problem, choice: Assignment, name: str, demands: Constraints | None = None
 ) -> Candidate:
     """The plan of a choice, and what it will send as far as is known; `demands` are the task's unless given."""
     kept = task.demands if demands is None else demands
-    specs = sunk(problem, choice.strategies)
+    specs = hoist_reshards(problem, choice.strategies)
     own = problem.specs(choice.strategies)
     if kept:
-        specs = settled(kept, problem, own, specs)
+        specs = restore_constrained(kept, problem, own, specs)
     found = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
-    marks = marks_of(problem, choice.strategies, specs) if task.has_marks else {}
-    price = Price(found.flops, touched=_touched(problem, own))
+    marks = operand_marks(problem, choice.strategies, specs) if task.has_marks else {}
+    price = StepCost(found.flops, touched=_touched(problem, own))
     for each in found.collectives:
         price.send([each.step], each.width, each.times)
     lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
@@ -145,7 +145,7 @@ def candidate_of(
     return Candidate(plan, price, solution=Solution(problem, choice, specs, found), notes=choice.notes)
 
 
-def key_of(plan: Plan) -> str:
+def plan_key(plan: Plan) -> str:
     """What is the same for plans that say the same."""
     return str(plan.to_json())
 
@@ -155,7 +155,7 @@ def _touched(problem: Problem, specs: Mapping[Node, Spec]) -> float:
     total = 0.0
     for node, spec in specs.items():
         if isinstance(node.type, TensorType):
-            total += math.prod(problem.mesh.local_dims(node.type.dims, spec)) * width_of(node) * problem.times(node)
+            total += math.prod(problem.mesh.local_dims(node.type.dims, spec)) * itemsize_of(node) * problem.times(node)
     return total
 
 

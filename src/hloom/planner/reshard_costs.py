@@ -31,7 +31,7 @@ class _Table:
             self.seconds = grown
 
 
-class Changing:
+class ReshardCosts:
     """The seconds of changes of spec on a mesh, by the dimensions and the width of what is changed."""
 
     def __init__(self, mesh: Mesh, rates: Rates) -> None:

@@ -14,7 +14,7 @@ from hloom.planner.strategy_costs import asked
 from hloom.sharding.spec import Spec
 
 
-def sunk(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
+def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
     """The specs of a choice, with changes of spec moved to the instructions that make the values."""
     specs = problem.specs(choice)
     for node in reversed(problem.clusters.flow.nodes):

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from hloom.ir import Module, TensorType
-from hloom.planner.candidates import WHOLE_MESH, Candidate, Chosen, Measure, Measured, Task
-from hloom.planner.constraints import Constraints, Forbidden, constrained
+from hloom.planner.candidates import WHOLE_MESH, Candidate, Measure, Measured, SearchResult, Task
+from hloom.planner.constraints import Constraints, Forbidden, constrain_problem
 from hloom.planner.cost_model import Rates
 from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
-from hloom.planner.problem import pose
-from hloom.planner.refinement import Line, key_of
+from hloom.planner.problem import build_problem
+from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.solvers import PLANNERS, Planner
 from hloom.planner.solvers.ilp import plan_tied
 from hloom.sharding.mesh import Mesh
@@ -34,7 +34,7 @@ EXPERT = "expert"
 """The planner that completes the plans that people write by hand, and takes the best."""
 
 
-def choose(
+def search_plans(
     module: Module,
     mesh: Mesh,
     *,
@@ -48,7 +48,7 @@ def choose(
     forbidden: Iterable[Forbidden | str] = (),
     like: Plan | None = None,
     marks: bool = True,
-) -> Chosen:
+) -> SearchResult:
     """Plan a module, and where `measure` is given measure so many of the planner's plans, and all experts'.
 
     Without `marks`, plans say only how values lie, and not how they lie for a dot that takes them otherwise.
@@ -58,7 +58,7 @@ def choose(
     planned and for demands that cannot be met.
     """
     task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
-    search = _Search(Chosen(task), planner, solver(planner))
+    search = _Search(SearchResult(task), planner, solver(planner))
     search.solve()
     if measure:
         if measure_plan is None:
@@ -70,10 +70,10 @@ def choose(
     return search.chosen
 
 
-def complete(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
+def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are whole."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_whole(plan, module)))
-    search = _Search(Chosen(task), plan.name or "plan", plan_tied)
+    search = _Search(SearchResult(task), plan.name or "plan", plan_tied)
     search.solve()
     search.chosen.rank()
     return search.chosen.best
@@ -90,10 +90,10 @@ def solver(planner: str) -> Planner:
 
 @dataclass(slots=True)
 class _Search:
-    chosen: Chosen
+    chosen: SearchResult
     planner: str
     solver: Planner
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Refinement] = field(default_factory=list)
     measurements: dict[str, Measured] = field(default_factory=dict)
 
     @property
@@ -125,7 +125,7 @@ class _Search:
     def measure_experts(self, measure_plan: Measure) -> None:
         """Measure the plans that people write by hand."""
         for plan in experts(self.task.module, self.task.mesh):
-            if key_of(plan) not in self.measurements:
+            if plan_key(plan) not in self.measurements:
                 candidate = Candidate(plan)
                 self.chosen.candidates.append(candidate)
                 self._measured(candidate, measure_plan)
@@ -162,15 +162,15 @@ class _Search:
                 line.waiting.prove(last.bound, rates, is_tied=last.is_tied)
         return min((line.bound for line in lines), default=0.0)
 
-    def _lines(self, rates: Rates) -> Iterator[Line]:
+    def _lines(self, rates: Rates) -> Iterator[Refinement]:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
         task = self.task
         module, mesh = task.module, task.mesh
         if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-            posed = pose(module, flat, rates.on_one_axis(WHOLE_MESH))
-            yield Line(task, posed, self.solver, f"{self.planner} on one axis")
-        problem, notes = constrained(pose(module, mesh, rates), task.demands)
+            posed = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
+            yield Refinement(task, posed, self.solver, f"{self.planner} on one axis")
+        problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
             *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
             *(
@@ -181,14 +181,14 @@ class _Search:
         ]
         self.chosen.problem = problem
         if self.planner != EXPERT:
-            yield Line(task, problem, self.solver, self.planner)
+            yield Refinement(task, problem, self.solver, self.planner)
             return
         for plan in experts(module, mesh):
             demands = replace(task.demands, like=_whole(plan, problem.module))
-            completed, _ = constrained(problem, demands)
-            yield Line(task, completed, self.solver, f"{plan.name}, completed", demands)
+            completed, _ = constrain_problem(problem, demands)
+            yield Refinement(task, completed, self.solver, f"{plan.name}, completed", demands)
 
-    def _advance(self, line: Line) -> None:
+    def _advance(self, line: Refinement) -> None:
         """Let a line find its next plan."""
         with self._planning():
             rates = line.problem.rates
@@ -196,16 +196,16 @@ class _Search:
             fitting = [each for each in others if each.fits(self.task.budget)]
             line.advance(min((each.cost(rates) for each in fitting), default=math.inf))
         found = line.waiting
-        if found is not None and all(key_of(each.plan) != key_of(found.plan) for each in self.chosen.candidates):
+        if found is not None and all(plan_key(each.plan) != plan_key(found.plan) for each in self.chosen.candidates):
             self.chosen.candidates.append(found)
 
-    def _promise(self, line: Line) -> tuple[bool, float]:
+    def _promise(self, line: Refinement) -> tuple[bool, float]:
         """How good the plan of a line is expected to be: whether it is far too large, and its time."""
         assert line.waiting is not None
         budget = None if self.task.budget is None else self.task.budget * DOUBT
         return not line.waiting.fits(budget), line.waiting.step(self.task.rates)
 
-    def _is_hopeless(self, line: Line) -> bool:
+    def _is_hopeless(self, line: Refinement) -> bool:
         known = [each.step(self.task.rates) for each in self.chosen.candidates if self._is_good(each)]
         return bool(known) and self._promise(line) > (False, HOPELESS * min(known))
 
@@ -213,7 +213,7 @@ class _Search:
         return candidate.measured is not None and candidate.fits(self.task.budget)
 
     def _measured(self, candidate: Candidate, measure_plan: Measure) -> Measured:
-        start, key = time.perf_counter(), key_of(candidate.plan)
+        start, key = time.perf_counter(), plan_key(candidate.plan)
         if key not in self.measurements:
             self.measurements[key] = measure_plan(candidate.plan)
         self.chosen.measuring_seconds += time.perf_counter() - start

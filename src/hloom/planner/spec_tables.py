@@ -20,21 +20,21 @@ Held = tuple[tuple[int, Axes], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class StrategySpecs:
     """What a cluster makes of a value or asks of one: per strategy the number of the spec, and those specs."""
 
     of: np.ndarray
     specs: tuple[Spec, ...]
 
 
-class Lying:
+class SpecTables:
     """Classes numbered within their clusters, and the specs that follow; alike clusters share what is worked out."""
 
     def __init__(self, clusters: Clusters) -> None:
         self.clusters = clusters
         known = clusters.all_classes()
         self.numbers = {each.number: self._lead_first(each, known.get(each.number, [])) for each in clusters}
-        self._demands: dict[tuple, Demand] = {}
+        self._demands: dict[tuple, StrategySpecs] = {}
 
     def _lead_first(self, cluster: Cluster, known: list[int]) -> dict[int, int]:
         """Number the classes of the lead first, in the order of its factors."""
@@ -58,31 +58,31 @@ class Lying:
         assert cluster is not None
         return spec_of_classes(self.local(cluster, self.clusters.result_dims(node)), strategy.after)
 
-    def demand(self, kind: int, options: list[Strategy], dims: ClassDims, *, is_before: bool) -> Demand:
+    def demand(self, kind: int, options: list[Strategy], dims: ClassDims, *, is_before: bool) -> StrategySpecs:
         """The specs of dimensions under every strategy of a kind of cluster."""
         key = (kind, dims, is_before)
         if key not in self._demands:
             specs: dict[tuple[Axes, ...], int] = {}
             helds = (each.before if is_before else each.after for each in options)
             of = [specs.setdefault(axes, len(specs)) for axes in _axes_of_classes(dims, helds)]
-            self._demands[key] = Demand(np.array(of), tuple(map(Spec, specs)))
+            self._demands[key] = StrategySpecs(np.array(of), tuple(map(Spec, specs)))
         return self._demands[key]
 
 
-def made(problem: Problem, cluster: Cluster, value: Node) -> Demand:
+def made(problem: Problem, cluster: Cluster, value: Node) -> StrategySpecs:
     """The specs of a value under each strategy of its cluster."""
-    dims = problem.lying.local(cluster, problem.clusters.result_dims(value))
-    kind = problem.tie[cluster.number]
-    return problem.lying.demand(kind, problem.options[kind], dims, is_before=False)
+    dims = problem.spec_tables.local(cluster, problem.clusters.result_dims(value))
+    kind = problem.representative[cluster.number]
+    return problem.spec_tables.demand(kind, problem.options[kind], dims, is_before=False)
 
 
-def demanded(problem: Problem, cluster: Cluster, read: Read) -> Demand:
+def required_specs(problem: Problem, cluster: Cluster, read: Read) -> StrategySpecs:
     """The specs that a read asks for under each strategy of the reader's cluster."""
     if read.like is not None:
         return made(problem, cluster, read.like)
-    dims = problem.lying.local(cluster, problem.clusters.operand_dims(read.reader, read.place))
-    kind, is_before = problem.tie[cluster.number], cluster.lead is read.reader
-    return problem.lying.demand(kind, problem.options[kind], dims, is_before=is_before)
+    dims = problem.spec_tables.local(cluster, problem.clusters.operand_dims(read.reader, read.place))
+    kind, is_before = problem.representative[cluster.number], cluster.lead is read.reader
+    return problem.spec_tables.demand(kind, problem.options[kind], dims, is_before=is_before)
 
 
 def spec_of_classes(dims: ClassDims, held: Held) -> Spec:

@@ -17,9 +17,9 @@ from typing import Any
 from hloom.analysis.op_names import layer, op_name_of
 from hloom.ir import Node, Parameter, TensorType, without_layout
 from hloom.planner.clusters import Cluster
-from hloom.planner.cost_model import width_of
+from hloom.planner.cost_model import itemsize_of
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.predicted_collectives import Expected
+from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
@@ -109,7 +109,7 @@ class Table:
 
 
 def families(
-    problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], caused: Iterable[Expected] = ()
+    problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], caused: Iterable[PredictedCollective] = ()
 ) -> list[Family]:
     """The families of parameters, largest first, then those of made values, which send most first.
 
@@ -155,8 +155,8 @@ def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, found: dict[tuple
     pattern = _NUMBER.sub("*", _name(node))
     family = found.setdefault((kind, shape, spec, pattern), Family("", kind, str(shape), spec))
     family.members.append(node)
-    family.whole_bytes += _elements(node) * width_of(node)
-    family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * width_of(node)
+    family.whole_bytes += _elements(node) * itemsize_of(node)
+    family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * itemsize_of(node)
 
 
 def _role(problem: Problem, node: Node) -> str:
@@ -168,7 +168,7 @@ def _role(problem: Problem, node: Node) -> str:
 def _kind(problem: Problem, node: Node) -> int | None:
     """What is the same for values that share a decision."""
     cluster = problem.clusters.of(node)
-    return None if cluster is None else problem.tie[cluster.number]
+    return None if cluster is None else problem.representative[cluster.number]
 
 
 def _owners(problem: Problem, found: Iterable[Family]) -> dict[int, Family]:
@@ -178,7 +178,7 @@ def _owners(problem: Problem, found: Iterable[Family]) -> dict[int, Family]:
     for node, family in of.items():
         home = _home(problem, node)
         if home is not None:
-            owners.setdefault(problem.tie[home.number], family)
+            owners.setdefault(problem.representative[home.number], family)
     made = {each for each in owners if owners[each].kind == MADE}
     root, parameters = problem.module.entry.output, {p.number: p for p in problem.module.entry.parameters}
     if root is None:
@@ -186,9 +186,9 @@ def _owners(problem: Problem, found: Iterable[Family]) -> dict[int, Family]:
     for alias in aliases(problem.module):
         value = output_at(root, alias.output_index)
         home = _home(problem, value) if value is not None else None
-        if home is not None and problem.tie[home.number] in made and parameters[alias.parameter] in of:
-            made.discard(problem.tie[home.number])
-            owners[problem.tie[home.number]] = of[parameters[alias.parameter]]
+        if home is not None and problem.representative[home.number] in made and parameters[alias.parameter] in of:
+            made.discard(problem.representative[home.number])
+            owners[problem.representative[home.number]] = of[parameters[alias.parameter]]
     return owners
 
 

@@ -8,10 +8,10 @@ import pytest
 import hloom
 from hloom.hlo import parse
 from hloom.ir import Module
-from hloom.planner.canonicalize import normal
+from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts import describe, experts
 from hloom.planner.experts.roles import Roles
-from hloom.planner.experts.streams import Stream, Streams
+from hloom.planner.experts.streams import LogicalAxes, LogicalAxis
 from hloom.planner.partitioned import emitted
 from hloom.planner.plan import Plan
 from hloom.propagation.dataflow import Wiring
@@ -148,10 +148,10 @@ ENTRY main {
 
 
 def roles_of(module: Module, count: int = 2) -> Roles:
-    return Roles(Streams(Wiring(normal(module)), count))
+    return Roles(LogicalAxes(Wiring(canonicalize(module)), count))
 
 
-def seen(roles: Roles, stream: Stream | None) -> set[str]:
+def seen(roles: Roles, stream: LogicalAxis | None) -> set[str]:
     """A stream as the entry's parameters show it."""
     assert stream is not None
     parameters = {leaf: node for node in roles.wiring.module.entry.parameters for leaf in roles.wiring.given(node)}
@@ -238,7 +238,7 @@ def test_experts_are_reached_by_all_to_all():
     name = "data parallel on x, expert parallel on x"
     (plan,) = [each for each in experts(module, mesh) if each.name == name]
     compiled = partition(plan.annotate(module), 4)
-    assert set(emitted(compiled.module, 4, compiled.memory).wire_by_kind) == {"all-to-all"}
+    assert set(emitted(compiled.module, 4, compiled.memory).comm_bytes_by_kind) == {"all-to-all"}
 
 
 def test_a_batch_that_is_too_small_leaves_the_sequence_to_the_other_axes():

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.planner.solvers.dual_ascent import ascend
-from hloom.planner.solvers.factor_graph import Network
-from hloom.planner.solvers.factors import Side
+from hloom.planner.solvers.factor_graph import FactorGraph
+from hloom.planner.solvers.factors import Argument
 from hloom.planner.solvers.ilp import solve
 from hloom.planner.solvers.ilp_model import solve_exactly
-from hloom.planner.solvers.lagrangian import Within, lightest, within
-from hloom.planner.solvers.message_passing import Messages, improved
-from hloom.planner.solvers.shared_value import Fan
+from hloom.planner.solvers.lagrangian import Within, least_memory, within
+from hloom.planner.solvers.message_passing import MessagePassing, descend
+from hloom.planner.solvers.shared_value import ReshardFactor
 from tests.planner.solvers.factor_graphs import choices, holdings, networks
 
 PROPERTY = settings(deadline=None, max_examples=60)
@@ -25,32 +25,32 @@ PROPERTY = settings(deadline=None, max_examples=60)
 
 def test_a_spec_is_paid_once_however_many_ask_for_it():
     reader = np.array([0, 1])
-    fan = Fan(
-        (Side(0, np.array([0])), Side(1, reader), Side(2, reader)),
+    fan = ReshardFactor(
+        (Argument(0, np.array([0])), Argument(1, reader), Argument(2, reader)),
         np.array([[7.0, 4.0]]),
         (np.array([0, 1]), np.array([0, 1])),
     )
-    network = Network({0: np.zeros((1, 1)), 1: np.zeros((1, 2)), 2: np.zeros((1, 2))}, [fan], {})
+    network = FactorGraph({0: np.zeros((1, 1)), 1: np.zeros((1, 2)), 2: np.zeros((1, 2))}, [fan], {})
     assert [network.cost({0: 0, 1: a, 2: b}) for a in (0, 1) for b in (0, 1)] == [7, 11, 11, 4]
 
 
 @given(networks(), st.integers(0, 3))
 @PROPERTY
-def test_messages_bound_the_optimum_and_rise(network: Network, sweeps: int):
+def test_messages_bound_the_optimum_and_rise(network: FactorGraph, sweeps: int):
     optimum = min(map(network.cost, choices(network)))
-    messages = Messages(network)
+    messages = MessagePassing(network)
     bounds = [messages.bound()]
     for _ in range(sweeps):
         messages.sweep()
         bounds.append(messages.bound())
     assert bounds == sorted(bounds) or np.diff(bounds).min() > -1e-9
     assert bounds[-1] <= optimum + 1e-9
-    assert network.cost(improved(network, messages.suggested())) >= optimum - 1e-9
+    assert network.cost(descend(network, messages.suggested())) >= optimum - 1e-9
 
 
 @given(networks())
 @PROPERTY
-def test_what_messages_rule_out_is_in_no_better_choice(network: Network):
+def test_what_messages_rule_out_is_in_no_better_choice(network: FactorGraph):
     optimum = min(map(network.cost, choices(network)))
     found = ascend(network, math.inf)
     found.narrow()
@@ -61,7 +61,7 @@ def test_what_messages_rule_out_is_in_no_better_choice(network: Network):
 
 @given(networks())
 @PROPERTY
-def test_messages_and_the_integer_program_find_the_optimum(network: Network):
+def test_messages_and_the_integer_program_find_the_optimum(network: FactorGraph):
     optimum = min(map(network.cost, choices(network)))
     assert solve(network, math.inf).cost == pytest.approx(optimum)
     exact = solve_exactly(network, optimum + 1, 30)
@@ -70,7 +70,7 @@ def test_messages_and_the_integer_program_find_the_optimum(network: Network):
 
 @given(networks(), st.integers(0, 1000), st.floats(0, 1))
 @PROPERTY
-def test_a_budget_is_kept_where_that_is_possible(network: Network, seed: int, tightness: float):
+def test_a_budget_is_kept_where_that_is_possible(network: FactorGraph, seed: int, tightness: float):
     held = holdings(network, seed)
     most = {tuple(each.values()): float(held.of(each).max()) for each in choices(network)}
     budget = math.floor(min(most.values()) + tightness * (max(most.values()) - min(most.values())))
@@ -88,22 +88,22 @@ def test_a_budget_is_kept_where_that_is_possible(network: Network, seed: int, ti
 
 @given(networks(), st.integers(0, 1000))
 @PROPERTY
-def test_the_lightest_choice_has_a_proven_floor(network: Network, seed: int):
+def test_the_lightest_choice_has_a_proven_floor(network: FactorGraph, seed: int):
     held = holdings(network, seed)
-    found = lightest(network, held, time.monotonic() + 60)
+    found = least_memory(network, held, time.monotonic() + 60)
     floor = min(float(held.of(each).max()) for each in choices(network))
     assert found.least <= floor + 1e-6 <= held.of(found.choice).max() + 2e-6
     assert found.missing == held.of(found.choice).max()
 
 
 def test_nothing_fits_and_what_is_missing_is_said():
-    network = Network({0: np.array([[1.0, 2.0]]), 1: np.array([[0.0]])}, [], {0: np.arange(2), 1: np.arange(1)})
+    network = FactorGraph({0: np.array([[1.0, 2.0]]), 1: np.array([[0.0]])}, [], {0: np.arange(2), 1: np.arange(1)})
     held = holdings(network, 0)
     found = within(network, held, 1.0, math.inf)
     assert found.missing == min(held.of(each).max() for each in choices(network)) - 1.0
 
 
-def _whole(network: Network, found: Within) -> dict[int, int]:
+def _whole(network: FactorGraph, found: Within) -> dict[int, int]:
     """The found choice in the numbers of the whole network."""
     fewer = found.network
     return {

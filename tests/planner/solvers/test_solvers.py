@@ -11,9 +11,9 @@ import pytest
 
 from hloom.hlo import load, parse
 from hloom.ir import Module
-from hloom.planner.constraints import Constraints, constrained
+from hloom.planner.constraints import Constraints, constrain_problem
 from hloom.planner.memory_row import MemoryRow
-from hloom.planner.problem import Problem, charge_strategy, pose
+from hloom.planner.problem import Problem, add_strategy_cost, build_problem
 from hloom.planner.solvers import by_name
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.solvers.decoupled_bound import ENOUGH
@@ -46,7 +46,7 @@ def layers(count: int) -> Module:
 def small_problems() -> Iterator[Problem]:
     """Problems of random programs with few choices, though more than one."""
     for seed in range(60):
-        problem = pose(parse(random_program(seed).text), Mesh.parse("x=2"))
+        problem = build_problem(parse(random_program(seed).text), Mesh.parse("x=2"))
         if 1 < np.prod([len(each) for each in problem.options.values()], dtype=float) <= MOST:
             yield problem
 
@@ -61,7 +61,7 @@ def test_the_planners_find_the_best_of_all_choices():
     for problem in small_problems():
         costs = [(problem.cost(each), each) for each in every_choice(problem)]
         least = min(cost for cost, _ in costs)
-        alike = min(cost for cost, each in costs if all(each[a] == each[b] for a, b in problem.tie.items()))
+        alike = min(cost for cost, each in costs if all(each[a] == each[b] for a, b in problem.representative.items()))
         found = by_name("ilp")(problem)
         assert found.cost == problem.cost(found.strategies) == pytest.approx(alike, rel=1e-6)
         assert found.tied_bound <= alike * (1 + 1e-9) and (found.is_tied or found.bound <= least * (1 + 1e-9))
@@ -71,19 +71,19 @@ def test_the_planners_find_the_best_of_all_choices():
 
 
 def test_alike_layers_are_decided_once_and_the_bound_is_of_layers_that_choose_apart():
-    problem = pose(layers(6), Mesh.parse("x=2,y=2"))
+    problem = build_problem(layers(6), Mesh.parse("x=2,y=2"))
     found = by_name("ilp")(problem)
-    assert len(set(problem.tie.values())) < len(problem.options)
-    assert all(found.strategies[a] == found.strategies[b] for a, b in problem.tie.items())
+    assert len(set(problem.representative.values())) < len(problem.options)
+    assert all(found.strategies[a] == found.strategies[b] for a, b in problem.representative.items())
     assert not found.is_tied and found.bound <= found.tied_bound * (1 + 1e-9) <= found.cost * (1 + 2e-9)
     assert found.tied_bound == pytest.approx(found.cost, rel=1e-5)
 
 
 def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
-    problem = pose(layers(3), Mesh.parse("x=2,y=2"))
+    problem = build_problem(layers(3), Mesh.parse("x=2,y=2"))
     first = by_name("ilp")(problem)
     for cluster in problem.clusters:
-        charge_strategy(problem, first.strategies, cluster.lead, 0.1 * first.cost)
+        add_strategy_cost(problem, first.strategies, cluster.lead, 0.1 * first.cost)
     again, problem.solved = by_name("ilp")(problem), None
     anew = by_name("ilp")(problem)
     assert again.cost == pytest.approx(anew.cost, rel=PROVEN) and again.strategies != first.strategies
@@ -95,7 +95,7 @@ def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh:
     path = CASES / f"{case}.hlo"
     if not path.exists():
         pytest.skip("the cases are not beside this checkout")
-    problem = pose(load(path), Mesh.parse(mesh))
+    problem = build_problem(load(path), Mesh.parse(mesh))
     default = by_name("ilp")(problem)
     assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
     assert default.gap <= ENOUGH and not default.is_tied
@@ -107,34 +107,38 @@ def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
     path = CASES / "gpt4.hlo"
     if not path.exists():
         pytest.skip("the cases are not beside this checkout")
-    problem = pose(load(path), Mesh.parse("a=2,b=2,c=2"))
+    problem = build_problem(load(path), Mesh.parse("a=2,b=2,c=2"))
     default = by_name("ilp")(problem, seconds=60)
     assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
     assert default.gap <= ENOUGH and not default.is_tied
 
 
 def test_the_same_problem_gives_the_same_choice():
-    found = [by_name(name)(pose(layers(4), Mesh.parse("x=4,y=2"))) for name in ("ilp", "recursive") for _ in "ab"]
+    found = [
+        by_name(name)(build_problem(layers(4), Mesh.parse("x=4,y=2"))) for name in ("ilp", "recursive") for _ in "ab"
+    ]
     for first, second in zip(found[::2], found[1::2], strict=True):
         assert first == second
 
 
 def test_a_start_is_never_made_worse():
-    problem = pose(layers(3), Mesh.parse("x=4,y=2"))
+    problem = build_problem(layers(3), Mesh.parse("x=4,y=2"))
     best = by_name("ilp")(problem)
     again = by_name("ilp")(problem, starts=[best.strategies])
     assert again.cost <= best.cost
 
 
 def test_pins_hold():
-    problem, _ = constrained(pose(layers(2), Mesh.parse("x=4")), Constraints({"w1": parse_spec("[-,x]")}))
+    problem, _ = constrain_problem(
+        build_problem(layers(2), Mesh.parse("x=4")), Constraints({"w1": parse_spec("[-,x]")})
+    )
     for name in ("ilp", "recursive"):
         specs = problem.specs(by_name(name)(problem).strategies)
         assert {str(spec) for node, spec in specs.items() if node.name == "w1"} == {"[-,x]"}
 
 
 def test_a_budget_is_kept_and_what_is_missing_is_said():
-    problem = pose(layers(3), Mesh.parse("x=4"))
+    problem = build_problem(layers(3), Mesh.parse("x=4"))
     rows = [_parameters(problem)]
     free = by_name("ilp")(problem)
     least = lightest_plan(problem, rows).missing
@@ -151,7 +155,7 @@ def test_a_budget_is_kept_and_what_is_missing_is_said():
 
 
 def test_a_plan_that_someone_wrote_is_a_start():
-    problem = pose(layers(2), Mesh.parse("x=4"))
+    problem = build_problem(layers(2), Mesh.parse("x=4"))
     entry = problem.module.entry
     wanted = {entry["w0"]: parse_spec("[x,-]"), entry["w1"]: parse_spec("[x,-]"), entry["x"]: parse_spec("[-,x]")}
     specs = problem.specs(nearest(problem, wanted))
@@ -159,7 +163,7 @@ def test_a_plan_that_someone_wrote_is_a_start():
 
 
 def test_alternatives_differ_and_come_in_order():
-    problem = pose(layers(2), Mesh.parse("x=4,y=2"))
+    problem = build_problem(layers(2), Mesh.parse("x=4,y=2"))
     best = by_name("ilp")(problem)
     others = alternatives(problem, best, 3)
     assert others and all(each.cost >= best.cost * (1 - 1e-9) and each.notes for each in others)
@@ -175,7 +179,7 @@ def test_a_planner_that_is_not_there():
 
 
 def test_of_many_axes_none_is_forgotten():
-    problem = pose(layers(1), Mesh.parse("a=2,b=2,c=2,d=2,e=2"))
+    problem = build_problem(layers(1), Mesh.parse("a=2,b=2,c=2,d=2,e=2"))
     used = {
         axis for options in problem.options.values() for each in options for _, axes in each.before for axis in axes
     }
@@ -188,7 +192,7 @@ def _parameters(problem: Problem) -> MemoryRow:
     for node in problem.module.entry.nodes:
         cluster = problem.clusters.of(node)
         if cluster is not None and node.opcode in ("parameter", "dot"):
-            lies = (problem.lying.result(node, each) for each in problem.options[cluster.number])
+            lies = (problem.spec_tables.result(node, each) for each in problem.options[cluster.number])
             held = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, each)) for each in lies]
             row.add(cluster.number, np.array(held))
     return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hloom.planner.experts.roles import RENAMING, Roles
-from hloom.planner.experts.streams import CONTRACTIONS, Stream, bytes_of
+from hloom.planner.experts.streams import CONTRACTIONS, LogicalAxis, bytes_of
 
 LARGE = 1 / 8
 """What is named between blocks is at least so large, as a share of the largest value there."""
@@ -23,7 +23,7 @@ def activations(roles: Roles) -> frozenset[int]:
     )
 
 
-def between_blocks(roles: Roles, model: Iterable[Stream]) -> frozenset[int]:
+def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]:
     """The large activations without a stream of the model: residuals, norms.
 
     Contractions and sums of nothing but contractions are left out: where their terms are partial results, the

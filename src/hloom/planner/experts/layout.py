@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hloom.ir import Module, Node, Parameter
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.experts.streams import Stream, Streams
+from hloom.planner.experts.streams import LogicalAxes, LogicalAxis
 from hloom.planner.plan import ENTRY, Plan
 from hloom.planner.strategies import UNEVEN_SHARE
 from hloom.sharding.mesh import Mesh
@@ -17,7 +17,7 @@ Claim = Mapping[int, int]
 """By value the dimension that an axis takes."""
 
 
-def claim(streams: Iterable[Stream], apart: frozenset[int] = frozenset()) -> Claim:
+def claim(streams: Iterable[LogicalAxis], apart: frozenset[int] = frozenset()) -> Claim:
     """What streams take, those before first; some values apart."""
     found: dict[int, int] = {}
     for stream in streams:
@@ -35,7 +35,7 @@ class Layout:
     same streams are split alike. `interior` are the values that the plan names.
     """
 
-    streams: Streams
+    streams: LogicalAxes
     mesh: Mesh
     claims: dict[str, list[Claim]] = field(default_factory=dict)
     stored: dict[int, Axes] = field(default_factory=dict)

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hloom.ir import Module, Node
-from hloom.planner.canonicalize import normal
+from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts.roles import Roles
-from hloom.planner.experts.streams import Stream, Streams, bytes_of
+from hloom.planner.experts.streams import LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.plan import ENTRY, Plan
 from hloom.propagation.dataflow import Wiring
 from hloom.sharding.spec import Spec
@@ -29,8 +29,8 @@ def describe(module: Module, plan: Plan) -> str:
     axes = tuple(name for name, size in zip(plan.mesh.names, plan.mesh.sizes, strict=True) if size > 1)
     if not axes:
         return "one device"
-    wiring = Wiring(normal(module))
-    roles = Roles(Streams(wiring, min(plan.mesh.size(axis) for axis in axes)))
+    wiring = Wiring(canonicalize(module))
+    roles = Roles(LogicalAxes(wiring, min(plan.mesh.size(axis) for axis in axes)))
     named = _Named(roles, plan)
     found: dict[str, list[str]] = {}
     for axis in axes:
@@ -143,7 +143,7 @@ class _Named:
     def _kind(self, leaf: int, dimension: int) -> str:
         return self.kinds.get(self.roles.streams.of(leaf, dimension), "")
 
-    def _mark(self, kind: str, streams: Iterable[Stream]) -> None:
+    def _mark(self, kind: str, streams: Iterable[LogicalAxis]) -> None:
         for stream in streams:
             self.kinds[stream.number] = kind
 

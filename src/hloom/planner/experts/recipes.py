@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from hloom.ir import Module
-from hloom.planner.canonicalize import normal
+from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts.interior import activations, between_blocks
 from hloom.planner.experts.layout import Claim, Layout, claim
 from hloom.planner.experts.roles import Roles
-from hloom.planner.experts.streams import Streams
+from hloom.planner.experts.streams import LogicalAxes
 from hloom.planner.plan import Plan
 from hloom.propagation.dataflow import Wiring
 from hloom.sharding.mesh import Mesh
@@ -54,7 +54,7 @@ class Recipes:
     def __init__(self, module: Module, mesh: Mesh) -> None:
         self.mesh = mesh
         self.every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
-        self.streams = Streams(Wiring(normal(module)), min(size for size in mesh.sizes if size > 1))
+        self.streams = LogicalAxes(Wiring(canonicalize(module)), min(size for size in mesh.sizes if size > 1))
         self.roles = Roles(self.streams)
 
     def all(self) -> Iterator[tuple[Layout, str]]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from hloom.ir import FactorKind
 from hloom.planner.entry_results import aliases
-from hloom.planner.experts.streams import CONTRACTIONS, Stream, Streams, bytes_of
+from hloom.planner.experts.streams import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.propagation.dataflow import Link, Wiring
 
 LEAST_WORK = 0.005
@@ -36,12 +36,12 @@ RENAMING = frozenset(
 class Roles:
     """What people call the streams and the parameters of a program; what is not asked for is not worked out."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: LogicalAxes) -> None:
         self.streams = streams
         self.wiring: Wiring = streams.wiring
 
     @cached_property
-    def batch(self) -> Stream | None:
+    def batch(self) -> LogicalAxis | None:
         """The stream of the batch; None where nothing that is given has one.
 
         It shares out the most work and the most of what is computed, and is in few parameters.
@@ -75,7 +75,7 @@ class Roles:
         return sum(sizes[leaf] for leaf in self.tables) > LEAST_TABLES * sum(sizes.values())
 
     @cached_property
-    def model(self) -> tuple[Stream, ...]:
+    def model(self) -> tuple[LogicalAxis, ...]:
         """The streams that tensor parallelism splits, none of which is in a value with another one.
 
         Those of weights that leave the least to send for the work that they share out come first, as Megatron's do:
@@ -88,7 +88,7 @@ class Roles:
             if each is not self.batch and not each.is_moved and each.is_single and each.leaves & weights
             if each.work > LEAST_WORK * self._most[0]
         ]
-        chosen: list[Stream] = []
+        chosen: list[LogicalAxis] = []
         taken: set[int] = set()
         for stream in sorted(possible, key=lambda each: (each.sent / each.work, each.number)):
             if not stream.leaves & taken:
@@ -97,7 +97,7 @@ class Roles:
         return tuple(chosen)
 
     @cached_property
-    def sequences(self) -> tuple[Stream, ...]:
+    def sequences(self) -> tuple[LogicalAxis, ...]:
         """The streams of data that no weight has that is contracted or looked up; those that carry most first."""
         if self.batch is None:
             return ()
@@ -112,7 +112,7 @@ class Roles:
         return tuple(sorted(found, key=lambda each: (-each.carried, each.number)))
 
     @cached_property
-    def experts(self) -> tuple[Stream, ...]:
+    def experts(self) -> tuple[LogicalAxis, ...]:
         """The streams over which whole weights are chosen: contractions with a weight have them as a batch."""
         numbers = {number for link in self._contractions for number in self._batched(link)} & self.streams.all.keys()
         return tuple(self.streams.all[number] for number in sorted(numbers))
@@ -210,7 +210,7 @@ class Roles:
         every = [_features(each, self.streams.parameters) for each in self.streams.all.values()]
         return tuple(max(each) or 1.0 for each in zip(*every, strict=True)) if every else (1.0,) * 3
 
-    def _likeness(self, stream: Stream) -> float:
+    def _likeness(self, stream: LogicalAxis) -> float:
         """How much a stream looks like the batch: in all that is computed, and in little that is given."""
         found = _features(stream, self.streams.parameters)
         work, carried, count = (own / most for own, most in zip(found, self._most, strict=True))
@@ -233,5 +233,5 @@ class Roles:
         return found
 
 
-def _features(stream: Stream, parameters: frozenset[int]) -> tuple[float, float, float]:
+def _features(stream: LogicalAxis, parameters: frozenset[int]) -> tuple[float, float, float]:
     return stream.work, stream.carried, float(len(stream.leaves & parameters))

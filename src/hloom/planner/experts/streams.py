@@ -23,7 +23,7 @@ MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
 
 
 @dataclass
-class Stream:
+class LogicalAxis:
     """A stream: where it is (value, dimension), the work that splitting it shares out, the bytes that it then costs.
 
     `work` are FLOPs of contractions that have it, `sent` the bytes that combining partial results and making whole
@@ -61,7 +61,7 @@ class Stream:
         return {leaf: dimension for leaf, dimension in seen.items() if leaf not in twice}
 
 
-class Streams:
+class LogicalAxes:
     """The streams of a module for a split into so many parts: uneven parts pass less far than even ones."""
 
     def __init__(self, wiring: Wiring, count: int) -> None:
@@ -104,19 +104,19 @@ class Streams:
         return frozenset(place for stream in self._counted.values() if stream.is_moved for place in stream.places)
 
     @cached_property
-    def all(self) -> dict[int, Stream]:
+    def all(self) -> dict[int, LogicalAxis]:
         """The streams that can be split into so many parts, by number."""
         return {number: each for number, each in self._counted.items() if each.fits(self.count)}
 
     @cached_property
-    def _counted(self) -> dict[int, Stream]:
-        found: dict[int, Stream] = {}
+    def _counted(self) -> dict[int, LogicalAxis]:
+        found: dict[int, LogicalAxis] = {}
         for leaf, value in enumerate(self.wiring.leaves):
             for dimension in range(len(value.dims)):
                 if self.wiring.is_free(leaf, dimension):
                     continue
                 number = self.of(leaf, dimension)
-                stream = found.setdefault(number, Stream(number))
+                stream = found.setdefault(number, LogicalAxis(number))
                 stream.places.append((leaf, dimension))
                 stream.sizes.add(value.dims[dimension])
                 if leaf in self.parameters:
@@ -147,7 +147,7 @@ class Streams:
                 elif number != first:
                     self._parents[number] = first
 
-    def _count(self, link: Link, found: dict[int, Stream], times: int) -> None:
+    def _count(self, link: Link, found: dict[int, LogicalAxis], times: int) -> None:
         """Add what an instruction works and sends to its streams."""
         relation, known = link.relation, self.within(link)
         carried = {factor: found[number] for factor, number in known.items() if relation.carries[factor]}

@@ -4,7 +4,7 @@ To add one, write a file here with a function of the form of `Planner` and name 
 """
 
 from hloom.planner.solvers import ilp, recursive
-from hloom.planner.solvers.assignment import Choice as Choice
+from hloom.planner.solvers.assignment import Assignment as Assignment
 from hloom.planner.solvers.assignment import Planner as Planner
 from hloom.text import HloomError
 

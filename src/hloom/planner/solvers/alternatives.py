@@ -10,10 +10,10 @@ import numpy as np
 
 from hloom.ir import TensorType
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.assignment import Choice
+from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import ascend
-from hloom.planner.solvers.factor_graph import Network, tied
-from hloom.planner.solvers.message_passing import Messages
+from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
+from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.solvers.warm_start import bytes_of
 
 FAMILIES = 12
@@ -23,21 +23,21 @@ ROOM = 0.1
 SWEEPS = 10
 
 
-def alternatives(problem: Problem, choice: Choice, k: int = 5, seconds: float = 5.0) -> list[Choice]:
+def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: float = 5.0) -> list[Assignment]:
     """The `k` cheapest choices, each without the strategy that some important cluster has, cheapest first.
 
     Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
     """
     deadline = time.monotonic() + seconds
-    network = tied(problem)
+    network = tied_graph(problem)
     known = network.chosen(choice.strategies)
-    messages = Messages(network)
+    messages = MessagePassing(network)
     for _ in range(SWEEPS):
         messages.sweep()
     kept = messages.possible(choice.cost * (1 + ROOM) - messages.bound(), known)
     few = network.restricted(kept)
     start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in known.items()}
-    found: dict[tuple[int, ...], Choice] = {}
+    found: dict[tuple[int, ...], Assignment] = {}
     for node in _important(problem, few):
         if time.monotonic() > deadline:
             break
@@ -47,18 +47,18 @@ def alternatives(problem: Problem, choice: Choice, k: int = 5, seconds: float = 
     return sorted(found.values(), key=lambda each: each.cost)[:k]
 
 
-def _important(problem: Problem, network: Network) -> list[int]:
+def _important(problem: Problem, network: FactorGraph) -> list[int]:
     """Clusters that can be split in several ways, those with the most bytes in their largest values first."""
     sizes = dict.fromkeys(network.unary, 0.0)
     for cluster in problem.clusters:
-        sizes[problem.tie[cluster.number]] += max(map(bytes_of, cluster.members))
+        sizes[problem.representative[cluster.number]] += max(map(bytes_of, cluster.members))
     open_nodes = [node for node, costs in network.unary.items() if costs.shape[1] > 1]
     return sorted(open_nodes, key=lambda node: (-sizes[node], node))[:FAMILIES]
 
 
 def _without(
-    problem: Problem, network: Network, start: Mapping[int, int], node: int, choice: Choice, deadline: float
-) -> Choice | None:
+    problem: Problem, network: FactorGraph, start: Mapping[int, int], node: int, choice: Assignment, deadline: float
+) -> Assignment | None:
     """The best choice in which a node has another strategy, one that looks different from outside."""
     own = start[node]
     looks = [term.sides[place].of for term, places in network.touching(node) for place in places]
@@ -73,6 +73,6 @@ def _without(
     strategies = found.network.named(problem, found.choice)
     lead = problem.options[node][int(network.kept[node][own])]
     cluster = next(each for each in problem.clusters if each.number == node)
-    lies = problem.lying.result(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
+    lies = problem.spec_tables.result(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
     note = f"without {cluster.lead.name} as {lies}"
     return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)

@@ -12,7 +12,7 @@ from hloom.planner.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Assignment:
     """One strategy per cluster, its cost in seconds, and a bound: the least that any choice could cost.
 
     `is_tied` says that the bound holds only for choices that treat alike clusters alike; `tied_bound` is that bound in
@@ -50,4 +50,4 @@ class Planner(Protocol):
         budget: float | None = None,
         seconds: float = 20.0,
         starts: Sequence[Mapping[int, int]] = (),
-    ) -> Choice: ...
+    ) -> Assignment: ...

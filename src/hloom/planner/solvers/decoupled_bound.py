@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.factor_graph import Network, untied
-from hloom.planner.solvers.factors import Term
-from hloom.planner.solvers.message_passing import Messages, hand_on
-from hloom.planner.solvers.shared_value import Fan
+from hloom.planner.solvers.factor_graph import FactorGraph, full_graph
+from hloom.planner.solvers.factors import Factor
+from hloom.planner.solvers.message_passing import MessagePassing, copy_messages
+from hloom.planner.solvers.shared_value import ReshardFactor
 
 ROUNDS = 40
 ENOUGH = 1e-3
@@ -20,16 +20,16 @@ SLOW = 0.05
 """Where a round has closed less than this share of the gap, further ones are not worth their time."""
 
 
-def bound_apart(problem: Problem, network: Network, cost: float, deadline: float) -> float | None:
+def decoupled_bound(problem: Problem, network: FactorGraph, cost: float, deadline: float) -> float | None:
     """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
 
     The messages begin as those of the tied network, evenly among all that are tied there.
     """
     if time.monotonic() > deadline:
         return None
-    apart = untied(problem)
+    apart = full_graph(problem)
     _begin(apart, network)
-    messages = Messages(apart)
+    messages = MessagePassing(apart)
     bound = messages.bound()
     for _ in range(ROUNDS):
         before = bound
@@ -41,7 +41,7 @@ def bound_apart(problem: Problem, network: Network, cost: float, deadline: float
     return min(bound, cost)
 
 
-def _begin(apart: Network, network: Network) -> None:
+def _begin(apart: FactorGraph, network: FactorGraph) -> None:
     """Share the messages of a tied network out among the terms that were added up in it."""
     known = dict(_known(network))
     rows: dict[tuple, int] = {}
@@ -50,12 +50,12 @@ def _begin(apart: Network, network: Network) -> None:
     for key, term in _known(apart):
         if key in known:
             for part, like in zip(term.parts, known[key].parts, strict=True):
-                hand_on(part, like, 1.0 / rows[key], apart, network)
+                copy_messages(part, like, 1.0 / rows[key], apart, network)
 
 
-def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
+def _known(network: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
     """Terms by what they relate: two nodes, or the how manieth fan it is."""
     fans = 0
     for term in network.terms:
-        fans += isinstance(term, Fan)
-        yield (fans,) if isinstance(term, Fan) else tuple(side.node for side in term.sides), term
+        fans += isinstance(term, ReshardFactor)
+        yield (fans,) if isinstance(term, ReshardFactor) else tuple(side.node for side in term.sides), term

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hloom.planner.solvers.factor_graph import Network
-from hloom.planner.solvers.message_passing import Messages, improved
+from hloom.planner.solvers.factor_graph import FactorGraph
+from hloom.planner.solvers.message_passing import MessagePassing, descend
 
 CLOSED = 1e-6
 """The share of the cost below which a gap counts as closed."""
@@ -27,11 +27,11 @@ class Ascent:
     Strategies that are not in the network are part of no choice cheaper than this one.
     """
 
-    network: Network
+    network: FactorGraph
     choice: dict[int, int]
     cost: float
     bound: float
-    messages: Messages
+    messages: MessagePassing
 
     @property
     def gap(self) -> float:
@@ -40,7 +40,7 @@ class Ascent:
 
     def follow(self, suggested: Mapping[int, int]) -> None:
         """Take a choice, improved node by node, where it is cheaper."""
-        choice = improved(self.network, suggested)
+        choice = descend(self.network, suggested)
         cost = self.network.cost(choice)
         if cost < self.cost:
             self.choice, self.cost = choice, cost
@@ -51,11 +51,11 @@ class Ascent:
         if sum(map(len, kept.values())) <= FEWER * self.network.size:
             self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
             self.network = self.network.restricted(kept)
-            self.messages = Messages(self.network)
+            self.messages = MessagePassing(self.network)
 
 
 def ascend(
-    network: Network,
+    network: FactorGraph,
     deadline: float,
     starts: Sequence[Mapping[int, int]] = (),
     sweeps: int = SWEEPS,
@@ -81,9 +81,9 @@ def ascend(
     return found
 
 
-def _begun(network: Network, starts: Sequence[Mapping[int, int]]) -> Ascent:
-    messages = Messages(network)
-    choices = [improved(network, each) for each in (*starts, messages.suggested())]
+def _begun(network: FactorGraph, starts: Sequence[Mapping[int, int]]) -> Ascent:
+    messages = MessagePassing(network)
+    choices = [descend(network, each) for each in (*starts, messages.suggested())]
     costs = [network.cost(each) for each in choices]
     best = costs.index(min(costs))
     return Ascent(network, choices[best], costs[best], min(messages.bound(), costs[best]), messages)

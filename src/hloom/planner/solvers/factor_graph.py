@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.planner.problem import Problem, Shared, add_pair
-from hloom.planner.solvers.factors import Kept, Side, Term, pair
-from hloom.planner.solvers.shared_value import Fan
+from hloom.planner.problem import Problem, SharedReshards, add_pair
+from hloom.planner.solvers.factors import Argument, Factor, Kept, pair
+from hloom.planner.solvers.shared_value import ReshardFactor
 
 
 @dataclass(slots=True, eq=False)
-class Network:
+class FactorGraph:
     """Costs of each node's strategies (a row per copy), terms, and the numbers of the strategies in the problem."""
 
     unary: dict[int, np.ndarray]
-    terms: list[Term]
+    terms: list[Factor]
     kept: dict[int, np.ndarray]
     _touching: dict[int, dict[int, list[int]]] = field(init=False)
 
@@ -33,7 +33,7 @@ class Network:
             for place, side in enumerate(term.sides):
                 self._touching[side.node].setdefault(number, []).append(place)
 
-    def touching(self, node: int) -> Iterable[tuple[Term, list[int]]]:
+    def touching(self, node: int) -> Iterable[tuple[Factor, list[int]]]:
         """The terms of a node, and at which of their sides it stands."""
         return ((self.terms[number], places) for number, places in self._touching[node].items())
 
@@ -55,16 +55,16 @@ class Network:
                 costs += given(term, places, choice)
         return costs
 
-    def restricted(self, kept: Kept) -> Network:
+    def restricted(self, kept: Kept) -> FactorGraph:
         """The network with fewer strategies (numbered as here)."""
         unary = {node: costs[:, kept[node]] for node, costs in self.unary.items()}
         terms = [term.restricted(kept) for term in self.terms]
-        return Network(unary, terms, {node: self.kept[node][each] for node, each in kept.items()})
+        return FactorGraph(unary, terms, {node: self.kept[node][each] for node, each in kept.items()})
 
     def named(self, problem: Problem, choice: Mapping[int, int]) -> dict[int, int]:
         """A choice as strategies of all clusters of the problem."""
         chosen = {node: int(self.kept[node][strategy]) for node, strategy in choice.items()}
-        return {number: chosen[problem.tie[number]] for number in problem.options}
+        return {number: chosen[problem.representative[number]] for number in problem.options}
 
     def chosen(self, strategies: Mapping[int, int]) -> dict[int, int]:
         """The problem's strategies as a choice here, all of them being here."""
@@ -77,13 +77,13 @@ class Network:
         return self.chosen(strategies)
 
 
-def value(term: Term, choice: Mapping[int, int]) -> float:
+def value(term: Factor, choice: Mapping[int, int]) -> float:
     """What a term costs under a choice."""
     groups = [int(side.of[choice[side.node]]) for side in term.sides]
     return float(term.given(0, groups)[groups[0]])
 
 
-def given(term: Term, places: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
+def given(term: Factor, places: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
     """What a term costs for each strategy of the node at these sides, the others being chosen."""
     node = term.sides[places[0]].node
     groups = [int(side.of[choice[side.node]]) if side.node != node else 0 for side in term.sides]
@@ -98,21 +98,25 @@ def given(term: Term, places: Sequence[int], choice: Mapping[int, int]) -> np.nd
     return costs
 
 
-def tied(problem: Problem) -> Network:
+def tied_graph(problem: Problem) -> FactorGraph:
     """The network in which alike clusters take the same strategy."""
-    tie = problem.tie
+    representative = problem.representative
     unary: dict[int, np.ndarray] = {}
     for number, costs in problem.unary.items():
-        unary[tie[number]] = unary[tie[number]] + costs if tie[number] in unary else np.array(costs, float)
-    within, between = _tied_pairs(tie, problem.pairs)
+        unary[representative[number]] = (
+            unary[representative[number]] + costs if representative[number] in unary else np.array(costs, float)
+        )
+    within, between = _tied_pairs(representative, problem.pairs)
     for node, costs in within.items():
         unary[node] = unary[node] + costs
-    terms: list[Term] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
+    terms: list[Factor] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
     for group in alike(problem):
-        nodes = [tie[group[0].cluster], *(tie[number] for number, _ in group[0].readers)]
-        fan = fan_of(group[0], [Side(node, of) for node, of in zip(nodes, _sides_of(group[0]), strict=True)])
+        nodes = [representative[group[0].cluster], *(representative[number] for number, _ in group[0].readers)]
+        fan = reshard_factor(
+            group[0], [Argument(node, of) for node, of in zip(nodes, _sides_of(group[0]), strict=True)]
+        )
         terms.append(fan if len(group) == 1 else fan.scaled(len(group)))
-    return Network(
+    return FactorGraph(
         {node: costs[None] for node, costs in unary.items()},
         terms,
         {node: np.arange(len(costs)) for node, costs in unary.items()},
@@ -120,51 +124,51 @@ def tied(problem: Problem) -> Network:
 
 
 def _tied_pairs(
-    tie: Mapping[int, int], pairs: Mapping[tuple[int, int], np.ndarray]
+    representative: Mapping[int, int], pairs: Mapping[tuple[int, int], np.ndarray]
 ) -> tuple[dict[int, np.ndarray], dict[tuple[int, int], np.ndarray]]:
     """Tables of pairs added up between representatives: what falls on one node, and what lies between two."""
     within: dict[int, np.ndarray] = {}
     between: dict[tuple[int, int], np.ndarray] = {}
     for (a, b), table in pairs.items():
-        if tie[a] == tie[b]:
-            within[tie[a]] = within.get(tie[a], 0.0) + np.diagonal(table)
+        if representative[a] == representative[b]:
+            within[representative[a]] = within.get(representative[a], 0.0) + np.diagonal(table)
         else:
-            add_pair(between, tie[a], tie[b], table)
+            add_pair(between, representative[a], representative[b], table)
     return within, between
 
 
-def untied(problem: Problem) -> Network:
+def full_graph(problem: Problem) -> FactorGraph:
     """The network in which every cluster chooses for itself."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in problem.options:
-        members[problem.tie[number]].append(number)
+        members[problem.representative[number]].append(number)
     place = {number: copy for copies in members.values() for copy, number in enumerate(copies)}
     unary = {node: np.stack([problem.unary[each] for each in copies]).astype(float) for node, copies in members.items()}
-    terms: list[Term] = []
+    terms: list[Factor] = []
     for table, ends in _equal_pairs(problem):
         copies = tuple(np.array([place[each] for each in side]) for side in zip(*ends, strict=True))
-        first, second = (problem.tie[each] for each in ends[0])
+        first, second = (problem.representative[each] for each in ends[0])
         terms.append(pair(first, second, table, (copies[0], copies[1])))
     for group in alike(problem):
         ends = [[each.cluster, *(number for number, _ in each.readers)] for each in group]
         sides = [
-            Side(problem.tie[numbers[0]], of, np.array([place[each] for each in numbers]))
+            Argument(problem.representative[numbers[0]], of, np.array([place[each] for each in numbers]))
             for of, numbers in zip(_sides_of(group[0]), zip(*ends, strict=True), strict=True)
         ]
-        terms.append(fan_of(group[0], sides))
-    return Network(unary, terms, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
+        terms.append(reshard_factor(group[0], sides))
+    return FactorGraph(unary, terms, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
 
 
-def alike(problem: Problem) -> list[list[Shared]]:
+def alike(problem: Problem) -> list[list[SharedReshards]]:
     """Shared tables by what they are between tied clusters."""
-    found: dict[tuple, list[Shared]] = defaultdict(list)
+    found: dict[tuple, list[SharedReshards]] = defaultdict(list)
     for each in problem.shared:
-        readers = tuple((problem.tie[number], id(demand)) for number, demand in each.readers)
-        found[problem.tie[each.cluster], id(each.source), readers, tuple(map(id, each.costs))].append(each)
+        readers = tuple((problem.representative[number], id(demand)) for number, demand in each.readers)
+        found[problem.representative[each.cluster], id(each.source), readers, tuple(map(id, each.costs))].append(each)
     return list(found.values())
 
 
-def fan_of(shared: Shared, sides: Sequence[Side]) -> Fan:
+def reshard_factor(shared: SharedReshards, sides: Sequence[Argument]) -> ReshardFactor:
     """A shared table as a term: a change of spec costs the same whoever asks for it."""
     numbers: dict[object, int] = {}
     specs = [
@@ -173,10 +177,10 @@ def fan_of(shared: Shared, sides: Sequence[Side]) -> Fan:
     costs = np.zeros((len(shared.source.specs), len(numbers)))
     for columns, cost in zip(specs, shared.costs, strict=True):
         costs[:, columns] = cost
-    return Fan(tuple(sides), costs, tuple(specs))
+    return ReshardFactor(tuple(sides), costs, tuple(specs))
 
 
-def _sides_of(shared: Shared) -> list[np.ndarray]:
+def _sides_of(shared: SharedReshards) -> list[np.ndarray]:
     return [shared.source.of, *(demand.of for _, demand in shared.readers)]
 
 
@@ -186,9 +190,9 @@ def _equal_pairs(problem: Problem) -> list[tuple[np.ndarray, list[tuple[int, int
     for (a, b), table in problem.pairs.items():
         if not table.any():
             continue
-        if problem.tie[a] > problem.tie[b]:
+        if problem.representative[a] > problem.representative[b]:
             a, b, table = b, a, table.T
-        known = found[problem.tie[a], problem.tie[b]]
+        known = found[problem.representative[a], problem.representative[b]]
         for other, ends in known:
             if other is table or np.array_equal(other, table):
                 ends.append((a, b))

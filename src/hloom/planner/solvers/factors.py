@@ -21,7 +21,7 @@ Kept = Mapping[int, np.ndarray]
 
 
 @dataclass(slots=True, eq=False)
-class Side:
+class Argument:
     """Where a term touches a node: the group of each strategy, the copy of each row, and the messages."""
 
     node: int
@@ -61,25 +61,25 @@ class Side:
         """The least cost of each group, a row per term."""
         return np.minimum.reduceat(costs[self.copies][:, self._order], self._starts, axis=1)
 
-    def restricted(self, kept: Kept) -> tuple[Side, np.ndarray]:
+    def restricted(self, kept: Kept) -> tuple[Argument, np.ndarray]:
         """The side with fewer strategies, its messages kept, and the groups that are left."""
         groups, of = np.unique(self.of[kept[self.node]], return_inverse=True)
-        side = Side(self.node, np.ravel(of), self.copies)
+        side = Argument(self.node, np.ravel(of), self.copies)
         side.message = self.message[:, groups]
         return side, groups
 
-    def fresh(self) -> Side:
+    def fresh(self) -> Argument:
         """The side without messages."""
-        return Side(self.node, self.of, self.copies)
+        return Argument(self.node, self.of, self.copies)
 
 
-class Term(Protocol):
+class Factor(Protocol):
     """What a few nodes cost together."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[Argument, ...]
 
     @property
-    def parts(self) -> Sequence[Term]:
+    def parts(self) -> Sequence[Factor]:
         """Terms that add up to no more than this one, small enough for messages."""
         ...
 
@@ -91,24 +91,24 @@ class Term(Protocol):
         """The cost of each group of one side where the groups of the others are known."""
         ...
 
-    def restricted(self, kept: Kept) -> Term:
+    def restricted(self, kept: Kept) -> Factor:
         """The term with fewer strategies, messages kept."""
         ...
 
-    def scaled(self, factor: float) -> Term:
+    def scaled(self, factor: float) -> Factor:
         """The term times a number, without messages."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class Pair:
+class PairFactor:
     """A table over the groups of two nodes."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[Argument, ...]
     table: np.ndarray
 
     @property
-    def parts(self) -> Sequence[Term]:
+    def parts(self) -> Sequence[Factor]:
         """The term itself."""
         return (self,)
 
@@ -122,24 +122,24 @@ class Pair:
         """A column or a row of the table."""
         return self.table[:, groups[1]] if place == 0 else self.table[groups[0]]
 
-    def restricted(self, kept: Kept) -> Pair:
+    def restricted(self, kept: Kept) -> PairFactor:
         """The term with fewer strategies."""
         (first, rows), (second, columns) = (side.restricted(kept) for side in self.sides)
-        return Pair((first, second), self.table[np.ix_(rows, columns)])
+        return PairFactor((first, second), self.table[np.ix_(rows, columns)])
 
-    def scaled(self, factor: float) -> Pair:
+    def scaled(self, factor: float) -> PairFactor:
         """The term times a number."""
-        return Pair(tuple(side.fresh() for side in self.sides), self.table * factor)
+        return PairFactor(tuple(side.fresh() for side in self.sides), self.table * factor)
 
 
-def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, np.ndarray] = (ONE, ONE)) -> Pair:
+def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, np.ndarray] = (ONE, ONE)) -> PairFactor:
     """A term from a full table: strategies whose rows (or columns) are equal are one group."""
     rows, small = _grouped(table)
     columns, small = _grouped(small.T)
-    return Pair((Side(first, rows, copies[0]), Side(second, columns, copies[1])), small.T)
+    return PairFactor((Argument(first, rows, copies[0]), Argument(second, columns, copies[1])), small.T)
 
 
-def least(term: Term) -> np.ndarray:
+def least(term: Factor) -> np.ndarray:
     """The least of what is left of a term, per row."""
     return (term.marginal(0) - term.sides[0].message).min(axis=1)
 

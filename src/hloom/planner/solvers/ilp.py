@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.assignment import Choice
-from hloom.planner.solvers.decoupled_bound import bound_apart
+from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
-from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
-from hloom.planner.solvers.lagrangian import Within, lightest, within
+from hloom.planner.solvers.lagrangian import Within, least_memory, within
 from hloom.planner.solvers.memory_prices import holding
-from hloom.planner.solvers.message_passing import resume
+from hloom.planner.solvers.message_passing import warm_start
 
 PROVEN = 1e-4
 """The share of the cost below which a gap is not worth the solver's time."""
@@ -37,17 +37,17 @@ def plan(
     rows: Sequence[MemoryRow] = (),
     budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
-) -> Choice:
+) -> Assignment:
     """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven.
 
     Without a budget the bound is of all choices, unless there was no time for it.
     """
     begun = time.monotonic()
-    network = tied(problem)
+    network = tied_graph(problem)
     found = _tied(problem, network, begun + seconds, rows, budget, starts)
     if budget is not None and rows:
         return found
-    bound = bound_apart(problem, network, found.cost, begun + APART * seconds)
+    bound = decoupled_bound(problem, network, found.cost, begun + APART * seconds)
     return found if bound is None else replace(found, bound=bound, is_tied=False)
 
 
@@ -58,21 +58,21 @@ def plan_tied(
     rows: Sequence[MemoryRow] = (),
     budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
-) -> Choice:
+) -> Assignment:
     """The same choice, in half the time: its bound is only of those that treat alike clusters alike."""
-    return _tied(problem, tied(problem), time.monotonic() + seconds, rows, budget, starts)
+    return _tied(problem, tied_graph(problem), time.monotonic() + seconds, rows, budget, starts)
 
 
 def _tied(
     problem: Problem,
-    network: Network,
+    network: FactorGraph,
     deadline: float,
     rows: Sequence[MemoryRow],
     budget: float | None,
     starts: Sequence[Mapping[int, int]],
-) -> Choice:
+) -> Assignment:
     if problem.solved is not None:
-        resume(network, problem.solved)
+        warm_start(network, problem.solved)
     problem.solved = network
     known = [each for start in starts if (each := network.numbered(start)) is not None]
     found = solve(network, deadline, known)
@@ -81,17 +81,17 @@ def _tied(
         held, free = holding(problem, network, rows), network.chosen(strategies)
         if held.of(free).max() > budget:
             return _named(problem, within(network, held, budget, deadline, [*known, free]))
-    return Choice(strategies, problem.cost(strategies), found.bound, tied_bound=found.bound)
+    return Assignment(strategies, problem.cost(strategies), found.bound, tied_bound=found.bound)
 
 
-def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Choice:
+def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Assignment:
     """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
-    network = tied(problem)
+    network = tied_graph(problem)
     held = holding(problem, network, rows)
-    return _named(problem, lightest(network, held, time.monotonic() + seconds))
+    return _named(problem, least_memory(network, held, time.monotonic() + seconds))
 
 
-def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+def solve(network: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
     """The cheapest choice of a network, and its bound."""
     found = ascend(network, deadline, starts, sweeps=EVERY)
     if columns_of(found.network) > FEW_COLUMNS:
@@ -107,13 +107,13 @@ def solve(network: Network, deadline: float, starts: Sequence[Mapping[int, int]]
     return found
 
 
-def _named(problem: Problem, found: Within) -> Choice:
+def _named(problem: Problem, found: Within) -> Assignment:
     strategies = found.network.named(problem, found.choice)
     notes = ()
     if found.missing > 0:
         notes = (
             f"no plan was found that holds less; each that treats alike clusters alike holds {found.least:,.0f} B",
         )
-    return Choice(
+    return Assignment(
         strategies, problem.cost(strategies), found.bound, notes=notes, tied_bound=found.bound, missing=found.missing
     )

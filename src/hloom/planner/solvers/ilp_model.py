@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.planner.solvers.factor_graph import Network
-from hloom.planner.solvers.factors import Pair, Side
-from hloom.planner.solvers.memory_prices import Holding
-from hloom.planner.solvers.mixed_integer_program import Program
-from hloom.planner.solvers.shared_value import Fan
+from hloom.planner.solvers.factor_graph import FactorGraph
+from hloom.planner.solvers.factors import Argument, PairFactor
+from hloom.planner.solvers.memory_prices import MemoryUse
+from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
+from hloom.planner.solvers.shared_value import ReshardFactor
 
 LARGEST = 1e3
 """What the cost of a choice is scaled to: HiGHS's tolerances are absolute."""
@@ -26,7 +26,7 @@ _Columns = dict[int, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class ExactSolution:
     """The cheapest choice (None where nothing was found) and what none can cost less than."""
 
     choice: dict[int, int] | None
@@ -34,27 +34,27 @@ class Exact:
 
 
 def solve_exactly(
-    network: Network,
+    network: FactorGraph,
     known: float,
     seconds: float,
-    held: Holding | None = None,
+    held: MemoryUse | None = None,
     budget: float = math.inf,
     start: Mapping[int, int] | None = None,
     most: int = MOST_COLUMNS,
-) -> Exact | None:
+) -> ExactSolution | None:
     """The cheapest choice within a budget, `known` being about its cost; None where the program is too large."""
     if columns_of(network, held) > most or seconds <= 0:
         return None
     scale = LARGEST / known if known > 0 else 1.0
-    program = Program()
+    program = MixedIntegerProgram()
     chosen = {node: program.columns(costs[0] * scale, whole=True) for node, costs in network.unary.items()}
     for columns in chosen.values():
         program.row(1, 1, columns, 1.0)
     begun: dict[int, float] = {}
     for term in network.terms:
-        if isinstance(term, Pair):
+        if isinstance(term, PairFactor):
             _add_table(program, chosen, term.sides, term.table * scale)
-        elif isinstance(term, Fan):
+        elif isinstance(term, ReshardFactor):
             _add_fan(program, chosen, term, scale)
     if held is not None:
         _add_budget(program, chosen, held, budget)
@@ -63,16 +63,16 @@ def solve_exactly(
     solved = program.solve(seconds, start=begun)
     bound = solved.bound / scale
     if not len(solved.values):
-        return Exact(None, bound)
-    return Exact({node: int(np.argmax(solved.values[columns])) for node, columns in chosen.items()}, bound)
+        return ExactSolution(None, bound)
+    return ExactSolution({node: int(np.argmax(solved.values[columns])) for node, columns in chosen.items()}, bound)
 
 
-def columns_of(network: Network, held: Holding | None = None) -> int:
+def columns_of(network: FactorGraph, held: MemoryUse | None = None) -> int:
     """How many columns the program of a network has."""
     count = network.size
     for term in network.terms:
         sizes = [side.size for side in term.sides]
-        count += sizes[0] * sum(sizes[1:]) + (term.costs.size if isinstance(term, Fan) else 0)
+        count += sizes[0] * sum(sizes[1:]) + (term.costs.size if isinstance(term, ReshardFactor) else 0)
     return count + sum(each.tables[0].size for each in held.pairs) if held is not None else count
 
 
@@ -80,7 +80,9 @@ def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarra
     return [(columns, choice[node]) for node, columns in chosen.items()]
 
 
-def _add_table(program: Program, chosen: _Columns, sides: Sequence[Side], table: np.ndarray) -> np.ndarray:
+def _add_table(
+    program: MixedIntegerProgram, chosen: _Columns, sides: Sequence[Argument], table: np.ndarray
+) -> np.ndarray:
     """Edge columns for a table of groups."""
     edges = program.columns(table.ravel()).reshape(table.shape)
     _link(program, edges, chosen, sides[0])
@@ -88,7 +90,7 @@ def _add_table(program: Program, chosen: _Columns, sides: Sequence[Side], table:
     return edges
 
 
-def _link(program: Program, edges: np.ndarray, chosen: _Columns, side: Side) -> None:
+def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: _Columns, side: Argument) -> None:
     """The edges of each group add up to the strategies in it."""
     for group, row in enumerate(edges):
         members = chosen[side.node][side.of == group]
@@ -96,7 +98,7 @@ def _link(program: Program, edges: np.ndarray, chosen: _Columns, side: Side) -> 
         program.row(0, 0, np.concatenate([row, members]), entries)
 
 
-def _add_fan(program: Program, chosen: _Columns, fan: Fan, scale: float) -> None:
+def _add_fan(program: MixedIntegerProgram, chosen: _Columns, fan: ReshardFactor, scale: float) -> None:
     """Edges without a cost for each reader, and for each change of spec one column that pays for all of them."""
     source, *readers = fan.sides
     paid = program.columns(fan.costs.ravel() * scale).reshape(fan.costs.shape)
@@ -107,7 +109,7 @@ def _add_fan(program: Program, chosen: _Columns, fan: Fan, scale: float) -> None
             program.row(-math.inf, 0, np.array([edges[row, column], pays]), np.array([1.0, -1.0]))
 
 
-def _add_budget(program: Program, chosen: _Columns, held: Holding, budget: float) -> None:
+def _add_budget(program: MixedIntegerProgram, chosen: _Columns, held: MemoryUse, budget: float) -> None:
     """A row for each moment, in parts of the budget."""
     edges = [_add_table(program, chosen, each.sides, np.zeros(each.tables[0].shape)) for each in held.pairs]
     nodes = list(chosen)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.planner.solvers.dual_ascent import CLOSED, SLOW
-from hloom.planner.solvers.factor_graph import Network
+from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.ilp_model import solve_exactly
-from hloom.planner.solvers.memory_prices import Holding
-from hloom.planner.solvers.message_passing import Messages
+from hloom.planner.solvers.memory_prices import MemoryUse
+from hloom.planner.solvers.message_passing import MessagePassing
 
 ROUNDS = 16
 """How often prices are changed: a good choice comes early, and the solver proves the rest faster."""
@@ -44,8 +44,8 @@ class Within:
     Strategies that are not in the network are part of no cheaper choice within the budget.
     """
 
-    network: Network
-    held: Holding
+    network: FactorGraph
+    held: MemoryUse
     budget: float
     choice: dict[int, int]
     cost: float
@@ -60,12 +60,12 @@ class Within:
 
     def follow(self, choice: Mapping[int, int]) -> None:
         """Take a choice, changed until it fits, where it is cheaper."""
-        better = fitted(self.network, self.held, self.budget, choice)
+        better = repaired(self.network, self.held, self.budget, choice)
         cost = self.network.cost(better)
         if cost < self.cost and self.held.of(better).max() <= self.budget:
             self.choice, self.cost = better, cost
 
-    def narrow(self, messages: Messages, bound: float) -> None:
+    def narrow(self, messages: MessagePassing, bound: float) -> None:
         """Leave out what costs more than the choice, at the prices of the messages, whatever the rest does."""
         kept = messages.possible(max(self.cost - bound, 0.0), self.choice)
         if sum(map(len, kept.values())) <= FEWER * self.network.size:
@@ -74,10 +74,10 @@ class Within:
 
 
 def within(
-    network: Network, held: Holding, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
+    network: FactorGraph, held: MemoryUse, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
 ) -> Within:
     """The cheapest choice within a budget; where none is found, one that holds little, with what is missing."""
-    found = lightest(network, held, deadline, budget, starts)
+    found = least_memory(network, held, deadline, budget, starts)
     if found.missing > 0:
         return found
     for start in starts:
@@ -88,9 +88,9 @@ def within(
     return found
 
 
-def lightest(
-    network: Network,
-    held: Holding,
+def least_memory(
+    network: FactorGraph,
+    held: MemoryUse,
     deadline: float,
     budget: float = 0.0,
     starts: Sequence[Mapping[int, int]] = (),
@@ -103,11 +103,11 @@ def lightest(
     best = min((dict(each) for each in starts), key=lambda each: held.of(each).max(), default=None)
     least = -math.inf
     for _ in range(LIGHT_ROUNDS):
-        messages = Messages(held.alone(network, weights))
+        messages = MessagePassing(held.alone(network, weights))
         for _ in range(SWEEPS):
             messages.sweep()
         least = max(least, messages.bound() + float(weights @ held.constants))
-        choice = fitted(network, held, budget, messages.suggested())
+        choice = repaired(network, held, budget, messages.suggested())
         if best is None or held.of(choice).max() < held.of(best).max():
             best = choice
         if held.of(best).max() <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
@@ -115,13 +115,13 @@ def lightest(
         weights = weights * np.exp(SHARPNESS * (held.of(choice) / held.of(choice).max() - 1))
         weights = weights / weights.sum()
     assert best is not None
-    best = fitted(network, held, max(budget, held.of(best).max()), best)
+    best = repaired(network, held, max(budget, held.of(best).max()), best)
     most = float(held.of(best).max())
     missing = max(0.0, most - budget)
     return Within(network, held, budget, best, network.cost(best), missing=missing, least=min(least, most))
 
 
-def fitted(network: Network, held: Holding, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
+def repaired(network: FactorGraph, held: MemoryUse, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time that make it fit a budget, and then cheaper."""
     found, waiting = dict(choice), dict.fromkeys(network.unary)
     total = held.of(found)
@@ -145,7 +145,7 @@ def _search(found: Within, deadline: float) -> None:
     prices = best = np.zeros(len(found.held.constants))
     length, stalled = 1.0, 0
     for _ in range(ROUNDS):
-        messages = Messages(found.held.priced(found.network, prices))
+        messages = MessagePassing(found.held.priced(found.network, prices))
         for _ in range(SWEEPS):
             messages.sweep()
         suggested = messages.suggested()

@@ -10,31 +10,31 @@ import numpy as np
 
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.factor_graph import Network
-from hloom.planner.solvers.factors import Kept, Pair, Side, pair
+from hloom.planner.solvers.factor_graph import FactorGraph
+from hloom.planner.solvers.factors import Argument, Kept, PairFactor, pair
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldTogether:
+class PairMemory:
     """Bytes of pairs of strategies: a table for each moment over the same groups."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[Argument, ...]
     tables: np.ndarray
 
-    def priced(self, prices: np.ndarray) -> Pair:
+    def priced(self, prices: np.ndarray) -> PairFactor:
         """The cost of these bytes; messages to the sides stay."""
-        return Pair(self.sides, np.tensordot(prices, self.tables, axes=1))
+        return PairFactor(self.sides, np.tensordot(prices, self.tables, axes=1))
 
 
 @dataclass(slots=True, eq=False)
-class Holding:
+class MemoryUse:
     """Bytes at each moment: what nothing changes, those of each strategy (a row for each), those of pairs."""
 
     names: tuple[str, ...]
     constants: np.ndarray
     unary: dict[int, np.ndarray]
-    pairs: list[HeldTogether]
-    _touching: dict[int, list[tuple[HeldTogether, int]]] = field(init=False)
+    pairs: list[PairMemory]
+    _touching: dict[int, list[tuple[PairMemory, int]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._touching = defaultdict(list)
@@ -63,47 +63,47 @@ class Holding:
         """The groups of a node's strategies in each of its pairs."""
         return [each.sides[place].of for each, place in self._touching[node]]
 
-    def priced(self, network: Network, prices: np.ndarray) -> Network:
+    def priced(self, network: FactorGraph, prices: np.ndarray) -> FactorGraph:
         """The network with bytes paid for; messages stay where they are."""
-        return Network(
+        return FactorGraph(
             {node: costs + self.unary[node] @ prices for node, costs in network.unary.items()},
             [*network.terms, *(each.priced(prices) for each in self.pairs)],
             network.kept,
         )
 
-    def alone(self, network: Network, prices: np.ndarray) -> Network:
+    def alone(self, network: FactorGraph, prices: np.ndarray) -> FactorGraph:
         """The network with nothing but the bytes to pay for."""
         unary = {node: np.zeros_like(costs) + self.unary[node] @ prices for node, costs in network.unary.items()}
-        return Network(unary, [each.priced(prices) for each in self.pairs], network.kept)
+        return FactorGraph(unary, [each.priced(prices) for each in self.pairs], network.kept)
 
-    def restricted(self, kept: Kept) -> Holding:
+    def restricted(self, kept: Kept) -> MemoryUse:
         """The same over fewer strategies."""
         unary = {node: held[kept[node]] for node, held in self.unary.items()}
-        return Holding(self.names, self.constants, unary, [_restricted(each, kept) for each in self.pairs])
+        return MemoryUse(self.names, self.constants, unary, [_restricted(each, kept) for each in self.pairs])
 
 
-def holding(problem: Problem, network: Network, rows: Sequence[MemoryRow]) -> Holding:
+def holding(problem: Problem, network: FactorGraph, rows: Sequence[MemoryRow]) -> MemoryUse:
     """Rows over clusters as rows over the nodes of a tied network."""
-    tied = [row.tied(problem.tie) for row in rows]
+    tied_rows = [row.by_representative(problem.representative) for row in rows]
     unary: dict[int, np.ndarray] = {}
     for node in network.unary:
         nothing = np.zeros(len(problem.options[node]))
-        unary[node] = np.stack([row.unary.get(node, nothing) for row in tied], axis=1)
-    pairs: list[HeldTogether] = []
-    for first, second in sorted({ends for row in tied for ends in row.pairs}):
+        unary[node] = np.stack([row.unary.get(node, nothing) for row in tied_rows], axis=1)
+    pairs: list[PairMemory] = []
+    for first, second in sorted({ends for row in tied_rows for ends in row.pairs}):
         nothing = np.zeros((len(problem.options[first]), len(problem.options[second])))
-        pairs.append(_together(first, second, np.stack([row.pairs.get((first, second), nothing) for row in tied])))
+        pairs.append(_together(first, second, np.stack([row.pairs.get((first, second), nothing) for row in tied_rows])))
     names, constants = tuple(row.name for row in rows), np.array([row.constant for row in rows], float)
-    return Holding(names, constants, unary, pairs).restricted(network.kept)
+    return MemoryUse(names, constants, unary, pairs).restricted(network.kept)
 
 
-def _together(first: int, second: int, tables: np.ndarray) -> HeldTogether:
+def _together(first: int, second: int, tables: np.ndarray) -> PairMemory:
     """Tables over the groups of strategies that hold the same at all moments."""
     rows = pair(first, second, np.concatenate(list(tables), axis=1)).sides[0]
     columns = pair(first, second, np.concatenate(list(tables), axis=0)).sides[1]
-    return HeldTogether((rows, columns), tables[:, rows.firsts][:, :, columns.firsts])
+    return PairMemory((rows, columns), tables[:, rows.firsts][:, :, columns.firsts])
 
 
-def _restricted(each: HeldTogether, kept: Kept) -> HeldTogether:
+def _restricted(each: PairMemory, kept: Kept) -> PairMemory:
     (first, rows), (second, columns) = (side.restricted(kept) for side in each.sides)
-    return HeldTogether((first, second), each.tables[:, rows][:, :, columns])
+    return PairMemory((first, second), each.tables[:, rows][:, :, columns])

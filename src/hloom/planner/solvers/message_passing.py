@@ -13,16 +13,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from hloom.planner.solvers.factor_graph import Network, given
-from hloom.planner.solvers.factors import Term, least
+from hloom.planner.solvers.factor_graph import FactorGraph, given
+from hloom.planner.solvers.factors import Factor, least
 
-Place = tuple[Term, int]
+Place = tuple[Factor, int]
 
 
-class Messages:
+class MessagePassing:
     """The messages of a network; they stand in the sides of its terms' parts."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: FactorGraph) -> None:
         self.network = network
         self.parts = [part for term in network.terms for part in term.parts]
         self._touching: dict[int, list[Place]] = {node: [] for node in network.unary}
@@ -110,7 +110,7 @@ class Messages:
         return choice
 
 
-def improved(network: Network, choice: Mapping[int, int]) -> dict[int, int]:
+def descend(network: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time, until none makes it cheaper."""
     found = dict(choice)
     waiting = dict.fromkeys(network.unary)
@@ -125,16 +125,16 @@ def improved(network: Network, choice: Mapping[int, int]) -> dict[int, int]:
     return found
 
 
-def resume(network: Network, before: Network) -> None:
+def warm_start(network: FactorGraph, before: FactorGraph) -> None:
     """Begin with the messages of a network over the same nodes, as far as its terms are found again."""
     known = dict(_known(before))
     for key, term in _known(network):
         if key in known:
             for part, like in zip(term.parts, known[key].parts, strict=True):
-                hand_on(part, like, 1.0, network, before)
+                copy_messages(part, like, 1.0, network, before)
 
 
-def hand_on(part: Term, like: Term, share: float, network: Network, before: Network) -> None:
+def copy_messages(part: Factor, like: Factor, share: float, network: FactorGraph, before: FactorGraph) -> None:
     """Give a term of a network a share of the messages of one that relates the same nodes in another network."""
     for side, other in zip(part.sides, like.sides, strict=True):
         kept = before.kept[side.node]
@@ -143,7 +143,7 @@ def hand_on(part: Term, like: Term, share: float, network: Network, before: Netw
         side.message[:] = whole[network.kept[side.node]][side.firsts]
 
 
-def _known(network: Network) -> Iterator[tuple[tuple, Term]]:
+def _known(network: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
     """Terms by the nodes that they relate, and the how manieth it is that does."""
     count: Counter[tuple[int, ...]] = Counter()
     for term in network.terms:

@@ -13,7 +13,7 @@ MOST_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class MixedIntegerSolution:
     """The values of all columns (none where nothing was found), their cost, and the bound that was proven."""
 
     values: np.ndarray
@@ -23,7 +23,7 @@ class Solved:
 
 
 @dataclass(slots=True)
-class Program:
+class MixedIntegerProgram:
     """Columns with costs and upper bounds, some of them whole numbers; rows with bounds and entries."""
 
     costs: list[float] = field(default_factory=list)
@@ -45,7 +45,9 @@ class Program:
         self.row_bounds.append((low, high))
         self.rows.append((np.asarray(columns), np.broadcast_to(np.asarray(entries, float), np.shape(columns))))
 
-    def solve(self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4) -> Solved:
+    def solve(
+        self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4
+    ) -> MixedIntegerSolution:
         """Minimise, from the known values of some columns if there are any, until the gap is closed.
 
         It ends after so many nodes, which is the same everywhere, or after so many seconds, which is not.
@@ -69,7 +71,7 @@ class Program:
         values = np.array(solver.getSolution().col_value)
         found = info.primal_solution_status == 2
         bound = info.mip_dual_bound if any(self.whole) else info.objective_function_value
-        return Solved(values if found else np.empty(0), info.objective_function_value, bound, is_optimal)
+        return MixedIntegerSolution(values if found else np.empty(0), info.objective_function_value, bound, is_optimal)
 
     def _model(self) -> highspy.HighsLp:
         model = highspy.HighsLp()

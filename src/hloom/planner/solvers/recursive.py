@@ -14,12 +14,12 @@ import numpy as np
 
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.assignment import Choice
+from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import EVERY, ascend
-from hloom.planner.solvers.factor_graph import Network, tied
+from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.lagrangian import within
-from hloom.planner.solvers.memory_prices import Holding, holding
-from hloom.planner.solvers.message_passing import Messages
+from hloom.planner.solvers.memory_prices import MemoryUse, holding
+from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.spec_tables import Held
 from hloom.planner.strategies import Strategy
 
@@ -36,7 +36,7 @@ def plan(
     rows: Sequence[MemoryRow] = (),
     budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
-) -> Choice:
+) -> Assignment:
     """A choice made axis by axis, the largest axis first.
 
     Where it does not keep the budget, the axes are decided anew from the last one on, then from the one before it. The
@@ -44,7 +44,7 @@ def plan(
     a step has few choices.
     """
     deadline = time.monotonic() + seconds
-    network = tied(problem)
+    network = tied_graph(problem)
     steps = _steps(problem, network, deadline)
     strategies = steps[-1]
     if budget is not None and rows:
@@ -54,10 +54,10 @@ def plan(
     bound, notes = _bound(network, deadline)
     cost = problem.cost(strategies)
     bound = min(bound, cost)
-    return Choice(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound)
+    return Assignment(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound)
 
 
-def _steps(problem: Problem, network: Network, deadline: float) -> list[dict[int, int]]:
+def _steps(problem: Problem, network: FactorGraph, deadline: float) -> list[dict[int, int]]:
     """The choices after each axis."""
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
@@ -74,7 +74,7 @@ def _steps(problem: Problem, network: Network, deadline: float) -> list[dict[int
 
 
 def _extending(
-    problem: Problem, network: Network, decided: _Decided, before: Collection[str], axes: Collection[str]
+    problem: Problem, network: FactorGraph, decided: _Decided, before: Collection[str], axes: Collection[str]
 ) -> dict[int, np.ndarray]:
     """The strategies over some axes that agree with what was decided of those before; all where there are none."""
     found: dict[int, np.ndarray] = {}
@@ -98,12 +98,12 @@ def _held_on(held: Held, axes: Collection[str]) -> Held:
 
 def _within(
     problem: Problem,
-    network: Network,
-    held: Holding,
+    network: FactorGraph,
+    held: MemoryUse,
     budget: float,
     deadline: float,
     steps: Sequence[Mapping[int, int]],
-) -> Choice:
+) -> Assignment:
     """A choice within a budget that agrees with as many of the first axes as may be."""
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
@@ -118,14 +118,16 @@ def _within(
     bound = found.bound if not count else -math.inf
     notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
     cost = problem.cost(strategies)
-    return Choice(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=found.missing)
+    return Assignment(
+        strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=found.missing
+    )
 
 
-def _bound(network: Network, deadline: float) -> tuple[float, tuple[str, ...]]:
+def _bound(network: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]:
     """What no choice costs less than, as far as there is time."""
     if time.monotonic() > deadline:
         return -math.inf, ("no bound: there was no time for one",)
-    messages = Messages(network)
+    messages = MessagePassing(network)
     bound = -math.inf
     for _ in range(0, SWEEPS, EVERY):
         for _ in range(EVERY):

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hloom.planner.solvers.factors import Kept, Side, Term
+from hloom.planner.solvers.factors import Argument, Factor, Kept
 
 MOST_READERS = 4
 """Of how many readers all partitions are looked at: fifteen for four."""
@@ -40,7 +40,7 @@ class _Blocks:
 
 
 @dataclass(slots=True, eq=False)
-class Fan:
+class ReshardFactor:
     """What a value costs: sides are its source and its readers.
 
     `costs` has a row for each group of the source and a column for each spec; `specs` names the spec of each group of
@@ -48,10 +48,10 @@ class Fan:
     the least over all partitions of the readers into blocks of one spec that pay once: what `marginal` uses.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[Argument, ...]
     costs: np.ndarray
     specs: tuple[np.ndarray, ...]
-    _parts: list[Fan] = field(init=False, default_factory=list)
+    _parts: list[ReshardFactor] = field(init=False, default_factory=list)
 
     @property
     def readers(self) -> int:
@@ -59,20 +59,20 @@ class Fan:
         return len(self.specs)
 
     @property
-    def parts(self) -> Sequence[Term]:
+    def parts(self) -> Sequence[Factor]:
         """Fans of few readers, among which the costs are shared evenly; no spec is asked for more often than once."""
         return (self,) if self.readers <= MOST_READERS else self._split()
 
-    def _split(self) -> list[Fan]:
+    def _split(self) -> list[ReshardFactor]:
         if not self._parts:
             count = math.ceil(self.readers / MOST_READERS)
             self._parts = [self._part(each, count) for each in range(count)]
         return self._parts
 
-    def _part(self, number: int, count: int) -> Fan:
+    def _part(self, number: int, count: int) -> ReshardFactor:
         chosen = range(number, self.readers, count)
         sides = tuple(self.sides[place].fresh() for place in (0, *(each + 1 for each in chosen)))
-        return Fan(sides, self.costs / count, tuple(self.specs[each] for each in chosen))
+        return ReshardFactor(sides, self.costs / count, tuple(self.specs[each] for each in chosen))
 
     def marginal(self, place: int) -> np.ndarray:
         """The least over the other sides for each group of one, less their messages."""
@@ -118,21 +118,21 @@ class Fan:
         more[known] = 0.0
         return more[self.specs[place - 1]] + row[known].sum()
 
-    def restricted(self, kept: Kept) -> Fan:
+    def restricted(self, kept: Kept) -> ReshardFactor:
         """The term with fewer strategies, and only the specs that are still asked for."""
         (source, rows), *readers = (side.restricted(kept) for side in self.sides)
         specs = [each[groups] for each, (_, groups) in zip(self.specs, readers, strict=True)]
         left, numbers = np.unique(np.concatenate(specs), return_inverse=True)
         cuts = np.cumsum([len(each) for each in specs])[:-1]
         sides = (source, *(side for side, _ in readers))
-        fewer = Fan(sides, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
+        fewer = ReshardFactor(sides, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
         if self.readers > MOST_READERS:
             fewer._parts = [part.restricted(kept) for part in self._split()]
         return fewer
 
-    def scaled(self, factor: float) -> Fan:
+    def scaled(self, factor: float) -> ReshardFactor:
         """The term times a number."""
-        return Fan(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
+        return ReshardFactor(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
 
 
 def _sums(rows: np.ndarray, of: np.ndarray) -> np.ndarray:

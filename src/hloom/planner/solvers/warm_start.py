@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from hloom.ir import Node, TensorType
-from hloom.planner.cost_model import width_of
+from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.dual_ascent import ascend
-from hloom.planner.solvers.factor_graph import tied
+from hloom.planner.solvers.factor_graph import tied_graph
 from hloom.sharding.spec import Spec
 
 SWEEPS = 20
@@ -21,13 +21,13 @@ SECONDS = 5.0
 
 def nearest(problem: Problem, specs: Mapping[Node, Spec]) -> dict[int, int]:
     """The cheapest choice of those under which the fewest bytes of values lie otherwise than they should."""
-    network = tied(problem)
+    network = tied_graph(problem)
     wrong = {node: np.zeros(len(problem.options[node])) for node in network.unary}
     for value, spec in specs.items():
         cluster = problem.clusters.of(value)
         if cluster is not None:
-            kind = problem.tie[cluster.number]
-            differs = [problem.lying.result(value, each) != spec for each in problem.options[kind]]
+            kind = problem.representative[cluster.number]
+            differs = [problem.spec_tables.result(value, each) != spec for each in problem.options[kind]]
             wrong[kind] += np.array(differs) * bytes_of(value)
     least = {}
     for node, kept in network.kept.items():
@@ -39,4 +39,4 @@ def nearest(problem: Problem, specs: Mapping[Node, Spec]) -> dict[int, int]:
 
 def bytes_of(value: Node) -> float:
     """The bytes of a whole array; none of a tuple."""
-    return math.prod(value.type.dims) * width_of(value) if isinstance(value.type, TensorType) else 0.0
+    return math.prod(value.type.dims) * itemsize_of(value) if isinstance(value.type, TensorType) else 0.0
