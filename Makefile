@@ -22,15 +22,16 @@ bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and 
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
-lint: $(READY)  ## style and types
+lint: $(READY)  ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 docs: $(READY)  ## the pictures in docs/images, made anew
 	$(BIN)/python scripts/make_images.py
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hloom needs Python 3.11 or newer")'
