@@ -10,7 +10,7 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, times_the_time
 from benchmarks.programs import Plan, Program
 from hloom.sharding import Mesh, Spec
-from hloom.sharding.hlo_sharding import forget, from_hlo, to_tiled
+from hloom.sharding.hlo_sharding import clear_caches, from_hlo, to_tiled
 from hloom.sharding.partition_spec import to_partition
 from hloom.sharding.spec import spec_of
 
@@ -21,15 +21,15 @@ TIMES = 50
 
 
 def sharding(plan: Plan) -> Iterator[Figure]:
-    """All specs of three axes on three dimensions, as V2's text and back; at first nothing is remembered.
+    """All specs of three axes on three dimensions, as V2's text and back; at first nothing is cached.
 
-    jax remembers HLO of specs, but no specs of HLO.
+    jax caches HLO of specs, but no specs of HLO.
     """
     specs = all_specs()
     program = Program(f"{len(specs)} specs on 4x8x8, {TIMES} times each", "", len(specs) * TIMES)
     named = [peers.jax_sharding(MESH.names, MESH.sizes, to_partition(spec)) for spec in specs]
     writing = [
-        Job(lambda _: [str(to_tiled(spec, MESH)) for _ in range(TIMES) for spec in specs], forget),
+        Job(lambda _: [str(to_tiled(spec, MESH)) for _ in range(TIMES) for spec in specs], clear_caches),
         Job(lambda _: [peers.jax_sharding_text(each, RANK) for _ in range(TIMES) for each in named], peers.jax_forget),
     ]
     ours, theirs = take_turns(writing, plan.seconds)
@@ -37,7 +37,7 @@ def sharding(plan: Plan) -> Iterator[Figure]:
     tiled = [to_tiled(spec, MESH) for spec in specs]
     proper = [peers.jax_hlo_sharding(each, RANK) for each in named]
     reading = [
-        Job(lambda _: [from_hlo(each, MESH, RANK) for _ in range(TIMES) for each in tiled], forget),
+        Job(lambda _: [from_hlo(each, MESH, RANK) for _ in range(TIMES) for each in tiled], clear_caches),
         Job(lambda _: [peers.jax_specs(each, named[0].mesh) for _ in range(TIMES) for each in proper]),
     ]
     ours, theirs = take_turns(reading, plan.seconds)
@@ -46,9 +46,9 @@ def sharding(plan: Plan) -> Iterator[Figure]:
 
 def all_specs() -> list[Spec]:
     """Every axis on any dimension or none, in every order."""
-    found: dict[Spec, None] = {}
+    specs: dict[Spec, None] = {}
     for order in permutations(MESH.names):
-        for places in product(range(RANK + 1), repeat=len(order)):
-            dims = [[axis for axis, place in zip(order, places, strict=True) if place == each] for each in range(RANK)]
-            found[spec_of(dims)] = None
-    return list(found)
+        for chosen in product(range(RANK + 1), repeat=len(order)):
+            pairs = list(zip(order, chosen, strict=True))
+            specs[spec_of([[axis for axis, number in pairs if number == dim] for dim in range(RANK)])] = None
+    return list(specs)

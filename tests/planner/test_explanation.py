@@ -11,7 +11,7 @@ from hloom.planner import SearchResult, explain, search_plans
 from hloom.planner.cost_model import Rates
 from hloom.planner.explanation import other_plans
 from hloom.sharding import Mesh
-from hloom.sharding.mesh import Link
+from hloom.sharding.mesh import AxisLink
 from tests.planner.test_plan import TWO_LAYERS
 
 MESH = Mesh.parse("x=2,y=4")
@@ -93,7 +93,7 @@ def test_it_is_json(chosen: SearchResult):
 
 
 def test_each_axis_pays_for_its_own_link():
-    links = {"x": Link(10e9, 1e-6), "y": Link(100e9, 1e-7)}
+    links = {"x": AxisLink(10e9, 1e-6), "y": AxisLink(100e9, 1e-7)}
     rates = Rates(links=links)
     found = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
     price = found.best.expected

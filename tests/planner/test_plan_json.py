@@ -9,7 +9,7 @@ import pytest
 from hloom.hlo import parse
 from hloom.planner import Plan, plan_from_json, search_plans
 from hloom.sharding import Mesh, parse_spec
-from hloom.sharding.mesh import Link
+from hloom.sharding.mesh import AxisLink
 from hloom.text import HloomError
 from tests.planner.test_plan import TWO_LAYERS
 
@@ -25,7 +25,7 @@ def test_what_is_written_is_read_back():
 
 
 def test_links_are_no_part_of_the_form():
-    plan = Plan(Mesh(("x",), (8,), None, {"x": Link(1e9, 1e-6)}), {0: parse_spec("[x,-]")})
+    plan = Plan(Mesh(("x",), (8,), None, {"x": AxisLink(1e9, 1e-6)}), {0: parse_spec("[x,-]")})
     assert plan.to_json()["mesh"] == {"x": 8}
 
 

@@ -1,4 +1,4 @@
-"""Meshes and specs for property tests: axes of any small size, devices in any order, every axis put to any use."""
+"""Meshes and specs for property tests: axes of any small size, devices in any order, every axis in any role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloom.sharding import Mesh, Spec
 from hloom.sharding.spec import spec_of
 
 NAMES = ("x", "y", "z", "w")
-ORDERS = ("natural", "range", "listed")
+ORDERS = ("natural", "iota", "listed")
 
 
 @st.composite
@@ -30,31 +30,31 @@ def _devices(draw, order: str, count: int):
         return None
     if order == "listed":
         return ExplicitDevices(tuple(draw(st.permutations(range(count)))))
-    major = draw(st.sampled_from([each for each in range(1, count + 1) if count % each == 0]))
+    major = draw(st.sampled_from([size for size in range(1, count + 1) if count % size == 0]))
     return IotaDevices((major, count // major), (1, 0))
 
 
 @st.composite
 def specs(draw, mesh: Mesh, reducers=("add",), manual: bool = True, most_rank: int = 4) -> Spec:
-    """Each axis splits a dimension, holds copies, holds partial results, or is manual."""
+    """Each axis shards a dimension, replicates, holds partial results, or is manual."""
     rank = draw(st.integers(0, most_rank))
     dims: list[list[str]] = [[] for _ in range(rank)]
-    partial, by_hand = [], []
+    partial, manual_axes = [], []
     reducer = draw(st.sampled_from(reducers)) if reducers else ""
-    uses = [*range(rank), "copies", *(["partial"] if reducers else []), *(["manual"] if manual else [])]
+    roles = [*range(rank), "replicated", *(["partial"] if reducers else []), *(["manual"] if manual else [])]
     for axis in draw(st.permutations(mesh.names)):
-        use = draw(st.sampled_from(uses))
-        if isinstance(use, int):
-            dims[use].append(axis)
-        elif use == "partial":
+        role = draw(st.sampled_from(roles))
+        if isinstance(role, int):
+            dims[role].append(axis)
+        elif role == "partial":
             partial.append((axis, reducer))
-        elif use == "manual":
-            by_hand.append(axis)
-    return spec_of(dims, partial, by_hand)
+        elif role == "manual":
+            manual_axes.append(axis)
+    return spec_of(dims, partial, manual_axes)
 
 
 @st.composite
-def placed(draw, **options):
+def meshes_with_specs(draw, **options):
     """A mesh and a spec on it."""
     limits = {name: options.pop(name) for name in ("most", "smallest", "orders") if name in options}
     mesh = draw(meshes(**limits))
@@ -62,5 +62,5 @@ def placed(draw, **options):
 
 
 def without_trivial_axes(spec: Spec, mesh: Mesh) -> Spec:
-    """What V1 and V2 can say of a spec: axes of size 1 leave no trace."""
+    """A spec as V1 and V2 keep it: without axes of size 1."""
     return spec.without([name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size == 1])

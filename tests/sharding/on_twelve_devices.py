@@ -28,32 +28,32 @@ from hloom.sharding.hlo_sharding import from_hlo, to_mesh_sharding, to_tiled
 from hloom.sharding.partition_spec import from_partition, to_partition, unreduced_axes
 from hloom.sharding.sdy import from_sdy
 from hloom.sharding.sdy_parser import read_sdy, read_sdy_meshes
-from hloom.sharding.shards import parts_held
 from hloom.text import Cursor, HloomError, Source
-from tests.sharding.meshes import placed
+from tests.sharding.meshes import meshes_with_specs
+from tests.sharding.shards import slices_held
 
 DEVICES = 12
 
 
-def whole(part: tuple[slice, ...], dims: list[int]) -> list[tuple[int, int]]:
-    """The bounds that slices mean."""
-    return [each.indices(size)[:2] for each, size in zip(part, dims, strict=True)]
+def bounds(slices: tuple[slice, ...], dims: list[int]) -> list[tuple[int, int]]:
+    """The start and stop of each slice."""
+    return [part.indices(size)[:2] for part, size in zip(slices, dims, strict=True)]
 
 
-@given(placed(most=DEVICES, manual=False, reducers=()), st.data())
+@given(meshes_with_specs(most=DEVICES, manual=False, reducers=()), st.data())
 @settings(deadline=None, max_examples=200, database=None)
 def each_device_holds_what_jax_says(case, data):
     mesh, spec = case
     dims = [mesh.count(axes) * data.draw(st.integers(1, 3)) for axes in spec.dims]
     named = named_sharding(to_mesh_sharding(spec, mesh))
-    theirs = {device.id: whole(part, dims) for device, part in named.devices_indices_map(tuple(dims)).items()}
-    assert theirs == {device: whole(part, dims) for device, part in parts_held(spec, mesh, dims).items()}
+    theirs = {device.id: bounds(slices, dims) for device, slices in named.devices_indices_map(tuple(dims)).items()}
+    assert theirs == {device: bounds(slices, dims) for device, slices in slices_held(spec, mesh, dims).items()}
 
 
-@given(placed(most=DEVICES))
+@given(meshes_with_specs(most=DEVICES))
 @settings(deadline=None, max_examples=200, database=None)
 def jax_says_the_same_to_xla(case):
-    """jax numbers devices by their places, which is what a mesh in natural order has."""
+    """jax numbers devices by their positions, as in a mesh in natural order."""
     mesh, spec = case
     named = named_sharding(to_mesh_sharding(spec, mesh))
     natural = replace(mesh, devices=None)
@@ -67,7 +67,7 @@ def trivial(mesh: Mesh) -> list[str]:
     return [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size == 1]
 
 
-@given(placed(most=DEVICES))
+@given(meshes_with_specs(most=DEVICES))
 @settings(deadline=None, max_examples=200, database=None)
 def named_shardings_round_trip(case):
     mesh, spec = case
@@ -78,7 +78,7 @@ def named_shardings_round_trip(case):
     assert named == named_sharding(mesh_sharding(named, spec.rank))
 
 
-@given(placed(most=DEVICES, manual=False))
+@given(meshes_with_specs(most=DEVICES, manual=False))
 @settings(deadline=None, max_examples=200, database=None)
 def partition_specs_round_trip(case):
     mesh, spec = case
@@ -153,8 +153,8 @@ def refusals():
 
 
 CASES = {
-    each.__name__: each
-    for each in (
+    case.__name__: case
+    for case in (
         each_device_holds_what_jax_says,
         jax_says_the_same_to_xla,
         named_shardings_round_trip,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hloom.hlo import parse
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir import MeshSharding, Tiled, Uniform, equivalent
+from hloom.ir import MeshSharding, Tiled, Uniform, equivalent, shard_dims, tile_of
 from hloom.ir.devices import ExplicitDevices
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.sharding.hlo_sharding import (
@@ -23,9 +23,9 @@ from hloom.sharding.hlo_sharding import (
     to_tiled,
     to_tuple,
 )
-from hloom.sharding.shards import tile_indices
 from hloom.text import Cursor, HloomError, Source, Unsupported
-from tests.sharding.meshes import meshes, placed, specs, without_trivial_axes
+from tests.sharding.meshes import meshes, meshes_with_specs, specs, without_trivial_axes
+from tests.sharding.shards import slices_held, tile_indices
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 xla = _hlo.HloSharding.from_string
@@ -112,12 +112,12 @@ def test_written(mesh: Mesh, text: str, tiled: str, explicit: str, parts: str):
     assert str(to_tiled(spec, mesh)) == tiled
     assert str(to_explicit(spec, mesh)) == explicit
     assert str(to_mesh_sharding(spec, mesh)) == f"{{{to_hlo_mesh(mesh)}, {parts}}}"
-    for each in (tiled, explicit, str(to_mesh_sharding(spec, mesh))):
-        assert str(xla(each)) == each
-        assert from_hlo(read(each), mesh, spec.rank) == spec
+    for written in (tiled, explicit, str(to_mesh_sharding(spec, mesh))):
+        assert str(xla(written)) == written
+        assert from_hlo(read(written), mesh, spec.rank) == spec
 
 
-@given(placed())
+@given(meshes_with_specs())
 @settings(deadline=None, max_examples=300)
 def test_xla_reads_what_we_write_and_means_the_same(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -130,7 +130,7 @@ def test_xla_reads_what_we_write_and_means_the_same(case: tuple[Mesh, Spec]):
         assert xla(str(tiled)) == xla(lowered_by_xla)  # read again: some forms it makes are not what it reads them as
 
 
-@given(placed())
+@given(meshes_with_specs())
 @settings(deadline=None, max_examples=100)
 def test_the_texts_pass_through_a_module_of_xla(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -143,7 +143,7 @@ def test_the_texts_pass_through_a_module_of_xla(case: tuple[Mesh, Spec]):
         assert parse(printed).entry["p"].attributes["sharding"] == form(spec, mesh)
 
 
-@given(placed())
+@given(meshes_with_specs())
 @settings(deadline=None, max_examples=300)
 def test_each_device_holds_the_tile_that_xla_says(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -159,7 +159,21 @@ def test_each_device_holds_the_tile_that_xla_says(case: tuple[Mesh, Spec]):
             assert held[device] == tuple(map(int, np.unravel_index(position, tile)))[: spec.rank]
 
 
-@given(placed())
+@given(meshes_with_specs(manual=False), st.data())
+@settings(deadline=None)
+def test_tiles_start_where_the_axes_say(case: tuple[Mesh, Spec], data: st.DataObject):
+    mesh, spec = case
+    dims = data.draw(st.lists(st.integers(1, 9), min_size=spec.rank, max_size=spec.rank))
+    sharding = to_tiled(spec, mesh)
+    shards = shard_dims(sharding, dims) if dims else ()
+    assert shards == mesh.local_dims(dims, spec)
+    for device, slices in slices_held(spec, mesh, dims).items():
+        index = tile_of(sharding, device, spec.rank)
+        starts = [min(number * shard, size) for number, shard, size in zip(index, shards, dims, strict=True)]
+        assert [part.start for part in slices] == starts
+
+
+@given(meshes_with_specs())
 @settings(deadline=None, max_examples=300)
 def test_round_trips(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -174,7 +188,7 @@ def test_round_trips(case: tuple[Mesh, Spec]):
     assert without_trivial_axes(from_hlo(through_xla, mesh, spec.rank), mesh) == said
 
 
-@given(placed(smallest=2))
+@given(meshes_with_specs(smallest=2))
 @settings(deadline=None, max_examples=200)
 def test_without_trivial_axes_every_round_trip_is_exact(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -185,7 +199,7 @@ def test_without_trivial_axes_every_round_trip_is_exact(case: tuple[Mesh, Spec])
 @given(st.data())
 @settings(deadline=None, max_examples=200)
 def test_a_sharding_on_another_mesh_of_the_same_devices(data: st.DataObject):
-    """A spec is found, or a refinement that has one, or neither: what is found puts the same tiles in the same place."""
+    """There is a spec, or one on a refined mesh, or neither: a spec puts the same tiles on the same devices."""
     mesh = data.draw(meshes(smallest=2))
     other = data.draw(meshes(most=mesh.device_count, smallest=2).filter(lambda m: m.device_count == mesh.device_count))
     spec = data.draw(specs(other, reducers=(), manual=False))
@@ -197,8 +211,8 @@ def test_a_sharding_on_another_mesh_of_the_same_devices(data: st.DataObject):
             with pytest.raises(Unsupported):
                 from_hlo(sharding, mesh, spec.rank)
             continue
-        found = from_hlo(sharding, refined, spec.rank)
-        assert equivalent(to_tiled(found, refined), sharding, spec.rank)
+        other_spec = from_hlo(sharding, refined, spec.rank)
+        assert equivalent(to_tiled(other_spec, refined), sharding, spec.rank)
 
 
 @given(st.data())
@@ -212,12 +226,12 @@ def test_a_refined_mesh_says_what_parts_of_axes_say(data: st.DataObject):
     spec = data.draw(specs(fine))
     sharding = to_tiled(spec, fine)
     needed = refinement(sharding, coarse, spec.rank)
-    found = from_hlo(sharding, coarse.refined(needed), spec.rank)
-    assert equivalent(to_tiled(found, coarse.refined(needed)), sharding, spec.rank)
-    assert from_hlo(to_tiled(found, coarse.refined(needed)), fine, spec.rank) == spec
+    refined = from_hlo(sharding, coarse.refined(needed), spec.rank)
+    assert equivalent(to_tiled(refined, coarse.refined(needed)), sharding, spec.rank)
+    assert from_hlo(to_tiled(refined, coarse.refined(needed)), fine, spec.rank) == spec
 
 
-@given(placed())
+@given(meshes_with_specs())
 @settings(deadline=None, max_examples=100)
 def test_refining_keeps_the_meaning(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -271,7 +285,7 @@ def test_partial_results_in_v3(reducer: str, word: str):
 
 REFUSED = [
     ("{maximal device=3}", 2, "{maximal device=3} puts all on one device: no axes of the mesh data=2,model=4 say so"),
-    ("{unknown}", 2, "{unknown} says nothing of where the array lies"),
+    ("{unknown}", 2, "{unknown} does not say how the array is sharded"),
     ("{devices=[2,4]<=[8]}", 3, "{devices=[2,4]<=[8]} is for arrays of rank 2, not 3"),
     ("{mesh['a'=8], [{'a'}, {}]}", 1, "{mesh['a'=8], [{'a'}, {}]} is for arrays of rank 2, not 1"),
     (
@@ -361,20 +375,20 @@ ENTRY e {
 
 def test_tuples_leaf_by_leaf():
     node = parse(MODULE).entry["p"]
-    found = from_tuple(node.attributes["sharding"], MESH, node.type)
-    assert list(map(str, found)) == ["[data,-]", "[-]@data@model", "[]"]
-    assert to_tuple(found, MESH) == node.attributes["sharding"]
+    leaves = from_tuple(node.attributes["sharding"], MESH, node.type)
+    assert list(map(str, leaves)) == ["[data,-]", "[-]@data@model", "[]"]
+    assert to_tuple(leaves, MESH) == node.attributes["sharding"]
     assert list(map(str, from_tuple(read("{replicated}"), MESH, node.type))) == ["[-,-]", "[-]", "[]"]
     with pytest.raises(HloomError) as caught:
         from_tuple(read("{{replicated}, {replicated}}"), MESH, node.type)
     assert caught.value.message == (
         "{{replicated}, {replicated}} has 2 elements for the 3 leaves of (f32[8,4], (s32[6], token[]))"
     )
-    assert [str(each) for each in xla(str(to_tuple(found, MESH))).tuple_elements()] == [
-        str(each) for each in to_tuple(found, MESH).elements
+    assert [str(leaf) for leaf in xla(str(to_tuple(leaves, MESH))).tuple_elements()] == [
+        str(leaf) for leaf in to_tuple(leaves, MESH).elements
     ]
 
 
-def test_several_subgroups_of_one_kind_are_one():
+def test_subgroups_of_one_type_are_merged():
     sharding = Tiled((2, 2, 2), MESH.order, ("manual", "manual"))
     assert str(from_hlo(sharding, MESH, 1)) == "[data]@model"

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import Link, Mesh, Spec, parse_spec
+from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
 from hloom.sharding.hlo_sharding import to_tiled
 from hloom.sharding.json_specs import mesh_from_json, mesh_to_json, spec_from_json, spec_to_json
 from hloom.sharding.spec import REDUCERS
 from hloom.text import Cursor, HloomError, Source
-from tests.sharding.meshes import placed
+from tests.sharding.meshes import meshes_with_specs
 
 MESH = Mesh.parse("x=2,y=4")
 
@@ -25,7 +25,7 @@ def read(text: str):
     return read_sharding(Cursor(Source(text)))
 
 
-@given(placed(reducers=REDUCERS))
+@given(meshes_with_specs(reducers=REDUCERS))
 @settings(deadline=None)
 def test_round_trips(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -55,7 +55,7 @@ def test_read(value, rank: int, text: str):
 
 
 def test_links_are_kept():
-    mesh = Mesh(("x",), (2,), ExplicitDevices((1, 0)), {"x": Link(1e9, 2e-6)})
+    mesh = Mesh(("x",), (2,), ExplicitDevices((1, 0)), {"x": AxisLink(1e9, 2e-6)})
     assert mesh_to_json(mesh) == {
         "axes": {"x": 2},
         "devices": [1, 0],
@@ -88,7 +88,7 @@ def test_no_specs(value, rank: int, message: str):
 def test_text_needs_a_reader():
     with pytest.raises(HloomError) as caught:
         spec_from_json("{replicated}", MESH, 1)
-    assert caught.value.message == "{replicated} is HLO's text: nothing here reads it"
+    assert caught.value.message == "{replicated} is an HLO sharding, and `read` is missing"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_reference_measurement_means_the_same():
         plan = json.loads(path.read_text())
         mesh = mesh_from_json(plan["mesh"])
         assert mesh_to_json(mesh) == plan["mesh"]
-        for value in [each for part in ("params", "outputs", "ops") for each in plan.get(part, {}).values()]:
+        for value in [value for part in ("params", "outputs", "ops") for value in plan.get(part, {}).values()]:
             theirs = reference.hlo_sharding(value, plan["mesh"])
             rank = len(value) if isinstance(value, list) else read(value).rank
             spec = spec_from_json(value, mesh, rank, read)

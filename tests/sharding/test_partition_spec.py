@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.sharding.partition_spec import from_partition, to_partition, unreduced_axes
 from hloom.text import HloomError
-from tests.sharding.meshes import placed
+from tests.sharding.meshes import meshes_with_specs
 
 
-@given(placed(manual=False))
+@given(meshes_with_specs(manual=False))
 @settings(deadline=None)
 def test_round_trips(case: tuple[Mesh, Spec]):
     _, spec = case

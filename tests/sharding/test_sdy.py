@@ -12,7 +12,7 @@ from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.sharding.sdy import SdyDimension, SdySharding, from_sdy, meshes_text, per_value, sdy_mesh, to_sdy
 from hloom.sharding.sdy_parser import read_sdy, read_sdy_mesh, read_sdy_meshes, read_sdy_per_value
 from hloom.text import HloomError, ParseError, Unsupported
-from tests.sharding.meshes import NAMES, meshes, placed
+from tests.sharding.meshes import NAMES, meshes, meshes_with_specs
 
 mlir = pytest.importorskip("jax.interpreters.mlir")
 ir = pytest.importorskip("jaxlib.mlir.ir")
@@ -85,7 +85,7 @@ def test_meshes_of_a_module():
     assert list(read_sdy_meshes(text)) == ["mesh", "a b"]
 
 
-@given(placed(manual=False))
+@given(meshes_with_specs(manual=False))
 @settings(deadline=None, max_examples=200)
 def test_specs_round_trip(case: tuple[Mesh, Spec]):
     mesh, spec = case
@@ -119,7 +119,7 @@ def test_any_sharding_prints_as_shardy_prints_it(sharding: SdySharding):
     assert shardy(str(sharding)) == str(sharding) == str(read_sdy(str(sharding)))
 
 
-def test_parts_of_axes():
+def test_sub_axes():
     sharding = read_sdy('#sdy.sharding<@mesh, [{"x":(2)2, ?}, {}]>')
     mesh = Mesh.parse("x=4,y=2")
     with pytest.raises(Unsupported, match=r"mesh\.refined\(\{'x': \(2, 2\)\}\) has the axes for it"):
@@ -154,7 +154,7 @@ def test_refused(text: str, column: int, message: str):
     [
         ('#sdy.mesh<["x"=2, "x"=4]>', "a mesh has axes of different names"),
         ('#sdy.mesh<["x"=0]>', "a mesh has axes of different names"),
-        ('#sdy.mesh<["x"=2], device_ids=[0, 1, 2]>', "x=2 has 2 places for 3 devices"),
+        ('#sdy.mesh<["x"=2], device_ids=[0, 1, 2]>', "x=2 has 2 positions for 3 devices"),
     ],
 )
 def test_no_meshes(text: str, message: str):
@@ -168,7 +168,7 @@ def test_no_meshes(text: str, message: str):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: to_sdy(parse_spec("[-]@x"), Mesh.parse("x=2")), "[-]@x: a sharding of Shardy's has no manual axes"),
+        (lambda: to_sdy(parse_spec("[-]@x"), Mesh.parse("x=2")), "[-]@x: a Shardy sharding has no manual axes"),
         (
             lambda: to_sdy(parse_spec("[-]+x:maximum"), Mesh.parse("x=2")),
             "[-]+x:maximum: Shardy's partial results are sums, not partial maximums",

@@ -1,17 +1,17 @@
-"""Specs and meshes as values: their texts, what they refuse, axes cut into parts."""
+"""Specs and meshes as values: their texts, what they refuse, axes split into sub-axes."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
 
-from hloom.sharding import Link, Mesh, Spec, parse_spec
+from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
 from hloom.sharding.spec import REDUCERS
 from hloom.text import HloomError
-from tests.sharding.meshes import placed
+from tests.sharding.meshes import meshes_with_specs
 
 
-@given(placed(reducers=REDUCERS))
+@given(meshes_with_specs(reducers=REDUCERS))
 @settings(deadline=None)
 def test_text_round_trips(case: tuple[Mesh, Spec]):
     _, spec = case
@@ -51,10 +51,10 @@ def test_no_specs(text: str, message: str):
 
 
 def test_a_refined_mesh_keeps_devices_and_links():
-    mesh = Mesh(("x", "y"), (6, 2), None, {"x": Link(1e9, 1e-6), "y": Link(2e9, 2e-6)})
+    mesh = Mesh(("x", "y"), (6, 2), None, {"x": AxisLink(1e9, 1e-6), "y": AxisLink(2e9, 2e-6)})
     refined = mesh.refined({"x": (3, 2)})
     assert str(refined) == "x_0=3,x_1=2,y=2"
-    assert refined.links == {"x_0": Link(1e9, 1e-6), "x_1": Link(1e9, 1e-6), "y": Link(2e9, 2e-6)}
+    assert refined.links == {"x_0": AxisLink(1e9, 1e-6), "x_1": AxisLink(1e9, 1e-6), "y": AxisLink(2e9, 2e-6)}
     assert refined.refined({}) == refined
 
 
@@ -72,6 +72,6 @@ def test_no_refinement(text: str, parts: dict[str, tuple[int, ...]], message: st
     assert caught.value.message == message
 
 
-def test_parts_do_not_take_the_names_of_other_axes():
+def test_sub_axes_do_not_take_the_names_of_other_axes():
     with pytest.raises(HloomError, match="a mesh has axes of different names"):
         Mesh.parse("x=4,x_0=2").refined({"x": (2, 2)})

@@ -27,7 +27,7 @@ from hloom.planner.search import search_plans
 from hloom.planner.tensor_families import Table
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
-from hloom.sharding.device_links import mesh_on
+from hloom.sharding.axis_links import mesh_with_links
 from hloom.text import HloomError
 
 
@@ -176,7 +176,7 @@ def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
     if name is None:
         return mesh, Rates()
     found = device_of(name) if isinstance(name, str) else name
-    linked = mesh_on(found, mesh)
+    linked = mesh_with_links(found, mesh)
     return linked, Rates.of(found, linked)
 
 

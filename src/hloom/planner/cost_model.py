@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hloom.analysis import Device
 from hloom.ir import Node, TensorType, dtype
 from hloom.partitioner import TracedCollective
-from hloom.sharding.mesh import Link, Mesh
+from hloom.sharding.mesh import AxisLink, Mesh
 from hloom.sharding.spec import Axes
 
 
@@ -23,7 +23,7 @@ class Rates:
     flops: float = 100e12
     wire: float = 100e9
     touched: float = 1e16
-    links: Mapping[str, Link] = field(default_factory=dict, hash=False)
+    links: Mapping[str, AxisLink] = field(default_factory=dict, hash=False)
     is_overlapped: bool = False
 
     @classmethod
@@ -35,19 +35,19 @@ class Rates:
     def weighted(self, share: float) -> Rates:
         """Rates at which an objective counts this share of the time of work, and the rest of that of collectives."""
         rest = 1 - share
-        links = {axis: Link(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
+        links = {axis: AxisLink(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
         return replace(self, flops=self.flops / share, wire=self.wire / rest, links=links, is_overlapped=False)
 
     def on_one_axis(self, name: str) -> Rates:
         """The same for a mesh whose axes were made one."""
         return replace(self, links={name: self.link(())}) if self.links else self
 
-    def link(self, axes: Axes) -> Link:
+    def link(self, axes: Axes) -> AxisLink:
         """What a collective over some axes rides on: the slowest of their links, and of all where none are named."""
         found = [self.links[axis] for axis in axes or self.links if axis in self.links]
         if not found:
-            return Link(self.wire, 0.0)
-        return Link(min(link.bandwidth for link in found), max(link.latency for link in found))
+            return AxisLink(self.wire, 0.0)
+        return AxisLink(min(link.bandwidth for link in found), max(link.latency for link in found))
 
     def seconds(self, step: TracedCollective, width: float) -> float:
         """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""

@@ -1,11 +1,11 @@
-"""Specs as HLO writes them: V1 (a list of devices), V2 (a range of devices), V3 (a mesh with named axes).
+"""Specs as HLO shardings: V1 (a list of devices), V2 (an iota of devices), V3 (a mesh with named axes).
 
-Axes of size 1 stand in V3 only: V1 and V2 show no trace of them. A group of manual axes, or of those over which a value
-is a partial sum, is a set: in which order V1 and V2 list its devices says nothing, and is not kept. Nor are metadata,
-shard groups, and whether a dimension is open, which a spec has no word for.
+V1 and V2 leave out axes of size 1. A subgroup of manual axes, or of axes over which a value is a partial sum, is a set:
+the order in which V1 and V2 list its devices is not kept. Nor are metadata, shard groups, and whether a dimension is
+open, which specs do not have.
 
-Device numbers are the mesh's. A program that jax lowers numbers devices by their places in its mesh instead: there, the
-mesh to read with is one in natural order.
+Device numbers are the mesh's. jax numbers a program's devices by their positions in its mesh instead: to read what jax
+lowered, use a mesh in natural order.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from hloom.ir import (
 )
 from hloom.ir import Mesh as HloMesh
 from hloom.ir.devices import as_iota
-from hloom.sharding.axis_assignment import axes_of
+from hloom.sharding.axis_assignment import axis_assignments
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec, spec_of
 from hloom.text import HloomError, Unsupported
 
 REDUCTIONS: dict[str, str] = {"add": "sum", "maximum": "max", "minimum": "min"}
-"""HLO's words for the ops that combine partial results; it has none for the others."""
-_REDUCERS = {word: opcode for opcode, word in REDUCTIONS.items()}
+"""HLO's names for the ops that combine partial results; it has none for the others."""
+_REDUCERS = {name: opcode for opcode, name in REDUCTIONS.items()}
 
 Lowered = Uniform | Maximal | Tiled
 
 
 def to_tiled(spec: Spec, mesh: Mesh) -> Lowered:
-    """V2, as XLA prints it; the devices are listed where no range gives their order.
+    """V2, as XLA prints it; the devices are listed where no iota gives their order.
 
-    Raises Unsupported for partial results that are no sums: V1 and V2 do not say by which op they are combined.
+    Raises Unsupported for partial results that are no sums: V1 and V2 do not name the op that combines them.
 
     >>> print(to_tiled(Spec((("model",), ())), Mesh.parse("data=2,model=4")))
     {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
@@ -66,14 +66,14 @@ def _tiled(spec: Spec, mesh: Mesh) -> Lowered:
     return lowered(to_mesh_sharding(spec, mesh))
 
 
-def forget() -> None:
-    """Drop what is remembered of conversions: for measuring them."""
+def clear_caches() -> None:
+    """Clear the caches of conversions, to measure them."""
     _tiled.cache_clear()
-    _found.cache_clear()
+    _spec_of.cache_clear()
 
 
 def to_explicit(spec: Spec, mesh: Mesh) -> Lowered:
-    """V1, every device by its number.
+    """V1: a list of devices.
 
     >>> print(to_explicit(Spec((("model",), ())), Mesh.parse("data=2,model=2")))
     {devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}
@@ -114,34 +114,34 @@ def from_hlo_mesh(mesh: HloMesh) -> Mesh:
 
 
 def from_hlo(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
-    """The spec of a sharding in any of the three texts, on a mesh of the same devices.
+    """The spec of a sharding of any version, on a mesh of the same devices.
 
-    Raises Unsupported where whole axes of the mesh do not say it: with the refinement of the mesh as a hint where an
-    axis would have to be cut, and for `maximal` and `unknown`, which no axes say.
+    Raises Unsupported where no axes of the mesh express it (with the refined mesh as a hint where sub-axes do), and for
+    `maximal` and `unknown`, which no axes express.
 
     >>> mesh = Mesh.parse("data=2,model=4")
     >>> print(from_hlo(to_explicit(Spec((("model", "data"), ())), mesh), mesh, 2))
     [model.data,-]
     """
-    return _found(_bare(sharding), mesh, rank)
+    return _spec_of(_without_annotations(sharding), mesh, rank)
 
 
-def from_tuple(sharding: Sharding, mesh: Mesh, kind: Type) -> tuple[Spec, ...]:
+def from_tuple(sharding: Sharding, mesh: Mesh, type_: Type) -> tuple[Spec, ...]:
     """One spec per leaf of a type; a sharding that is no tuple holds for every leaf, as in XLA.
 
     Leaves that are no arrays have rank 0.
     """
-    ranks = [len(leaf.dims) if isinstance(leaf, TensorType) else 0 for leaf in kind.leaves()]
+    ranks = [len(leaf.dims) if isinstance(leaf, TensorType) else 0 for leaf in type_.leaves()]
     elements = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,) * len(ranks)
     if len(elements) != len(ranks):
-        raise HloomError(f"{sharding} has {len(elements)} elements for the {len(ranks)} leaves of {kind}")
-    return tuple(from_hlo(each, mesh, rank) for each, rank in zip(elements, ranks, strict=True))
+        raise HloomError(f"{sharding} has {len(elements)} elements for the {len(ranks)} leaves of {type_}")
+    return tuple(from_hlo(element, mesh, rank) for element, rank in zip(elements, ranks, strict=True))
 
 
 def refinement(sharding: LeafSharding, mesh: Mesh, rank: int) -> dict[str, tuple[int, ...]]:
-    """Into which parts axes of the mesh must be cut so that `from_hlo` finds a spec: what `Mesh.refined` takes.
+    """The sub-axes into which axes must be split for `from_hlo` to find a spec: what `Mesh.refined` takes.
 
-    Empty where the mesh will do. Raises Unsupported where no refinement helps.
+    Empty where no axis must be split. Raises Unsupported where no refinement helps.
 
     >>> refinement(Tiled((2,2), Mesh.parse("x=4").order), Mesh.parse("x=4"), 2)
     {'x': (2, 2)}
@@ -150,18 +150,18 @@ def refinement(sharding: LeafSharding, mesh: Mesh, rank: int) -> dict[str, tuple
     if not isinstance(plain, Tiled):
         return {}
     _check_rank(plain, rank)
-    return {axis.name: axis.sizes for axis in axes_of(plain, mesh) if len(axis.sizes) > 1}
+    return {axis.name: axis.sizes for axis in axis_assignments(plain, mesh) if len(axis.sizes) > 1}
 
 
-def _bare(sharding: LeafSharding) -> LeafSharding:
-    """Without what a spec has no word for, so that what is remembered is found."""
+def _without_annotations(sharding: LeafSharding) -> LeafSharding:
+    """The sharding without metadata and shard groups, so that equal ones share a cache entry."""
     if isinstance(sharding, MeshSharding):
         return replace(sharding, metadata=()) if sharding.metadata else sharding
     return replace(sharding, group=None, metadata=()) if sharding.group or sharding.metadata else sharding
 
 
 @lru_cache(4096)
-def _found(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
+def _spec_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
     if isinstance(sharding, MeshSharding):
         return _from_mesh_sharding(_padded(sharding, rank), mesh)
     return _from_plain(sharding, mesh, rank, "add")
@@ -178,7 +178,7 @@ def _in_order(axes: Iterable[str], mesh: Mesh) -> tuple[Axis, ...]:
 
 
 def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
-    """The sharding with a place for each dimension: the text may leave out all or the last."""
+    """The sharding with an entry per dimension: the text may leave out all or the last."""
     if len(sharding.dimensions) > rank:
         raise HloomError(f"{sharding} is for arrays of rank {len(sharding.dimensions)}, not {rank}")
     missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
@@ -186,7 +186,7 @@ def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
 
 
 def _from_mesh_sharding(sharding: MeshSharding, mesh: Mesh) -> Spec:
-    """Axis by axis where the sharding names this mesh, else by where its devices are."""
+    """Axis by axis where the sharding names this mesh, else by its devices."""
     reducer = _REDUCERS[sharding.reduction]
     if sharding.mesh != to_hlo_mesh(mesh) or any(axis.size is not None for axis in sharding.axes):
         return _from_plain(sharding, mesh, len(sharding.dimensions), reducer)
@@ -196,7 +196,7 @@ def _from_mesh_sharding(sharding: MeshSharding, mesh: Mesh) -> Spec:
 
 
 def _plain(sharding: LeafSharding) -> Lowered:
-    """Without a mesh, one subgroup of a kind at most."""
+    """The sharding without a mesh, with at most one subgroup of each type."""
     plain = lowered(sharding)
     return canonical(plain) if isinstance(plain, Tiled) else plain
 
@@ -216,12 +216,12 @@ def _from_plain(written: LeafSharding, mesh: Mesh, rank: int, reducer: str) -> S
         return spec_of(nothing, manual=mesh.names)
     if sharding.kind == "replicated":
         return Spec.replicated(rank)
-    raise Unsupported(f"{sharding} says nothing of where the array lies")
+    raise Unsupported(f"{sharding} does not say how the array is sharded")
 
 
 def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
     _check_rank(sharding, rank)
-    axes = axes_of(sharding, mesh)
+    axes = axis_assignments(sharding, mesh)
     cut = {axis.name: axis.sizes for axis in axes if len(axis.sizes) > 1}
     if cut:
         parts = ", ".join(f"'{name}': {sizes}" for name, sizes in cut.items())
@@ -230,14 +230,14 @@ def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
     dims: list[list[tuple[int, str]]] = [[] for _ in range(rank)]
     partial, manual = [], []
     for axis in axes:
-        for place, step in zip(axis.places, axis.steps, strict=True):
-            if isinstance(place, int):
-                dims[place].append((step, axis.name))
-            elif place == "manual":
+        for target, stride in zip(axis.targets, axis.strides, strict=True):
+            if isinstance(target, int):
+                dims[target].append((stride, axis.name))
+            elif target == "manual":
                 manual.append(axis.name)
-            elif place == "unreduced":
+            elif target == "unreduced":
                 partial.append((axis.name, reducer))
-    return spec_of([[name for _, name in sorted(each, reverse=True)] for each in dims], partial, manual)
+    return spec_of([[name for _, name in sorted(axes, reverse=True)] for axes in dims], partial, manual)
 
 
 def _check_rank(sharding: Tiled, rank: int) -> None:

@@ -1,8 +1,8 @@
 """Specs and meshes as JSON, as plans write them.
 
 A spec is a list with null, an axis or a list of axes per dimension, or the text of an HLO sharding. What that form
-cannot say is an object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with an order of
-its own or with links `{"axes": {"x": 2}, "devices": [...], "links": {"x": {"bandwidth": 1e11, "latency": 1e-6}}}`.
+does not cover is an object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with a device
+order or links `{"axes": {"x": 2}, "devices": [...], "links": {"x": {"bandwidth": 1e11, "latency": 1e-6}}}`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from hloom.ir import ExplicitDevices, Sharding, TupleSharding
 from hloom.sharding.hlo_sharding import from_hlo
-from hloom.sharding.mesh import Link, Mesh
+from hloom.sharding.mesh import AxisLink, Mesh
 from hloom.sharding.spec import REDUCERS, Spec, spec_of
 from hloom.text import HloomError
 
 Reader = Callable[[str], Sharding]
-"""What reads the text of an HLO sharding: the room `hlo` has it."""
+"""A parser of the text of an HLO sharding."""
 
 
 def spec_to_json(spec: Spec) -> Any:
@@ -36,8 +36,8 @@ def spec_to_json(spec: Spec) -> Any:
 def spec_from_json(value: Any, mesh: Mesh, rank: int, read: Reader | None = None) -> Spec:
     """The spec of an array of this rank; null and an empty list are replicated.
 
-    `read` reads HLO's texts. Raises HloomError for what is no spec, for axes that the mesh has not, and for another
-    rank.
+    `read` parses HLO's texts. Raises HloomError for what is no spec, for axes that the mesh does not have,
+    and for another rank.
     """
     if isinstance(value, str):
         return _from_text(value, mesh, rank, read)
@@ -70,26 +70,28 @@ def mesh_to_json(mesh: Mesh) -> dict[str, Any]:
 
 
 def mesh_from_json(value: Any) -> Mesh:
-    """The mesh of its JSON; raises HloomError for what is none."""
+    """The mesh of its JSON; raises HloomError for anything else."""
     parts = value if isinstance(value, dict) and isinstance(value.get("axes"), dict) else {"axes": value}
     axes, devices, links = parts["axes"], parts.get("devices"), parts.get("links", {})
     is_known = parts.keys() <= {"axes", "devices", "links"}
     if not is_known or not _are_sizes(axes) or not _is_order(devices) or not _are_links(links, axes):
         raise HloomError(f"{value!r} is no mesh", hint='write the sizes of its axes: {"data": 2, "model": 4}')
     order = None if devices is None else ExplicitDevices(tuple(devices))
-    return Mesh(tuple(axes), tuple(axes.values()), order, {name: Link(**link) for name, link in links.items()})
+    return Mesh(tuple(axes), tuple(axes.values()), order, {name: AxisLink(**link) for name, link in links.items()})
 
 
 def _from_text(text: str, mesh: Mesh, rank: int, read: Reader | None) -> Spec:
     if read is None:
-        raise HloomError(f"{text} is HLO's text: nothing here reads it", hint="hand in what reads HLO shardings")
+        raise HloomError(
+            f"{text} is an HLO sharding, and `read` is missing", hint="pass a parser of HLO shardings as `read`"
+        )
     sharding = read(text)
     if isinstance(sharding, TupleSharding):
         raise HloomError(f"{text} is for a tuple, not for an array")
     return from_hlo(sharding, mesh, rank)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -98,7 +100,7 @@ def _are_axes(value: Any) -> bool:
 
 
 def _are_dims(value: Any) -> bool:
-    return isinstance(value, list) and all(each is None or isinstance(each, str) or _are_axes(each) for each in value)
+    return isinstance(value, list) and all(axes is None or isinstance(axes, str) or _are_axes(axes) for axes in value)
 
 
 def _are_reducers(value: Any) -> bool:
@@ -106,11 +108,11 @@ def _are_reducers(value: Any) -> bool:
 
 
 def _are_sizes(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_whole, value.values()))
+    return isinstance(value, dict) and all(map(_is_integer, value.values()))
 
 
 def _is_order(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(map(_is_whole, value)))
+    return value is None or (isinstance(value, list) and all(map(_is_integer, value)))
 
 
 def _are_links(value: Any, axes: Mapping[str, int]) -> bool:

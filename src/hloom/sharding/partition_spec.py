@@ -1,6 +1,6 @@
 """Specs as the entries of jax's `PartitionSpec`, without jax: None, an axis, or a tuple of axes per dimension.
 
-`PartitionSpec(*to_partition(spec), unreduced=unreduced_axes(spec))` is the whole of it; its entries are `.partitions`.
+`PartitionSpec(*to_partition(spec), unreduced=unreduced_axes(spec))` makes one; its entries are `.partitions`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def to_partition(spec: Spec) -> tuple[Entry, ...]:
 
 
 def unreduced_axes(spec: Spec) -> frozenset[str]:
-    """The axes over which the value is a partial sum; Unsupported for other partial results, which jax has not."""
+    """The axes over which the value is a partial sum; Unsupported for other reducers, which jax does not have."""
     wrong = next((reducer for _, reducer in spec.partial if reducer != "add"), None)
     if wrong:
         raise Unsupported(f"{spec}: jax's partial results are sums, not partial {wrong}s")
@@ -38,10 +38,10 @@ def from_partition(entries: Iterable[object], rank: int, unreduced: Iterable[str
     >>> print(from_partition(("x", None, ("y", "z")), 4))
     [x,-,y.z,-]
     """
-    found = list(entries)
-    if len(found) > rank:
-        raise HloomError(f"{len(found)} entries are too many for an array of rank {rank}")
-    dims = [_axes(entry) for entry in found] + [()] * (rank - len(found))
+    given = list(entries)
+    if len(given) > rank:
+        raise HloomError(f"{len(given)} entries are too many for an array of rank {rank}")
+    dims = [_axes(entry) for entry in given] + [()] * (rank - len(given))
     return spec_of(dims, [(axis, "add") for axis in unreduced])
 
 

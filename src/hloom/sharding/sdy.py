@@ -22,7 +22,7 @@ MESH_NAME = "mesh"
 
 @dataclass(frozen=True, slots=True)
 class SdyDimension:
-    """The axes of one dimension; an open one may get more by propagation, and a low priority comes first there.
+    """The axes of one dimension; propagation may add axes to an open one, low priorities first.
 
     >>> print(SdyDimension((Axis("x"), Axis("y", 1, 2)), is_open=True, priority=1))
     {"x", "y":(1)2, ?}p1
@@ -39,7 +39,7 @@ class SdyDimension:
 
 @dataclass(frozen=True, slots=True)
 class SdySharding:
-    """One value's sharding; `mesh` is a mesh's name, or a mesh that is written out.
+    """One value's sharding; `mesh` is the name of a mesh, or an inlined mesh.
 
     >>> print(SdySharding("mesh", (SdyDimension((Axis("x"),)), SdyDimension()), replicated=(Axis("z"),)))
     #sdy.sharding<@mesh, [{"x"}, {}], replicated={"z"}>
@@ -52,7 +52,7 @@ class SdySharding:
 
     @property
     def body(self) -> str:
-        """What stands after `#sdy.sharding`."""
+        """The text after `#sdy.sharding`."""
         mesh = f"@{name_text(self.mesh)}" if isinstance(self.mesh, str) else f"mesh{mesh_text(self.mesh)}"
         lists = (("replicated", self.replicated), ("unreduced", self.unreduced))
         named = "".join(f", {word}={axes_text(axes)}" for word, axes in lists if axes)
@@ -65,14 +65,14 @@ class SdySharding:
 def to_sdy(spec: Spec, mesh: Mesh, name: str = MESH_NAME) -> SdySharding:
     """A spec for Shardy, every dimension closed; `name` is the mesh's in the module.
 
-    Raises Unsupported for what Shardy cannot say of a value: partial results that are no sums, manual axes.
+    Raises Unsupported for what Shardy has no notation for: partial results that are no sums, manual axes.
 
     >>> print(to_sdy(Spec((("x",), ()), (("y", "add"),)), Mesh.parse("x=2,y=4")))
     #sdy.sharding<@mesh, [{"x"}, {}], unreduced={"y"}>
     """
     if spec.manual:
         raise Unsupported(
-            f"{spec}: a sharding of Shardy's has no manual axes",
+            f"{spec}: a Shardy sharding has no manual axes",
             hint="they are those of the sdy.manual_computation around it",
         )
     wrong = next((reducer for _, reducer in spec.partial if reducer != "add"), None)
@@ -92,11 +92,11 @@ def from_sdy(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh], onto: Mes
     refinement as a hint where part of an axis splits a dimension. Open dimensions count as closed.
     """
     mesh = _mesh_of(sharding, meshes)
-    for axis in (*(axis for each in sharding.dimensions for axis in each.axes), *sharding.unreduced):
+    for axis in (*(axis for dimension in sharding.dimensions for axis in dimension.axes), *sharding.unreduced):
         problem = to_hlo_mesh(mesh).problem(axis)
         if problem:
             raise HloomError(f"{sharding}: {problem}")
-    dimensions = tuple(DimensionAxes(each.axes, each.is_open) for each in sharding.dimensions)
+    dimensions = tuple(DimensionAxes(dimension.axes, dimension.is_open) for dimension in sharding.dimensions)
     written = MeshSharding(to_hlo_mesh(mesh), dimensions, sharding.replicated, sharding.unreduced)
     return from_hlo(written, onto or mesh, len(dimensions))
 
@@ -107,7 +107,7 @@ def per_value(shardings: Iterable[SdySharding]) -> str:
     >>> per_value([SdySharding("mesh"), SdySharding("mesh", (SdyDimension((Axis("x"),)),))])
     '#sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>'
     """
-    return f"#sdy.sharding_per_value<[{', '.join(each.body for each in shardings)}]>"
+    return f"#sdy.sharding_per_value<[{', '.join(sharding.body for sharding in shardings)}]>"
 
 
 def meshes_text(meshes: Mapping[str, Mesh]) -> str:

@@ -23,12 +23,12 @@ _WORD = re.compile(r"[a-z_]+")
 
 
 def read_sdy(text: str) -> SdySharding:
-    """A sharding; raises ParseError with the place for anything else.
+    """A sharding; raises ParseError with the location of anything else.
 
     >>> str(read_sdy('#sdy.sharding<@mesh, [{"x"}, {}, {"y":(1)2, ?}], replicated={"z"}>'))
     '#sdy.sharding<@mesh, [{"x"}, {}, {"y":(1)2, ?}], replicated={"z"}>'
     """
-    return _whole(text, lambda cursor: _after(cursor, "#sdy.sharding", _sharding))
+    return _read_all(text, lambda cursor: _after(cursor, "#sdy.sharding", _sharding))
 
 
 def read_sdy_per_value(text: str) -> tuple[SdySharding, ...]:
@@ -38,20 +38,20 @@ def read_sdy_per_value(text: str) -> tuple[SdySharding, ...]:
 
     def shardings(cursor: Cursor) -> tuple[SdySharding, ...]:
         cursor.expect("<")
-        found = _list(cursor, _sharding, "[", "]")
+        read = _list(cursor, _sharding, "[", "]")
         cursor.expect(">")
-        return found
+        return read
 
-    return _whole(text, lambda cursor: _after(cursor, "#sdy.sharding_per_value", shardings))
+    return _read_all(text, lambda cursor: _after(cursor, "#sdy.sharding_per_value", shardings))
 
 
 def read_sdy_mesh(text: str) -> Mesh:
-    """A mesh; raises ParseError with the place for anything else.
+    """A mesh; raises ParseError with the location of anything else.
 
     >>> print(read_sdy_mesh('#sdy.mesh<["x"=2, "y"=4]>'))
     x=2,y=4
     """
-    return _whole(text, lambda cursor: _after(cursor, "#sdy.mesh", _mesh))
+    return _read_all(text, lambda cursor: _after(cursor, "#sdy.mesh", _mesh))
 
 
 def read_sdy_meshes(text: str) -> dict[str, Mesh]:
@@ -66,10 +66,10 @@ def read_sdy_meshes(text: str) -> dict[str, Mesh]:
         cursor.expect("=", "and a mesh")
         return name, _after(cursor, "#sdy.mesh", _mesh)
 
-    return dict(_whole(text, lambda cursor: _list(cursor, entry)))
+    return dict(_read_all(text, lambda cursor: _list(cursor, entry)))
 
 
-def _whole(text: str, read: Callable[[Cursor], Value]) -> Value:
+def _read_all(text: str, read: Callable[[Cursor], Value]) -> Value:
     cursor = Cursor(Source(text))
     value = read(cursor)
     if cursor.peek():

@@ -1,4 +1,4 @@
-r"""The small words of Shardy's texts: names, axes, meshes.
+r"""The names, axes and meshes of Shardy's texts.
 
 Names follow MLIR: `\22` is a quote.
 """
@@ -36,7 +36,7 @@ def _escaped(byte: int) -> str:
 
 
 def name_text(name: str) -> str:
-    """The name of a mesh: in quotes where it has to be."""
+    """The name of a mesh, quoted where necessary."""
     return name if BARE_NAME.fullmatch(name) else quoted(name)
 
 
@@ -55,9 +55,9 @@ def axes_text(axes: Iterable[Axis]) -> str:
 
 
 def mesh_text(mesh: Mesh) -> str:
-    """A mesh after its word: devices are listed where they stand in another order than their own.
+    """The text after `#sdy.mesh`: devices are listed where they do not stand in their own order.
 
-    A mesh without axes is one device, which is named.
+    A mesh without axes is one device, which is listed.
     """
     axes = ", ".join(f"{quoted(name)}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
     order = mesh.order.ids().tolist() if mesh.devices and not _is_natural(mesh) else []
@@ -65,5 +65,5 @@ def mesh_text(mesh: Mesh) -> str:
 
 
 def _is_natural(mesh: Mesh) -> bool:
-    found = as_iota(mesh.order)
-    return bool(mesh.names) and found is not None and len(found.dims) == 1
+    iota = as_iota(mesh.order)
+    return bool(mesh.names) and iota is not None and len(iota.dims) == 1

@@ -1,4 +1,4 @@
-"""How an array lies on a mesh: which axes split which dimension, and over which axes it is a partial result."""
+"""Specs: which mesh axes shard which dimension of an array, and over which axes it is a partial result."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from hloom.text import HloomError
 
 Axes = tuple[str, ...]
-"""Mesh axes, major to minor: the order says which device holds which part."""
+"""Mesh axes, major to minor: the order says which device holds which shard."""
 
 REDUCERS: tuple[str, ...] = ("add", "maximum", "minimum", "multiply", "and", "or")
-"""By which ops partial results are combined."""
+"""The ops that combine partial results."""
 
 _TAIL = re.compile(r"\s*([+@])\s*([^\s+@:]+)\s*(?::\s*(\w+)\s*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Per dimension the axes that split it, major to minor; and the axes over which the value is a partial result.
+    """Per dimension the axes that shard it, major to minor; and the axes over which the value is a partial result.
 
-    An axis that stands nowhere holds copies. `partial` pairs axes with the op that combines them, sorted by axis.
-    Over `manual` axes, sorted, each device has a value of its own, which the program itself keeps track of
+    The array is replicated over the other axes. `partial` pairs axes with the op that combines them, sorted by axis.
+    Over `manual` axes, sorted, each device has a value of its own, which the program itself communicates
     (`shard_map`): the dimensions are those of that value.
 
     >>> print(Spec((("data",), (), ("model", "expert"))), Spec(((), ()), (("model", "add"),)))
@@ -46,12 +46,12 @@ class Spec:
 
     @property
     def rank(self) -> int:
-        """How many dimensions the array has."""
+        """The rank of the array."""
         return len(self.dims)
 
     @property
     def axes(self) -> Axes:
-        """The axes that split it, dimension by dimension."""
+        """The axes that shard it, dimension by dimension."""
         return tuple(axis for axes in self.dims for axis in axes)
 
     @property
@@ -60,36 +60,36 @@ class Spec:
         return not self.axes and not self.partial and not self.manual
 
     def dimension_of(self, axis: str) -> int | None:
-        """The dimension that an axis splits; None where it splits none."""
-        return next((place for place, axes in enumerate(self.dims) if axis in axes), None)
+        """The dimension that an axis shards; None where it shards none."""
+        return next((dim for dim, axes in enumerate(self.dims) if axis in axes), None)
 
     def split(self, dimension: int, axes: Iterable[str]) -> Spec:
-        """The same, further split: the axes come behind those that split the dimension already."""
+        """The same, further sharded: the axes are minor to those that shard the dimension already."""
         dims = list(self.dims)
         dims[dimension] = (*dims[dimension], *axes)
         return replace(self, dims=tuple(dims))
 
     def without(self, axes: Iterable[str]) -> Spec:
-        """The same, not split by these axes, nor partial over them, nor manual."""
-        gone = set(axes)
-        dims = tuple(tuple(axis for axis in each if axis not in gone) for each in self.dims)
-        partial = tuple(pair for pair in self.partial if pair[0] not in gone)
-        return Spec(dims, partial, tuple(axis for axis in self.manual if axis not in gone))
+        """The same without these axes, sharded, partial or manual."""
+        dropped = set(axes)
+        dims = tuple(tuple(axis for axis in of_dim if axis not in dropped) for of_dim in self.dims)
+        partial = tuple(pair for pair in self.partial if pair[0] not in dropped)
+        return Spec(dims, partial, tuple(axis for axis in self.manual if axis not in dropped))
 
     def complete(self) -> Spec:
         """The same, with the partial results combined."""
         return replace(self, partial=())
 
     def refined(self, parts: Mapping[str, Sequence[int]]) -> Spec:
-        """The same on a mesh whose axes are cut into parts: see `Mesh.refined`.
+        """The same on a mesh whose axes are split into sub-axes: see `Mesh.refined`.
 
         >>> print(spec_of([["x", "y"], None]).refined({"x": (2, 3)}))
         [x_0.x_1.y,-]
         """
-        named = {axis: part_names(axis, len(sizes)) for axis, sizes in parts.items()}
-        dims = [[part for axis in axes for part in named.get(axis, (axis,))] for axes in self.dims]
-        partial = [(part, reducer) for axis, reducer in self.partial for part in named.get(axis, (axis,))]
-        return spec_of(dims, partial, [part for axis in self.manual for part in named.get(axis, (axis,))])
+        named = {axis: sub_axis_names(axis, len(sizes)) for axis, sizes in parts.items()}
+        dims = [[name for axis in axes for name in named.get(axis, (axis,))] for axes in self.dims]
+        partial = [(name, reducer) for axis, reducer in self.partial for name in named.get(axis, (axis,))]
+        return spec_of(dims, partial, [name for axis in self.manual for name in named.get(axis, (axis,))])
 
     def __str__(self) -> str:
         dims = ",".join(".".join(axes) or "-" for axes in self.dims)
@@ -97,10 +97,10 @@ class Spec:
         return f"[{dims}]" + "".join(tails) + "".join(f"@{axis}" for axis in self.manual)
 
 
-def part_names(axis: str, count: int) -> Axes:
-    """What the parts of an axis are called, major to minor.
+def sub_axis_names(axis: str, count: int) -> Axes:
+    """The names of an axis's sub-axes, major to minor.
 
-    >>> part_names("data", 2)
+    >>> sub_axis_names("data", 2)
     ('data_0', 'data_1')
     """
     return tuple(f"{axis}_{number}" for number in range(count))
@@ -114,7 +114,7 @@ def spec_of(
     >>> print(spec_of([None, "x", ["y", "z"]]))
     [-,x,y.z]
     """
-    axes = tuple(() if each is None else (each,) if isinstance(each, str) else tuple(each) for each in dims)
+    axes = tuple(() if entry is None else (entry,) if isinstance(entry, str) else tuple(entry) for entry in dims)
     return Spec(axes, tuple(sorted(partial)), tuple(sorted(manual)))
 
 
@@ -129,17 +129,17 @@ def parse_spec(text: str) -> Spec:
     inside, closing, tail = text.strip().removeprefix("[").partition("]")
     if not text.strip().startswith("[") or not closing:
         raise HloomError(f"'{text}' is no spec", hint="write one entry per dimension, as in [data,-,model.expert]")
-    dims = [each.strip() for each in inside.split(",")] if inside.strip() else []
+    dims = [entry.strip() for entry in inside.split(",")] if inside.strip() else []
     partial, manual, position = [], [], 0
     while position < len(tail):
-        found = _TAIL.match(tail, position)
-        mark, axis, reducer = found.groups() if found else ("", "", None)
-        if found is None or (reducer is not None and (mark == "@" or reducer not in REDUCERS)):
+        match = _TAIL.match(tail, position)
+        mark, axis, reducer = match.groups() if match else ("", "", None)
+        if match is None or (reducer is not None and (mark == "@" or reducer not in REDUCERS)):
             hint = f"+axis is a partial sum, +axis:op one by {', '.join(REDUCERS)}, @axis is manual"
             raise HloomError(f"'{text}' is no spec: '{tail[position:]}' says nothing about an axis", hint=hint)
-        position = found.end()
+        position = match.end()
         if mark == "@":
             manual.append(axis)
         else:
             partial.append((axis, reducer or "add"))
-    return spec_of([None if each in ("-", "") else each.split(".") for each in dims], partial, manual)
+    return spec_of([None if entry in ("-", "") else entry.split(".") for entry in dims], partial, manual)

@@ -1,4 +1,4 @@
-"""What the axes of a mesh ride on: the same times as `analysis.links` gives the collectives over them."""
+"""The links of mesh axes give the same times as `analysis.links` gives the collectives over them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hloom.analysis import device, devices
 from hloom.analysis.collective_cost import CollectiveCost
 from hloom.analysis.links import wire_seconds
 from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import Link, Mesh
-from hloom.sharding.device_links import mesh_on
+from hloom.sharding import AxisLink, Mesh
+from hloom.sharding.axis_links import mesh_with_links
 from hloom.text import HloomError
 from tests.sharding.meshes import meshes
 
@@ -34,7 +34,7 @@ NVLINK, INFINIBAND = 450e9, 50e9
     ],
 )
 def test_minor_axes_stay_inside_a_host(name: str, text: str, bandwidths: dict[str, float]):
-    mesh = mesh_on(device(name), text)
+    mesh = mesh_with_links(device(name), text)
     assert {axis: mesh.link(axis).bandwidth for axis in mesh.names} == bandwidths
 
 
@@ -43,30 +43,30 @@ def test_minor_axes_stay_inside_a_host(name: str, text: str, bandwidths: dict[st
 def test_an_axis_takes_as_long_as_its_slowest_group(data: st.DataObject):
     chosen = device(data.draw(st.sampled_from([name for name in devices() if name not in ("cpu",)])))
     mesh = data.draw(meshes(most=64, smallest=2))
-    placed = mesh_on(chosen, mesh)
-    grid = mesh.order.ids().reshape(mesh.sizes)
+    linked = mesh_with_links(chosen, mesh)
+    devices_of = mesh.device_array()
     for number, (axis, size) in enumerate(zip(mesh.names, mesh.sizes, strict=True)):
-        groups = np.moveaxis(grid, number, -1).reshape(-1, size).tolist()
+        groups = np.moveaxis(devices_of, number, -1).reshape(-1, size).tolist()
         wire = CollectiveCost("a", "e", "all-gather", size, 10**12, 0, size - 1, 1)
         slowest = max(wire_seconds(wire, group, chosen) for group in groups)
-        link = placed.link(axis)
+        link = linked.link(axis)
         assert wire.sent_bytes / link.bandwidth + wire.steps * link.latency == pytest.approx(slowest, rel=1e-3)
 
 
 def test_links_that_a_mesh_has_stay():
-    mesh = Mesh(("x", "y"), (2, 4), None, {"x": Link(1e9, 1e-3)})
-    links = mesh_on(device("h100"), mesh).links
-    assert links["x"] == Link(1e9, 1e-3)
+    mesh = Mesh(("x", "y"), (2, 4), None, {"x": AxisLink(1e9, 1e-3)})
+    links = mesh_with_links(device("h100"), mesh).links
+    assert links["x"] == AxisLink(1e9, 1e-3)
     assert (links["y"].bandwidth, links["y"].latency) == (NVLINK, pytest.approx(1.9e-6))
 
 
 def test_the_order_of_the_devices_counts():
     spread = Mesh(("x", "y"), (8, 2), ExplicitDevices(tuple(range(0, 16, 2)) + tuple(range(1, 16, 2))))
-    assert mesh_on(device("h100"), spread).link("y").bandwidth == NVLINK
-    assert mesh_on(device("h100"), "x=8,y=2").link("x").bandwidth == 4 * INFINIBAND
+    assert mesh_with_links(device("h100"), spread).link("y").bandwidth == NVLINK
+    assert mesh_with_links(device("h100"), "x=8,y=2").link("x").bandwidth == 4 * INFINIBAND
 
 
 def test_devices_that_no_link_joins():
     with pytest.raises(HloomError) as caught:
-        mesh_on(replace(device("h100"), links=device("h100").links[:1]), "x=16")
+        mesh_with_links(replace(device("h100"), links=device("h100").links[:1]), "x=16")
     assert caught.value.message == "axis x of the mesh x=16 is wider than the links of h100 reach"
