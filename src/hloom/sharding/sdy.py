@@ -6,18 +6,22 @@ several results, and `xla.sdy.meshes` of the module.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hloom.ir import Axis, DimensionAxes, MeshSharding
+from hloom.ir.devices import as_iota
 from hloom.sharding.hlo_sharding import from_hlo, to_hlo_mesh
 from hloom.sharding.mesh import Mesh
-from hloom.sharding.sdy_text import axes_text, axis_text, mesh_text, name_text
 from hloom.sharding.spec import Spec
 from hloom.text import HloomError, Unsupported
+from hloom.text.mlir_strings import quote
 
 MESH_NAME = "mesh"
-"""What jax calls its mesh."""
+"""The name that jax gives its mesh."""
+BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+"""Names that need no quotes after an `@`; other names are quoted as MLIR does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class SdyDimension:
     priority: int | None = None
 
     def __str__(self) -> str:
-        inside = ", ".join([*map(axis_text, self.axes), *("?" if self.is_open else "")])
+        inside = ", ".join([*map(_axis_text, self.axes), *("?" if self.is_open else "")])
         return f"{{{inside}}}" + ("" if self.priority is None else f"p{self.priority}")
 
 
@@ -53,9 +57,9 @@ class SdySharding:
     @property
     def body(self) -> str:
         """The text after `#sdy.sharding`."""
-        mesh = f"@{name_text(self.mesh)}" if isinstance(self.mesh, str) else f"mesh{mesh_text(self.mesh)}"
+        mesh = f"@{_name_text(self.mesh)}" if isinstance(self.mesh, str) else f"mesh{_mesh_text(self.mesh)}"
         lists = (("replicated", self.replicated), ("unreduced", self.unreduced))
-        named = "".join(f", {word}={axes_text(axes)}" for word, axes in lists if axes)
+        named = "".join(f", {word}={_axes_text(axes)}" for word, axes in lists if axes)
         return f"<{mesh}, [{', '.join(map(str, self.dimensions))}]{named}>"
 
     def __str__(self) -> str:
@@ -116,7 +120,7 @@ def meshes_text(meshes: Mapping[str, Mesh]) -> str:
     >>> meshes_text({"mesh": Mesh.parse("x=2,y=4")})
     '{mesh = #sdy.mesh<["x"=2, "y"=4]>}'
     """
-    return "{" + ", ".join(f"{name_text(name)} = #sdy.mesh{mesh_text(mesh)}" for name, mesh in meshes.items()) + "}"
+    return "{" + ", ".join(f"{_name_text(name)} = #sdy.mesh{_mesh_text(mesh)}" for name, mesh in meshes.items()) + "}"
 
 
 def sdy_mesh(mesh: Mesh) -> str:
@@ -125,7 +129,7 @@ def sdy_mesh(mesh: Mesh) -> str:
     >>> sdy_mesh(Mesh.parse("x=2,y=4"))
     '#sdy.mesh<["x"=2, "y"=4]>'
     """
-    return f"#sdy.mesh{mesh_text(mesh)}"
+    return f"#sdy.mesh{_mesh_text(mesh)}"
 
 
 def _mesh_of(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh]) -> Mesh:
@@ -136,3 +140,36 @@ def _mesh_of(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh]) -> Mesh:
     if sharding.mesh not in meshes:
         raise HloomError(f"{sharding} names a mesh that there is not", hint=f"there are {', '.join(meshes) or 'none'}")
     return meshes[sharding.mesh]
+
+
+def _name_text(name: str) -> str:
+    """The name of a mesh, quoted where necessary."""
+    return name if BARE_NAME.fullmatch(name) else quote(name)
+
+
+def _axis_text(axis: Axis) -> str:
+    """An axis, or part of one.
+
+    "x"   "x":(2)4
+    """
+    return quote(axis.name) + ("" if axis.size is None else f":({axis.pre_size}){axis.size}")
+
+
+def _axes_text(axes: Iterable[Axis]) -> str:
+    """Axes between braces."""
+    return "{" + ", ".join(map(_axis_text, axes)) + "}"
+
+
+def _mesh_text(mesh: Mesh) -> str:
+    """The text after `#sdy.mesh`: devices are listed where they do not stand in their own order.
+
+    A mesh without axes is one device, which is listed.
+    """
+    axes = ", ".join(f"{quote(name)}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
+    order = mesh.order.ids().tolist() if mesh.devices and not _is_natural(mesh) else []
+    return f"<[{axes}]" + (f", device_ids=[{', '.join(map(str, order))}]>" if order else ">")
+
+
+def _is_natural(mesh: Mesh) -> bool:
+    iota = as_iota(mesh.order)
+    return bool(mesh.names) and iota is not None and len(iota.dims) == 1

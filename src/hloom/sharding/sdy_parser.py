@@ -8,15 +8,12 @@ from typing import TypeVar
 
 from hloom.ir import Axis, ExplicitDevices
 from hloom.sharding.mesh import Mesh
-from hloom.sharding.sdy import SdyDimension, SdySharding
-from hloom.sharding.sdy_text import BARE_NAME
+from hloom.sharding.sdy import BARE_NAME, SdyDimension, SdySharding
 from hloom.text import Cursor, HloomError, Source
+from hloom.text.mlir_strings import STRING, unescape
 
 Value = TypeVar("Value")
 
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
-_ESCAPE = re.compile(r'\\(?:([0-9a-fA-F]{2})|([nt"\\])|(.))')
-_NAMED = {"n": b"\n", "t": b"\t", '"': b'"', "\\": b"\\"}
 _NUMBER = re.compile(r"[0-9]{1,18}(?![0-9])")
 _PRIORITY = re.compile(r"p([0-9]{1,9})(?!\w)")
 _WORD = re.compile(r"[a-z_]+")
@@ -173,16 +170,8 @@ def _number(cursor: Cursor) -> int:
 
 def _string(cursor: Cursor, what: str) -> str:
     start = cursor.skip()
-    text = cursor.read(_STRING, what)[1]
-    if "\\" not in text:
-        return text
-    data, end = bytearray(), 0
-    for match in _ESCAPE.finditer(text):
-        hexadecimal, named, unknown = match.groups()
-        if unknown is not None:
-            raise cursor.error(f"unknown escape '\\{unknown}'", start)
-        data += text[end : match.start()].encode("utf-8", "surrogateescape")
-        data += bytes([int(hexadecimal, 16)]) if hexadecimal else _NAMED[named]
-        end = match.end()
-    data += text[end:].encode("utf-8", "surrogateescape")
-    return data.decode("utf-8", "surrogateescape")
+    text = cursor.read(STRING, what)[1]
+    try:
+        return unescape(text)
+    except ValueError as problem:
+        raise cursor.error(str(problem), start) from None
