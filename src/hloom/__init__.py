@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
+    from hloom.autodiff import grad as grad
+    from hloom.autodiff import jvp as jvp
+    from hloom.autodiff import value_and_grad as value_and_grad
+    from hloom.autodiff import vjp as vjp
     from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
@@ -81,6 +85,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.plan": ("Planned", "measure", "plan"),
+    "autodiff": ("grad", "jvp", "value_and_grad", "vjp"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
     "ir": (

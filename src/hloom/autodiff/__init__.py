@@ -1,0 +1,13 @@
+"""Differentiation of HLO modules: gradients, vector-Jacobian and Jacobian-vector products, as modules.
+
+    gradient = hloom.grad(module, wrt=["weights"])
+
+To differentiate an opcode, edit its family's file in `rules`; to change how calls and branches are followed, `calls.py`;
+loops, `loops.py`.
+"""
+
+from hloom.autodiff.rules.table import RULES as RULES
+from hloom.autodiff.transform import grad as grad
+from hloom.autodiff.transform import jvp as jvp
+from hloom.autodiff.transform import value_and_grad as value_and_grad
+from hloom.autodiff.transform import vjp as vjp

@@ -1,0 +1,298 @@
+"""Activity analysis: which values depend differentiably on the inputs asked for, and which the results asked for need.
+
+Leaves of a value are counted in order, tuples flattened; a set of them is an integer with a bit for each. Calls, loops
+and branches are seen through by summaries: for each leaf of a graph's result, the leaves of its parameters that it
+depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from hloom.autodiff.rules.table import is_differentiable
+from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.text import HloomError
+
+MOST_NESTED = 100
+"""How deeply calls, loops and branches may stand in each other."""
+
+PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-reduce-done", "copy-done"})
+"""Ops whose result is, leaf by leaf, their first operand."""
+
+Masks = Sequence[int]
+
+
+def differentiable(kind: Type | None) -> bool:
+    """Whether values of a type have derivatives: arrays of floating point and complex numbers."""
+    return isinstance(kind, TensorType) and (kind.dtype.is_float or kind.dtype.is_complex)
+
+
+def leaf_count(kind: Type | None) -> int:
+    if not isinstance(kind, TupleType):
+        return 1
+    return sum(1 for _ in kind.leaves())
+
+
+def differentiable_leaves(kind: Type | None) -> int:
+    """The leaves of a type that have derivatives, as bits."""
+    if not isinstance(kind, TupleType):
+        return int(differentiable(kind))
+    return sum(1 << number for number, leaf in enumerate(kind.leaves()) if differentiable(leaf))
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def branches_of(node: Apply) -> tuple[Graph, ...]:
+    """The computations that a conditional chooses from, in the order of their operands."""
+    listed = node.attributes.get("branch_computations")
+    if listed is not None:
+        return tuple(listed)
+    return node.attributes["true_computation"], node.attributes["false_computation"]
+
+
+def element_offset(kind: Type | None, index: int) -> int:
+    """The number of the first leaf of a tuple's element."""
+    assert isinstance(kind, TupleType), f"{kind} is no tuple"
+    return sum(map(leaf_count, kind.elements[:index]))
+
+
+class Activity:
+    """Answers for the graphs of a module; summaries are kept."""
+
+    def __init__(self, stop: frozenset[Node] = frozenset()) -> None:
+        self._stop = stop
+        self._summaries: dict[Graph, list[int]] = {}
+        self._depth = 0
+
+    def summary(self, graph: Graph) -> list[int]:
+        """For each leaf of a graph's result, the leaves of its parameters (all counted through) it depends on."""
+        found = self._summaries.get(graph)
+        if found is None:
+            if graph.output is None:
+                raise HloomError(f"computation {graph.name} is called and not defined: it cannot be differentiated")
+            count = sum(leaf_count(parameter.type) for parameter in graph.parameters)
+            values = self.flow(graph, [1 << number for number in range(count)])
+            found = self._summaries[graph] = values[graph.root]
+        return found
+
+    def flow(self, graph: Graph, given: Masks) -> dict[Node, list[int]]:
+        """For each node and leaf the union of the sets given for the parameters' leaves that it depends on."""
+        if self._depth >= MOST_NESTED:
+            raise HloomError(f"computations are nested more than {MOST_NESTED} deep: {graph.name}")
+        self._depth += 1
+        try:
+            return self._flow(graph, given)
+        finally:
+            self._depth -= 1
+
+    def _flow(self, graph: Graph, given: Masks) -> dict[Node, list[int]]:
+        values: dict[Node, list[int]] = {}
+        start = 0
+        for parameter in graph.parameters:
+            count = leaf_count(parameter.type)
+            own = differentiable_leaves(parameter.type)
+            if parameter in self._stop:
+                own = 0
+            values[parameter] = [given[start + leaf] if own >> leaf & 1 else 0 for leaf in range(count)]
+            start += count
+        for node in graph.nodes:
+            if isinstance(node, Parameter):
+                continue
+            if not isinstance(node, Apply) or node in self._stop:
+                values[node] = [0] * leaf_count(node.type)
+                continue
+            handler = _FLOWS.get(node.opcode)
+            values[node] = handler(self, node, values) if handler else _combined(node, values)
+        return values
+
+    def needed(self, graph: Graph, wanted: int) -> dict[Node, int]:
+        """For each node the leaves on which the wanted leaves of the graph's result depend."""
+        needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
+        for node in reversed(graph.nodes):
+            mask = needs.get(node, 0)
+            if not mask or not isinstance(node, Apply) or node in self._stop:
+                continue
+            handler = _NEEDS.get(node.opcode)
+            if handler:
+                asked = handler(self, node, mask)
+            elif is_differentiable(node.opcode):
+                asked = [differentiable_leaves(operand.type) for operand in node.inputs]
+            else:
+                continue
+            for operand, leaves in zip(node.inputs, asked, strict=True):
+                if leaves:
+                    needs[operand] = needs.get(operand, 0) | leaves
+        return needs
+
+    def carried(self, body: Graph, varied: int, wanted: int) -> tuple[int, int]:
+        """The leaves of a loop's state that vary, and those that are wanted, after any number of iterations."""
+        summary = self.summary(body)
+        while True:
+            more = varied
+            for leaf, sources in enumerate(summary):
+                if sources & varied:
+                    more |= 1 << leaf
+            asked = wanted
+            for leaf in bits(wanted):
+                asked |= summary[leaf]
+            if (more, asked) == (varied, wanted):
+                return varied, wanted
+            varied, wanted = more, asked
+
+
+def _combined(node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    count = leaf_count(node.type)
+    if not is_differentiable(node.opcode):
+        return [0] * count
+    union = 0
+    for operand in node.inputs:
+        for mask in values[operand]:
+            union |= mask
+    if count == 1:
+        return [union if differentiable(node.type) else 0]
+    own = differentiable_leaves(node.type)
+    return [union if own >> leaf & 1 else 0 for leaf in range(count)]
+
+
+def _flow_tuple(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    return [mask for operand in node.inputs for mask in values[operand]]
+
+
+def _flow_element(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    start = element_offset(node.inputs[0].type, node.attributes["index"])
+    return values[node.inputs[0]][start : start + leaf_count(node.type)]
+
+
+def _flow_passed_on(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    return values[node.inputs[0]][: leaf_count(node.type)]
+
+
+def _through(summary: list[int], sources: list[int]) -> list[int]:
+    composed = []
+    for row in summary:
+        union = 0
+        for leaf in bits(row):
+            union |= sources[leaf]
+        composed.append(union)
+    return composed
+
+
+def _flow_call(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    graph = next(iter(node.called_graphs))
+    return _through(activity.summary(graph), _flow_tuple(activity, node, values))
+
+
+def _flow_while(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    current = list(values[node.inputs[0]])
+    summary = activity.summary(node.attributes["body"])
+    while True:
+        further = [own | reached for own, reached in zip(current, _through(summary, current), strict=True)]
+        if further == current:
+            return current
+        current = further
+
+
+def _flow_conditional(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    union = [0] * leaf_count(node.type)
+    for graph, operand in zip(branches_of(node), node.inputs[1:], strict=True):
+        reached = _through(activity.summary(graph), values[operand])
+        union = [a | b for a, b in zip(union, reached, strict=True)]
+    return union
+
+
+def _flow_async_start(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    taken = _flow_tuple(activity, node, values)
+    graph = next(iter(node.called_graphs))
+    made = taken + _through(activity.summary(graph), taken)
+    return made + [0] * (leaf_count(node.type) - len(made))
+
+
+def _flow_async_done(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+    start = element_offset(node.inputs[0].type, 1)
+    return values[node.inputs[0]][start : start + leaf_count(node.type)]
+
+
+_FLOWS: dict[str, Callable[[Activity, Apply, dict[Node, list[int]]], list[int]]] = {
+    "tuple": _flow_tuple,
+    "get-tuple-element": _flow_element,
+    "call": _flow_call,
+    "fusion": _flow_call,
+    "while": _flow_while,
+    "conditional": _flow_conditional,
+    "async-start": _flow_async_start,
+    "async-update": _flow_passed_on,
+    "async-done": _flow_async_done,
+    **dict.fromkeys(PASSED_ON, _flow_passed_on),
+}
+
+
+def _split(node: Apply, mask: int) -> list[int]:
+    """Leaves counted through all operands, operand by operand."""
+    parts = []
+    for operand in node.inputs:
+        count = leaf_count(operand.type)
+        parts.append(mask & ((1 << count) - 1))
+        mask >>= count
+    return parts
+
+
+def _need_tuple(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return _split(node, mask)
+
+
+def _need_element(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return [mask << element_offset(node.inputs[0].type, node.attributes["index"])]
+
+
+def _need_passed_on(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return [mask, *[0] * (len(node.inputs) - 1)]
+
+
+def _asked(summary: list[int], mask: int) -> int:
+    union = 0
+    for leaf in bits(mask):
+        union |= summary[leaf]
+    return union
+
+
+def _need_call(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return _split(node, _asked(activity.summary(next(iter(node.called_graphs))), mask))
+
+
+def _need_while(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return [activity.carried(node.attributes["body"], 0, mask)[1]]
+
+
+def _need_conditional(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return [0, *[_asked(activity.summary(graph), mask) for graph in branches_of(node)]]
+
+
+def _need_async_start(activity: Activity, node: Apply, mask: int) -> list[int]:
+    taken = sum(leaf_count(operand.type) for operand in node.inputs)
+    summary = activity.summary(next(iter(node.called_graphs)))
+    own = mask & ((1 << taken) - 1)
+    return _split(node, own | _asked(summary, (mask >> taken) & ((1 << len(summary)) - 1)))
+
+
+def _need_async_done(activity: Activity, node: Apply, mask: int) -> list[int]:
+    return [mask << element_offset(node.inputs[0].type, 1)]
+
+
+_NEEDS: dict[str, Callable[[Activity, Apply, int], list[int]]] = {
+    "tuple": _need_tuple,
+    "get-tuple-element": _need_element,
+    "call": _need_call,
+    "fusion": _need_call,
+    "while": _need_while,
+    "conditional": _need_conditional,
+    "async-start": _need_async_start,
+    "async-update": _need_passed_on,
+    "async-done": _need_async_done,
+    **dict.fromkeys(PASSED_ON, _need_passed_on),
+}

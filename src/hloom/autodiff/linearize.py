@@ -1,0 +1,297 @@
+"""Linearization: a graph's instructions copied in order, and beside them the linear ops of their tangents.
+
+In reverse mode the tangents go onto a tape, which `backward` transposes; in forward mode they are emitted at once. Only
+what is active is linearized: what depends on an input asked for and is needed by a result asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.autodiff.activity import (
+    MOST_NESTED,
+    PASSED_ON,
+    Activity,
+    bits,
+    differentiable_leaves,
+    element_offset,
+    leaf_count,
+)
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import Emitter, leaf_types
+from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
+from hloom.autodiff.rules.table import RULES
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.text import HloomError, Unsupported
+
+
+@dataclass(slots=True)
+class Options:
+    """What the user asked for: instructions at which the derivative is cut, and how loops keep their states."""
+
+    stop: frozenset[Node] = frozenset()
+    checkpoints: int | None = None
+    max_iterations: int | None = None
+
+
+@dataclass(slots=True)
+class Session:
+    """One differentiation of one module: what is known and what was made, by graph."""
+
+    module: Module
+    options: Options
+    activity: Activity
+    trips: Mapping[Node, int] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
+    depth: int = 0
+    loop_depth: int = 0
+
+
+@dataclass(slots=True)
+class Linearized:
+    """A graph of its own, as copied, and the tape of its tangents.
+
+    `inputs` are the active leaves of its parameters; `tangents` those of its result, leaf by leaf, None where zero.
+    """
+
+    forward: Graph
+    tape: Tape
+    inputs: dict[int, Linear]
+    value: Node
+    tangents: list[Any]
+
+
+@dataclass(slots=True)
+class Transposed:
+    """A backward pass as a graph to be copied or called: `cotangents`, then `residuals`, to `results` by leaf.
+
+    `cotangents` are the leaves of the result whose cotangents it takes, in order; `residuals` the nodes of the forward
+    graph whose values it takes after them. `results` are the cotangents of the parameters' leaves, those that are not
+    zero.
+    """
+
+    graph: Graph
+    cotangents: list[int]
+    residuals: list[Node]
+    results: dict[int, Node]
+
+    def embed(self, emitter: Emitter, cotangents: Sequence[Node], residuals: Sequence[Node]) -> dict[int, Node]:
+        """The results, computed by a copy of the graph's instructions."""
+        mapping: dict[Any, Any] = dict(zip(self.graph.parameters, [*cotangents, *residuals], strict=True))
+        emitter.graph.copy_nodes(self.graph.nodes, mapping)
+        return {leaf: mapping[node] for leaf, node in self.results.items()}
+
+
+class Walk:
+    """The copy of a graph's instructions into another, with their tangents."""
+
+    def __init__(self, session: Session, ops: LinearOps) -> None:
+        self.session = session
+        self.ops = ops
+        self.emitter = ops.primal
+
+    def graph(
+        self, graph: Graph, arguments: Sequence[Node], tangents: Sequence[Any], wanted: int
+    ) -> tuple[Node, list[Any]]:
+        """Copy a graph's instructions, given its arguments and the tangents of their leaves.
+
+        Yields the node of its result, and the tangents of its leaves; those not in `wanted` may be missing.
+        """
+        session = self.session
+        if session.depth >= MOST_NESTED:
+            raise HloomError(f"computations are nested more than {MOST_NESTED} deep: {graph.name}")
+        session.depth += 1
+        values: dict[Any, Any] = dict(zip(graph.parameters, arguments, strict=True))
+        known = _by_parameter(graph, tangents)
+        flow = session.activity.flow(graph, [int(tangent is not None) for tangent in tangents])
+        needs = session.activity.needed(graph, wanted)
+        emitter, copy_nodes = self.emitter, self.emitter.graph.copy_nodes
+        for node in graph.nodes:
+            if node in values:
+                continue
+            needed = needs.get(node, 0)
+            if not needed or not isinstance(node, Apply) or not _meets(flow[node], needed):
+                copy_nodes((node,), values)
+                continue
+            emitter.metadata = node.raw_metadata
+            self._linearize(node, values, known, needed)
+        session.depth -= 1
+        root = graph.root
+        found = known.get(root)
+        if not isinstance(root.type, TupleType):
+            return values[root], [found]
+        return values[root], found if found is not None else [None] * leaf_count(root.type)
+
+    def _linearize(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> None:
+        rule = RULES.get(node.opcode)
+        if rule is None or (rule.because and not rule.is_zero):
+            reason = rule.because if rule else "it is not an opcode of HLO"
+            raise Unsupported(f"{place_of(node)}: {node.opcode} cannot be differentiated: {reason}")
+        if rule.is_zero:
+            self.emitter.graph.copy_nodes((node,), values)
+            return
+        tangents = [known.get(operand) for operand in node.inputs]
+        if rule.structural:
+            operands = [values[operand] for operand in node.inputs]
+            values[node], known[node] = STRUCTURES[node.opcode](self, node, operands, tangents, needed)
+        elif rule.expand is not None:
+            graph = rule.expand(self, node)
+            if graph is None:
+                self._by_rule(node, values, known, tangents, rule.linearize)
+            else:
+                operands = [values[operand] for operand in node.inputs]
+                values[node], known[node] = self.inlined(graph, operands, flattened(node, tangents), needed)
+        else:
+            self._by_rule(node, values, known, tangents, rule.linearize)
+
+    def _by_rule(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], tangents: Any, rule: Any) -> None:
+        self.emitter.graph.copy_nodes((node,), values)
+        found = rule(self.ops, values[node], tangents)
+        if found is not None:
+            known[node] = found
+
+    def inlined(self, graph: Graph, operands: Sequence[Node], leaves: Sequence[Any], wanted: int) -> tuple[Node, Any]:
+        """A graph's instructions in place of what calls it: its value and tangent."""
+        value, tangents = self.graph(graph, operands, leaves, wanted)
+        return value, tangents if isinstance(graph.root.type, TupleType) else tangents[0]
+
+
+def place_of(node: Node) -> str:
+    """Where an instruction stands: the module's source, its computation, its name."""
+    return f"{node.graph.module.source_name}: {node.graph.name}: {node.name}"
+
+
+def flattened(node: Apply, tangents: Sequence[Any]) -> list[Any]:
+    """Tangents of operands, leaf by leaf."""
+    leaves: list[Any] = []
+    for operand, tangent in zip(node.inputs, tangents, strict=True):
+        leaves += leaves_of(operand, tangent)
+    return leaves
+
+
+def leaves_of(node: Node, tangent: Any) -> list[Any]:
+    """A tangent leaf by leaf."""
+    if not isinstance(node.type, TupleType):
+        return [tangent]
+    return list(tangent) if tangent is not None else [None] * leaf_count(node.type)
+
+
+def _by_parameter(graph: Graph, tangents: Sequence[Any]) -> dict[Node, Any]:
+    known: dict[Node, Any] = {}
+    start = 0
+    for parameter in graph.parameters:
+        count = leaf_count(parameter.type)
+        part = list(tangents[start : start + count])
+        start += count
+        if isinstance(parameter.type, TupleType):
+            known[parameter] = part
+        elif part[0] is not None:
+            known[parameter] = part[0]
+    return known
+
+
+def _meets(masks: list[int], needed: int) -> bool:
+    return any(mask and needed >> leaf & 1 for leaf, mask in enumerate(masks))
+
+
+# What the engine follows itself
+
+
+def _tuple(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    values = dict(zip(node.inputs, operands, strict=True))
+    walk.emitter.graph.copy_nodes((node,), values)
+    return values[node], flattened(node, tangents)
+
+
+def _element(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    index = node.attributes["index"]
+    whole = tangents[0]
+    value = walk.emitter.element(operands[0], index)
+    start = element_offset(node.inputs[0].type, index)
+    if not isinstance(node.type, TupleType):
+        return value, whole[start]
+    return value, list(whole[start : start + leaf_count(node.type)])
+
+
+def _passed_on(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    values: dict[Any, Any] = dict(zip(node.inputs, operands, strict=True))
+    walk.emitter.graph.copy_nodes((node,), values)
+    return values[node], tangents[0]
+
+
+def _inlined(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    return walk.inlined(next(iter(node.called_graphs)), operands, flattened(node, tangents), needed)
+
+
+STRUCTURES: dict[str, Any] = {
+    "tuple": _tuple,
+    "get-tuple-element": _element,
+    "fusion": _inlined,
+    **dict.fromkeys(PASSED_ON - {"copy-done", "all-reduce-done"}, _passed_on),
+}
+"""How the engine follows tuples, calls, loops and branches; the control-flow files add theirs."""
+
+
+# Graphs of their own
+
+
+def linearized(session: Session, graph: Graph, active: int, wanted: int) -> Linearized:
+    """A graph copied, linear in the active leaves of its parameters."""
+    forward = session.module.add_graph(graph.name)
+    emitter = Emitter(forward)
+    tape = Tape(emitter)
+    arguments = [forward.add_parameter(each.type, each.name, each.attributes) for each in graph.parameters]
+    types = [leaf for each in graph.parameters for leaf in leaf_types(each.type)]
+    inputs = {leaf: tape.input(types[leaf]) for leaf in bits(active)}
+    tangents = [inputs.get(leaf) for leaf in range(len(types))]
+    value, results = Walk(session, tape).graph(graph, arguments, tangents, wanted)
+    return Linearized(forward, tape, inputs, value, results)
+
+
+def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Transposed:
+    """The backward pass of a linearized graph, for cotangents of some leaves of its result."""
+    graph = session.module.add_graph(part.forward.name + ".backward")
+    backward = Backward(graph)
+    types = leaf_types(part.value.type)
+    leaves = [leaf for leaf in given if part.tangents[leaf] is not None]
+    for leaf in leaves:
+        backward.give(part.tangents[leaf], graph.add_parameter(types[leaf], "cotangent"))
+    backward.run(part.tape)
+    results = {leaf: backward.take(tangent) for leaf, tangent in part.inputs.items()}
+    found = {leaf: node for leaf, node in results.items() if node is not None}
+    return Transposed(graph, leaves, backward.residuals, found)
+
+
+def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> tuple[Graph, list[int]]:
+    """Forward mode: a graph that takes tangents of the active leaves behind its parameters.
+
+    It yields a tuple of its result and the tangents of the leaves of the result that are listed.
+    """
+    key = ("forward", graph, active, wanted)
+    if key not in session.kept:
+        made = session.module.add_graph(graph.name + ".tangent")
+        emitter = Emitter(made)
+        arguments = [made.add_parameter(each.type, each.name, each.attributes) for each in graph.parameters]
+        types = [leaf for each in graph.parameters for leaf in leaf_types(each.type)]
+        inputs = {leaf: made.add_parameter(types[leaf], "tangent") for leaf in bits(active)}
+        tangents = [inputs.get(leaf) for leaf in range(len(types))]
+        value, results = Walk(session, Forward(emitter)).graph(graph, arguments, tangents, wanted)
+        leaves = [leaf for leaf, tangent in enumerate(results) if tangent is not None]
+        made.set_output(emitter.tuple([value, *[results[leaf] for leaf in leaves]]))
+        session.kept[key] = made, leaves
+    return session.kept[key]
+
+
+def active_leaves(tangents: Sequence[Any]) -> int:
+    """The leaves whose tangents are not zero, as bits."""
+    return sum(1 << leaf for leaf, tangent in enumerate(tangents) if tangent is not None)
+
+
+def all_leaves(kind: TensorType | TupleType | Any) -> int:
+    return differentiable_leaves(kind)
+
+
+def is_parameter(node: Node) -> bool:
+    return isinstance(node, Parameter)

@@ -1,0 +1,195 @@
+"""Ops that move, repeat or regroup elements: all of them linear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import array_type
+from hloom.autodiff.linear import Linear, LinearOps
+from hloom.autodiff.rules.table import none, rules, transposition, zero
+from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, without_layout
+
+zero("iota", because="it has no operand")
+zero("get-dimension-size", because="its result is not a floating-point number")
+none("set-dimension-size dynamic-reshape", because="arrays of dynamic dimensions have no derivative here")
+
+
+@rules("broadcast reverse transpose slice")
+def same(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    return t.op(node.opcode, tangents[0], type=without_layout(node.type), **_meaning(node))  # pyright: ignore[reportArgumentType]
+
+
+@rules("reshape")
+def reshape(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    return t.reshape(tangents[0], array_type(node).dims)
+
+
+@rules("bitcast")
+def bitcast(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """A bitcast of the tangent, whose layout is the operand's."""
+    source, target = node.inputs[0].type, node.type
+    if not isinstance(source, TensorType) or not isinstance(target, TensorType) or source.dtype is not target.dtype:
+        return None
+    if source.layout is None and target.layout is None:
+        return t.reshape(tangents[0], target.dims)
+    return t.op("laid-out-bitcast", tangents[0], type=without_layout(target), source=source, target=target)
+
+
+@rules("bitcast-convert")
+def bitcast_convert(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """None: bits are no numbers."""
+    return None
+
+
+@rules("concatenate")
+def concatenate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    parts = [
+        each if each is not None else t.zero(operand) for each, operand in zip(tangents, node.inputs, strict=True)
+    ]
+    return t.op("concatenate", *parts, dimensions=node.attributes["dimensions"])
+
+
+@rules("pad")
+def pad(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    operand, value = (
+        each if each is not None else t.zero(given) for each, given in zip(tangents, node.inputs, strict=True)
+    )
+    return t.op("pad", operand, value, padding=node.attributes["padding"])
+
+
+@rules("tuple-select")
+def tuple_select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    first, second = (each or [None] * 1000 for each in tangents[1:])
+    leaves = list(node.type.leaves())  # pyright: ignore[reportOptionalMemberAccess]
+    found = []
+    for leaf, a, b in zip(leaves, first, second, strict=False):
+        assert isinstance(leaf, TensorType), "arrays alone are differentiable"
+        predicate = t.primal.broadcast(node.inputs[0], leaf.dims)
+        found.append(t.select(predicate, a, b))
+    return found
+
+
+def _meaning(node: Apply) -> dict[str, Any]:
+    """The attributes that change the values."""
+    return {name: value for name, value in node.attributes.items() if not node.op.attributes[name].carried
+            and name not in ("control-predecessors", "backend_config")}  # fmt: skip
+
+
+@transposition("broadcast")
+def transpose_broadcast(b: Backward, value: Linear, cotangent: Node) -> None:
+    """The sum over the new dimensions, those kept brought into the operand's order."""
+    kept = value.attributes.get("dimensions") or ()
+    rank = array_type(cotangent).rank
+    total = b.reduce("add", cotangent, [dim for dim in range(rank) if dim not in kept])
+    order = sorted(range(len(kept)), key=lambda dim: kept[dim])
+    b.give(value.operands[0], b.transpose(total, [order.index(dim) for dim in range(len(kept))]))
+
+
+@transposition("reshape")
+def transpose_reshape(b: Backward, value: Linear, cotangent: Node) -> None:
+    b.give(value.operands[0], b.reshape(cotangent, array_type(value.operands[0]).dims))
+
+
+@transposition("laid-out-bitcast")
+def transpose_bitcast(b: Backward, value: Linear, cotangent: Node) -> None:
+    source, target = value.attributes["source"], value.attributes["target"]
+    laid_out = b.graph.add_apply(_op("copy"), (b.use(cotangent) if cotangent.graph is not b.graph else cotangent,),
+                                 target, metadata=b.metadata)  # fmt: skip
+    back = b.graph.add_apply(_op("bitcast"), (laid_out,), source, metadata=b.metadata)
+    b.give(value.operands[0], b.op("copy", back))
+
+
+@transposition("reverse")
+def transpose_reverse(b: Backward, value: Linear, cotangent: Node) -> None:
+    b.give(value.operands[0], b.op("reverse", cotangent, dimensions=value.attributes["dimensions"]))
+
+
+@transposition("transpose")
+def transpose_transpose(b: Backward, value: Linear, cotangent: Node) -> None:
+    dimensions = value.attributes["dimensions"]
+    b.give(value.operands[0], b.transpose(cotangent, [dimensions.index(dim) for dim in range(len(dimensions))]))
+
+
+@transposition("slice")
+def transpose_slice(b: Backward, value: Linear, cotangent: Node) -> None:
+    """Padded with zeros, or added to the part of the sum so far that it was taken from."""
+    parts: tuple[SliceDimension, ...] = value.attributes["slice"]
+    whole = array_type(value.operands[0]).dims
+    own = array_type(cotangent).dims
+
+    def update(total: Node | None) -> Node:
+        if total is None or any(part.stride != 1 for part in parts):
+            padding = tuple(
+                PaddingDimension(part.start, size - part.start - max(0, (count - 1) * part.stride + min(count, 1)),
+                                 part.stride - 1)
+                for part, size, count in zip(parts, whole, own, strict=True)
+            )  # fmt: skip
+            padded = b.op("pad", cotangent, b.constant(0, array_type(cotangent).dtype), padding=padding)
+            return padded if total is None else b.add(total, padded)
+        taken = b.op("slice", total, slice=parts)
+        starts = [b.constant(part.start, TensorType(_S32)) for part in parts]
+        return b.op("dynamic-update-slice", total, b.add(taken, cotangent), *starts)
+
+    b.give_update(value.operands[0], update)
+
+
+@transposition("concatenate")
+def transpose_concatenate(b: Backward, value: Linear, cotangent: Node) -> None:
+    (along,) = value.attributes["dimensions"]
+    start, dims = 0, array_type(cotangent).dims
+    for operand in value.operands:
+        size = array_type(operand).dims[along]
+        if isinstance(operand, Linear):
+            parts = tuple(
+                SliceDimension(start, start + size) if dim == along else SliceDimension(0, length)
+                for dim, length in enumerate(dims)
+            )
+            b.give(operand, cotangent if size == dims[along] else b.op("slice", cotangent, slice=parts))
+        start += size
+
+
+@transposition("pad")
+def transpose_pad(b: Backward, value: Linear, cotangent: Node) -> None:
+    """The operand's elements are sliced out; the padding value has the sum of all others."""
+    operand, filler = value.operands
+    padding: tuple[PaddingDimension, ...] = value.attributes["padding"]
+    taken = unpadded(b, cotangent, padding)
+    b.give(operand, taken)
+    if isinstance(filler, Linear):
+        rank = range(array_type(cotangent).rank)
+        b.give(filler, b.sub(b.reduce("add", cotangent, rank), b.reduce("add", taken, rank)))
+
+
+def unpadded(b: Backward, node: Node, padding: tuple[PaddingDimension, ...]) -> Node:
+    """The elements that a padding, negative ones included, put where they are; zeros for those that it cropped."""
+    zero = b.constant(0, array_type(node).dtype)
+    if any(each.low < 0 or each.high < 0 for each in padding):
+        grown = tuple(PaddingDimension(max(-each.low, 0), max(-each.high, 0)) for each in padding)
+        node = b.op("pad", node, zero, padding=grown)
+    dims = array_type(node).dims
+    parts = tuple(
+        SliceDimension(max(each.low, 0), size - max(each.high, 0), each.interior + 1)
+        for each, size in zip(padding, dims, strict=True)
+    )
+    if all(part == SliceDimension(0, size) for part, size in zip(parts, dims, strict=True)):
+        return node
+    return b.op("slice", node, slice=parts)
+
+
+from hloom.autodiff.emitter import S32 as _S32  # noqa: E402
+from hloom.autodiff.linear import FORWARD_FORMS  # noqa: E402
+from hloom.ops import OPS  # noqa: E402
+
+
+def _op(name: str):
+    return OPS[name]
+
+
+def _forward_bitcast(emitter: Any, operand: Node, *, type: Any, source: Any, target: Any) -> Node:
+    laid_out = emitter.graph.add_apply(OPS["copy"], (operand,), source, metadata=emitter.metadata)
+    made = emitter.graph.add_apply(OPS["bitcast"], (laid_out,), target, metadata=emitter.metadata)
+    return emitter.op("copy", made)
+
+
+FORWARD_FORMS["laid-out-bitcast"] = _forward_bitcast

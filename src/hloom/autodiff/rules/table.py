@@ -1,0 +1,104 @@
+"""How a rule is written down: a linearization by opcode, a transposition by linear opcode, or the reason for none.
+
+`rules("sine", ...)` sets a linearization down: from an instruction and the tangents of its operands, the tangent of its
+result, in linear ops. `transposition("slice", ...)` says how a linear op hands a cotangent on. `expansion("map", ...)`
+says an op by others, which are differentiated in its place. `none("floor", because=...)` says that an op has no
+derivative, or that its derivative is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Linearization = Callable[..., Any]
+"""(linear ops, instruction, tangents of its operands) -> tangent: None where it is zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How an opcode is differentiated.
+
+    One of: `linearize`; `expand`, which yields a graph that computes the same by other ops; `structural`, for what the
+    engine itself follows (tuples, calls, loops); or `because`, why there is no derivative. `is_zero` tells a zero
+    derivative from a missing one.
+    """
+
+    linearize: Linearization | None = None
+    expand: Callable[..., Any] | None = None
+    structural: bool = False
+    because: str = ""
+    is_zero: bool = False
+
+
+RULES: dict[str, Rule] = {}
+"""The rule of every opcode; the family files fill it."""
+
+TRANSPOSITIONS: dict[str, Callable[..., None]] = {}
+"""How each linear op hands the cotangent of its result to its linear operands."""
+
+
+def rules(opcodes: str) -> Callable[[Linearization], Linearization]:
+    """Set down the linearization of some opcodes."""
+
+    def declare(function: Linearization) -> Linearization:
+        for opcode in opcodes.split():
+            _set(opcode, Rule(linearize=function))
+        return function
+
+    return declare
+
+
+def expansion(opcodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Set down how some opcodes are said by others."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for opcode in opcodes.split():
+            _set(opcode, Rule(expand=function))
+        return function
+
+    return declare
+
+
+def structural(opcodes: str) -> None:
+    """Set down that the engine itself follows these opcodes."""
+    for opcode in opcodes.split():
+        _set(opcode, Rule(structural=True))
+
+
+def zero(opcodes: str, *, because: str) -> None:
+    """Set down that the derivative of some opcodes is zero everywhere."""
+    for opcode in opcodes.split():
+        _set(opcode, Rule(because=because, is_zero=True))
+
+
+def none(opcodes: str, *, because: str) -> None:
+    """Set down that some opcodes cannot be differentiated."""
+    for opcode in opcodes.split():
+        _set(opcode, Rule(because=because))
+
+
+def transposition(opcodes: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Set down how some linear ops are transposed: (backward pass, linear value, cotangent) -> None."""
+
+    def declare(function: Callable[..., None]) -> Callable[..., None]:
+        for opcode in opcodes.split():
+            if opcode in TRANSPOSITIONS:
+                raise ValueError(f"{opcode} has a transposition already")
+            TRANSPOSITIONS[opcode] = function
+        return function
+
+    return declare
+
+
+def is_differentiable(opcode: str) -> bool:
+    """Whether an opcode may have a derivative that is not zero; those without a rule may, and are refused later."""
+    rule = RULES.get(opcode)
+    return rule is None or not rule.is_zero
+
+
+def _set(opcode: str, rule: Rule) -> None:
+    if opcode in RULES:
+        raise ValueError(f"{opcode} has a rule already")
+    RULES[opcode] = rule

@@ -1,0 +1,363 @@
+"""The transformations of whole modules: `grad`, `value_and_grad`, `vjp`, `jvp`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hloom.analysis.survey import survey
+from hloom.analysis.trips import find_trips
+from hloom.autodiff import calls, loops, rules  # noqa: F401  they register themselves
+from hloom.autodiff.activity import Activity, differentiable, leaf_count
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import Emitter, flatten, leaf_types
+from hloom.autodiff.linear import Forward, LinearOps, Tape
+from hloom.autodiff.linearize import Options, Session, Walk
+from hloom.hlo import load
+from hloom.ir import (
+    Attributes,
+    BufferDonor,
+    FunctionType,
+    Graph,
+    InputOutputAlias,
+    Level,
+    Module,
+    Node,
+    Parameter,
+    TensorType,
+    TupleType,
+    Type,
+    default_layout,
+    infer_types,
+    map_leaves,
+    verify,
+)
+from hloom.passes.dce import dce
+from hloom.passes.rules.calling import callees_first
+from hloom.text import HloomError, Unsupported
+
+ModuleLike = Module | str | Path
+Which = int | str | Iterable[int | str] | None
+"""Entry parameters, by number or name; None: every one that holds floating-point numbers."""
+
+
+def grad(
+    module: ModuleLike,
+    wrt: Which = None,
+    *,
+    of: int | None = None,
+    stop: Iterable[str] = (),
+    checkpoints: int | None = None,
+    max_iterations: int | None = None,
+) -> Module:
+    """The module that computes the gradient of a scalar result: a tuple of one array for each of `wrt`, in order.
+
+    `of` is the result, counted leaf by leaf; without it the module must have one floating-point result. Results and
+    parameters are counted from 0. `stop` are names of instructions that count as constants. `checkpoints` and
+    `max_iterations` say how loops without a known trip count keep their states. Raises HloomError.
+    """
+    return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=False)
+
+
+def value_and_grad(
+    module: ModuleLike,
+    wrt: Which = None,
+    *,
+    of: int | None = None,
+    stop: Iterable[str] = (),
+    checkpoints: int | None = None,
+    max_iterations: int | None = None,
+) -> Module:
+    """The same as `grad`, the value of the result before the gradients."""
+    return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=True)
+
+
+def vjp(
+    module: ModuleLike,
+    wrt: Which = None,
+    *,
+    stop: Iterable[str] = (),
+    checkpoints: int | None = None,
+    max_iterations: int | None = None,
+) -> Module:
+    """The module that computes vector-Jacobian products.
+
+    It takes the module's parameters, then a cotangent for each floating-point or complex array among the results, in
+    order; it yields a tuple of the cotangents of `wrt`, in order. Raises HloomError.
+    """
+    work = _Work(module, wrt, stop, checkpoints, max_iterations)
+    types = [(leaf, kind) for leaf, kind in enumerate(work.results) if differentiable(kind)]
+    wanted = sum(1 << leaf for leaf, _ in types)
+    emitter, tape, arguments, inputs = work.begin_reverse()
+    cotangents = [
+        emitter.graph.add_parameter(kind, f"cotangent_{number}") for number, (_, kind) in enumerate(types)
+    ]
+    _, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, wanted)
+    given = {leaf: node for (leaf, _), node in zip(types, cotangents, strict=True)}
+    return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], node) for leaf, node in given.items()], [])
+
+
+def jvp(
+    module: ModuleLike,
+    wrt: Which = None,
+    *,
+    stop: Iterable[str] = (),
+) -> Module:
+    """The module that computes Jacobian-vector products.
+
+    It takes the module's parameters, then a tangent for each of `wrt`, in order; it yields a tuple of the module's
+    results, leaf by leaf, and then a tangent for each floating-point or complex one. Raises HloomError.
+    """
+    work = _Work(module, wrt, stop, None, None)
+    graph = work.target
+    emitter = Emitter(graph)
+    arguments = work.parameters_into(graph)
+    tangents = work.inputs(lambda name, kind: graph.add_parameter(kind, f"{name}_tangent"))
+    wanted = sum(1 << leaf for leaf, kind in enumerate(work.results) if differentiable(kind))
+    value, found = Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted)
+    values = flatten(emitter, value)
+    further = [
+        found[leaf] if found[leaf] is not None else emitter.zeros(kind)
+        for leaf, kind in enumerate(work.results)
+        if differentiable(kind)
+    ]
+    return work.finish(emitter, [*values, *further], keeps_results=True)
+
+
+def _gradient(
+    module: ModuleLike,
+    wrt: Which,
+    of: int | None,
+    stop: Iterable[str],
+    checkpoints: int | None,
+    max_iterations: int | None,
+    *,
+    with_value: bool,
+) -> Module:
+    work = _Work(module, wrt, stop, checkpoints, max_iterations)
+    leaf = work.objective(of)
+    kind = work.results[leaf]
+    emitter, tape, arguments, inputs = work.begin_reverse()
+    value, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, 1 << leaf)
+    assert isinstance(kind, TensorType), "checked"
+    one = emitter.constant(1, TensorType(kind.dtype, kind.dims))
+    before = [flatten(emitter, value)[leaf]] if with_value else []
+    return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], one)], before)
+
+
+@dataclass(slots=True)
+class _Wrt:
+    """One of the arrays to differentiate with respect to: its leaf among the parameters, name and type."""
+
+    leaf: int
+    name: str
+    type: Type
+
+
+class _Work:
+    """A copy of a module in which the derivative's entry is made."""
+
+    def __init__(
+        self,
+        module: ModuleLike,
+        wrt: Which,
+        stop: Iterable[str],
+        checkpoints: int | None,
+        max_iterations: int | None,
+    ) -> None:
+        given = module if isinstance(module, Module) else load(module)
+        _check(given, checkpoints, max_iterations)
+        copy = given.clone()
+        infer_types(copy)
+        self.module = copy
+        self.entry = copy.entry
+        self.wrt = _chosen(self.entry, wrt)
+        self.results = leaf_types(self.entry.root.type)
+        options = Options(_stopped(copy, stop), checkpoints, max_iterations)
+        self.session = Session(copy, options, Activity(options.stop), _trip_counts(copy))
+        self.target = copy.add_graph(self.entry.name)
+
+    def objective(self, of: int | None) -> int:
+        """The leaf of the result to differentiate; raises HloomError unless it is a scalar that has a derivative."""
+        candidates = [leaf for leaf, kind in enumerate(self.results) if differentiable(kind)]
+        if of is None:
+            if len(candidates) != 1:
+                count = f"{len(candidates)} results" if candidates else "no result"
+                raise HloomError(
+                    f"module {self.module.name} has {count} of floating point, and grad is of one",
+                    hint=f"name one with of=, among {', '.join(map(str, candidates))}" if candidates else None,
+                )
+            of = candidates[0]
+        if not 0 <= of < len(self.results):
+            raise HloomError(f"of={of}, but module {self.module.name} has {len(self.results)} results")
+        kind = self.results[of]
+        if of not in candidates:
+            raise HloomError(f"result {of} is {kind}: only floating-point results have a gradient")
+        if not isinstance(kind, TensorType) or kind.rank or kind.dtype.is_complex:
+            raise HloomError(
+                f"result {of} is {kind}, and a gradient is of a real scalar", hint="use vjp, which takes a cotangent"
+            )
+        return of
+
+    def parameters_into(self, graph: Graph) -> list[Node]:
+        """The entry's parameters, in the new entry."""
+        return [_like(graph, parameter) for parameter in self.entry.parameters]
+
+    def inputs(self, make: Any) -> list[Any]:
+        """For each leaf of the parameters the tangent that `make(name, type)` gives, None where it is not asked for."""
+        count = sum(leaf_count(parameter.type) for parameter in self.entry.parameters)
+        made = {each.leaf: make(each.name, each.type) for each in self.wrt}
+        return [made.get(leaf) for leaf in range(count)]
+
+    def begin_reverse(self) -> tuple[Backward, Tape, list[Node], list[Any]]:
+        emitter = Backward(self.target)
+        tape = Tape(emitter)
+        arguments = self.parameters_into(self.target)
+        return emitter, tape, arguments, self.inputs(lambda name, kind: tape.input(kind))
+
+    def finish_reverse(
+        self, backward: Backward, tape: LinearOps, inputs: list[Any], given: list[tuple[Any, Node]], before: list[Node]
+    ) -> Module:
+        assert isinstance(tape, Tape), "reverse mode"
+        for tangent, cotangent in given:
+            backward.give(tangent, cotangent)
+        backward.run(tape)
+        backward.metadata = None
+        results = list(before)
+        for each in self.wrt:
+            found = backward.take(inputs[each.leaf])
+            results.append(found if found is not None else backward.zeros(each.type))
+        return self.finish(backward, results, keeps_results=False)
+
+    def finish(self, emitter: Emitter, results: Sequence[Node], *, keeps_results: bool) -> Module:
+        module, graph = self.module, self.target
+        graph.set_output(emitter.tuple(results))
+        former = self.entry
+        module.entry = graph
+        dce(module)
+        name = former.name
+        if former in module.graphs and not former.callers:
+            module.erase_graph(former)
+        if former not in module.graphs:
+            module.rename_graph(graph, name)
+        module.graphs[:] = callees_first(module)
+        module.attributes = _header(module, self.entry, graph, keeps_results)
+        return module
+
+
+def _check(module: Module, checkpoints: int | None, max_iterations: int | None) -> None:
+    if module.has_closures:
+        raise Unsupported(f"module {module.name} has closures: only first-order modules are differentiated")
+    verification = verify(module)
+    if verification.level is not Level.HLO:
+        raise HloomError(
+            f"module {module.name} is not whole HLO, and cannot be differentiated: {verification}",
+        )
+    for name, value in (("checkpoints", checkpoints), ("max_iterations", max_iterations)):
+        if value is not None and value < 1:
+            raise HloomError(f"{name}={value} must be at least 1")
+
+
+def _trip_counts(module: Module) -> dict[Node, int]:
+    known = find_trips(survey(module), {})
+    return {loop: trips.count for loop, trips in known.items() if trips.count is not None}
+
+
+def _stopped(module: Module, names: Iterable[str]) -> frozenset[Node]:
+    listed = [names] if isinstance(names, str) else list(names)
+    stopped: set[Node] = set()
+    for name in listed:
+        plain = name.lstrip("%")
+        found = [graph[plain] for graph in module.graphs if plain in graph]
+        if not found:
+            every = [node.name for graph in module.graphs for node in graph.nodes]
+            near = get_close_matches(plain, every, 3)
+            raise HloomError(
+                f"module {module.name} has no instruction '{name}' to stop at",
+                hint=f"near: {', '.join(near)}" if near else None,
+            )
+        stopped.update(found)
+    return frozenset(stopped)
+
+
+def _chosen(entry: Graph, wrt: Which) -> list[_Wrt]:
+    starts, start = {}, 0
+    for parameter in entry.parameters:
+        starts[parameter] = start
+        start += leaf_count(parameter.type)
+    if wrt is None:
+        listed = [each for each in entry.parameters if any(map(differentiable, leaf_types(each.type)))]
+        if not listed:
+            raise HloomError(f"computation {entry.name} has no parameter of floating point")
+    else:
+        given = [wrt] if isinstance(wrt, (int, str)) else list(wrt)
+        listed = [_parameter(entry, each) for each in given]
+        if not listed:
+            raise HloomError("wrt= names no parameter")
+    chosen = []
+    for parameter in listed:
+        leaves = leaf_types(parameter.type)
+        own = [(leaf, kind) for leaf, kind in enumerate(leaves) if differentiable(kind)]
+        if not own:
+            raise HloomError(
+                f"parameter {parameter.number} ({parameter.name}) is {parameter.type}: it has no derivative",
+                hint="wrt= takes parameters of floating point",
+            )
+        chosen += [_Wrt(starts[parameter] + leaf, parameter.name, kind) for leaf, kind in own]
+    return chosen
+
+
+def _parameter(entry: Graph, which: int | str) -> Parameter:
+    if isinstance(which, int):
+        if not 0 <= which < len(entry.parameters):
+            raise HloomError(f"wrt={which}, but computation {entry.name} has {len(entry.parameters)} parameters")
+        return entry.parameters[which]
+    named = {each.name: each for each in entry.parameters}
+    found = named.get(which.lstrip("%"))
+    if found is None:
+        near = get_close_matches(which, named, 3) or list(named)[:5]
+        raise HloomError(
+            f"computation {entry.name} has no parameter '{which}'", hint=f"it has {', '.join(near)}" if near else None
+        )
+    return found
+
+
+def _like(graph: Graph, parameter: Parameter) -> Node:
+    return graph.add_parameter(parameter.type, parameter.name, parameter.attributes, parameter.raw_metadata)
+
+
+def _header(module: Module, former: Graph, entry: Graph, keeps_results: bool) -> Attributes:
+    """The header of the derivative: parameters keep their layouts and donations, results have default layouts.
+
+    A parameter that shared its buffer with a result may share it with any, as there are other results now.
+    """
+    attributes = module.attributes
+    changes: dict[str, Any] = {}
+    layout = attributes.get("entry_computation_layout")
+    if isinstance(layout, FunctionType):
+        written = list(layout.parameters)
+        further = [_laid_out(each.type) for each in entry.parameters[len(written) :]]
+        changes["entry_computation_layout"] = FunctionType([*written, *further], _laid_out(entry.root.type))
+    aliases = attributes.get("input_output_alias") or ()
+    if aliases and not (keeps_results and isinstance(former.root.type, TupleType)):
+        donated = list(attributes.get("buffer_donor") or ())
+        donated += [BufferDonor(each.parameter, each.parameter_index) for each in aliases if _is_alias(each)]
+        changes |= {"input_output_alias": None, "buffer_donor": tuple(dict.fromkeys(donated))}
+    return attributes.changed({**changes, "is_scheduled": None})
+
+
+def _is_alias(each: object) -> bool:
+    return isinstance(each, InputOutputAlias)
+
+
+def _laid_out(kind: Type | None) -> Type | None:
+    return None if kind is None else map_leaves(kind, _with_layout)
+
+
+def _with_layout(kind: Type) -> Type:
+    if isinstance(kind, TensorType) and kind.layout is None:
+        return kind.with_layout(default_layout(kind.rank))
+    return kind
