@@ -2,11 +2,12 @@
 
     gradient = hloom.grad(module, wrt=["weights"])
 
-To differentiate an opcode, edit its family's file in `rules`; to change how calls and branches are followed, `calls.py`;
-loops, `loops.py`.
+To differentiate an opcode, add a rule in its family's file in `rules`; to change how calls and branches are followed,
+edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
 """
 
-from hloom.autodiff.rules.table import RULES as RULES
+from hloom.autodiff.rules.custom import custom_call as custom_call
+from hloom.autodiff.table import RULES as RULES
 from hloom.autodiff.transform import grad as grad
 from hloom.autodiff.transform import jvp as jvp
 from hloom.autodiff.transform import value_and_grad as value_and_grad

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hloom.autodiff.rules.table import is_differentiable
+from hloom.autodiff.table import is_differentiable
 from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
 from hloom.text import HloomError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.autodiff.emitter import Emitter
 from hloom.autodiff.linear import Linear, LinearCall, Tape
-from hloom.autodiff.rules.table import TRANSPOSITIONS
+from hloom.autodiff.table import TRANSPOSITIONS
 from hloom.ir import Apply, Constant, Graph, Node
 from hloom.text import Unsupported
 

@@ -47,7 +47,7 @@ class Checkpointed:
 
 @dataclass(slots=True)
 class Kept:
-    """What the forward loop leaves behind: trip count, distance, number of checkpoints, their slots, and the buffers."""
+    """What the forward loop leaves behind: trip count, distance, how many checkpoints, their slots, and the buffers."""
 
     count: Node
     distance: Node
@@ -173,7 +173,7 @@ def _backward(
     slots, types, carried = work.slots, work.part.forward.parameters[0].type, work.carried
     leaf_kinds = leaf_types(types)
     unchanged = [leaf for leaf in range(len(started)) if leaf not in set(work.changing)]
-    one, zero = backward.constant(1, S32), backward.constant(0, S32)
+    one = backward.constant(1, S32)
     spread = backward.broadcast(
         backward.use(kept.distance) if kept.distance.graph is not backward.graph else kept.distance, [slots]
     )
@@ -217,7 +217,6 @@ def _backward(
         return [target, top, steps, slot_of, *after, *constants, *buffers]
 
     done = loop(backward, f"{work.node.name}.backward", init, remains, step_back)
-    assert zero is not None
     return dict(zip(carried, done[4 : 4 + len(carried)], strict=True))
 
 
@@ -252,7 +251,8 @@ def _advance(
         now = state[6 : 6 + count]
         fixed = state[6 + count : 6 + count + len(constants)]
         held = state[6 + count + len(constants) :]
-        end = inner.add(at, _distance(inner, table, inner.add(inner.sub(target, at), inner.constant(1, S32)), top, slots))
+        length = inner.add(inner.sub(target, at), inner.constant(1, S32))
+        end = inner.add(at, _distance(inner, table, length, top, slots))
 
         def within(deeper: Emitter, inside: list[Node]) -> Node:
             return deeper.compare("LT", inside[0], inside[1])

@@ -6,7 +6,7 @@ what is active is linearized: what depends on an input asked for and is needed b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from hloom.autodiff.activity import (
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
-from hloom.autodiff.rules.table import RULES
+from hloom.autodiff.table import RULES
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.text import HloomError, Unsupported
 
@@ -43,7 +43,7 @@ class Session:
     module: Module
     options: Options
     activity: Activity
-    trips: Mapping[Node, int] = field(default_factory=dict)
+    trips: dict[Node, int] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
     depth: int = 0
     loop_depth: int = 0
@@ -137,7 +137,7 @@ class Walk:
             operands = [values[operand] for operand in node.inputs]
             values[node], known[node] = STRUCTURES[node.opcode](self, node, operands, tangents, needed)
         elif rule.expand is not None:
-            graph = rule.expand(self, node)
+            graph = rule.expand(self.session, node)
             if graph is None:
                 self._by_rule(node, values, known, tangents, rule.linearize)
             else:

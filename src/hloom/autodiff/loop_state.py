@@ -1,4 +1,4 @@
-"""What is known of a loop's state: leaves that never change, leaves that count, and where slices of arrays are taken."""
+"""What is known of a loop's state: leaves that never change, leaves that count, where slices are taken."""
 
 from __future__ import annotations
 

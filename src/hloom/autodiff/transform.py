@@ -10,7 +10,7 @@ from typing import Any
 
 from hloom.analysis.survey import survey
 from hloom.analysis.trips import find_trips
-from hloom.autodiff import calls, loops, rules  # noqa: F401  they register themselves
+from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
 from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types

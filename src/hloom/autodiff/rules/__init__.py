@@ -3,9 +3,39 @@
 To differentiate an opcode, give it a rule in the family's file, or say why it has none.
 """
 
-from hloom.autodiff.rules import contraction, elementwise, indexing, reduction, shaping, structure
-from hloom.autodiff.rules.table import RULES as RULES
-from hloom.autodiff.rules.table import TRANSPOSITIONS as TRANSPOSITIONS
-from hloom.autodiff.rules.table import Rule as Rule
+from hloom.autodiff.rules import (
+    collective,
+    contraction,
+    convolution,
+    custom,
+    elementwise,
+    indexing,
+    linalg,
+    normalisation,
+    ordering,
+    reduction,
+    scans,
+    shaping,
+    structure,
+    windows,
+)
+from hloom.autodiff.table import RULES as RULES
+from hloom.autodiff.table import TRANSPOSITIONS as TRANSPOSITIONS
+from hloom.autodiff.table import Rule as Rule
 
-__all__ = ["contraction", "elementwise", "indexing", "reduction", "shaping", "structure"]
+__all__ = [
+    "collective",
+    "contraction",
+    "convolution",
+    "custom",
+    "elementwise",
+    "indexing",
+    "linalg",
+    "normalisation",
+    "ordering",
+    "reduction",
+    "scans",
+    "shaping",
+    "structure",
+    "windows",
+]

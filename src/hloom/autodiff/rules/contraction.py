@@ -11,9 +11,10 @@ from typing import Any
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.rules.table import none, rules, transposition
+from hloom.autodiff.table import none, rules, transposition
 from hloom.ir import Apply, Node
 
+none("ragged-dot", because="its group sizes are known only when the program runs; write it as dots of masked operands")
 none("scaled-dot", because="its operands are of eight bits or fewer, with scales, for inference")
 
 
@@ -69,6 +70,3 @@ def transpose_dot(b: Backward, value: Linear, cotangent: Node) -> None:
     turned = b.transpose(made, [order.index(dim) for dim in range(own_rank)])
     b.give(tangent, b.convert(turned, kind.dtype))
 
-
-def infer_like(node: Node) -> Any:
-    return array_type(node)

@@ -13,7 +13,7 @@ from typing import Any
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import REAL_OF, array_type
 from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.rules.table import none, rules, transposition, zero
+from hloom.autodiff.table import none, rules, transposition, zero
 from hloom.ir import Apply, Node
 
 zero(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import array_type
+from hloom.autodiff.emitter import S32, Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.rules.table import rules, transposition
-from hloom.ir import Apply, Node
+from hloom.autodiff.loop_state import loop
+from hloom.autodiff.rules.combiners import expanded, on_arrays
+from hloom.autodiff.table import rules, transposition
+from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, TupleType
+from hloom.ops.reducers import reducer_of
 
 
 @rules("dynamic-slice")
@@ -49,3 +55,343 @@ def transpose_dynamic_update_slice(b: Backward, value: Linear, cotangent: Node) 
     if isinstance(update, Linear):
         sizes = array_type(update).dims
         b.give(update, b.op("dynamic-slice", cotangent, *starts, dynamic_slice_sizes=sizes))
+
+
+# Gathers
+
+
+@rules("gather")
+def gather(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    return t.op("gather", tangents[0], node.inputs[1], **node.attributes)
+
+
+def _scatter_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of the scatter that undoes a gather."""
+    return {
+        "update_window_dims": attributes["offset_dims"],
+        "inserted_window_dims": attributes["collapsed_slice_dims"],
+        "scatter_dims_to_operand_dims": attributes["start_index_map"],
+        "input_batching_dims": attributes.get("operand_batching_dims", ()),
+        "scatter_indices_batching_dims": attributes.get("start_indices_batching_dims", ()),
+        "index_vector_dim": attributes["index_vector_dim"],
+        "indices_are_sorted": attributes.get("indices_are_sorted", False),
+    }
+
+
+@transposition("gather")
+def transpose_gather(b: Backward, value: Linear, cotangent: Node) -> None:
+    """Added where it was taken from; a gather clamps its indices and a scatter does not, so they are clamped here."""
+    operand, indices = value.operands
+    attributes = value.attributes
+    kind = array_type(operand)
+    limits = [kind.dims[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
+    clamped = clamp_indices(b, indices, limits, attributes["index_vector_dim"])
+
+    def update(total: Node | None) -> Node:
+        base = total if total is not None else b.zeros(kind)
+        reducer = b.reducer("add", kind.dtype)
+        return b.op("scatter", base, clamped, cotangent, to_apply=reducer, **_scatter_of(attributes))
+
+    b.give_update(operand, update)
+
+
+def clamp_indices(b: Backward, indices: Node, limits: Sequence[int], index_vector_dim: int) -> Node:
+    """Indices within 0 and their limits; as they are where they are known to be so."""
+    if are_within(indices, min(limits, default=0)):
+        return indices
+    kind = array_type(indices)
+    most = int(np.iinfo(kind.dtype.numpy).max)
+    bounds = np.array([min(limit, most) for limit in limits], kind.dtype.numpy)
+    if len(set(limits)) <= 1 or index_vector_dim == kind.rank:
+        return b.op("clamp", b.constant(0, kind.dtype), indices, b.constant(int(bounds[0]), kind.dtype))
+    upper = b.constant(bounds, TensorType(kind.dtype, bounds.shape))
+    wide = b.broadcast(upper, kind.dims, [index_vector_dim])
+    return b.op("clamp", b.zeros(kind), indices, wide)
+
+
+def are_within(indices: Node, limit: int) -> bool:
+    """Whether indices are known to be between 0 and a limit: constants, counts, and what is clamped."""
+    node = indices
+    for _ in range(20):
+        if isinstance(node, Constant) and isinstance(node.value, Literal):
+            if node.value.is_elided:
+                return False
+            values = node.value.numpy()
+            return not values.size or (int(values.min()) >= 0 and int(values.max()) <= limit)
+        if node.opcode == "iota":
+            return array_type(node).dims[node.attributes["iota_dimension"]] - 1 <= limit
+        if node.opcode == "clamp":
+            return are_within(node.inputs[0], limit) and are_within(node.inputs[2], limit)
+        if node.opcode not in ("reshape", "broadcast", "transpose", "convert", "slice", "copy", "bitcast"):
+            return False
+        if not array_type(node.inputs[0]).dtype.is_integer:
+            return False
+        node = node.inputs[0]
+    return False
+
+
+# Scatters
+
+
+def scatter_opcode(node: Apply) -> str:
+    """How a scatter of one operand combines: an opcode, "set" where the update stays, or nothing that is known."""
+    graph: Graph = node.attributes["to_apply"]
+    if len(node.inputs) == 3:
+        root = graph.root.inputs[0] if graph.root.opcode == "tuple" else graph.root
+        if root is graph.parameters[1]:
+            return "set"
+        return reducer_of(graph) if not isinstance(node.type, TupleType) else ""
+    return ""
+
+
+@rules("scatter", expand=lambda session, node: scatter_expansion(session, node))
+def scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    opcode = scatter_opcode(node)
+    if opcode in ("maximum", "minimum"):
+        return _extreme(t, node, tangents)
+    operand, updates = (
+        tangents[place] if tangents[place] is not None else t.zero(node.inputs[place]) for place in (0, 2)
+    )
+    return t.op("scatter", operand, node.inputs[1], updates, **node.attributes)
+
+
+def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """The mean of the tangents of the operand's element and the updates that equal the result."""
+    p, (operand, indices, updates) = t.primal, node.inputs
+    kind = array_type(node)
+    adds = {**node.attributes, "to_apply": p.reducer("add", kind.dtype)}
+    windows = array_type(updates)
+    there = _gathered(p, node, indices, windows, node.attributes)
+    inside = _inside(p, array_type(operand), indices, windows, node.attributes)
+    equal = p.op("and", p.compare("EQ", there, updates), inside)
+    own = p.convert(p.compare("EQ", operand, node), kind.dtype)
+    weights = p.convert(equal, kind.dtype)
+    count = p.op("scatter", own, indices, weights, **adds)
+    moved = t.mul(own, tangents[0])
+    given = t.mul(weights, tangents[2])
+    total = t.op(
+        "scatter",
+        moved if moved is not None else t.zero(node),
+        indices,
+        given if given is not None else t.zero(updates),
+        **adds,
+    )
+    return t.div(total, count)
+
+
+@transposition("scatter")
+def transpose_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
+    """The operand's: the cotangent, zeros where updates replaced it. The updates': what was gathered from there.
+
+    Updates that fell outside have none. Of several that replaced the same element, the one that stayed has it.
+    """
+    operand, indices, updates = value.operands
+    attributes = value.attributes
+    is_set = reducer_of(attributes["to_apply"]) != "add"
+    if isinstance(operand, Linear):
+        if is_set:
+            nothing = b.zeros(updates.type)
+            b.give(operand, b.op("scatter", cotangent, indices, nothing, **attributes))
+        else:
+            b.give(operand, cotangent)
+    if not isinstance(updates, Linear):
+        return
+    windows, whole = array_type(updates), array_type(cotangent)
+    taken = _gathered(b, cotangent, indices, windows, attributes)
+    masks = []
+    if not are_inside(whole, indices, windows, attributes):
+        masks.append(_inside(b, whole, indices, windows, attributes))
+    if is_set and not attributes.get("unique_indices") and _batch_count(windows, attributes) > 1:
+        masks.append(_stayed(b, whole, indices, windows, attributes))
+    for mask in masks:
+        taken = b.select(mask, taken, b.like(0, taken))
+    b.give(updates, taken)
+
+
+def _window_sizes(whole: TensorType, updates: TensorType, attributes: Mapping[str, Any]) -> list[int]:
+    """The size of an update's window along each dimension of the operand."""
+    gone = {*attributes["inserted_window_dims"], *attributes.get("input_batching_dims", ())}
+    sizes = iter([updates.dims[dim] for dim in attributes["update_window_dims"]])
+    return [1 if dim in gone else next(sizes) for dim in range(whole.rank)]
+
+
+def _batch_count(updates: TensorType, attributes: Mapping[str, Any]) -> int:
+    taken = attributes["update_window_dims"]
+    return int(np.prod([size for dim, size in enumerate(updates.dims) if dim not in taken], dtype=np.int64))
+
+
+def _gathered(
+    b: Emitter, node: Node, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
+) -> Node:
+    """What stands where the updates go."""
+    return b.op(
+        "gather",
+        node,
+        indices,
+        offset_dims=attributes["update_window_dims"],
+        collapsed_slice_dims=attributes["inserted_window_dims"],
+        start_index_map=attributes["scatter_dims_to_operand_dims"],
+        operand_batching_dims=attributes.get("input_batching_dims", ()),
+        start_indices_batching_dims=attributes.get("scatter_indices_batching_dims", ()),
+        index_vector_dim=attributes["index_vector_dim"],
+        slice_sizes=tuple(_window_sizes(array_type(node), updates, attributes)),
+        indices_are_sorted=attributes.get("indices_are_sorted", False),
+    )
+
+
+def _limits(whole: TensorType, updates: TensorType, attributes: Mapping[str, Any]) -> list[int]:
+    sizes = _window_sizes(whole, updates, attributes)
+    return [whole.dims[dim] - sizes[dim] for dim in attributes["scatter_dims_to_operand_dims"]]
+
+
+def are_inside(whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]) -> bool:
+    return are_within(indices, min(_limits(whole, updates, attributes), default=0))
+
+
+def _inside(
+    b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
+) -> Node:
+    """Which elements of the updates are of windows that lie within the operand, as an array of the updates' dims."""
+    kind = array_type(indices)
+    vector = attributes["index_vector_dim"]
+    limits = _limits(whole, updates, attributes)
+    most = int(np.iinfo(kind.dtype.numpy).max)
+    bounds = np.array([min(limit, most) for limit in limits], kind.dtype.numpy)
+    if vector == kind.rank:
+        upper = b.constant(int(bounds[0]), kind)
+    else:
+        upper = b.broadcast(b.constant(bounds, TensorType(kind.dtype, bounds.shape)), kind.dims, [vector])
+    within = b.op("and", b.compare("GE", indices, b.zeros(kind)), b.compare("LE", indices, upper))
+    if vector < kind.rank:
+        within = b.reduce("and", within, [vector])
+    scattered = [dim for dim in range(updates.rank) if dim not in attributes["update_window_dims"]]
+    return b.broadcast(within, updates.dims, scattered)
+
+
+def _stayed(
+    b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
+) -> Node:
+    """Which elements of the updates stayed: numbers are scattered in their stead, and compared with what is there."""
+    count = int(np.prod(updates.dims, dtype=np.int64))
+    numbers = b.reshape(b.iota(S32, [count], 0), updates.dims)
+    graph = _second(b)
+    left = b.op("scatter", b.zeros(TensorType(S32, whole.dims)), indices, numbers, **{**attributes, "to_apply": graph})
+    return b.compare("EQ", _gathered(b, left, indices, updates, attributes), numbers)
+
+
+def _second(b: Emitter) -> Graph:
+    """The computation of two integers that yields the second."""
+    module = b.graph.module
+    if "autodiff.second" in module:
+        return module["autodiff.second"]
+    graph = module.add_graph("autodiff.second")
+    graph.add_parameter(TensorType(S32), "lhs")
+    graph.set_output(graph.add_parameter(TensorType(S32), "rhs"))
+    return graph
+
+
+def scatter_expansion(session: Any, node: Apply) -> Graph | None:
+    """A scatter by any combiner: where indices are unique, combined with what is there; else one update at a time."""
+    if scatter_opcode(node) in ("add", "set", "maximum", "minimum"):
+        return None
+    if node.attributes.get("unique_indices") or _batch_count(array_type(node.inputs[-1]), node.attributes) == 1:
+        return expanded(session, node, lambda emitter, given: _combined_at_once(emitter, node, given))
+    return expanded(session, node, lambda emitter, given: _one_by_one(session, emitter, node, given))
+
+
+def _combined_at_once(emitter: Emitter, node: Apply, given: list[Node]) -> Node | list[Node]:
+    count = len(given) // 2
+    operands, indices, updates = given[:count], given[count], given[count + 1 :]
+    attributes = node.attributes
+    there = [
+        _gathered(emitter, each, indices, array_type(update), attributes)
+        for each, update in zip(operands, updates, strict=True)
+    ]
+    made = on_arrays(emitter, attributes["to_apply"], [*there, *updates])
+    results = []
+    for operand, each in zip(operands, made, strict=True):
+        element = array_type(operand).dtype
+        keep = emitter.graph.module.add_graph("autodiff.replace")
+        keep.add_parameter(TensorType(element), "lhs")
+        keep.set_output(keep.add_parameter(TensorType(element), "rhs"))
+        results.append(emitter.op("scatter", operand, indices, each, **{**attributes, "to_apply": keep}))
+    return results if isinstance(node.type, TupleType) else results[0]
+
+
+def _one_by_one(session: Any, emitter: Emitter, node: Apply, given: list[Node]) -> Node | list[Node]:
+    """A loop over the updates, in their order."""
+    count = len(given) // 2
+    operands, indices, updates = given[:count], given[count], given[count + 1 :]
+    attributes = node.attributes
+    whole, shape = array_type(operands[0]), array_type(updates[0])
+    steps = _batch_count(shape, attributes)
+    starts = _starts(emitter, indices, whole, shape, attributes)
+    sizes = tuple(_window_sizes(whole, shape, attributes))
+    scattered = [dim for dim in range(shape.rank) if dim not in attributes["update_window_dims"]]
+    order = [*scattered, *attributes["update_window_dims"]]
+    rows = [emitter.reshape(emitter.transpose(each, order), [steps, *sizes]) for each in updates]
+    limits = emitter.constant(
+        np.array([size - own for size, own in zip(whole.dims, sizes, strict=True)], np.int32).reshape(-1),
+        TensorType(S32, [whole.rank]),
+    )
+
+    def condition(inner: Emitter, state: list[Node]) -> Node:
+        return inner.compare("LT", state[0], inner.constant(steps, S32))
+
+    def body(inner: Emitter, state: list[Node]) -> list[Node]:
+        index, table, most = state[:3]
+        held, offered = state[3 : 3 + count], state[3 + count :]
+        zero = inner.constant(0, S32)
+        start = inner.reshape(
+            inner.op("dynamic-slice", table, index, zero, dynamic_slice_sizes=(1, whole.rank)), [whole.rank]
+        )
+        fits = inner.op("and", inner.compare("GE", start, inner.zeros(array_type(start))),
+                        inner.compare("LE", start, most))  # fmt: skip
+        inside = inner.reduce("and", fits, [0])
+        at = [
+            inner.reshape(inner.op("slice", start, slice=(SliceDimension(dim, dim + 1),)), [])
+            for dim in range(whole.rank)
+        ]
+        there = [inner.op("dynamic-slice", each, *at, dynamic_slice_sizes=sizes) for each in held]
+        update = [
+            inner.reshape(
+                inner.op("dynamic-slice", each, index, *[zero] * whole.rank, dynamic_slice_sizes=(1, *sizes)), sizes
+            )
+            for each in offered
+        ]
+        made = on_arrays(inner, attributes["to_apply"], [*there, *update])
+        kept = [inner.op("select", inner.broadcast(inside, sizes), a, b) for a, b in zip(made, there, strict=True)]
+        after = [inner.op("dynamic-update-slice", each, row, *at) for each, row in zip(held, kept, strict=True)]
+        return [inner.add(index, inner.constant(1, S32)), table, most, *after, *offered]
+
+    init = [emitter.constant(0, S32), starts, limits, *operands, *rows]
+    done = loop(emitter, node.name, init, condition, body)
+    session.trips[done[0].inputs[0]] = steps
+    results = done[3 : 3 + count]
+    return results if isinstance(node.type, TupleType) else results[0]
+
+
+def _starts(
+    emitter: Emitter, indices: Node, whole: TensorType, updates: TensorType, attributes: Mapping[str, Any]
+) -> Node:
+    """Where each update begins along each dimension of the operand: s32[updates, rank]."""
+    vector, kind = attributes["index_vector_dim"], array_type(indices)
+    steps = _batch_count(updates, attributes)
+    outer = [size for dim, size in enumerate(kind.dims) if dim != vector]
+    if vector < kind.rank:
+        indices = emitter.transpose(indices, [*[dim for dim in range(kind.rank) if dim != vector], vector])
+    table = emitter.reshape(emitter.convert(indices, S32), [steps, len(attributes["scatter_dims_to_operand_dims"])])
+    columns = []
+    batching = attributes.get("input_batching_dims", ())
+    for dim in range(whole.rank):
+        if dim in attributes["scatter_dims_to_operand_dims"]:
+            place = attributes["scatter_dims_to_operand_dims"].index(dim)
+            parts = (SliceDimension(0, steps), SliceDimension(place, place + 1))
+            columns.append(emitter.op("slice", table, slice=parts))
+        elif dim in batching:
+            source = attributes["scatter_indices_batching_dims"][batching.index(dim)]
+            place = source - (vector < source)
+            columns.append(emitter.reshape(emitter.iota(S32, outer, place), [steps, 1]))
+        else:
+            columns.append(emitter.zeros(TensorType(S32, [steps, 1])))
+    return emitter.op("concatenate", *columns, dimensions=(1,))

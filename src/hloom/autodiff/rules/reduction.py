@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.rules.table import rules, transposition
-from hloom.ir import Apply, Node
+from hloom.autodiff.rules.combiners import expanded, on_arrays
+from hloom.autodiff.table import expansion, rules, transposition
+from hloom.ir import Apply, Graph, Node, SliceDimension, TupleType
 from hloom.ops.reducers import reducer_of
 
 
@@ -50,14 +52,91 @@ def transpose_reduce(b: Backward, value: Linear, cotangent: Node) -> None:
 
 def reduce_opcode(node: Apply) -> str:
     """The opcode by which a reduction of one operand combines; empty where it does so otherwise."""
-    return reducer_of(node.attributes["to_apply"]) if len(node.inputs) == 2 else ""
+    if isinstance(node.type, TupleType) or len(node.inputs) != 2:
+        return ""
+    return reducer_of(node.attributes["to_apply"])
 
 
-@rules("reduce")
+def as_tree(session: Any, node: Apply) -> Graph | None:
+    """A reduction by any combiner: the combiner on halves, on halves of those, and at last on the initial values.
+
+        reduce(f32[7], init), to_apply=f   ->   f(init, f(f(f(ab, cd), ef), g)), the combiner on arrays
+    """
+    if reduce_opcode(node) in ("add", "maximum", "minimum"):
+        return None
+    combine, dimensions = node.attributes["to_apply"], node.attributes["dimensions"]
+
+    def make(emitter: Emitter, operands: list[Node]) -> Node | list[Node]:
+        count = len(operands) // 2
+        starts = operands[count:]
+        values = [_reduced_last(emitter, each, dimensions) for each in operands[:count]]
+        wanted = [array_type(each).dtype for each in starts]
+        values = [emitter.convert(each, element) for each, element in zip(values, wanted, strict=True)]
+        dims = array_type(values[0]).dims[:-1]
+        values = halved(emitter, combine, values)
+        wide = [emitter.broadcast(start, dims) for start in starts]
+        if values:
+            wide = on_arrays(emitter, combine, [*wide, *values])
+        return wide if isinstance(node.type, TupleType) else wide[0]
+
+    return expanded(session, node, make)
+
+
+def _reduced_last(emitter: Emitter, node: Node, dimensions: Any) -> Node:
+    """The reduced dimensions as one, the last."""
+    dims = array_type(node).dims
+    kept = kept_dims(len(dims), dimensions)
+    turned = emitter.transpose(node, [*kept, *sorted(dimensions)])
+    return emitter.reshape(turned, [*[dims[dim] for dim in kept], math.prod(dims[dim] for dim in dimensions)])
+
+
+def halved(emitter: Emitter, combine: Graph, values: list[Node]) -> list[Node]:
+    """The combination of all elements along the last dimension, which goes; nothing where it is empty."""
+    size = array_type(values[0]).dims[-1]
+    if not size:
+        return []
+    while size > 1:
+        half = size // 2
+        first = [part(emitter, each, 0, half) for each in values]
+        second = [part(emitter, each, half, 2 * half) for each in values]
+        combined = on_arrays(emitter, combine, [*first, *second])
+        if size % 2:
+            last = len(array_type(values[0]).dims) - 1
+            rest = [part(emitter, each, size - 1, size) for each in values]
+            combined = [
+                emitter.op("concatenate", each, single, dimensions=(last,))
+                for each, single in zip(combined, rest, strict=True)
+            ]
+        values, size = combined, half + size % 2
+    return [emitter.reshape(each, array_type(each).dims[:-1]) for each in values]
+
+
+def part(emitter: Emitter, node: Node, start: int, limit: int) -> Node:
+    """A part of the last dimension."""
+    *outer, last = array_type(node).dims
+    if (start, limit) == (0, last):
+        return node
+    whole = [SliceDimension(0, size) for size in outer]
+    return emitter.op("slice", node, slice=(*whole, SliceDimension(start, limit)))
+
+
+@rules("reduce", expand=as_tree)
 def reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    opcode = reduce_opcode(node)
-    return sum_tangent(t, node, tangents) if opcode == "add" else extreme_tangent(t, node, tangents)
+    return sum_tangent(t, node, tangents) if reduce_opcode(node) == "add" else _extreme(t, node, tangents)
 
 
-def emitter_of(t: LinearOps) -> Emitter:
-    return t.primal
+def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """The extreme of the elements and the initial value: ties are shared among the elements alone."""
+    p, start = t.primal, node.inputs[1]
+    found = extreme_tangent(t, node, tangents) if tangents[0] is not None else None
+    if tangents[1] is None:
+        return found
+    kind = array_type(node)
+    equals = p.compare("EQ", node, p.broadcast(start, kind.dims))
+    return t.select(equals, t.broadcast(tangents[1], kind.dims), found)
+
+
+@expansion("map")
+def map_on_arrays(session: Any, node: Apply) -> Graph:
+    """The mapped computation on whole arrays."""
+    return expanded(session, node, lambda emitter, given: on_arrays(emitter, node.attributes["to_apply"], given)[0])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import array_type
-from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.rules.table import none, rules, transposition, zero
+from hloom.autodiff.emitter import S32, array_type
+from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
+from hloom.autodiff.table import none, rules, transposition, zero
 from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, without_layout
+from hloom.ops import OPS
 
 zero("iota", because="it has no operand")
 zero("get-dimension-size", because="its result is not a floating-point number")
@@ -94,9 +95,8 @@ def transpose_reshape(b: Backward, value: Linear, cotangent: Node) -> None:
 @transposition("laid-out-bitcast")
 def transpose_bitcast(b: Backward, value: Linear, cotangent: Node) -> None:
     source, target = value.attributes["source"], value.attributes["target"]
-    laid_out = b.graph.add_apply(_op("copy"), (b.use(cotangent) if cotangent.graph is not b.graph else cotangent,),
-                                 target, metadata=b.metadata)  # fmt: skip
-    back = b.graph.add_apply(_op("bitcast"), (laid_out,), source, metadata=b.metadata)
+    laid_out = b.graph.add_apply(OPS["copy"], (cotangent,), target, metadata=b.metadata)
+    back = b.graph.add_apply(OPS["bitcast"], (laid_out,), source, metadata=b.metadata)
     b.give(value.operands[0], b.op("copy", back))
 
 
@@ -128,7 +128,7 @@ def transpose_slice(b: Backward, value: Linear, cotangent: Node) -> None:
             padded = b.op("pad", cotangent, b.constant(0, array_type(cotangent).dtype), padding=padding)
             return padded if total is None else b.add(total, padded)
         taken = b.op("slice", total, slice=parts)
-        starts = [b.constant(part.start, TensorType(_S32)) for part in parts]
+        starts = [b.constant(part.start, TensorType(S32)) for part in parts]
         return b.op("dynamic-update-slice", total, b.add(taken, cotangent), *starts)
 
     b.give_update(value.operands[0], update)
@@ -175,15 +175,6 @@ def unpadded(b: Backward, node: Node, padding: tuple[PaddingDimension, ...]) -> 
     if all(part == SliceDimension(0, size) for part, size in zip(parts, dims, strict=True)):
         return node
     return b.op("slice", node, slice=parts)
-
-
-from hloom.autodiff.emitter import S32 as _S32  # noqa: E402
-from hloom.autodiff.linear import FORWARD_FORMS  # noqa: E402
-from hloom.ops import OPS  # noqa: E402
-
-
-def _op(name: str):
-    return OPS[name]
 
 
 def _forward_bitcast(emitter: Any, operand: Node, *, type: Any, source: Any, target: Any) -> Node:

@@ -1,6 +1,6 @@
 """What the engine itself follows, and what neither computes nor is computed with."""
 
-from hloom.autodiff.rules.table import none, structural, zero
+from hloom.autodiff.table import none, structural, zero
 
 structural(
     "tuple get-tuple-element call fusion while conditional async-start async-update async-done copy opt-barrier domain "

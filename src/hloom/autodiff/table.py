@@ -15,6 +15,9 @@ from typing import Any
 Linearization = Callable[..., Any]
 """(linear ops, instruction, tangents of its operands) -> tangent: None where it is zero."""
 
+Expansion = Callable[[Any, Any], Any]
+"""(session, instruction) -> a graph of its operands that computes the same; None where the rule covers it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -26,7 +29,7 @@ class Rule:
     """
 
     linearize: Linearization | None = None
-    expand: Callable[..., Any] | None = None
+    expand: Expansion | None = None
     structural: bool = False
     because: str = ""
     is_zero: bool = False
@@ -39,21 +42,21 @@ TRANSPOSITIONS: dict[str, Callable[..., None]] = {}
 """How each linear op hands the cotangent of its result to its linear operands."""
 
 
-def rules(opcodes: str) -> Callable[[Linearization], Linearization]:
-    """Set down the linearization of some opcodes."""
+def rules(opcodes: str, *, expand: Expansion | None = None) -> Callable[[Linearization], Linearization]:
+    """Set down the linearization of some opcodes, and how those that it does not cover are said by other ops."""
 
     def declare(function: Linearization) -> Linearization:
         for opcode in opcodes.split():
-            _set(opcode, Rule(linearize=function))
+            _set(opcode, Rule(linearize=function, expand=expand))
         return function
 
     return declare
 
 
-def expansion(opcodes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def expansion(opcodes: str) -> Callable[[Expansion], Expansion]:
     """Set down how some opcodes are said by others."""
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: Expansion) -> Expansion:
         for opcode in opcodes.split():
             _set(opcode, Rule(expand=function))
         return function

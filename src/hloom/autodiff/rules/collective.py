@@ -1,0 +1,221 @@
+"""Ops between devices. The objective is the sum over all devices, so that what one receives, others have to send back.
+
+    all-reduce by add    its cotangent all-reduced
+    all-gather           reduce-scatter            and the other way round
+    all-to-all           itself
+    collective-permute   the pairs turned around
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import Emitter, array_type
+from hloom.autodiff.linear import Linear, LinearOps, Tape, Zero
+from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
+from hloom.autodiff.table import none, rules, structural, transposition
+from hloom.ir import Apply, Node, TensorType, TupleType
+from hloom.ops import OPS
+from hloom.ops.reducers import reducer_of
+from hloom.text import Unsupported
+
+none("collective-broadcast ragged-all-to-all", because="who sends is known only when the program runs")
+structural(
+    "all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start "
+    "collective-permute-done copy-start copy-done"
+)
+
+_MEANING = ("replica_groups", "channel_id", "use_global_device_ids", "mode", "constrain_layout")
+
+
+def _kept(node: Apply | Linear, *further: str) -> dict[str, Any]:
+    return {name: node.attributes[name] for name in (*_MEANING, *further) if name in node.attributes}
+
+
+def _each(node: Apply) -> list[Any]:
+    """The results of a collective, one for each operand."""
+    kind = node.type
+    return list(kind.elements) if isinstance(kind, TupleType) else [kind]
+
+
+def _gathered(node: Apply, results: Sequence[Any]) -> Any:
+    return list(results) if isinstance(node.type, TupleType) else results[0]
+
+
+def _value(t: LinearOps, node: Apply, number: int) -> Node:
+    return t.primal.element(node, number) if isinstance(node.type, TupleType) else node
+
+
+@rules("all-reduce")
+def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """A sum; of an extreme the mean of the tangents that equal it."""
+    opcode = reducer_of(node.attributes["to_apply"])
+    results = []
+    for number, (operand, tangent) in enumerate(zip(node.inputs, tangents, strict=True)):
+        if tangent is None:
+            results.append(None)
+            continue
+        kind = array_type(operand)
+        attributes = {**_kept(node), "to_apply": t.primal.reducer("add", kind.dtype)}
+        if opcode == "add":
+            results.append(t.op("all-reduce", tangent, type=kind, **attributes))
+        elif opcode in ("maximum", "minimum"):
+            p = t.primal
+            weights = p.convert(p.compare("EQ", operand, _value(t, node, number)), kind.dtype)
+            count = p.op("all-reduce", weights, type=kind, **attributes)
+            results.append(t.div(t.op("all-reduce", t.mul(weights, tangent), type=kind, **attributes), count))
+        else:
+            raise Unsupported(f"{place_of(node)}: all-reduce by {opcode or 'a computation of its own'} has no "
+                              "derivative")  # fmt: skip
+    return _gathered(node, results)
+
+
+@transposition("all-reduce")
+def transpose_all_reduce(b: Backward, value: Linear, cotangent: Node) -> None:
+    b.give(value.operands[0], b.op("all-reduce", cotangent, type=value.type, **value.attributes))
+
+
+@rules("all-gather")
+def all_gather(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    return _one_by_one(t, node, tangents, "dimensions")
+
+
+@rules("reduce-scatter")
+def reduce_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    if reducer_of(node.attributes["to_apply"]) != "add":
+        raise Unsupported(f"{place_of(node)}: a reduce-scatter that does not add has no derivative")
+    return _one_by_one(t, node, tangents, "dimensions", "to_apply")
+
+
+@rules("collective-permute")
+def collective_permute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    if node.attributes.get("slice_sizes") or len(node.inputs) != 1:
+        raise Unsupported(f"{place_of(node)}: a collective-permute into parts of buffers has no derivative here")
+    return _one_by_one(t, node, tangents, "source_target_pairs")
+
+
+def _one_by_one(t: LinearOps, node: Apply, tangents: list[Any], *further: str) -> Any:
+    """The same collective of each operand's tangent."""
+    results = [
+        None if tangent is None else t.op(node.opcode, tangent, type=_plain(kind), **_kept(node, *further))
+        for tangent, kind in zip(tangents, _each(node), strict=True)
+    ]
+    return _gathered(node, results)
+
+
+def _plain(kind: Any) -> TensorType:
+    assert isinstance(kind, TensorType), "collectives are of arrays"
+    return kind.with_layout(None)
+
+
+@rules("all-to-all")
+def all_to_all(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """Of one array, its parts; of several, one for each device: the linear op is of all together."""
+    if node.attributes.get("dimensions"):
+        return _one_by_one(t, node, tangents, "dimensions")
+    parts = [each if each is not None else t.zero(given) for each, given in zip(tangents, node.inputs, strict=True)]
+    if not isinstance(t, Tape):
+        used = [t.primal.zeros(each.type) if isinstance(each, Zero) else each for each in parts]
+        made = t.primal.op("all-to-all", *used, type=node.type, **_kept(node))
+        return [t.primal.element(made, n) for n in range(len(parts))] if len(parts) > 1 else made
+    types = [array_type(each) for each in parts]
+
+    def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
+        given = [each if each is not None else backward.zeros(k) for each, k in zip(cotangents, types, strict=True)]
+        made = backward.op("all-to-all", *given, type=node.type, **_kept(node))
+        for number, part in enumerate(parts):
+            backward.give(part, backward.element(made, number) if len(parts) > 1 else made)
+
+    outputs = t.call(types, [each for each in parts if isinstance(each, Linear)], transpose)
+    return _gathered(node, outputs)
+
+
+@transposition("all-gather")
+def transpose_all_gather(b: Backward, value: Linear, cotangent: Node) -> None:
+    kind = array_type(value.operands[0])
+    attributes = {**_kept(value, "dimensions"), "to_apply": b.reducer("add", kind.dtype)}
+    b.give(value.operands[0], b.op("reduce-scatter", cotangent, type=kind, **attributes))
+
+
+@transposition("reduce-scatter")
+def transpose_reduce_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
+    kept = {name: each for name, each in _kept(value, "dimensions").items() if name != "mode"}
+    b.give(value.operands[0], b.op("all-gather", cotangent, type=array_type(value.operands[0]), **kept))
+
+
+@transposition("all-to-all")
+def transpose_all_to_all(b: Backward, value: Linear, cotangent: Node) -> None:
+    b.give(value.operands[0], b.op("all-to-all", cotangent, type=value.type, **value.attributes))
+
+
+@transposition("collective-permute")
+def transpose_collective_permute(b: Backward, value: Linear, cotangent: Node) -> None:
+    pairs = tuple((target, source) for source, target in value.attributes["source_target_pairs"])
+    attributes = {**value.attributes, "source_target_pairs": pairs}
+    b.give(value.operands[0], b.op("collective-permute", cotangent, type=value.type, **attributes))
+
+
+# Asynchronous pairs, as the ops that they are
+
+
+def _reduced(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    made = walk.emitter.op("all-reduce", *operands, type=node.type, **node.attributes)
+    assert isinstance(made, Apply), "it is applied"
+    return made, all_reduce(walk.ops, made, tangents)
+
+
+def _started(opcode: str, rule: Any) -> Any:
+    """A collective that yields (operands, results): done at once."""
+
+    def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+        emitter, kind = walk.emitter, node.type
+        assert isinstance(kind, TupleType), "a start yields a tuple"
+        known = {name: each for name, each in node.attributes.items() if name in OPS[opcode].attributes}
+        made = emitter.op(opcode, *operands, type=kind.elements[1], **known)
+        assert isinstance(made, Apply), "it is applied"
+        found = rule(walk.ops, made, tangents)
+        taken = operands[0] if len(operands) == 1 else emitter.tuple(operands)
+        rest = [_nothing(emitter, each) for each in kind.elements[2:]]
+        after = [None] * sum(1 for each in kind.elements[2:] for _ in each.leaves())
+        results = list(found) if isinstance(made.type, TupleType) else [found]
+        return emitter.tuple([taken, made, *rest]), [*tangents, *results, *after]
+
+    return start
+
+
+def _nothing(emitter: Emitter, kind: Any) -> Node:
+    return emitter.zeros(kind)
+
+
+def _copy_started(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    emitter, kind = walk.emitter, node.type
+    assert isinstance(kind, TupleType), "a start yields a tuple"
+    made = emitter.op("copy", operands[0])
+    rest = [_nothing(emitter, each) for each in kind.elements[2:]]
+    return emitter.tuple([made, operands[0], *rest]), [tangents[0], tangents[0], *[None] * len(rest)]
+
+
+def _done(number: int) -> Any:
+    def done(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+        value = operands[0]
+        if not isinstance(value.type, TupleType) or node.opcode == "all-reduce-done":
+            return value, tangents[0]
+        kind = value.type
+        start = sum(1 for each in kind.elements[:number] for _ in each.leaves())
+        count = sum(1 for _ in kind.elements[number].leaves())
+        found = tangents[0][start : start + count]
+        return walk.emitter.element(value, number), found if isinstance(node.type, TupleType) else found[0]
+
+    return done
+
+
+STRUCTURES["all-reduce-start"] = _reduced
+STRUCTURES["all-reduce-done"] = _done(0)
+STRUCTURES["all-gather-start"] = _started("all-gather", all_gather)
+STRUCTURES["all-gather-done"] = _done(1)
+STRUCTURES["collective-permute-start"] = _started("collective-permute", collective_permute)
+STRUCTURES["collective-permute-done"] = _done(1)
+STRUCTURES["copy-start"] = _copy_started
+STRUCTURES["copy-done"] = _done(0)

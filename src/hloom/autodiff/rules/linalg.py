@@ -1,0 +1,162 @@
+"""Factorisations, triangular solves and Fourier transforms.
+
+Source of the formulas: Murray, Differentiation of the Cholesky decomposition (2016); jax/_src/lax/linalg.py,
+_cholesky_jvp_rule and triangular_solve_jvp_rule_a; jax/_src/lax/fft.py, _rfft_transpose and _irfft_transpose.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import COMPLEX_OF, REAL_OF, S32, Emitter, array_type
+from hloom.autodiff.linear import Linear, LinearOps
+from hloom.autodiff.table import rules, transposition
+from hloom.ir import Apply, Node, PaddingDimension, TensorType
+
+
+def swapped(rank: int) -> list[int]:
+    """The last two dimensions exchanged."""
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def triangle(p: Emitter, kind: TensorType, *, lower: bool, strict: bool = False) -> Node:
+    """Which elements of matrices stand in a triangle, the diagonal included unless it is strict: pred of their dims."""
+    square = kind.dims[-2:]
+    rows, columns = p.iota(S32, square, 0), p.iota(S32, square, 1)
+    direction = ("GT" if strict else "GE") if lower else ("LT" if strict else "LE")
+    return p.broadcast(p.compare(direction, rows, columns), kind.dims, [kind.rank - 2, kind.rank - 1])
+
+
+def times(p: Any, left: Any, right: Any, kind: TensorType) -> Any:
+    """The product of matrices, all other dimensions batched."""
+    batch = tuple(range(kind.rank - 2))
+    return p.op(
+        "dot",
+        left,
+        right,
+        lhs_batch_dims=batch,
+        rhs_batch_dims=batch,
+        lhs_contracting_dims=(kind.rank - 1,),
+        rhs_contracting_dims=(kind.rank - 2,),
+    )
+
+
+def adjoint(t: LinearOps, tangent: Any) -> Any:
+    return t.transpose(t.conjugate(tangent), swapped(array_type(tangent).rank))
+
+
+@rules("cholesky")
+def cholesky(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """L phi(L^-1 dA L^-H), phi the lower triangle with half the diagonal; of dA the triangle that is read."""
+    p, kind = t.primal, array_type(node)
+    lower = bool(node.attributes.get("lower"))
+    own = triangle(p, kind, lower=True)
+    factor = node if lower else p.transpose(p.conjugate(node), swapped(kind.rank))
+    factor = p.select(own, factor, p.like(0, factor))
+    change = tangents[0] if lower else adjoint(t, tangents[0])
+    strict = t.select(triangle(p, kind, lower=True, strict=True), change, None)
+    diagonal = t.convert(t.select(_diagonal(p, kind), _real(t, change), None), kind.dtype)
+    half = t.add(strict, t.scale(0.5, diagonal))
+    whole = t.add(half, adjoint(t, half))
+    solved = t.op("triangular-solve", factor, whole, left_side=False, lower=True, transpose_a="ADJOINT")
+    inner = t.op("triangular-solve", factor, solved, left_side=True, lower=True, transpose_a="NO_TRANSPOSE")
+    phi = t.mul(_phi(p, kind), inner)
+    found = times(t, factor, phi, kind)
+    return found if lower else adjoint(t, found)
+
+
+def _real(t: LinearOps, tangent: Any) -> Any:
+    return t.op("real", tangent) if array_type(tangent).dtype in REAL_OF else tangent
+
+
+def _diagonal(p: Emitter, kind: TensorType) -> Node:
+    square = kind.dims[-2:]
+    same = p.compare("EQ", p.iota(S32, square, 0), p.iota(S32, square, 1))
+    return p.broadcast(same, kind.dims, [kind.rank - 2, kind.rank - 1])
+
+
+def _phi(p: Emitter, kind: TensorType) -> Node:
+    """1 below the diagonal, 1/2 on it, 0 above."""
+    strict = triangle(p, kind, lower=True, strict=True)
+    rest = p.select(_diagonal(p, kind), p.constant(0.5, kind), p.constant(0, kind))
+    return p.select(strict, p.constant(1, kind), rest)
+
+
+@rules("triangular-solve")
+def triangular_solve(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """d(op(A)^-1 B) = op(A)^-1 (dB - op(dA) X), of dA the triangle that is read."""
+    p, (matrix, _) = t.primal, node.inputs
+    kind, solution = array_type(matrix), array_type(node)
+    attributes = {**node.attributes, "transpose_a": node.attributes.get("transpose_a") or "NO_TRANSPOSE"}
+    right = tangents[1]
+    if tangents[0] is not None:
+        mask = triangle(p, kind, lower=attributes.get("lower", False), strict=attributes.get("unit_diagonal", False))
+        change = t.select(mask, tangents[0], None)
+        if attributes["transpose_a"] == "ADJOINT":
+            change = t.conjugate(change)
+        if attributes["transpose_a"] != "NO_TRANSPOSE":
+            change = t.transpose(change, swapped(kind.rank))
+        pair = (change, node) if attributes.get("left_side") else (node, change)
+        right = t.sub(right, times(t, *pair, solution))
+    return t.op("triangular-solve", matrix, right, **attributes)
+
+
+@transposition("triangular-solve")
+def transpose_triangular_solve(b: Backward, value: Linear, cotangent: Node) -> None:
+    """A solve with the transposed matrix."""
+    matrix, right = value.operands
+    attributes = dict(value.attributes)
+    former = attributes.get("transpose_a") or "NO_TRANSPOSE"
+    if former == "ADJOINT" and array_type(cotangent).dtype in REAL_OF:
+        matrix = b.op("complex", b.op("real", matrix), b.neg(b.op("imag", matrix)))
+    attributes["transpose_a"] = "TRANSPOSE" if former == "NO_TRANSPOSE" else "NO_TRANSPOSE"
+    b.give(right, b.op("triangular-solve", matrix, cotangent, **attributes))
+
+
+@rules("fft")
+def fft(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    return t.op("fft", tangents[0], type=array_type(node), **node.attributes)
+
+
+@transposition("fft")
+def transpose_fft(b: Backward, value: Linear, cotangent: Node) -> None:
+    operand = value.operands[0]
+    form, lengths = value.attributes["fft_type"], value.attributes["fft_length"]
+    if form in ("FFT", "IFFT"):
+        b.give(operand, b.op("fft", cotangent, type=array_type(operand), fft_type=form, fft_length=lengths))
+        return
+    if not lengths[-1]:
+        b.give(operand, b.zeros(operand.type))
+        return
+    kind = array_type(operand)
+    b.give(operand, _from_half(b, cotangent, kind, lengths) if form == "RFFT" else _to_half(b, cotangent, lengths))
+
+
+def _from_half(b: Backward, cotangent: Node, kind: TensorType, lengths: Any) -> Node:
+    """Of RFFT: the half spectrum filled up with zeros, transformed, the real part."""
+    given = array_type(cotangent).dims[-1]
+    padding = [PaddingDimension(0, 0)] * (kind.rank - 1) + [PaddingDimension(0, lengths[-1] - given)]
+    element = COMPLEX_OF[kind.dtype]
+    padded = b.op("pad", cotangent, b.constant(0, element), padding=tuple(padding))
+    return b.op("real", b.op("fft", padded, fft_type="FFT", fft_length=lengths))
+
+
+def _to_half(b: Backward, cotangent: Node, lengths: Any) -> Node:
+    """Of IRFFT: transformed, those frequencies doubled that stand for two, conjugated."""
+    spectrum = b.op("fft", cotangent, fft_type="RFFT", fft_length=lengths)
+    kind = array_type(spectrum)
+    weights = np.full(kind.dims[-1], 2.0)
+    weights[0] = 1.0
+    if lengths[-1] % 2 == 0:
+        weights[-1] = 1.0
+    real = REAL_OF[kind.dtype]
+    scaled = b.constant((weights / math.prod(lengths)).astype(real.numpy), TensorType(real, weights.shape))
+    wide = b.broadcast(scaled, kind.dims, [kind.rank - 1])
+    return b.op(
+        "complex", b.mul(b.op("real", spectrum), wide), b.neg(b.mul(b.op("imag", spectrum), wide))
+    )
+

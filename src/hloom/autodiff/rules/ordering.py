@@ -1,0 +1,121 @@
+"""Sorting: the tangents follow the permutation, which a further operand of the sort says.
+
+Source: jax/_src/lax/lax.py, _sort_jvp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import S32, Emitter, array_type
+from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
+from hloom.autodiff.linearize import STRUCTURES, Walk
+from hloom.autodiff.table import rules, structural, transposition
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType
+
+TAKEN = "take-along-dimension"
+"""The linear op that takes, at each place, the element whose index along a dimension stands there; all distinct."""
+
+structural("sort")
+
+
+def sort(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+    """A sort of one operand more, the places along the dimension; the tangents are taken from there."""
+    emitter, t = walk.emitter, walk.ops
+    kind = array_type(operands[0])
+    (dimension,) = node.attributes["dimensions"]
+    if not kind.rank:
+        return _unsorted(emitter, node, operands, tangents)
+    places = emitter.iota(S32, kind.dims, dimension)
+    graph = _with_places(node.attributes["to_apply"], [array_type(each).dtype for each in (*operands, places)])
+    attributes = {**node.attributes, "to_apply": graph}
+    made = emitter.op("sort", *operands, places, **attributes)
+    order = emitter.element(made, len(operands))
+    values = [emitter.element(made, number) for number in range(len(operands))]
+    found = [
+        t.op(TAKEN, tangent, order, type=array_type(operand), dimension=dimension) if tangent is not None else None
+        for operand, tangent in zip(operands, tangents, strict=True)
+    ]
+    if isinstance(node.type, TupleType):
+        return emitter.tuple(values), found
+    return values[0], found[0]
+
+
+def _unsorted(emitter: Emitter, node: Apply, operands: list[Node], tangents: list[Any]) -> tuple[Node, Any]:
+    if isinstance(node.type, TupleType):
+        return emitter.tuple(operands), tangents
+    return operands[0], tangents[0]
+
+
+def _with_places(graph: Graph, elements: list[Any]) -> Graph:
+    """The comparator with two parameters more, which it does not use."""
+    module = graph.module
+    made = module.add_graph(graph.name)
+    mapping: dict[Any, Any] = {}
+    for parameter in graph.parameters:
+        mapping[parameter] = made.add_parameter(parameter.type, parameter.name)
+    for label in ("left_place", "right_place"):
+        made.add_parameter(TensorType(elements[-1]), label)
+    made.copy_nodes(graph.nodes, mapping)
+    made.set_output(mapping[graph.root])
+    return made
+
+
+STRUCTURES["sort"] = sort
+
+
+@rules("topk")
+def topk(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """The values' tangents from where they stood; the places have none."""
+    order = t.primal.element(node, 1)
+    kind = array_type(order).with_dtype(array_type(node.inputs[0]).dtype)
+    return [t.op(TAKEN, tangents[0], order, type=kind, dimension=kind.rank - 1), None]
+
+
+def take_along(emitter: Emitter, operand: Node, order: Node, *, dimension: int, type: Any = None) -> Node:
+    """A gather of single elements, all other dimensions batched."""
+    dims = array_type(order).dims
+    batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
+    return emitter.op(
+        "gather",
+        operand,
+        emitter.reshape(order, [*dims, 1]),
+        offset_dims=(),
+        collapsed_slice_dims=(dimension,),
+        start_index_map=(dimension,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        index_vector_dim=len(dims),
+        slice_sizes=(1,) * len(dims),
+    )
+
+
+FORWARD_FORMS[TAKEN] = take_along
+
+
+@transposition(TAKEN)
+def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
+    operand, order = value.operands
+    dimension = value.attributes["dimension"]
+    kind = array_type(operand)
+    dims = array_type(order).dims
+    batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
+
+    def update(total: Node | None) -> Node:
+        return b.op(
+            "scatter",
+            total if total is not None else b.zeros(kind),
+            b.reshape(order, [*dims, 1]),
+            cotangent,
+            update_window_dims=(),
+            inserted_window_dims=(dimension,),
+            scatter_dims_to_operand_dims=(dimension,),
+            input_batching_dims=batch,
+            scatter_indices_batching_dims=batch,
+            index_vector_dim=len(dims),
+            unique_indices=True,
+            to_apply=b.reducer("add", kind.dtype),
+        )
+
+    b.give_update(operand, update)

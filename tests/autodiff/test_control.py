@@ -1,0 +1,112 @@
+"""Calls, branches and loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+
+from .check import assert_derivatives, module, run
+
+
+def test_call_of_a_shared_computation():
+    assert_derivatives(module("f { a = f64[3] parameter(0) b = f64[3] parameter(1) s = f64[3] sine(a) "
+                              "ROOT r = f64[3] multiply(s, b) } "
+                              "ENTRY e { x = f64[3] parameter(0) y = f64[3] parameter(1) "
+                              "c = f64[3] call(x, y), to_apply=f ROOT d = f64[3] call(c, x), to_apply=f }"))  # fmt: skip
+
+
+def test_fusion():
+    assert_derivatives(module("f { a = f64[3] parameter(0) s = f64[3] sine(a) ROOT r = f64[3] multiply(s, a) } "
+                              "ENTRY e { x = f64[3] parameter(0) ROOT c = f64[3] fusion(x), kind=kLoop, calls=f }"))  # fmt: skip
+
+
+@pytest.mark.parametrize("index", [0, 1, 2, 7])
+def test_conditional_by_index(index):
+    branches = module("f { a = f64[3] parameter(0) ROOT r = f64[3] sine(a) } "
+                      "g { t = (f64[3], f64[3]) parameter(0) a = f64[3] get-tuple-element(t), index=0 "
+                      "b = f64[3] get-tuple-element(t), index=1 ROOT r = f64[3] multiply(a, b) } "
+                      "h { a = f64[3] parameter(0) e = f64[3] exponential(a) ROOT r = f64[3] multiply(e, a) } "
+                      "ENTRY e { x = f64[3] parameter(0) y = f64[3] parameter(1) i = s32[] parameter(2) "
+                      "t = (f64[3], f64[3]) tuple(x, y) "
+                      "ROOT c = f64[3] conditional(i, x, t, y), branch_computations={f, g, h} }")  # fmt: skip
+    rng = np.random.default_rng(0)
+    assert_derivatives(branches, [rng.uniform(size=3), rng.uniform(size=3), np.array(index, np.int32)])
+
+
+def test_residuals_of_the_taken_branch_alone():
+    """Each branch keeps one array: they share its slot."""
+    branches = module("f { a = f64[9] parameter(0) ROOT r = f64[9] sine(a) } "
+                      "g { a = f64[9] parameter(0) ROOT r = f64[9] exponential(a) } "
+                      "ENTRY e { p = pred[] parameter(0) x = f64[9] parameter(1) "
+                      "ROOT c = f64[9] conditional(p, x, x), true_computation=f, false_computation=g }")  # fmt: skip
+    gradient = hloom.vjp(branches)
+    first = next(node for node in gradient.entry.nodes if node.opcode == "conditional")
+    assert str(first.type) in ("(f64[9], f64[9])", "(f64[9])")
+
+
+LOOP = """
+body {{ s = (s32[], f64[3], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f64[3] get-tuple-element(s), index=1 w = f64[3] get-tuple-element(s), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) a = f64[3] sine(x) b = f64[3] multiply(a, w) ROOT t = (s32[], f64[3], f64[3]) tuple(j, b, w) }}
+test {{ s = (s32[], f64[3], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 {limit} ROOT p = pred[] compare(i, n), direction=LT }}
+ENTRY e {{ x = f64[3] parameter(0) w = f64[3] parameter(1) z = s32[] constant(0)
+  t = (s32[], f64[3], f64[3]) tuple(z, x, w) l = (s32[], f64[3], f64[3]) while(t), condition=test, body=body
+  ROOT r = f64[3] get-tuple-element(l), index=1 }}
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_loop_of_a_known_trip_count(count):
+    assert_derivatives(module(LOOP.format(limit=f"n = s32[] constant({count})")), low=0.5, high=1.5)
+
+
+def test_what_never_changes_is_not_stacked():
+    gradient = hloom.vjp(module(LOOP.format(limit="n = s32[] constant(5)")))
+    stacks = {str(each) for node in gradient.entry.nodes if node.opcode == "while" for each in node.type.leaves()}
+    assert "f64[5,3]" in stacks
+    first = next(node for node in gradient.entry.nodes if node.opcode == "while")
+    assert sum(str(each) == "f64[5,3]" for each in first.type.leaves()) == 2
+
+
+DYNAMIC = """
+body { s = (s32[], s32[], f64[3], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 x = f64[3] get-tuple-element(s), index=2 w = f64[3] get-tuple-element(s), index=3
+  one = s32[] constant(1) j = s32[] add(i, one) a = f64[3] sine(x) b = f64[3] multiply(a, w) c = f64[3] add(b, w)
+  ROOT t = (s32[], s32[], f64[3], f64[3]) tuple(j, n, c, w) }
+test { s = (s32[], s32[], f64[3], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f64[3] parameter(0) w = f64[3] parameter(1) n = s32[] parameter(2) z = s32[] constant(0)
+  t = (s32[], s32[], f64[3], f64[3]) tuple(z, n, x, w)
+  l = (s32[], s32[], f64[3], f64[3]) while(t), condition=test, body=body
+  ROOT r = f64[3] get-tuple-element(l), index=2 }
+"""
+
+
+@pytest.mark.parametrize(("count", "checkpoints"), [(0, 4), (1, 4), (2, 2), (7, 2), (37, 4), (100, 6), (64, 128)])
+def test_loop_of_a_trip_count_known_when_it_runs(count, checkpoints):
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(size=3), rng.uniform(0.5, 1.1, size=3), np.array(count, np.int32)]
+    orders = 2 if count < 10 else 1
+    assert_derivatives(module(DYNAMIC), inputs, checkpoints=checkpoints, orders=orders)
+
+
+def test_max_iterations_stacks():
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(size=3), rng.uniform(0.5, 1.1, size=3), np.array(13, np.int32), np.ones(3)]
+    stacked = run(hloom.vjp(module(DYNAMIC), max_iterations=20), inputs)
+    kept = run(hloom.vjp(module(DYNAMIC)), inputs)
+    for a, b in zip(stacked, kept, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_more_iterations_than_max_iterations_give_nan():
+    inputs = [np.ones(3), np.ones(3), np.array(13, np.int32), np.ones(3)]
+    assert all(np.isnan(each).all() for each in run(hloom.vjp(module(DYNAMIC), max_iterations=12), inputs))
+
+
+def test_memory_does_not_depend_on_the_trip_count():
+    gradient = hloom.vjp(module(DYNAMIC), checkpoints=8)
+    sizes = {leaf.element_count for node in gradient.entry.nodes if node.type is not None for leaf in node.type.leaves()}
+    assert max(sizes) <= 8 * 41

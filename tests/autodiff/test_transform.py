@@ -1,0 +1,129 @@
+"""What grad, value_and_grad, vjp and jvp take and yield."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.text import HloomError
+
+from .check import entry, module, run
+
+SQUARE = entry("x = f64[3] parameter(0) y = f64[3] parameter(1) p = f64[3] multiply(x, y) "
+               "z = f64[] constant(0) ROOT r = f64[] reduce(p, z), dimensions={0}, to_apply=add_f64")  # fmt: skip
+X, Y = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+
+
+def test_grad_is_of_every_floating_point_parameter():
+    of_x, of_y = run(hloom.grad(SQUARE), [X, Y])
+    np.testing.assert_array_equal(of_x, Y)
+    np.testing.assert_array_equal(of_y, X)
+
+
+@pytest.mark.parametrize("wrt", [1, "y", ["y"], [1], "%y"])
+def test_wrt_names_parameters(wrt):
+    (of_y,) = run(hloom.grad(SQUARE, wrt), [X, Y])
+    np.testing.assert_array_equal(of_y, X)
+
+
+def test_gradients_come_in_the_order_of_wrt():
+    of_y, of_x = run(hloom.grad(SQUARE, ["y", "x"]), [X, Y])
+    np.testing.assert_array_equal(of_x, Y)
+    np.testing.assert_array_equal(of_y, X)
+
+
+def test_value_and_grad_yields_the_value_first():
+    value, of_x, _ = run(hloom.value_and_grad(SQUARE), [X, Y])
+    assert value == 32
+    np.testing.assert_array_equal(of_x, Y)
+
+
+def test_jvp_yields_results_and_tangents():
+    value, tangent = run(hloom.jvp(SQUARE, "x"), [X, Y, np.ones(3)])
+    assert (value, tangent) == (32, 15)
+
+
+def test_vjp_takes_a_cotangent_for_each_floating_point_result():
+    both = entry("x = f64[] parameter(0) s = f64[] sine(x) n = s32[] constant(7) c = f64[] cosine(x) "
+                 "ROOT t = (f64[], s32[], f64[]) tuple(s, n, c)")  # fmt: skip
+    (found,) = run(hloom.vjp(both), [np.array(0.5), np.array(2.0), np.array(3.0)])
+    assert found == pytest.approx(2 * np.cos(0.5) - 3 * np.sin(0.5))
+
+
+def test_the_gradient_of_what_does_not_reach_the_result_is_zero():
+    unused = entry("x = f64[2] parameter(0) y = f64[] parameter(1) ROOT r = f64[] negate(y)")
+    of_x, of_y = run(hloom.grad(unused), [np.ones(2), np.array(1.0)])
+    np.testing.assert_array_equal(of_x, [0, 0])
+    assert of_y == -1
+
+
+def test_stop_cuts_the_gradient():
+    chain = entry("x = f64[] parameter(0) s = f64[] sine(x) ROOT r = f64[] multiply(s, x)")
+    (found,) = run(hloom.grad(chain, stop=["s"]), [np.array(0.5)])
+    assert found == pytest.approx(np.sin(0.5))
+
+
+def test_of_chooses_a_result():
+    both = entry("x = f64[] parameter(0) s = f64[] sine(x) c = f64[] cosine(x) ROOT t = (f64[], f64[]) tuple(s, c)")
+    (found,) = run(hloom.grad(both, of=1), [np.array(0.5)])
+    assert found == pytest.approx(-np.sin(0.5))
+
+
+def test_third_order():
+    power = entry("x = f64[] parameter(0) y = f64[] multiply(x, x) z = f64[] multiply(y, y) ROOT r = f64[] negate(z)")
+    (found,) = run(hloom.grad(hloom.grad(hloom.grad(power))), [np.array(2.0)])
+    assert found == -48
+
+
+def test_nothing_is_computed_that_is_not_read():
+    text = hloom.print(hloom.grad(entry("x = f64[] parameter(0) y = f64[] parameter(1) e = f64[] exponential(y) "
+                                        "ROOT r = f64[] multiply(x, e)"), "x"), "short")  # fmt: skip
+    assert "add" not in text
+    assert text.count("exponential") == 1
+
+
+def test_donations_become_buffer_donors():
+    donated = hloom.parse(
+        "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }, entry_computation_layout={(f64[])->f64[]}\n"
+        "ENTRY e { x = f64[] parameter(0) ROOT r = f64[] negate(x) }"
+    )
+    header = hloom.print(hloom.vjp(donated)).splitlines()[0]
+    assert "buffer_donor={ (0, {}) }" in header
+    assert "entry_computation_layout={(f64[], f64[])->(f64[])}" in header
+    assert hloom.verify(hloom.vjp(donated)).level is hloom.Level.HLO
+
+
+MIXED = entry("x = f64[2] parameter(0) n = s32[] parameter(1) ROOT r = f64[2] negate(x)")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"wrt": "n"}, r"parameter 1 \(n\) is s32\[\]: it has no derivative"),
+        ({"wrt": "w"}, "computation e has no parameter 'w'"),
+        ({"wrt": 5}, "wrt=5, but computation e has 2 parameters"),
+        ({"wrt": []}, "wrt= names no parameter"),
+        ({"of": 3}, "of=3, but module m has 1 results"),
+        ({}, r"result 0 is f64\[2\], and a gradient is of a real scalar"),
+        ({"stop": ["q"]}, "module m has no instruction 'q' to stop at"),
+        ({"checkpoints": 0}, "checkpoints=0 must be at least 1"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(HloomError, match=message):
+        hloom.grad(MIXED, **options)
+
+
+def test_an_opcode_without_a_rule_is_refused_where_it_is_active():
+    dims = module("ENTRY e { x = f64[4] parameter(0) n = s32[] parameter(1) "
+                  "d = f64[<=4] set-dimension-size(x, n), dimensions={0} z = f64[] constant(0) "
+                  "ROOT r = f64[] reduce(d, z), dimensions={0}, to_apply=add_f64 }")  # fmt: skip
+    with pytest.raises(HloomError, match="e: d: set-dimension-size cannot be differentiated"):
+        hloom.grad(dims)
+
+
+def test_a_custom_call_without_a_rule_is_named():
+    call = entry('x = f64[] parameter(0) ROOT r = f64[] custom-call(x), custom_call_target="mystery"')
+    with pytest.raises(HloomError, match="the custom call 'mystery' has no derivative"):
+        hloom.grad(call)
