@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hloom.analysis.survey import survey
-from hloom.analysis.trips import find_trips
+from hloom.analysis.call_graph import build_call_graph
+from hloom.analysis.trip_counts import find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
 from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import Backward
@@ -262,7 +262,7 @@ def _check(module: Module, checkpoints: int | None, max_iterations: int | None) 
 
 
 def _trip_counts(module: Module) -> dict[Node, int]:
-    known = find_trips(survey(module), {})
+    known = find_trip_counts(build_call_graph(module), {})
     return {loop: trips.count for loop, trips in known.items() if trips.count is not None}
 
 
