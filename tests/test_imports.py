@@ -25,7 +25,7 @@ PUBLIC_MODULES = {"analysis.rules", "planner.solvers", "planner.experts", "hlo.p
 PAST_THE_API = {
     "": 9,
     "api": 18,
-    "autodiff": 7,
+    "autodiff": 8,
     "cli": 21,
     "dialects": 10,
     "evaluate": 4,
