@@ -18,7 +18,7 @@ from hloom.runtime.partition import partition
 from hloom.sharding import Mesh
 from tests.planner.loops import SCAN
 from tests.planner.test_plan import TWO_LAYERS
-from tests.xla_cpu.test_buffer_simulation import ATTENTION, CONVOLUTION, LARGEST, SUM
+from tests.xla_cpu.programs import ATTENTION, CONVOLUTION, LARGEST, SUM
 
 DONATED = ", input_output_alias={ {0}: (1, {}, may-alias) }"
 PROGRAMS = {

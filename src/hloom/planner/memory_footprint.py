@@ -15,7 +15,7 @@ from hloom.ir import Node
 from hloom.planner.device_program import Origin, device_program
 from hloom.planner.problem import Problem
 from hloom.sharding.spec import Spec
-from hloom.xla_cpu import held
+from hloom.xla_cpu import simulate_buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +46,4 @@ def footprint(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, 
 def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> Footprint:
     """The same, buffer by buffer; `specs` are those of the choice, changes sunk or not."""
     program = device_program(problem, choice, specs)
-    return Footprint(held(program.module), program.origins)
+    return Footprint(simulate_buffers(program.module), program.origins)

@@ -1,8 +1,11 @@
-"""What XLA's CPU compiler makes of one device's program, as far as memory goes: copies, kernels, and their order.
+"""A model of XLA's CPU compiler as far as memory goes: which values of a program are stored, and for how long.
+
+`simulate_buffers` runs it over a module that is not compiled yet. Each file names the files and functions that it
+follows, of openxla/xla in the sources of early 2026; all is checked against the executables of jaxlib 0.10.2
+(tests/xla_cpu/).
 
 To change which operands are copied into another layout, edit `layout_assignment.py`; what runs as one kernel,
-`instruction_fusion.py` and `library_fusion.py`; in which order, `bfs_scheduler.py`. Taken from XLA's sources and
-checked against the executables of jaxlib 0.10.2.
+`instruction_fusion.py` and `library_fusion.py`; in which order kernels run, `bfs_scheduler.py`.
 """
 
-from hloom.xla_cpu.buffer_simulation import held as held
+from hloom.xla_cpu.buffer_simulation import simulate_buffers as simulate_buffers

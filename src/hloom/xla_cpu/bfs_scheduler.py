@@ -1,4 +1,8 @@
-"""The order in which kernels run: first come, first served, as each has what it reads (XLA's BFScheduler)."""
+"""The order in which kernels run: breadth first, each as soon as its operands are computed.
+
+Follows `BFScheduler::Run` in xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc, over kernels in the post-order of
+`HloComputation::MakeInstructionPostOrder` (xla/hlo/ir/hlo_computation.cc).
+"""
 
 from __future__ import annotations
 
@@ -8,43 +12,43 @@ from collections.abc import Collection, Sequence
 from hloom.ir import Graph, Node
 
 
-def breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[Node]:
-    """The nodes that are needed, each kernel when it is ready, what is fused before the first that takes it in."""
+def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[Node]:
+    """The live nodes in order of running; a fused node comes right before the first kernel that computes it."""
     kernels = [node for node in _post_order(graph) if node not in fused]
-    readers: dict[Node, list[Node]] = defaultdict(list)
-    waiting: dict[Node, int] = {}
+    consumers: dict[Node, list[Node]] = defaultdict(list)
+    pending_operands: dict[Node, int] = {}
     for kernel in kernels:
-        read = _read(kernel, fused)
-        waiting[kernel] = len(read)
-        for each in read:
-            readers[each].append(kernel)
-    ready = deque(kernel for kernel in kernels if not waiting[kernel])
+        operands = _kernel_operands(kernel, fused)
+        pending_operands[kernel] = len(operands)
+        for operand in operands:
+            consumers[operand].append(kernel)
+    ready = deque(kernel for kernel in kernels if not pending_operands[kernel])
     order: list[Node] = []
-    placed: set[Node] = set()
+    scheduled: set[Node] = set()
     while ready:
         kernel = ready.popleft()
-        _place(kernel, fused, placed, order)
-        for reader in readers[kernel]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                ready.append(reader)
+        _append_kernel(kernel, fused, scheduled, order)
+        for consumer in consumers[kernel]:
+            pending_operands[consumer] -= 1
+            if not pending_operands[consumer]:
+                ready.append(consumer)
     return order
 
 
-def last_readers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node, int]:
-    """By fused node the place of the last kernel that takes it in."""
-    found: dict[Node, int] = {}
-    for place in range(len(order) - 1, -1, -1):
-        node = order[place]
-        until = found[node] if node in fused else place
+def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node, int]:
+    """By fused node the position of the last kernel that computes it."""
+    last: dict[Node, int] = {}
+    for position in range(len(order) - 1, -1, -1):
+        node = order[position]
+        until = last[node] if node in fused else position
         for operand in node.inputs:
-            if operand in fused and found.get(operand, -1) < until:
-                found[operand] = until
-    return found
+            if operand in fused and last.get(operand, -1) < until:
+                last[operand] = until
+    return last
 
 
 def _post_order(graph: Graph) -> list[Node]:
-    """What is needed, operands before what reads them, the first one first: XLA's order before scheduling."""
+    """The live nodes, operands before users, the first operand first."""
     roots = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
     order: list[Node] = []
     entered: set[Node] = set()
@@ -56,7 +60,7 @@ def _post_order(graph: Graph) -> list[Node]:
         elif node not in entered:
             entered.add(node)
             pending.append((node, True))
-            pending += ((each, False) for each in reversed(node.inputs) if each not in entered)
+            pending += ((operand, False) for operand in reversed(node.inputs) if operand not in entered)
     return order
 
 
@@ -64,9 +68,9 @@ def _has_effect(node: Node) -> bool:
     return node.opcode in ("outfeed", "send", "custom-call") and node.type is not None
 
 
-def _read(kernel: Node, fused: Collection[Node]) -> list[Node]:
-    """The kernels that one reads, through what is fused."""
-    found: dict[Node, None] = {}
+def _kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
+    """The kernels that a kernel reads, through fused nodes."""
+    operands: dict[Node, None] = {}
     seen: set[Node] = set()
     pending = list(reversed(kernel.inputs))
     while pending:
@@ -77,20 +81,20 @@ def _read(kernel: Node, fused: Collection[Node]) -> list[Node]:
         if node in fused:
             pending += reversed(node.inputs)
         else:
-            found[node] = None
-    return list(found)
+            operands[node] = None
+    return list(operands)
 
 
-def _place(kernel: Node, fused: Collection[Node], placed: set[Node], order: list[Node]) -> None:
-    """Put a kernel at the end of the order, behind what is fused into it."""
+def _append_kernel(kernel: Node, fused: Collection[Node], scheduled: set[Node], order: list[Node]) -> None:
+    """Append a kernel to the order, after the nodes that are fused into it."""
     pending: list[tuple[Node, bool]] = [(kernel, False)]
     while pending:
         node, is_ready = pending.pop()
-        if node in placed:
+        if node in scheduled:
             continue
         if is_ready:
-            placed.add(node)
+            scheduled.add(node)
             order.append(node)
             continue
         pending.append((node, True))
-        pending += ((each, False) for each in node.inputs if each in fused and each not in placed)
+        pending += ((operand, False) for operand in node.inputs if operand in fused and operand not in scheduled)

@@ -1,19 +1,23 @@
-"""The buffers of a program that is not compiled yet, as the CPU client's executable would hold them."""
+"""The buffers that XLA's CPU compiler would assign to a program that is not compiled yet.
+
+The passes run in the order of `CpuCompiler::RunHloPasses` (xla/service/cpu/cpu_compiler.cc), as far as they change what
+is stored; buffers are then counted as of a compiled module (xla/service/buffer_assignment.cc: `hloom.analysis`).
+"""
 
 from __future__ import annotations
 
 from hloom.analysis.liveness import Liveness, liveness
 from hloom.analysis.schedule import ComputationSchedule, Scheduler, as_written
 from hloom.ir import Graph, Module, Node
-from hloom.xla_cpu.bfs_scheduler import breadth_first, last_readers
-from hloom.xla_cpu.copy_insertion import copy_donated
-from hloom.xla_cpu.instruction_fusion import fuse
-from hloom.xla_cpu.layout_assignment import lay_out
-from hloom.xla_cpu.simplifier import simplify
+from hloom.xla_cpu.algebraic_simplifier import simplify
+from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
+from hloom.xla_cpu.copy_insertion import copy_donated_parameters
+from hloom.xla_cpu.instruction_fusion import fuse_instructions
+from hloom.xla_cpu.layout_assignment import assign_layouts
 
 
 class _KernelScheduler(Scheduler):
-    """The order of each graph's kernels, and of what is fused at which place it is read for the last time."""
+    """Schedules kernels breadth first; a fused instruction lives until the last kernel that computes it runs."""
 
     def __init__(self, fused: dict[Graph, set[Node]]) -> None:
         super().__init__(False, as_written)
@@ -23,19 +27,17 @@ class _KernelScheduler(Scheduler):
         """The schedule of a computation."""
         if graph not in self._schedules:
             fused = self._fused.get(graph, set())
-            order = breadth_first(graph, fused)
-            self._schedules[graph] = ComputationSchedule(order, last_readers(order, fused))
+            order = schedule_breadth_first(graph, fused)
+            self._schedules[graph] = ComputationSchedule(order, last_consumers(order, fused))
         return self._schedules[graph]
 
 
-def held(module: Module) -> Liveness:
-    """The buffers of one device's program. The module is changed: copies and repeated work are written out."""
-    fused: dict[Graph, set[Node]] = {}
+def simulate_buffers(module: Module) -> Liveness:
+    """The buffers of one device's program. The module is changed: pass a copy."""
     simplify(module)
     for graph in module.graphs:
-        lay_out(graph)
+        assign_layouts(graph)
     module.index_users()
-    for graph in module.graphs:
-        fused[graph] = fuse(graph)
-    copy_donated(module, fused[module.entry])
+    fused = {graph: fuse_instructions(graph) for graph in module.graphs}
+    copy_donated_parameters(module, fused[module.entry])
     return liveness(module, scheduler=_KernelScheduler(fused))

@@ -1,6 +1,7 @@
-"""Copies of donated parameters: what is read by work that need not come before the result that takes their place.
+"""Copies of donated parameters, where a kernel may still read one after the aliased output has overwritten it.
 
-XLA's copy insertion runs before scheduling, so the order that the program itself demands is all that counts.
+Follows `AddCopiesForAliasedInputOutputs` and `CopyInsertion::RemoveUnnecessaryCopies` in xla/service/copy_insertion.cc.
+XLA inserts copies before it schedules, so a copy stays unless data dependences alone order the reads first.
 """
 
 from __future__ import annotations
@@ -9,47 +10,49 @@ from collections.abc import Collection
 
 from hloom.ir import Graph, Module, Node, Parameter
 from hloom.ops import OPS
-from hloom.xla_cpu.reachability import Reaching
+from hloom.xla_cpu.reachability import Reachability
 
 
-def copy_donated(module: Module, fused: Collection[Node]) -> None:
-    """Let all readers of such a parameter read a copy of it."""
+def copy_donated_parameters(module: Module, fused: Collection[Node]) -> None:
+    """Make all users of such a parameter read a copy of it."""
     entry, root = module.entry, module.entry.output
     if root is None:
         return
-    parameters = {each.number: each for each in entry.parameters}
-    reaching = Reaching(entry)
-    first = next((each for each in entry.nodes if not isinstance(each, Parameter)), None)
+    parameters = {parameter.number: parameter for parameter in entry.parameters}
+    reachability = Reachability(entry)
+    first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
     for alias in module.attributes.get("input_output_alias") or ():
         is_plain = not alias.parameter_index and len(alias.output_index) <= 1 and alias.parameter in parameters
         if not is_plain or (alias.output_index and root.opcode != "tuple"):
             continue
-        made = root.inputs[alias.output_index[0]] if alias.output_index else root
-        given = parameters[alias.parameter]
-        if _needs_copy(given, _stored(made), root, fused, reaching):
-            _copy(entry, given, first)
+        output = root.inputs[alias.output_index[0]] if alias.output_index else root
+        parameter = parameters[alias.parameter]
+        if _needs_copy(parameter, _behind_bitcasts(output), root, fused, reachability):
+            _copy(entry, parameter, first)
 
 
-def _stored(value: Node) -> Node:
-    """What a value is another view of."""
+def _behind_bitcasts(value: Node) -> Node:
+    """The node whose buffer a value is a view of."""
     while value.opcode == "bitcast" and value.inputs:
         value = value.inputs[0]
     return value
 
 
-def _needs_copy(given: Parameter, made: Node, root: Node, fused: Collection[Node], reaching: Reaching) -> bool:
-    """Whether some kernel reads a parameter that is neither what makes the result nor before it."""
-    if made is given:
+def _needs_copy(
+    parameter: Parameter, output: Node, root: Node, fused: Collection[Node], reachability: Reachability
+) -> bool:
+    """Whether a kernel reads a parameter that neither computes the output nor is always run before it."""
+    if output is parameter:
         return False
-    readers = _readers(given, fused)
     return any(
-        reader is not made and (reader is root or not reaching.leads(reader, made)) for reader in reversed(readers)
+        kernel is not output and (kernel is root or not reachability.reaches(kernel, output))
+        for kernel in reversed(_reading_kernels(parameter, fused))
     )
 
 
-def _readers(value: Node, fused: Collection[Node]) -> list[Node]:
-    """The kernels that read a value, through what is fused and through views."""
-    found: dict[Node, None] = {}
+def _reading_kernels(value: Node, fused: Collection[Node]) -> list[Node]:
+    """The kernels that read a value, through fused nodes and bitcasts."""
+    kernels: dict[Node, None] = {}
     pending, seen = [value], {value}
     while pending:
         for user in pending.pop().users:
@@ -59,11 +62,11 @@ def _readers(value: Node, fused: Collection[Node]) -> list[Node]:
             if user in fused or user.opcode == "bitcast":
                 pending.append(user)
             else:
-                found[user] = None
-    return list(found)
+                kernels[user] = None
+    return list(kernels)
 
 
-def _copy(entry: Graph, given: Parameter, before: Node | None) -> None:
-    copy = entry.add_apply(OPS["copy"], (given,), given.type, before=before)
-    entry.replace_uses(given, copy)
-    entry.set_inputs(copy, (given,))
+def _copy(entry: Graph, parameter: Parameter, before: Node | None) -> None:
+    copy = entry.add_apply(OPS["copy"], (parameter,), parameter.type, before=before)
+    entry.replace_uses(parameter, copy)
+    entry.set_inputs(copy, (parameter,))

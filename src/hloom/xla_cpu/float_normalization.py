@@ -1,6 +1,9 @@
-"""Half-width floats: the CPU computes them in f32, and keeps results so until they are handed on.
+"""Float normalization: the CPU computes bf16 in f32, and stores results so until they leave the computation.
 
-dot(x bf16[8,4], y bf16[4,2])   ->   dot(convert(x) f32[8,4], convert(y) f32[4,2])
+    dot(x bf16[8,4], y bf16[4,2])   ->   dot(convert(x) f32[8,4], convert(y) f32[4,2])
+
+Follows `FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simplifiers/float_normalization.cc) with
+`CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
 """
 
 from __future__ import annotations
@@ -8,45 +11,47 @@ from __future__ import annotations
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
 
-NARROW = "bf16"
-WIDE = "f32"
-PASSING = frozenset({"get-tuple-element", "tuple", "while", "conditional", "call", "opt-barrier"})
-"""Opcodes that hand values on as they are."""
-PRODUCTS = frozenset({"dot", "convolution", "all-reduce"})
-"""Opcodes that read no operand through a conversion."""
+LOW_PRECISION = "bf16"
+HIGH_PRECISION = "f32"
+FORWARDING = frozenset({"get-tuple-element", "tuple", "while", "conditional", "call", "opt-barrier"})
+"""Opcodes that forward values, whose types stay."""
+CONVERTING = frozenset({"dot", "convolution", "all-reduce"})
+"""Opcodes whose operands are converted before; all others compute the conversion themselves, as part of a loop."""
 
 
-def widen(graph: Graph) -> None:
-    """Make all that is computed in half width f32; what is given and what is handed on stays as it is."""
+def normalize_floats(graph: Graph) -> None:
+    """Give f32 to all that is computed in bf16; parameters and what tuples hold keep their types."""
     for node in list(graph.nodes):
         if not isinstance(node, Apply):
             continue
-        if node.opcode in PRODUCTS:
-            _read(graph, node, WIDE)
-        if node.opcode not in PASSING and _is(node, NARROW):
+        if node.opcode in CONVERTING and any(_is(operand, LOW_PRECISION) for operand in node.inputs):
+            graph.set_inputs(node, [_converted(graph, operand, HIGH_PRECISION, node) for operand in node.inputs])
+        if node.opcode not in FORWARDING and _is(node, LOW_PRECISION):
             assert isinstance(node.type, TensorType)
-            graph.set_type(node, TensorType(dtype(WIDE), node.type.dims))
+            graph.set_type(node, TensorType(dtype(HIGH_PRECISION), node.type.dims))
         elif node.opcode == "tuple" and isinstance(node.type, TupleType):
-            kinds = [kind.dtype.name if isinstance(kind, TensorType) else "" for kind in node.type.elements]
-            inputs = [
-                _converted(graph, each, kind, node) if kind == NARROW else each
-                for each, kind in zip(node.inputs, kinds, strict=True)
-            ]
-            if inputs != list(node.inputs):
-                graph.set_inputs(node, inputs)
+            _convert_elements(graph, node, node.type)
 
 
-def _read(graph: Graph, node: Apply, name: str) -> None:
-    if any(_is(each, NARROW) for each in node.inputs):
-        graph.set_inputs(node, [_converted(graph, each, name, node) for each in node.inputs])
+def _convert_elements(graph: Graph, node: Apply, tuple_type: TupleType) -> None:
+    """Convert the operands of a tuple back to its own element types."""
+    names = [element.dtype.name if isinstance(element, TensorType) else "" for element in tuple_type.elements]
+    inputs = [
+        _converted(graph, operand, name, node) if name == LOW_PRECISION else operand
+        for operand, name in zip(node.inputs, names, strict=True)
+    ]
+    if inputs != list(node.inputs):
+        graph.set_inputs(node, inputs)
 
 
 def _converted(graph: Graph, value: Node, name: str, before: Node) -> Node:
-    """A value in another width."""
-    if not isinstance(value.type, TensorType) or value.type.dtype.name not in (NARROW, WIDE) or _is(value, name):
+    """A value converted to another precision."""
+    if not isinstance(value.type, TensorType) or _is(value, name):
         return value
-    kind = TensorType(dtype(name), value.type.dims)
-    return graph.add_apply(OPS["convert"], (value,), kind, before=before)
+    if value.type.dtype.name not in (LOW_PRECISION, HIGH_PRECISION):
+        return value
+    converted = TensorType(dtype(name), value.type.dims)
+    return graph.add_apply(OPS["convert"], (value,), converted, before=before)
 
 
 def _is(node: Node, name: str) -> bool:

@@ -1,8 +1,9 @@
-"""Which instructions run as one kernel, so that only the last one's result is stored.
+"""Instruction fusion: which instructions run as one kernel, so that only its root is stored.
 
-Reductions and products, and work around them, go to a library (`library`). What is left is fused into its readers as a
-loop, and computed in each of several readers where that is cheap (xla/service/cpu/cpu_instruction_fusion.cc,
-xla/service/instruction_fusion.cc).
+Dots and reductions, and ops around them, go to a library first (`library_fusion.py`). What is left is fused into its
+users as a loop, and computed by several users where that is cheap. Follows `CpuInstructionFusion::ShouldFuse` and
+`IsExpensive` (xla/service/cpu/cpu_instruction_fusion.cc), `InstructionFusion::ComputeGloballyUnfusible` and
+`EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc).
 """
 
 from __future__ import annotations
@@ -13,55 +14,55 @@ from hloom.analysis.sizes import elements, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import OPS
 from hloom.xla_cpu.library_fusion import library_kernels
-from hloom.xla_cpu.reachability import Reaching
+from hloom.xla_cpu.reachability import Reachability
 
 _LOOPS = ELEMENTWISE | VIEWS | DATA_MOVEMENT | SLICES | {"dynamic-update-slice", "reduce"}
 POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - EXPENSIVE - {"gather", "reduce"})
-"""What can be part of a loop, and what of it is too expensive to be computed in several loops."""
-MOST_CONCATENATED = 8
-"""What joins more pieces is a kernel of its own."""
+"""What can be part of a loop (`CanBeLoopFused`), and what of it is cheap enough to be computed by several loops."""
+MAX_CONCATENATE_OPERANDS = 8
+"""A concatenate of more operands is a kernel of its own: a loop would search the operand for every element
+(`kMaxConcatenateArguments`)."""
 
 
-def fuse(graph: Graph) -> set[Node]:
+def fuse_instructions(graph: Graph) -> set[Node]:
     """The nodes whose results are never stored.
 
-    What is stored and yet cheap enough to be computed again in other readers gets a copy for those; reshapes of what is
+    What is stored, and yet cheap enough to be computed again by other users, gets a copy for those; reshapes of what is
     stored become bitcasts.
     """
-    return _Fusing(graph).fused
+    return _Fusion(graph).fused
 
 
-class _Fusing:
-    """The passes over one graph; `homes` are the kernels that compute a node."""
+class _Fusion:
+    """The fusion of one graph, users first; `kernels_of` are the roots of the kernels that compute a node."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.nodes = [node for node in graph.nodes if isinstance(node, Apply)]
-        self.fused: set[Node] = set()
+        nodes = [node for node in graph.nodes if isinstance(node, Apply)]
         self.library = library_kernels(graph)
-        self.homes: dict[Node, set[Node]] = {node: {last} for node, last in self.library.items()}
-        self.sizes: dict[Node, int] = {}
-        self.is_reused: set[Node] = set()
-        self.reaching = Reaching(graph)
-        self.fused |= {node for node, last in self.library.items() if node is not last}
-        for node in reversed(self.nodes):
+        self.fused: set[Node] = {node for node, root in self.library.items() if node is not root}
+        self.kernels_of: dict[Node, set[Node]] = {node: {root} for node, root in self.library.items()}
+        self.kernel_sizes: dict[Node, int] = {}
+        self.reused: set[Node] = set()
+        self.reachability = Reachability(graph)
+        for node in reversed(nodes):
             self._enter(node)
-        for node in self.nodes:
-            if node.opcode in VIEWS and node not in self.fused and self.sizes.get(node) == 1:
+        for node in nodes:
+            if node.opcode in VIEWS and node not in self.fused and self.kernel_sizes.get(node) == 1:
                 graph.set_function(node, OPS["bitcast"])
 
     def _enter(self, node: Apply) -> None:
-        """Decide for a node whose readers are decided."""
+        """Decide on a node after its users."""
         if node in self.library:
             return
         loops: set[Node] = set()
         is_stored = node is self.graph.output or not node.is_used
         for user in node.users:
-            if self._takes(user, node):
-                loops |= self.homes[user]
+            if self._should_fuse(user, node):
+                loops |= self.kernels_of[user]
             else:
                 is_stored = True
-        if loops and (is_stored or len(loops) > 1) and not self._is_repeated(node, loops, is_stored):
+        if loops and (is_stored or len(loops) > 1) and not self._may_duplicate(node, loops, is_stored):
             is_stored, loops = True, set()
         if is_stored or not loops:
             self._store(node, loops)
@@ -69,67 +70,68 @@ class _Fusing:
             self.fused.add(node)
             self._join(node, loops)
 
-    def _takes(self, user: Node, node: Apply) -> bool:
-        """Whether a loop that the reader is part of could compute the node."""
-        if user in self.library or not POLICY.fuses(node, user):
+    def _should_fuse(self, consumer: Node, producer: Apply) -> bool:
+        """Whether the loop of a consumer could compute the producer."""
+        if consumer in self.library or not POLICY.fuses(producer, consumer):
             return False
-        if "concatenate" in (user.opcode, node.opcode) and not (_is_short(user) and _is_short(node)):
+        if "concatenate" in (consumer.opcode, producer.opcode) and not (_is_short(consumer) and _is_short(producer)):
             return False
-        is_reusing = user in self.is_reused or (user.opcode == "broadcast" and _count(user) > _count(node))
-        if is_reusing:
-            self.is_reused.add(node)
-        return not (is_reusing and _is_expensive(node))
+        is_broadcast = consumer.opcode == "broadcast" and elements(consumer.type) > elements(producer.type)
+        is_reused = consumer in self.reused or is_broadcast
+        if is_reused:
+            self.reused.add(producer)
+        return not (is_reused and _is_expensive(producer))
 
-    def _is_repeated(self, node: Apply, loops: set[Node], is_stored: bool) -> bool:
-        """Whether a node is computed in each of several loops, or in a loop though it is stored.
+    def _may_duplicate(self, node: Apply, loops: set[Node], is_stored: bool) -> bool:
+        """Whether a node is computed by several loops, or by a loop though it is stored.
 
-        What reads more than it gives is so only where all its readers are loops, and none reads what another one made.
+        A node that reads more than it yields only is where all its users are loops, none of which reads another's
+        result.
         """
         if _is_expensive(node):
             return False
-        if _reads_one(node) or sum(leaf_bytes(each.type) for each in set(node.inputs)) <= leaf_bytes(node.type):
+        read_bytes = sum(leaf_bytes(operand.type) for operand in set(node.inputs))
+        if _effectively_at_most_unary(node) or read_bytes <= leaf_bytes(node.type):
             return True
-        return not is_stored and not any(self.reaching.leads_to_any(each, loops - {each}) for each in loops)
+        return not is_stored and not any(self.reachability.reaches_any(loop, loops - {loop}) for loop in loops)
 
     def _store(self, node: Apply, loops: set[Node]) -> None:
-        """Make a node a kernel, and let other loops compute it themselves."""
-        self.homes[node] = {node}
-        self.sizes[node] = 1
+        """Make a node a kernel, and let loops compute a copy of it."""
+        self.kernels_of[node] = {node}
+        self.kernel_sizes[node] = 1
         if not loops:
             return
-        again = self.graph.add_apply(node.function, node.inputs, node.type, node.attributes, before=node)
+        duplicate = self.graph.add_apply(node.function, node.inputs, node.type, node.attributes, before=node)
         for user in node.users:
-            if self._takes(user, node):
-                self.graph.set_inputs(user, tuple(again if each is node else each for each in user.inputs))
-        self.fused.add(again)
-        self._join(again, loops)
+            if self._should_fuse(user, node):
+                inputs = tuple(duplicate if operand is node else operand for operand in user.inputs)
+                self.graph.set_inputs(user, inputs)
+        self.fused.add(duplicate)
+        self._join(duplicate, loops)
 
     def _join(self, node: Node, loops: set[Node]) -> None:
-        self.homes[node] = set(loops)
-        for each in loops:
-            self.sizes[each] = self.sizes.get(each, 0) + 1
+        self.kernels_of[node] = set(loops)
+        for loop in loops:
+            self.kernel_sizes[loop] = self.kernel_sizes.get(loop, 0) + 1
 
 
 def _is_expensive(node: Node) -> bool:
+    """Whether a node is not computed twice; a division by a constant is a multiplication."""
     if node.opcode == "divide":
         divisor = node.inputs[1]
         return not isinstance(divisor.inputs[0] if divisor.opcode == "broadcast" else divisor, Constant)
     return not POLICY.may_duplicate(node)
 
 
-def _reads_one(node: Node) -> bool:
-    """Whether at most one operand is as large as the result, broadcasts and iotas aside."""
+def _effectively_at_most_unary(node: Node) -> bool:
+    """Whether at most one operand has the rank of the result, broadcasts and iotas aside."""
     rank = _rank(node)
-    return sum(_rank(each) >= rank for each in node.inputs if each.opcode not in BROADCASTS) <= 1
+    return sum(_rank(operand) >= rank for operand in node.inputs if operand.opcode not in BROADCASTS) <= 1
 
 
 def _is_short(node: Node) -> bool:
-    return node.opcode != "concatenate" or len(node.inputs) <= MOST_CONCATENATED
+    return node.opcode != "concatenate" or len(node.inputs) <= MAX_CONCATENATE_OPERANDS
 
 
 def _rank(node: Node) -> int:
     return len(node.type.dims) if isinstance(node.type, TensorType) else 0
-
-
-def _count(node: Node) -> int:
-    return elements(node.type)

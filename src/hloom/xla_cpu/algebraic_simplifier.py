@@ -1,0 +1,112 @@
+"""Algebraic simplification before fusion, as far as it changes what is stored.
+
+    reduce(x[8,1]), dimensions={1}            ->   reshape(x)
+    broadcast(x[8]), dimensions={0}  [8,1]    ->   reshape(x)
+    transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
+    copy(x)                                   ->   reshape(x)
+    broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
+    divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
+
+Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleCopy` and
+`HandleReshape` (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE`
+(xla/hlo/transforms/simplifiers/hlo_dce.cc). The last rule is taken from executables of jaxlib 0.10.2, where only its
+result is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hloom.ir import Apply, Graph, Module, Node, TensorType
+from hloom.ops import OPS
+from hloom.passes.cse import cse
+from hloom.passes.dce import dce
+from hloom.xla_cpu.float_normalization import normalize_floats
+
+
+def simplify(module: Module) -> None:
+    """Normalize floats, simplify, and remove repeated and dead instructions."""
+    dce(module)
+    for graph in module.graphs:
+        normalize_floats(graph)
+        for node in graph.nodes:
+            if isinstance(node, Apply) and isinstance(node.type, TensorType):
+                _simplify(graph, node)
+    cse(module)
+    dce(module)
+    for graph in module.graphs:
+        for node in graph.nodes:
+            if node.opcode == "divide" and isinstance(node, Apply):
+                _multiply_by_inverse(graph, node)
+
+
+def _simplify(graph: Graph, node: Apply) -> None:
+    if _keeps_order(node):
+        _make_reshape(graph, node)
+    if node.opcode == "broadcast":
+        _read_behind_reshape(graph, node)
+    elif node.opcode == "reshape":
+        base = _behind_reshapes(node.inputs[0])
+        if base is not node.inputs[0]:
+            graph.set_inputs(node, (base,))
+
+
+def _multiply_by_inverse(graph: Graph, node: Apply) -> None:
+    """Divide before a broadcast that nothing else reads, where there are fewer elements.
+
+    The numerator is the divisor itself, in place of ones: only the shape and the opcode matter for what is stored.
+    """
+    broadcast = node.inputs[1]
+    if broadcast.opcode != "broadcast" or broadcast.user_count != 1 or not isinstance(broadcast.inputs[0], Apply):
+        return
+    divisor = broadcast.inputs[0]
+    inverse = graph.add_apply(OPS["divide"], (divisor, divisor), divisor.type, before=broadcast)
+    graph.set_inputs(broadcast, (inverse,))
+    graph.set_function(node, OPS["multiply"])
+
+
+def _keeps_order(node: Apply) -> bool:
+    """Whether the elements of the operand stay as they are, in their order."""
+    operand_type = node.inputs[0].type if node.inputs else None
+    if not isinstance(operand_type, TensorType) or not isinstance(node.type, TensorType):
+        return False
+    if node.opcode == "copy":
+        return True
+    if node.opcode == "reduce" and len(node.inputs) == 2:
+        return all(operand_type.dims[dim] == 1 for dim in node.attributes.get("dimensions") or ())
+    if node.opcode == "broadcast":
+        return math.prod(operand_type.dims) == math.prod(node.type.dims)
+    if node.opcode == "transpose":
+        permuted = [dim for dim in node.attributes["dimensions"] if operand_type.dims[dim] != 1]
+        return permuted == sorted(permuted)
+    return False
+
+
+def _make_reshape(graph: Graph, node: Apply) -> None:
+    graph.set_inputs(node, node.inputs[:1])
+    graph.set_function(node, OPS["reshape"])
+    graph.set_attributes(node, {})
+
+
+def _read_behind_reshape(graph: Graph, node: Apply) -> None:
+    """Let a broadcast read what is behind a reshape that only adds or drops dimensions of size one."""
+    operand, base = node.inputs[0], _behind_reshapes(node.inputs[0])
+    if base is operand or not isinstance(base.type, TensorType) or not isinstance(operand.type, TensorType):
+        return
+    kept = [dim for dim, size in zip(node.attributes["dimensions"], operand.type.dims, strict=True) if size != 1]
+    sizes = _without_ones(base.type.dims)
+    if sizes != _without_ones(operand.type.dims) or len(sizes) != len(base.type.dims):
+        return
+    graph.set_inputs(node, (base,))
+    graph.set_attributes(node, {**node.attributes, "dimensions": tuple(kept)})
+
+
+def _behind_reshapes(node: Node) -> Node:
+    while node.opcode in ("reshape", "bitcast") and node.inputs:
+        node = node.inputs[0]
+    return node
+
+
+def _without_ones(dims: Sequence[int]) -> list[int]:
+    return [size for size in dims if size != 1]

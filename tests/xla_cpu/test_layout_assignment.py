@@ -1,0 +1,26 @@
+"""Which operands are copied into other layouts."""
+
+from __future__ import annotations
+
+from tests.xla_cpu.programs import BIG, program, stored
+
+
+def test_a_dot_over_two_dimensions_transposes_its_left_operand():
+    lines = (
+        "x = f32[8,32,64] parameter(0)",
+        "y = f32[8,32,128] parameter(1)",
+        "z = f32[8,32,64] negate(x)",
+        "ROOT d = f32[64,128] dot(z, y), lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}",
+    )
+    assert stored(program(*lines)) == ["transpose", "d"]
+
+
+def test_an_all_gather_along_a_minor_dimension_is_copied_before_and_after():
+    lines = (
+        "x = f32[256,32] parameter(0)",
+        f"g = {BIG} all-gather(x), dimensions={{1}}, replica_groups={{{{0,1,2,3,4,5,6,7}}}}",
+        f"d = {BIG} dot(g, g), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+        f"ROOT r = {BIG} negate(d)",
+    )
+    assert stored(program(*lines)) == ["copy.1", "g", "copy", "d"]
+    assert "copy" not in stored(program(*lines).replace("f32[256,32]", "f32[32,256]").replace("s={1}, re", "s={0}, re"))
