@@ -7,7 +7,7 @@ import pytest
 from hloom.analysis import CollectiveCost, cost
 from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.collective_cost import traffic
-from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, times
+from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, run_counts
 from hloom.hlo import parse
 from hloom.text import HloomError
 from tests.corpus import lowered
@@ -45,7 +45,7 @@ def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter
 def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
     (by_ring,) = wires(instruction)
     (by_halving,) = wires(instruction, algorithm="halving-doubling")
-    assert by_ring.sent_bytes == by_halving.sent_bytes == sent
+    assert by_ring.comm_bytes == by_halving.comm_bytes == sent
     if sent:
         assert (by_ring.steps, by_halving.steps) == (ring, halving)
 
@@ -65,18 +65,18 @@ def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
 )
 def test_group_sizes(groups: str, size: int):
     header = ", replica_count=2, num_partitions=4"
-    (wire,) = wires(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
-    assert wire.group_size == size
+    (transfer,) = wires(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
+    assert transfer.group_size == size
 
 
 def test_without_global_ids_a_channel_means_partitions():
-    (wire,) = wires("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
-    assert wire.group_size == 4
+    (transfer,) = wires("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
+    assert transfer.group_size == 4
 
 
 def test_the_host():
     (copied,) = wires("(f32[64]{0:S(5)}, f32[64], u32[]) copy-start(a)")
-    assert (copied.host_bytes, copied.sent_bytes) == (256, 0)
+    assert (copied.host_bytes, copied.comm_bytes) == (256, 0)
     assert wires("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
     (fed,) = wires("(f32[8], token[]) infeed(a)", parameter="token[]")
     assert fed.host_bytes == 32
@@ -89,7 +89,7 @@ def test_what_is_malformed_is_named():
 
 def test_a_copy_counts_where_it_leads_to_the_host():
     (copied,) = wires("f32[64]{0:S(5)} copy(a)")
-    assert (copied.opcode, copied.host_bytes, copied.sent_bytes) == ("copy", 256, 0)
+    assert (copied.opcode, copied.host_bytes, copied.comm_bytes) == ("copy", 256, 0)
     assert wires("f32[64] copy(a)") == ()
 
 
@@ -106,12 +106,12 @@ ENTRY e {
   ROOT f = token[] send-done(h), channel_id=2, is_host_transfer=true
 }
 """
-    found = {wire.name: (wire.sent_bytes, wire.host_bytes) for wire in cost(parse(text)).wires}
+    found = {transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs}
     assert found == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
 
 
 def test_collectives_in_loops_count_as_often_as_they_run():
-    looped = [wire for wire in cost(parse(lowered("after")["sharding.pipeline_scan"])).wires if wire.times > 1]
+    looped = [transfer for transfer in cost(parse(lowered("after")["sharding.pipeline_scan"])).collective_costs if transfer.times > 1]
     assert looped
 
 
@@ -119,4 +119,4 @@ def test_other_algorithms_are_refused():
     module = parse("ENTRY e { ROOT a = f32[] parameter(0) }")
     found = build_call_graph(module)
     with pytest.raises(ValueError, match="no algorithm is called 'star'"):
-        traffic(module, found, times(CostAnalysis(found, LOOPED, {})), "star")
+        traffic(module, found, run_counts(CostAnalysis(found, LOOPED, {})), "star")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.analysis import Device, Link, roofline
+from hloom.analysis import Device, Interconnect, roofline
 from hloom.analysis.devices import devices
 from hloom.analysis.fusion import FusionModel, border_bytes
 from hloom.hlo import parse
@@ -12,9 +12,9 @@ from hloom.ir import Module
 
 SOURCES = {"bandwidth": "round", "latency": "round"}
 LINKS = (
-    Link("near", "NVLink", "switch", 100.0, 1.0, 4, SOURCES),
-    Link("far", "InfiniBand", "switch", 10.0, 5.0, None, SOURCES),
-    Link("host", "PCIe", "host", 20.0, 2.0, 1, SOURCES),
+    Interconnect("near", "NVLink", "switch", 100.0, 1.0, 4, SOURCES),
+    Interconnect("far", "InfiniBand", "switch", 10.0, 5.0, None, SOURCES),
+    Interconnect("host", "PCIe", "host", 20.0, 2.0, 1, SOURCES),
 )
 ROUND = Device(
     name="round",
@@ -280,7 +280,7 @@ def test_a_permutation_takes_one_step_on_the_farthest_link():
 
 
 def test_in_a_mesh_each_pair_has_its_own_link():
-    mesh = Link("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, SOURCES)
+    mesh = Interconnect("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, SOURCES)
     on = Device(**{name: getattr(ROUND, name) for name in ROUND.__slots__} | {"links": (mesh,)})
     (each,) = roofline(parse(ALL_REDUCE.format(count=4, groups="{{0,1,2,3}}")), on).timings
     assert each.link == pytest.approx(600 / (3 * 100))

@@ -1,4 +1,4 @@
-"""The links of mesh axes give the same times as `analysis.links` gives the collectives over them."""
+"""The links of mesh axes give the same times as `analysis.collective_cost` gives the collectives over them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.analysis import device, devices
-from hloom.analysis.collective_cost import CollectiveCost
-from hloom.analysis.links import wire_seconds
+from hloom.analysis.collective_cost import CollectiveCost, collective_seconds
 from hloom.ir.devices import ExplicitDevices
 from hloom.sharding import AxisLink, Mesh
 from hloom.sharding.axis_links import mesh_with_links
@@ -47,10 +46,10 @@ def test_an_axis_takes_as_long_as_its_slowest_group(data: st.DataObject):
     devices_of = mesh.device_array()
     for number, (axis, size) in enumerate(zip(mesh.names, mesh.sizes, strict=True)):
         groups = np.moveaxis(devices_of, number, -1).reshape(-1, size).tolist()
-        wire = CollectiveCost("a", "e", "all-gather", size, 10**12, 0, size - 1, 1)
-        slowest = max(wire_seconds(wire, group, chosen) for group in groups)
+        transfer = CollectiveCost("a", "e", "all-gather", size, 10**12, 0, size - 1, 1)
+        slowest = max(collective_seconds(transfer, group, chosen) for group in groups)
         link = linked.link(axis)
-        assert wire.sent_bytes / link.bandwidth + wire.steps * link.latency == pytest.approx(slowest, rel=1e-3)
+        assert transfer.comm_bytes / link.bandwidth + transfer.steps * link.latency == pytest.approx(slowest, rel=1e-3)
 
 
 def test_links_that_a_mesh_has_stay():

@@ -16,7 +16,7 @@ from hloom.analysis.cost import cost as cost
 from hloom.analysis.cost_properties import Cost as Cost
 from hloom.analysis.device_files import check_devices as check_devices
 from hloom.analysis.devices import Device as Device
-from hloom.analysis.devices import Link as Link
+from hloom.analysis.devices import Interconnect as Interconnect
 from hloom.analysis.devices import device as device
 from hloom.analysis.devices import devices as devices
 from hloom.analysis.memory import Donatable as Donatable

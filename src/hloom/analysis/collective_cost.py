@@ -1,20 +1,28 @@
-"""What goes over the wire: bytes each device sends, and steps that follow one another.
+"""What collectives cost: the bytes that each device sends, the steps that follow one another, and seconds.
 
-The bytes are those of bandwidth-optimal algorithms on groups of n devices (Thakur, Rabenseifner and Gropp,
-Optimization of collective communication operations in MPICH, 2005): with S bytes of data, all-gather and
-reduce-scatter send (n-1)/n S, all-reduce twice that. A ring takes n-1 steps for each half; recursive halving and
-doubling takes log2 n of them.
+With n devices in a group and S bytes of data, all-gather, reduce-scatter and all-to-all send (n-1)/n S, all-reduce
+twice that; a ring takes n-1 steps for each half of an all-reduce, recursive halving and doubling log2 n (Thakur,
+Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005). The time is alpha-beta:
+the latency of each step, and the bytes at the bandwidth of the slowest link (Hockney, The communication challenge for
+MPP, 1994). Cost reports, the roofline model, the planner's tables and the accounts of partitioned modules all ask here.
+
+Devices with neighbouring numbers are near: an interconnect that joins d devices joins 0 to d-1, d to 2d-1 and so on. A
+ring over n devices in b such blocks makes n-b of its n-1 steps on the near interconnect and b-1 on the next, as in NCCL
+(src/graph/tuning.cc, ncclTopoTuneModel). Rings run side by side, so that all of a block's devices send what leaves it
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph
+from hloom.analysis.collective_groups import group_size
 from hloom.analysis.cost_properties import Cost
+from hloom.analysis.devices import Device, Interconnect
 from hloom.analysis.sizes import leaf_bytes
-from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, TupleType, Type
+from hloom.ir import Apply, Graph, Module, TensorType, TupleType, Type
 from hloom.text import HloomError
 
 HOST_MEMORY = 5
@@ -22,6 +30,12 @@ HOST_MEMORY = 5
 COPIES = frozenset(("copy", "copy-start"))
 """Opcodes that are traffic only where they lead to or from the host."""
 ALGORITHMS = ("ring", "halving-doubling")
+ALL_TO_ALL = frozenset(("all-to-all", "ragged-all-to-all"))
+"""Collectives in which each device sends something of its own to each other."""
+PAIRWISE = frozenset(("collective-permute", "collective-permute-start", "send", "recv"))
+"""Transfers from one device to another: one step, and all bytes."""
+HOST = "host"
+"""The topology of the interconnect to the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,84 +50,136 @@ class CollectiveCost:
     computation: str
     opcode: str
     group_size: int
-    sent_bytes: int
+    comm_bytes: int
     host_bytes: int
     steps: int
     times: int
 
 
+def halves(opcode: str) -> int:
+    """How often data go around: twice for an all-reduce, which is a reduce-scatter and an all-gather."""
+    return 2 if opcode.startswith("all-reduce") else 1
+
+
+def comm_factor(opcode: str, group_size: int) -> float:
+    """The bytes that a device sends in one run, as a multiple of the data's.
+
+    >>> comm_factor("all-gather", 4), comm_factor("all-reduce", 4), comm_factor("collective-permute", 4)
+    (0.75, 1.5, 1.0)
+    """
+    return 1.0 if opcode in PAIRWISE else halves(opcode) * (group_size - 1) / group_size
+
+
+def comm_bytes(data_bytes: int, group_size: int, opcode: str = "all-gather") -> int:
+    """The bytes that a device sends in one run, each half rounded up to whole bytes.
+
+    >>> comm_bytes(10, 4), comm_bytes(10, 4, "all-reduce")
+    (8, 16)
+    """
+    return halves(opcode) * -(-data_bytes * (group_size - 1) // group_size) if group_size else 0
+
+
+def step_count(opcode: str, group_size: int, algorithm: str = "ring") -> int:
+    """How many steps of one run wait for the one before.
+
+    >>> step_count("all-reduce", 8), step_count("all-reduce", 8, "halving-doubling"), step_count("all-to-all", 8)
+    (14, 6, 7)
+    """
+    if opcode in PAIRWISE:
+        return 1
+    is_halving = algorithm == "halving-doubling" and opcode not in ALL_TO_ALL
+    return halves(opcode) * ((group_size - 1).bit_length() if is_halving else group_size - 1)
+
+
+def alpha_beta_seconds(steps: float, sent: float, latency: float, bandwidth: float) -> float:
+    """The time of so many steps and bytes, with seconds per step and bytes per second."""
+    return steps * latency + sent / bandwidth
+
+
+def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: Device) -> float:
+    """Seconds of one run of a collective between devices of these numbers, or of a transfer to the host.
+
+    0 where the device states no interconnects.
+    """
+    between = [link for link in device.links if link.topology != HOST]
+    host = [link for link in device.links if link.topology == HOST]
+    seconds = 0.0
+    if cost.host_bytes and host:
+        seconds = alpha_beta_seconds(1, cost.host_bytes, host[0].latency, host[0].bandwidth)
+    if not cost.comm_bytes or not between:
+        return seconds
+    if cost.opcode in PAIRWISE:
+        farthest = _spanned(members, between)[-1]
+        return seconds + alpha_beta_seconds(1, cost.comm_bytes, farthest.latency, farthest.bandwidth)
+    return seconds + _ring_seconds(cost, members, between)
+
+
+def _spanned(members: Sequence[int], links: Sequence[Interconnect]) -> list[Interconnect]:
+    """The interconnects from the nearest to the one that joins all members, or to the last."""
+    spanned: list[Interconnect] = []
+    for link in links:
+        spanned.append(link)
+        if link.devices is None or len({member // link.devices for member in members}) <= 1:
+            break
+    return spanned
+
+
+def _ring_seconds(cost: CollectiveCost, members: Sequence[int], links: Sequence[Interconnect]) -> float:
+    """A ring's time, or an all-to-all's: the latency of all steps, and the bytes on the link that is busy longest."""
+    size = len(members)
+    rounds = cost.steps / (size - 1) if size > 1 else 1.0
+    latency, longest, parts = 0.0, 0.0, size
+    spanned = _spanned(members, links)
+    for link in spanned:
+        is_last = link is spanned[-1]
+        blocks = 1 if is_last or link.devices is None else len({member // link.devices for member in members})
+        if parts > blocks:
+            latency += rounds * (parts - blocks) * link.latency
+            longest = max(longest, _busy(cost, link, size, size / parts, size / blocks))
+        parts = blocks
+    return latency + longest
+
+
+def _busy(cost: CollectiveCost, link: Interconnect, size: int, inside: float, joined: float) -> float:
+    """Seconds for the bytes on one interconnect, which makes of blocks of `inside` members blocks of `joined`."""
+    rate = link.bandwidth * ((joined - 1) if link.topology == "mesh" else 1)
+    if cost.opcode in ALL_TO_ALL:
+        return cost.comm_bytes * (joined - inside) / (size - 1) / rate
+    return cost.comm_bytes / (rate * inside)
+
+
 def traffic(
-    module: Module, found: CallGraph, runs: dict[Graph, Cost], algorithm: str = "ring"
+    module: Module, call_graph: CallGraph, runs: dict[Graph, Cost], algorithm: str = "ring"
 ) -> tuple[CollectiveCost, ...]:
-    """The traffic of every instruction that talks to other devices or to the host, in order of the graphs.
+    """The traffic of every instruction that talks to other devices or to the host, in order of the computations.
 
     Of a conditional's branches the one that accesses most bytes is taken to run. Raises ValueError for an algorithm
     that is none of ALGORITHMS.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm is called '{algorithm}': they are {', '.join(ALGORITHMS)}")
-    wires: list[CollectiveCost] = []
-    for graph in found.graphs:
+    costs: list[CollectiveCost] = []
+    for graph in call_graph.computations:
         times = runs.get(graph, Cost()).bytes_accessed
         nodes = (node for node in graph.nodes if isinstance(node, Apply) and node.opcode in _TRAFFIC)
-        wires += [wire for wire in (_wire(node, module, times, algorithm) for node in nodes) if wire is not None]
-    return tuple(wires)
+        costs += [cost for cost in (_cost(node, module, times, algorithm) for node in nodes) if cost is not None]
+    return tuple(costs)
 
 
-def _wire(node: Apply, module: Module, times: int, algorithm: str) -> CollectiveCost | None:
+def _cost(node: Apply, module: Module, times: int, algorithm: str) -> CollectiveCost | None:
     size = group_size(node, module)
     try:
-        sent, host, halves = _TRAFFIC[node.opcode](node, size)
+        sent, host = _TRAFFIC[node.opcode](node, size)
     except MALFORMED as problem:
         raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
     if not sent and not host and node.opcode in COPIES:
         return None
-    steps = halves * _steps(node.opcode, size, algorithm) if sent else halves
+    steps = step_count(node.opcode, size, algorithm) if sent else halves(node.opcode)
     return CollectiveCost(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)
 
 
-def _steps(opcode: str, size: int, algorithm: str) -> int:
-    if opcode.startswith(("collective-permute", "send", "recv")):
-        return 1
-    is_exchange = "to-all" in opcode
-    return (size - 1).bit_length() if algorithm == "halving-doubling" and not is_exchange else size - 1
-
-
-def group_size(node: Apply, module: Module) -> int:
-    """How many devices are in the largest group of a collective.
-
-    What the numbers in its groups mean, and so how many devices a group has, follows from channel_id and
-    use_global_device_ids (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode).
-    """
-    replicas = module.attributes.get("replica_count") or 1
-    partitions = module.attributes.get("num_partitions") or 1
-    if "source_target_pairs" in node.attributes:
-        return 2
-    groups = node.attributes.get("replica_groups")
-    listed = groups is not None and not (isinstance(groups, ExplicitGroups) and not groups.listed)
-    largest = _largest(groups) if listed else 0
-    if node.attributes.get("channel_id") is None:
-        return largest or replicas
-    if "use_global_device_ids" not in node.op.attributes:
-        return largest or partitions
-    if node.attributes.get("use_global_device_ids"):
-        return largest or replicas * partitions
-    return (largest or replicas) * partitions
-
-
-def _largest(groups: object) -> int:
-    if isinstance(groups, ExplicitGroups):
-        return max(map(len, groups.listed))
-    return getattr(groups, "group_size", 1)
-
-
-Traffic = tuple[int, int, int]
-"""Bytes sent to other devices, bytes to or from the host, and how many times over the algorithm's steps."""
-
-
-def _share(count: int, size: int) -> int:
-    """(size-1)/size of so many bytes, rounded up."""
-    return -(-count * (size - 1) // size) if size else 0
+Traffic = tuple[int, int]
+"""Bytes sent to other devices, and bytes to or from the host."""
 
 
 def _operand_bytes(node: Apply) -> int:
@@ -121,33 +187,33 @@ def _operand_bytes(node: Apply) -> int:
 
 
 def _all_reduce(node: Apply, size: int) -> Traffic:
-    return 2 * _share(_operand_bytes(node), size), 0, 2
+    return comm_bytes(_operand_bytes(node), size, node.opcode), 0
 
 
 def _all_gather(node: Apply, size: int) -> Traffic:
     kind = node.type
     made = kind.elements[1] if node.opcode.endswith("-start") and isinstance(kind, TupleType) else kind
-    return _share(leaf_bytes(made), size), 0, 1
+    return comm_bytes(leaf_bytes(made), size), 0
 
 
-def _cut(node: Apply, size: int) -> Traffic:
-    return _share(_operand_bytes(node), size), 0, 1
+def _scatter(node: Apply, size: int) -> Traffic:
+    return comm_bytes(_operand_bytes(node), size), 0
 
 
 def _ragged(node: Apply, size: int) -> Traffic:
     """At most: how much goes where depends on the data."""
-    return _share(leaf_bytes(node.inputs[0].type), size), 0, 1
+    return comm_bytes(leaf_bytes(node.inputs[0].type), size), 0
 
 
 def _broadcast(node: Apply, size: int) -> Traffic:
-    return (leaf_bytes(node.type) if size > 1 else 0), 0, 1
+    return (leaf_bytes(node.type) if size > 1 else 0), 0
 
 
 def _permute(node: Apply, size: int) -> Traffic:
     pairs = [pair for pair in node.attributes.get("source_target_pairs") or () if pair[0] != pair[1]]
     is_partial = node.attributes.get("slice_sizes") is not None
     moved = leaf_bytes(node.inputs[0].type) if is_partial else _operand_bytes(node)
-    return (moved if pairs else 0), 0, 1
+    return (moved if pairs else 0), 0
 
 
 def _transfer(node: Apply, size: int) -> Traffic:
@@ -157,19 +223,19 @@ def _transfer(node: Apply, size: int) -> Traffic:
         kind = kind.elements[0] if isinstance(kind, TupleType) else kind
     count = leaf_bytes(kind)
     if node.attributes.get("is_host_transfer"):
-        return 0, count, 1
-    return (count if node.opcode == "send" else 0), 0, 1
+        return 0, count
+    return (count if node.opcode == "send" else 0), 0
 
 
 def _feed(node: Apply, size: int) -> Traffic:
     kind = node.type if node.opcode == "infeed" else node.inputs[0].type
-    return 0, leaf_bytes(kind), 1
+    return 0, leaf_bytes(kind)
 
 
 def _copy(node: Apply, size: int) -> Traffic:
     source = node.inputs[0].type
     made = node.type.elements[0] if isinstance(node.type, TupleType) and node.type.elements else node.type
-    return 0, (leaf_bytes(source) if _on_host(source) != _on_host(made) else 0), 1
+    return 0, (leaf_bytes(source) if _on_host(source) != _on_host(made) else 0)
 
 
 def _on_host(kind: Type | None) -> bool:
@@ -181,8 +247,8 @@ _TRAFFIC: dict[str, Callable[[Apply, int], Traffic]] = {
     "all-reduce-start": _all_reduce,
     "all-gather": _all_gather,
     "all-gather-start": _all_gather,
-    "reduce-scatter": _cut,
-    "all-to-all": _cut,
+    "reduce-scatter": _scatter,
+    "all-to-all": _scatter,
     "ragged-all-to-all": _ragged,
     "collective-broadcast": _broadcast,
     "collective-permute": _permute,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hloom.analysis.control_flow import Runs, callee_of, flow_of
 from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
@@ -17,11 +18,12 @@ TypeOf = Callable[[Node], Type | None]
 
 
 class ComputeTime:
-    """Seconds of computing on one device, by one way of counting."""
+    """Seconds of computing on one device, by a cost analysis."""
 
-    def __init__(self, device: Device, counting: CostAnalysis) -> None:
+    def __init__(self, device: Device, analysis: CostAnalysis) -> None:
         self.device = device
-        self.counting = counting
+        self.analysis = analysis
+        self._type_of = analysis.call_graph.type_of
         self._graphs: dict[Graph, tuple[float, Cost]] = {}
 
     def seconds(self, node: Apply) -> tuple[float, Cost]:
@@ -29,11 +31,13 @@ class ComputeTime:
 
         Inside fusions and calls the seconds of their instructions add up.
         """
-        called = node.attributes.get("calls" if node.opcode == "fusion" else "to_apply")
-        if node.opcode in ("fusion", "call") and isinstance(called, Graph):
+        flow = flow_of(node)
+        is_entered = flow is not None and (flow.is_embedded or flow.is_plain_call)
+        called = callee_of(node, Runs.ONCE) if is_entered else None
+        if called is not None:
             seconds, cost = self._graph(called)
-            return seconds, Cost(cost.flops, cost.transcendentals, self.counting.own(node).bytes_accessed)
-        cost = self.counting.own(node)
+            return seconds, Cost(cost.flops, cost.transcendentals, self.analysis.own(node).bytes_accessed)
+        cost = self.analysis.own(node)
         return self._one(node, cost), cost
 
     def _graph(self, graph: Graph) -> tuple[float, Cost]:
@@ -64,7 +68,7 @@ class ComputeTime:
 
     def _work(self, node: Apply, cost: Cost) -> float:
         """What an opcode's own rate counts: comparisons of a sort, elements gathered or scattered, else FLOPs."""
-        kinds = [self.counting.found.type_of(operand) for operand in node.inputs]
+        kinds = [self._type_of(operand) for operand in node.inputs]
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
             places = node.attributes.get("dimensions") or (0,)
             length = kinds[0].dims[places[0]] if kinds[0].dims else 1
@@ -72,14 +76,14 @@ class ComputeTime:
         if node.opcode == "scatter":
             return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))
         if node.opcode == "gather":
-            return leaf_elements(self.counting.found.type_of(node))
-        return cost.flops or leaf_elements(self.counting.found.type_of(node))
+            return leaf_elements(self._type_of(node))
+        return cost.flops or leaf_elements(self._type_of(node))
 
     def _dtype(self, node: Apply) -> DType:
         """The widest element type of an instruction's operands; of the result where it has none."""
-        kinds = [self.counting.found.type_of(operand) for operand in node.inputs] or [self.counting.found.type_of(node)]
-        found = [kind.dtype for each in kinds for kind in _leaves(each)]
-        return max(found, key=lambda each: each.bits, default=dtype("f32"))
+        types = [self._type_of(operand) for operand in node.inputs] or [self._type_of(node)]
+        dtypes = [leaf.dtype for value_type in types for leaf in _leaves(value_type)]
+        return max(dtypes, key=lambda element_type: element_type.bits, default=dtype("f32"))
 
 
 def _leaves(kind: Type | None) -> list[TensorType]:

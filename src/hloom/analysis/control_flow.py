@@ -10,7 +10,7 @@ HloDataflowAnalysis::Update*ValueSet (jaxlib 0.10.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -210,20 +210,30 @@ def is_branch(node: Node) -> bool:
     return flow is not None and flow.is_branch
 
 
-def called_computations(node: Node) -> tuple[Graph, ...]:
-    """The computations that a node runs, in its row's order; none for those that it applies to elements (reducers)."""
+def callees(node: Node) -> list[tuple[Graph, Runs]]:
+    """The computations that a node runs, in its row's order, and how often; no functions of elements (reducers)."""
     flow = FLOWS.get(node.opcode)
     if flow is None or not flow.callees:
-        return ()
-    return tuple([computation for computation, _ in _called(node.attributes, flow)])
+        return []
+    attributes = node.attributes
+    called: list[tuple[Graph, Runs]] = []
+    for callee in flow.callees:
+        value = attributes.get(callee.attribute)
+        if type(value) is Graph:
+            called.append((value, callee.runs))
+        elif type(value) is tuple:
+            called += [(computation, callee.runs) for computation in value]
+    return called
+
+
+def called_computations(node: Node) -> tuple[Graph, ...]:
+    """The computations that a node runs, in its row's order."""
+    return tuple([computation for computation, _ in callees(node)])
 
 
 def callee_of(node: Node, runs: Runs) -> Graph | None:
     """The first computation that a node runs so often: a loop's body, a call's computation; None where it has none."""
-    flow = FLOWS.get(node.opcode)
-    if flow is None:
-        return None
-    return next((computation for computation, often in _called(node.attributes, flow) if often is runs), None)
+    return next((computation for computation, often in callees(node) if often is runs), None)
 
 
 def call_sites(node: Node) -> tuple[CallSite, ...]:
@@ -233,9 +243,22 @@ def call_sites(node: Node) -> tuple[CallSite, ...]:
         return ()
     passed = tuple(node.inputs[flow.first_operand :])
     if flow.arguments is Arguments.SHARED:
-        return tuple([CallSite(computation, runs, passed) for computation, runs in _called(node.attributes, flow)])
-    called = enumerate(_called(node.attributes, flow))
-    return tuple([CallSite(computation, runs, passed[place : place + 1]) for place, (computation, runs) in called])
+        return tuple([CallSite(computation, runs, passed) for computation, runs in callees(node)])
+    called = enumerate(callees(node))
+    return tuple([CallSite(computation, runs, passed[number : number + 1]) for number, (computation, runs) in called])
+
+
+def argument(node: Node, computation: Graph, number: int) -> Node | None:
+    """The operand that a parameter of a called computation takes; None where there is none."""
+    for site in call_sites(node):
+        if site.computation is computation and number < len(site.operands):
+            return site.operands[number]
+    return None
+
+
+def initial_state(loop: Node) -> Node:
+    """The operand from which a loop starts; raises IndexError where there is none."""
+    return loop.inputs[FLOWS[loop.opcode].first_operand]
 
 
 def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Graph | tuple[Graph, ...]]:
@@ -250,15 +273,6 @@ def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Grap
         elif isinstance(value, Graph):
             changed[callee.attribute] = left.pop(0)
     return changed
-
-
-def _called(attributes: Mapping[str, object], flow: OpFlow) -> Iterator[tuple[Graph, Runs]]:
-    for callee in flow.callees:
-        value = attributes.get(callee.attribute)
-        if type(value) is Graph:
-            yield value, callee.runs
-        elif type(value) is tuple:
-            yield from ((computation, callee.runs) for computation in value)
 
 
 def phis(node: Node) -> list[Phi]:
@@ -300,6 +314,14 @@ def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
     for forward in flow.forwards:
         found += [(target, source, forward.forwarding) for target, source in _positions(node, forward)]
     return found
+
+
+def forwarded_from(node: Node, index: Index) -> Position | None:
+    """The operand's element that an element of a node's value is forwarded from; None where the node makes it."""
+    for target, source, _ in forwarded(node):
+        if index[: len(target.index)] == target.index:
+            return Position(source.node, (*source.index, *index[len(target.index) :]))
+    return None
 
 
 def _positions(node: Node, forward: Forward) -> Iterator[tuple[Position, Position]]:

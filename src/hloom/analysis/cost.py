@@ -9,10 +9,11 @@ from typing import Any
 
 from hloom.analysis.call_graph import CallGraph, build_call_graph
 from hloom.analysis.collective_cost import CollectiveCost, traffic
-from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, times
+from hloom.analysis.control_flow import Runs, callees, is_branch
+from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, run_counts
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
 from hloom.analysis.op_names import BY_KIND, joined, namer, op_name_of
-from hloom.analysis.rules import COST_RULES, branches_of
+from hloom.analysis.rules import cost_rule
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module
@@ -65,39 +66,39 @@ class CostReport:
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
         self.module = module
         self.unknown_trips = unknown_trips
-        self.found: CallGraph = build_call_graph(module)
-        self._trips: dict[Apply, TripCount] = find_trip_counts(self.found, trip_counts)
-        self._countings: dict[CostOptions, CostAnalysis] = {}
+        self.call_graph: CallGraph = build_call_graph(module)
+        self._trips: dict[Apply, TripCount] = find_trip_counts(self.call_graph, trip_counts)
+        self._analyses: dict[CostOptions, CostAnalysis] = {}
 
     def __repr__(self) -> str:
         return f"<cost of {self.module.name}: {self.total}>"
 
     @property
     def total(self) -> Cost:
-        """The whole module by XLA's rules, loops as often as they run, of branches the dearest."""
-        return self.counting(LOOPED)(self.module.entry)
+        """The whole module by XLA's rules, loops as often as they run, of branches the most expensive."""
+        return self.analysis(LOOPED)(self.module.entry)
 
     @property
     def total_once(self) -> Cost:
         """The whole module as XLA's HloCostAnalysis counts it: every loop's body once."""
-        return self.counting(ONCE)(self.module.entry)
+        return self.analysis(ONCE)(self.module.entry)
 
     @property
     def mathematical(self) -> Cost:
         """The whole module by the mathematical counts, loops as often as they run."""
-        return self.counting(MATHEMATICAL)(self.module.entry)
+        return self.analysis(MATHEMATICAL)(self.module.entry)
 
     @property
     def minimum(self) -> Cost:
         """As `total`, of branches the cheapest."""
-        return self.counting(LEAST)(self.module.entry)
+        return self.analysis(LEAST)(self.module.entry)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
         """Every loop that runs, innermost first."""
-        counting = self.counting(LOOPED)
+        analysis = self.analysis(LOOPED)
         return tuple(
-            Loop(node.name, node.graph.name, trips.count, trips.source, _body_cost(counting, node))
+            Loop(node.name, node.graph.name, trips.count, trips.source, _body_cost(analysis, node))
             for node, trips in self._trips.items()
         )
 
@@ -109,13 +110,13 @@ class CostReport:
     @cached_property
     def conditionals(self) -> tuple[Conditional, ...]:
         """Every conditional that runs, with the cost of each branch."""
-        counting = self.counting(LOOPED)
-        nodes = [call for part in self.found.graphs.values() for call in part.calls if call.opcode == "conditional"]
+        analysis = self.analysis(LOOPED)
+        nodes = [call for counts in self.call_graph.computations.values() for call in counts.calls if is_branch(call)]
         return tuple(
             Conditional(
                 node.name,
                 node.graph.name,
-                tuple((graph.name, counting(graph)) for graph in branches_of(self.found.instruction(node))),
+                tuple((graph.name, analysis(graph)) for graph, runs in callees(node) if runs is Runs.IF_TAKEN),
             )
             for node in nodes
         )
@@ -127,32 +128,32 @@ class CostReport:
         And those of a fragment that need the types of operands that are not there.
         """
         unknown = [node for node in self._running() if self._is_uncounted(node)]
-        return tuple(node.name for node in (*unknown, *self.found.computed))
+        return tuple(node.name for node in (*unknown, *self.call_graph.computed))
 
     def _is_uncounted(self, node: Apply) -> bool:
-        if node.opcode == "custom-call" or node.opcode not in COST_RULES:
+        if node.opcode == "custom-call" or cost_rule(node.opcode) is None:
             return True
-        untyped = self.counting(LOOPED).untyped
-        return bool(untyped) and self.found.kind(node) in untyped
+        untyped = self.analysis(LOOPED).untyped
+        return bool(untyped) and self.call_graph.cost_class(node) in untyped
 
     @cached_property
     def per_node(self) -> tuple[NodeCost, ...]:
         """The cost of every instruction that runs, callees first; parameters and constants cost nothing."""
-        looped, once, mathematical = (self.counting(way) for way in (LOOPED, ONCE, MATHEMATICAL))
+        looped, once, mathematical = (self.analysis(options) for options in (LOOPED, ONCE, MATHEMATICAL))
         runs = self._runs
         return tuple(
-            NodeCost(node, runs[node.graph], once.whole(node), looped.own(node), mathematical.own(node))
+            NodeCost(node, runs[node.graph], once.inclusive(node), looped.own(node), mathematical.own(node))
             for node in self._running()
         )
 
     @cached_property
-    def wires(self) -> tuple[CollectiveCost, ...]:
+    def collective_costs(self) -> tuple[CollectiveCost, ...]:
         """What every collective, transfer and copy sends, by ring algorithms."""
-        return traffic(self.module, self.found, self._runs)
+        return traffic(self.module, self.call_graph, self._runs)
 
     def traffic(self, algorithm: str = "ring") -> tuple[CollectiveCost, ...]:
         """What every collective, transfer and copy sends, by a given algorithm."""
-        return traffic(self.module, self.found, self._runs, algorithm)
+        return traffic(self.module, self.call_graph, self._runs, algorithm)
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
         """The total added up by opcode, computation, scope, layer or source line, from the most FLOPs to the least.
@@ -161,8 +162,8 @@ class CostReport:
         the group, `times` their runs together; `mathematical_flops` are the mathematical count.
         """
         name_of = namer(what, self.module, depth)
-        looped, mathematical = self.counting(LOOPED), self.counting(MATHEMATICAL)
-        counted = self._kinds if what in BY_KIND else self._singly
+        looped, mathematical = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
+        counted = self._by_class if what in BY_KIND else self._singly
         groups: dict[str, list[int]] = {}
         for graph, outer, runs, exact_runs in self.contexts(what in ("scope", "layer")):
             for node, count in counted(graph):
@@ -194,24 +195,27 @@ class CostReport:
                 for each in self.conditionals
             ],
             "uncounted": list(self.uncounted),
-            "traffic": [{name: getattr(wire, name) for name in CollectiveCost.__slots__} for wire in self.wires],
+            "traffic": [
+                {name: getattr(transfer, name) for name in CollectiveCost.__slots__}
+                for transfer in self.collective_costs
+            ],
         }
 
-    def counting(self, way: CostOptions) -> CostAnalysis:
-        """What graphs and instructions cost under one way of counting."""
-        if way not in self._countings:
+    def analysis(self, options: CostOptions) -> CostAnalysis:
+        """What graphs and instructions cost under given options."""
+        if options not in self._analyses:
             counts = {
                 loop: self.unknown_trips if trips.count is None else trips.count for loop, trips in self._trips.items()
             }
-            self._countings[way] = CostAnalysis(self.found, way, counts)
-        return self._countings[way]
+            self._analyses[options] = CostAnalysis(self.call_graph, options, counts)
+        return self._analyses[options]
 
     @cached_property
     def _runs(self) -> dict[Graph, Cost]:
-        return times(self.counting(LOOPED))
+        return run_counts(self.analysis(LOOPED))
 
     def _running(self) -> Iterator[Apply]:
-        for graph in self.found.graphs:
+        for graph in self.call_graph.computations:
             if graph in self._runs:
                 yield from self._nodes(graph)
 
@@ -221,30 +225,32 @@ class CostReport:
     def _singly(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
         return ((node, 1) for node in self._nodes(graph))
 
-    def _kinds(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
-        """An instruction for each kind that a graph holds, and how many it holds."""
-        return ((self.found.kinds[kind], count) for kind, count in self.found.graphs[graph].kinds.items())
+    def _by_class(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
+        """An instruction of each class that a computation holds, and how many it holds."""
+        counts = self.call_graph.computations[graph].classes
+        return ((self.call_graph.classes[cost_class], count) for cost_class, count in counts.items())
 
     @cached_property
     def _computed(self) -> frozenset[Apply]:
-        return frozenset(self.found.computed)
+        return frozenset(self.call_graph.computed)
 
     def contexts(self, by_scope: bool) -> Iterator[tuple[Graph, str, Cost, Cost]]:
         """Every graph that runs, in each scope that calls it, with how often it runs there, by both counts.
 
         Where scopes do not matter, once for each graph.
         """
-        looped, exact = self.counting(LOOPED), self.counting(MATHEMATICAL)
+        looped, exact = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
         waiting: dict[Graph, dict[str, tuple[Cost, Cost]]] = {self.module.entry: {"": (ONE, ONE)}}
-        for graph in reversed(self.found.graphs):
+        for graph in reversed(self.call_graph.computations):
             for outer, (runs, exact_runs) in waiting.get(graph, {}).items():
                 yield graph, outer, runs, exact_runs
-                for call in self.found.graphs[graph].calls:
+                for call in self.call_graph.computations[graph].calls:
                     scope = joined(outer, op_name_of(call)) if by_scope else ""
-                    for (called, each), (_, exact_each) in zip(looped.shares(call), exact.shares(call), strict=True):
+                    both = zip(looped.callee_runs(call), exact.callee_runs(call), strict=True)
+                    for (called, times), (_, exact_times) in both:
                         scopes = waiting.setdefault(called, {})
                         before = scopes.get(scope, (ZERO, ZERO))
-                        after = before[0] + runs.times(each), before[1] + exact_runs.times(exact_each)
+                        after = before[0] + runs.times(times), before[1] + exact_runs.times(exact_times)
                         scopes[scope] = after
 
 
@@ -259,5 +265,5 @@ def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknow
     return CostReport(module, trip_counts or {}, unknown_trips)
 
 
-def _body_cost(counting: CostAnalysis, node: Apply) -> Cost:
-    return counting(node.attributes.get("body")) + counting(node.attributes.get("condition"))
+def _body_cost(analysis: CostAnalysis, node: Apply) -> Cost:
+    return sum((analysis(graph) for graph, _ in callees(node)), ZERO)

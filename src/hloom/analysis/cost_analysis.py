@@ -1,29 +1,31 @@
-"""What every graph costs under one way of counting: by whose rules, and how often loops and branches run."""
+"""What every computation costs under given options: by whose rules, and how often loops and branches run.
+
+Source: xla/service/hlo_cost_analysis.cc, HloCostAnalysis (jaxlib 0.10.2), whose counts `ONCE` gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hloom.analysis.call_graph import MALFORMED, CallGraph, ComputationCounts, Kind
-from hloom.analysis.cost_properties import ONE, ZERO, Cost, least, most
-from hloom.analysis.rules import COST_RULES, Instruction, branches_of, fused_gather_or_scatter
+from hloom.analysis.call_graph import MALFORMED, CallGraph, ComputationCounts, CostClass
+from hloom.analysis.control_flow import Runs, callees, flow_of, is_control_flow
+from hloom.analysis.cost_properties import ONE, ZERO, Cost, greatest, least
+from hloom.analysis.rules import Instruction, cost_rule, fused_gather_or_scatter
 from hloom.analysis.rules.table import CostFunction
 from hloom.ir import Apply, Graph, TypeProblem, infer_type
 from hloom.text import HloomError
 
-INSIDE_CALLS = frozenset(("call", "async-start", "while", "conditional"))
-"""Opcodes that cost nothing of their own: what they cost stands at the instructions of the graphs they call."""
-Share = tuple[Graph, Cost]
-"""A called graph, and how often it runs (for each property) in one run of the caller."""
+CalleeRuns = tuple[Graph, Cost]
+"""A called computation, and how often it runs (for each property) in one run of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """A way of counting.
+    """How costs are counted.
 
     `is_mathematical`: by the mathematical counts, not XLA's. `repeats_loops`: as often as they run, not once.
-    `takes_least`: of branches the cheapest, not the dearest.
+    `takes_least`: of branches the cheapest, not the most expensive.
     """
 
     is_mathematical: bool = False
@@ -32,7 +34,7 @@ class CostOptions:
 
 
 ONCE = CostOptions(repeats_loops=False)
-"""XLA's own way."""
+"""As XLA counts."""
 LOOPED = CostOptions()
 MATHEMATICAL = CostOptions(is_mathematical=True)
 LEAST = CostOptions(takes_least=True)
@@ -40,119 +42,126 @@ LEAST = CostOptions(takes_least=True)
 
 @dataclass(slots=True)
 class CostAnalysis:
-    """The costs of graphs and instructions under one way; `trips` are the runs of each loop's body."""
+    """The costs of computations and instructions under some options; `trip_counts` are those of each loop's body.
 
-    found: CallGraph
-    way: CostOptions
-    trips: Mapping[Apply, int]
-    graphs: dict[Graph, Cost] = field(default_factory=dict)
-    kinds: dict[Kind, Cost] = field(default_factory=dict)
-    untyped: set[Kind] = field(default_factory=set)
-    """Kinds that count nothing, because the types of operands that they would count are not known."""
+    `untyped` are classes of instructions that count 0, because the types of operands that they would count are not
+    known.
+    """
+
+    call_graph: CallGraph
+    options: CostOptions
+    trip_counts: Mapping[Apply, int]
+    computations: dict[Graph, Cost] = field(default_factory=dict)
+    classes: dict[CostClass, Cost] = field(default_factory=dict)
+    untyped: set[CostClass] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for graph, part in self.found.graphs.items():
-            model = self.found.alike[graph]
-            self.graphs[graph] = self._sum(part) if model is graph else self.graphs[model]
+        for graph, counts in self.call_graph.computations.items():
+            first = self.call_graph.representative[graph]
+            self.computations[graph] = self._sum(counts) if first is graph else self.computations[first]
 
-    def _sum(self, part: ComputationCounts) -> Cost:
+    def _sum(self, counts: ComputationCounts) -> Cost:
         flops = transcendentals = accessed = 0
-        for kind, number in part.kinds.items():
-            each = self.kinds.get(kind)
-            if each is None:
-                each = self.kinds[kind] = self._count(self.found.kinds[kind])
-            flops += each.flops * number
-            transcendentals += each.transcendentals * number
-            accessed += each.bytes_accessed * number
+        for cost_class, number in counts.classes.items():
+            cost = self.classes.get(cost_class)
+            if cost is None:
+                cost = self.classes[cost_class] = self._count(self.call_graph.classes[cost_class])
+            flops += cost.flops * number
+            transcendentals += cost.transcendentals * number
+            accessed += cost.bytes_accessed * number
         return Cost(flops, transcendentals, accessed)
 
     def __call__(self, graph: Graph | None) -> Cost:
-        """What one run of a graph costs; nothing where it is not defined."""
-        return self.graphs.get(graph, ZERO) if graph is not None else ZERO
+        """What one run of a computation costs; nothing where it is not defined."""
+        return self.computations.get(graph, ZERO) if graph is not None else ZERO
 
-    def loop(self, instruction: Instruction) -> Cost:
-        """What a while costs; the condition is asked once more than the body runs."""
-        runs = self._runs(instruction.node)
-        body, condition = instruction.attributes.get("body"), instruction.attributes.get("condition")
-        return self(body) * runs[0] + self(condition) * runs[1]
+    def control_flow(self, instruction: Instruction) -> Cost:
+        """What all runs of all callees of a control-flow instruction cost in one run of it.
 
-    def branches(self, costs: list[Cost]) -> Cost:
-        """What a conditional costs: of each property the greatest, or the least."""
-        return (least if self.way.takes_least else most)(costs)
+        Of branches, of each property the greatest, or the least.
+        """
+        total, branches = ZERO, []
+        for graph, runs in callees(instruction.node):
+            if runs is Runs.IF_TAKEN:
+                branches.append(self(graph))
+            else:
+                total += self(graph) * self._times(instruction.node, runs)
+        return total + self._taken(branches) if branches else total
 
-    def whole(self, node: Apply) -> Cost:
-        """What an instruction costs, the graphs that it calls included."""
-        kind = self.found.kind(node)
-        known = self.kinds.get(kind)
+    def inclusive(self, node: Apply) -> Cost:
+        """What an instruction costs, the computations that it calls included."""
+        cost_class = self.call_graph.cost_class(node)
+        known = self.classes.get(cost_class)
         if known is None:
-            known = self.kinds[kind] = self._count(node)
+            known = self.classes[cost_class] = self._count(node)
         return known
 
     def own(self, node: Apply) -> Cost:
-        """What an instruction costs beside the instructions of the graphs that run in its place."""
-        if node.opcode in INSIDE_CALLS:
+        """What an instruction costs beside the instructions of the computations that run in its place."""
+        if is_control_flow(node):
             return ZERO
-        whole = self.whole(node)
-        return Cost(bytes_accessed=whole.bytes_accessed) if self.shares(node) else whole
+        inclusive = self.inclusive(node)
+        return Cost(bytes_accessed=inclusive.bytes_accessed) if self.callee_runs(node) else inclusive
 
-    def shares(self, node: Apply) -> list[Share]:
-        """The graphs that run in an instruction's place, and how often."""
-        giver = _SHARES.get(node.opcode)
-        return giver(self, node) if giver is not None else []
+    def callee_runs(self, node: Apply) -> list[CalleeRuns]:
+        """The computations that run in an instruction's place, and how often.
+
+        The instructions of a fusion move no bytes; of a conditional, each property is that of the branch that has most
+        (or least) of it, the first of equals.
+        """
+        flow = flow_of(node)
+        if flow is None or not flow.callees:
+            return []
+        called = callees(node)
+        if flow.is_embedded:
+            is_custom = node.attributes.get("kind") == "kCustom"
+            counted = [graph for graph, _ in called if not (is_custom and fused_gather_or_scatter(graph))]
+            return [(graph, Cost(1, 1, 0)) for graph in counted]
+        runs: list[CalleeRuns] = []
+        for graph, often in called:
+            if often is not Runs.IF_TAKEN:
+                times = self._times(node, often)
+                runs.append((graph, Cost(times, times, times)))
+        return runs + self._branch_runs([graph for graph, often in called if often is Runs.IF_TAKEN])
+
+    def _taken(self, costs: list[Cost]) -> Cost:
+        return (least if self.options.takes_least else greatest)(costs)
+
+    def _branch_runs(self, branches: list[Graph]) -> list[CalleeRuns]:
+        if not branches:
+            return []
+        costs = [self(graph) for graph in branches]
+        taken = self._taken(costs)
+        firsts = [
+            next(number for number, cost in enumerate(costs) if getattr(cost, name) == getattr(taken, name))
+            for name in Cost.__slots__
+        ]
+        return [(graph, Cost(*(int(first == number) for first in firsts))) for number, graph in enumerate(branches)]
 
     def _count(self, node: Apply) -> Cost:
-        rule = COST_RULES.get(node.op.name)
+        rule = cost_rule(node.op.name)
         if rule is None:
             return ZERO
-        count: CostFunction = rule.mathematical if self.way.is_mathematical and rule.mathematical else rule.xla
-        instruction = self.found.instruction(node)
+        count: CostFunction = rule.mathematical if self.options.is_mathematical and rule.mathematical else rule.xla
+        instruction = self.call_graph.instruction(node)
         try:
             return count(instruction, self)
         except MALFORMED as problem:
             if None in instruction.operands:
-                self.untyped.add(self.found.kind(node))
+                self.untyped.add(self.call_graph.cost_class(node))
                 return ZERO
             reason = _refusal(instruction) or str(problem)
             raise HloomError(f"{node!r} cannot be counted: {reason}", hint="verify the module") from problem
 
-    def _runs(self, node: Apply) -> tuple[int, int]:
-        if not self.way.repeats_loops:
-            return 1, 1
-        trips = self.trips.get(node, 1)
-        return trips, trips + 1
-
-    def _called(self, node: Apply, name: str) -> list[Share]:
-        graph = node.attributes.get(name)
-        return [(graph, ONE)] if graph is not None else []
-
-    def _loop_shares(self, node: Apply) -> list[Share]:
-        body, condition = (Cost(runs, runs, runs) for runs in self._runs(node))
-        pairs = ((node.attributes.get("body"), body), (node.attributes.get("condition"), condition))
-        return [(graph, times) for graph, times in pairs if graph is not None]
-
-    def _branch_shares(self, node: Apply) -> list[Share]:
-        """Each property is the branch's that has most (or least) of it, the first of equals."""
-        graphs = branches_of(self.found.instruction(node))
-        if not graphs:
-            return []
-        costs = [self(graph) for graph in graphs]
-        chosen = self.branches(costs)
-        firsts = [
-            next(place for place, cost in enumerate(costs) if getattr(cost, name) == getattr(chosen, name))
-            for name in Cost.__slots__
-        ]
-        return [(graph, Cost(*(int(first == place) for first in firsts))) for place, graph in enumerate(graphs)]
-
-    def _fusion_shares(self, node: Apply) -> list[Share]:
-        graph = node.attributes.get("calls")
-        is_custom = node.attributes.get("kind") == "kCustom"
-        if graph is None or (is_custom and fused_gather_or_scatter(graph) is not None):
-            return []
-        return [(graph, Cost(1, 1, 0))]
+    def _times(self, node: Apply, runs: Runs) -> int:
+        """How often a callee runs that is no branch; a loop's condition runs once more than its body."""
+        if runs is Runs.ONCE or not self.options.repeats_loops:
+            return 1
+        return self.trip_counts.get(node, 1) + (runs is Runs.PER_TEST)
 
 
 def _refusal(instruction: Instruction) -> str | None:
-    """What is wrong with a malformed instruction; None where its op's row finds nothing."""
+    """What is wrong with a malformed instruction; None where its op's row accepts it."""
     try:
         infer_type(instruction.op, instruction.operand_types, instruction.attributes, instruction.result)
     except TypeProblem as problem:
@@ -162,28 +171,19 @@ def _refusal(instruction: Instruction) -> str | None:
     return None
 
 
-_SHARES: dict[str, Callable[[CostAnalysis, Apply], list[Share]]] = {
-    "call": lambda counting, node: counting._called(node, "to_apply"),
-    "async-start": lambda counting, node: counting._called(node, "calls"),
-    "while": CostAnalysis._loop_shares,
-    "conditional": CostAnalysis._branch_shares,
-    "fusion": CostAnalysis._fusion_shares,
-}
-
-
-def times(counting: CostAnalysis) -> dict[Graph, Cost]:
-    """How often each graph runs in one run of the module, for each property.
+def run_counts(analysis: CostAnalysis) -> dict[Graph, Cost]:
+    """How often each computation runs in one run of the module, for each property.
 
     The properties differ inside fusions, whose instructions move no bytes, and in conditionals, where one branch may
     have the most arithmetic and another the most bytes. Functions that are applied to elements (reducers, comparators)
     do not appear: they are part of the instruction that applies them.
     """
-    runs: dict[Graph, Cost] = {counting.found.entry: ONE}
-    for graph in reversed(counting.found.graphs):
+    runs: dict[Graph, Cost] = {analysis.call_graph.entry: ONE}
+    for graph in reversed(analysis.call_graph.computations):
         own = runs.get(graph)
         if own is None:
             continue
-        for call in counting.found.graphs[graph].calls:
-            for called, each in counting.shares(call):
-                runs[called] = runs.get(called, ZERO) + own.times(each)
+        for call in analysis.call_graph.computations[graph].calls:
+            for called, times in analysis.callee_runs(call):
+                runs[called] = runs.get(called, ZERO) + own.times(times)
     return runs

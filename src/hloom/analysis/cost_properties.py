@@ -1,4 +1,4 @@
-"""What an instruction costs: whole numbers, so that totals are exact however many are added."""
+"""What an instruction costs (XLA: HloCostAnalysis::Properties), in integers, so that totals are exact."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Cost:
     def __mul__(self, times: int) -> Cost:
         return Cost(self.flops * times, self.transcendentals * times, self.bytes_accessed * times)
 
-    def times(self, each: Cost) -> Cost:
+    def times(self, factors: Cost) -> Cost:
         """The cost with every property multiplied by its own factor."""
         return Cost(
-            self.flops * each.flops,
-            self.transcendentals * each.transcendentals,
-            self.bytes_accessed * each.bytes_accessed,
+            self.flops * factors.flops,
+            self.transcendentals * factors.transcendentals,
+            self.bytes_accessed * factors.bytes_accessed,
         )
 
     def arithmetic(self, times: int = 1) -> Cost:
@@ -49,19 +49,19 @@ ONE = Cost(1, 1, 1)
 """As a number of times, for each property."""
 
 
-def most(costs: list[Cost]) -> Cost:
-    """The greatest of each property, each for itself."""
+def greatest(costs: list[Cost]) -> Cost:
+    """The greatest of each property by itself."""
     return Cost(
-        max(each.flops for each in costs),
-        max(each.transcendentals for each in costs),
-        max(each.bytes_accessed for each in costs),
+        max(cost.flops for cost in costs),
+        max(cost.transcendentals for cost in costs),
+        max(cost.bytes_accessed for cost in costs),
     )
 
 
 def least(costs: list[Cost]) -> Cost:
-    """The smallest of each property, each for itself."""
+    """The smallest of each property by itself."""
     return Cost(
-        min(each.flops for each in costs),
-        min(each.transcendentals for each in costs),
-        min(each.bytes_accessed for each in costs),
+        min(cost.flops for cost in costs),
+        min(cost.transcendentals for cost in costs),
+        min(cost.bytes_accessed for cost in costs),
     )

@@ -25,7 +25,7 @@ FLOPS_EACH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Interconnect:
     """How devices reach each other, or the host.
 
     `bandwidth` is in bytes per second that one device sends: altogether through a `switch`, to each other device in a
@@ -65,7 +65,7 @@ class Device:
     vector: Mapping[str, float]
     transcendental: Mapping[str, float]
     opcodes: Mapping[str, float]
-    links: tuple[Link, ...]
+    links: tuple[Interconnect, ...]
     start_seconds: float = 0.0
     fresh_bytes: float = 0.0
     fresh_bandwidth: float = 0.0
@@ -135,7 +135,7 @@ def _read(path: Path) -> dict[str, Device]:
 
 
 def _device(name: str, table: Table) -> Device:
-    links = tuple(Link(**each) for each in table.get("links", ()))
+    links = tuple(Interconnect(**each) for each in table.get("links", ()))
     rates = {each: dict(table.get(each, {})) for each in ("matrix", "vector", "transcendental", "opcodes")}
     return Device(name, **{**table, **rates, "links": links})
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis.collective_cost import CollectiveCost
+from hloom.analysis.collective_cost import CollectiveCost, collective_seconds
+from hloom.analysis.collective_groups import group_members
 from hloom.analysis.compute_time import MATRIX, ComputeTime
+from hloom.analysis.control_flow import Runs, callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
-from hloom.analysis.cost_analysis import INSIDE_CALLS, MATHEMATICAL, ONCE
+from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device, device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
-from hloom.analysis.links import members_of, wire_seconds
 from hloom.analysis.op_names import joined, namer, op_name_of
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
@@ -37,7 +38,7 @@ class Timing:
     instructions: int
     times: int
     cost: Cost
-    sent_bytes: int
+    comm_bytes: int
     compute: float
     memory: float
     link: float
@@ -72,7 +73,7 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        names = ("times", "instructions", "sent_bytes", "compute", "memory", "link", "launch", "seconds", "total")
+        names = ("times", "instructions", "comm_bytes", "compute", "memory", "link", "launch", "seconds", "total")
         return {
             "name": self.node.name,
             "computation": self.node.graph.name,
@@ -92,7 +93,7 @@ class Roofline:
         self.device = on
         self.is_fused = has_fusions(report.module)
         self._fusion = FusionModel(self.is_fused)
-        self._computing = ComputeTime(on, report.counting(MATHEMATICAL))
+        self._computing = ComputeTime(on, report.analysis(MATHEMATICAL))
         self._graphs: dict[Graph, list[Timing]] = {}
 
     def __repr__(self) -> str:
@@ -168,21 +169,21 @@ class Roofline:
 
     def _timing(self, group: FusionGroup) -> Timing | None:
         root = group.root
-        if root.opcode in FORWARDING or (root.opcode in INSIDE_CALLS and not self._fusion.is_inlined(root)):
+        if root.opcode in FORWARDING or (is_control_flow(root) and not self._fusion.is_inlined(root)):
             return None
         parts = [self._computing.seconds(member) for member in group.members]
         flops, functions = (sum(getattr(each, name) for _, each in parts) for name in ("flops", "transcendentals"))
         is_bordered = not self.is_fused and self._fusion.is_consumer(root)
-        moved = border_bytes(group, self.report.found.type_of) if is_bordered else parts[0][1].bytes_accessed
-        wire = self._wires.get(root)
-        link = wire_seconds(wire, members_of(root, self.report.module), self.device) if wire is not None else 0.0
+        moved = border_bytes(group, self.report.call_graph.type_of) if is_bordered else parts[0][1].bytes_accessed
+        transfer = self._traffic.get(root)
+        link = self._link_seconds(root)
         spent = Cost(flops, functions, max(0, moved))
         if spent == Cost() and not link:
             return None
         memory = self.device.memory_seconds(spent.bytes_accessed)
         if root in self._results:
-            memory += self.device.fresh_seconds(leaf_bytes(self.report.found.type_of(root)))
-        sent = wire.sent_bytes if wire is not None else 0
+            memory += self.device.fresh_seconds(leaf_bytes(self.report.call_graph.type_of(root)))
+        sent = transfer.comm_bytes if transfer is not None else 0
         compute = sum(seconds for seconds, _ in parts)
         launch = self.device.launch_seconds if root.graph not in self._small_loops else 0.0
         if root.opcode not in MATRIX:
@@ -190,12 +191,19 @@ class Roofline:
         shown = next(member for member in group.members if member.opcode not in VIEWS)
         return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch)
 
+    def _link_seconds(self, node: Apply) -> float:
+        """How long one run of an instruction sends."""
+        transfer = self._traffic.get(node)
+        if transfer is None:
+            return 0.0
+        return collective_seconds(transfer, group_members(node, self.report.module), self.device)
+
     @cached_property
     def _small_loops(self) -> frozenset[Graph]:
         """The graphs of loops that are compiled as one."""
-        once = self.report.counting(ONCE)
-        loops = (call for part in self.report.found.graphs.values() for call in part.calls if call.opcode == "while")
-        small = [loop for loop in loops if once.whole(loop).bytes_accessed < self.device.small_loop_bytes]
+        once = self.report.analysis(ONCE)
+        loops = (call for part in self.report.call_graph.computations.values() for call in part.calls if is_loop(call))
+        small = [loop for loop in loops if once.inclusive(loop).bytes_accessed < self.device.small_loop_bytes]
         return frozenset(graph for loop in small for graph in loop.called_graphs)
 
     @cached_property
@@ -208,19 +216,20 @@ class Roofline:
             if node in found:
                 continue
             found.add(node)
-            called = node.attributes.get("to_apply") if node.opcode == "call" else None
-            if isinstance(called, Graph) and called.output is not None:
+            flow = flow_of(node)
+            called = callee_of(node, Runs.ONCE) if flow is not None and flow.is_plain_call else None
+            if called is not None and called.output is not None:
                 pending.append(called.output)
             elif node.opcode in FORWARDING | VIEWS:
                 pending += node.inputs
         return frozenset(found)
 
     @cached_property
-    def _wires(self) -> Mapping[Apply, CollectiveCost]:
-        named = {(wire.computation, wire.name): wire for wire in self.report.wires}
+    def _traffic(self) -> Mapping[Apply, CollectiveCost]:
+        named = {(transfer.computation, transfer.name): transfer for transfer in self.report.collective_costs}
         if not named:
             return {}
-        graphs = {graph.name: graph for graph in self.report.found.graphs}
+        graphs = {graph.name: graph for graph in self.report.call_graph.computations}
         nodes = {key: graphs[key[0]][key[1]] for key in named}
         return {node: named[key] for key, node in nodes.items() if isinstance(node, Apply)}
 
@@ -242,5 +251,5 @@ def roofline(
 
 
 def _repeated(each: Timing, times: int) -> Timing:
-    parts = (each.cost, each.sent_bytes, each.compute, each.memory, each.link, each.launch)
+    parts = (each.cost, each.comm_bytes, each.compute, each.memory, each.link, each.launch)
     return Timing(each.node, each.instructions, times, *parts)

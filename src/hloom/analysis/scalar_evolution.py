@@ -10,13 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hloom.analysis.rules import Instruction, branches_of
+from hloom.analysis.control_flow import (
+    Runs,
+    argument,
+    callee_of,
+    flow_of,
+    forwarded_from,
+    initial_state,
+    is_loop,
+)
 from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType
 
 DEEPEST = 100
 """How many sums inside sums are followed; a deeper value is not known."""
-PASSED_ON = frozenset(("copy", "bitcast", "reshape", "broadcast", "convert", "opt-barrier", "copy-start", "copy-done"))
-ENTERED = {"call": "to_apply", "fusion": "calls"}
+PRESERVING = frozenset(("copy", "bitcast", "reshape", "broadcast", "convert"))
+"""Opcodes whose elements are those of their operand."""
 
 
 class Frame(NamedTuple):
@@ -92,7 +100,9 @@ class ScalarEvolution:
         """What one run of a loop's body adds to an element of its state."""
         key = (loop, index)
         if key not in self._steps:
-            body = loop.attributes["body"]
+            body = callee_of(loop, Runs.PER_ITERATION)
+            if body is None:
+                raise LookupError(f"{loop.name} has no body")
             before = Value(body.parameters[0], index, Frame(loop, None)) if body.parameters else None
             self._steps[key] = LinearExpression(0, {Value(loop): 1})  # while it is being followed, it is not known
             if before is not None and body.output is not None:
@@ -114,38 +124,34 @@ class ScalarEvolution:
             return self._before_parameter(node, index, frame)
         if not isinstance(node, Apply):
             return None
-        opcode = node.opcode
-        if opcode == "get-tuple-element":
-            return Value(node.inputs[0], (node.attributes["index"], *index), frame)
-        if opcode == "tuple":
-            return Value(node.inputs[index[0]], index[1:], frame) if index else None
-        if opcode in PASSED_ON:
-            is_whole = opcode != "convert" or _is_integer(node.inputs[0])
-            return Value(node.inputs[0], index, frame) if is_whole else None
-        if opcode in ENTERED:
-            graph = node.attributes[ENTERED[opcode]]
-            return Value(graph.output, index, Frame(node, frame)) if graph.output is not None else None
-        if opcode == "while" and self._passes_on(node, index):
-            return Value(node.inputs[0], index, frame)
-        return None
+        if node.opcode in PRESERVING:
+            is_exact = node.opcode != "convert" or _is_integer(node.inputs[0])
+            return Value(node.inputs[0], index, frame) if is_exact else None
+        flow = flow_of(node)
+        if flow is None:
+            return None
+        source = forwarded_from(node, index)
+        if source is not None:
+            return Value(source.node, source.index, frame)
+        if flow.is_loop:
+            return Value(initial_state(node), index, frame) if self._passes_on(node, index) else None
+        graph, depth = callee_of(node, Runs.ONCE), len(flow.result_index)
+        if graph is None or graph.output is None or index[:depth] != flow.result_index:
+            return None
+        return Value(graph.output, index[depth:], Frame(node, frame))
 
     def _before_parameter(self, node: Parameter, index: tuple[int, ...], frame: Frame | None) -> Value | None:
         if frame is not None:
-            if frame.call.opcode == "while":
-                return None
-            return Value(frame.call.inputs[node.number], index, frame.outer)
+            operand = None if is_loop(frame.call) else argument(frame.call, node.graph, node.number)
+            return Value(operand, index, frame.outer) if operand is not None else None
         callers = self._callers.get(node.graph, [])
         if len(callers) != 1:
             return None
         call = callers[0]
-        if call.opcode in ENTERED:
-            return Value(call.inputs[node.number], index)
-        if call.opcode == "while" and self._passes_on(call, index):
-            return Value(call.inputs[0], index)
-        if call.opcode == "conditional":
-            branches = branches_of(Instruction(call.op, (), None, call.attributes, call))
-            return Value(call.inputs[1 + branches.index(node.graph)], index)
-        return None
+        if is_loop(call) and not self._passes_on(call, index):
+            return None
+        operand = argument(call, node.graph, node.number)
+        return Value(operand, index) if operand is not None else None
 
     def _passes_on(self, loop: Apply, index: tuple[int, ...]) -> bool:
         step = self.step(loop, index)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hloom.analysis.call_graph import CallGraph
+from hloom.analysis.control_flow import Runs, called_computations, callee_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
 from hloom.ir import Apply, Kind, TensorType
 from hloom.text import HloomError
@@ -29,14 +30,14 @@ class TripCount:
     source: str
 
 
-def find_trip_counts(found: CallGraph, given: Mapping[str, int]) -> dict[Apply, TripCount]:
+def find_trip_counts(call_graph: CallGraph, given: Mapping[str, int]) -> dict[Apply, TripCount]:
     """The trip count of every loop that runs; `given` are by the names of whiles, or `computation/name`.
 
-    Raises HloomError for a name that no loop has, and for a count below nought.
+    Raises HloomError for a name that no loop has, and for a negative count.
     """
-    loops = [call for part in found.graphs.values() for call in part.calls if call.opcode == "while"]
+    loops = [call for counts in call_graph.computations.values() for call in counts.calls if is_loop(call)]
     stated = _stated(loops, given)
-    tracer = ScalarEvolution(found.callers)
+    tracer = ScalarEvolution(call_graph.callers)
     return {loop: stated.get(loop) or _written(loop) or derive_trip_count(loop, tracer) for loop in loops}
 
 
@@ -79,8 +80,8 @@ def derive_trip_count(loop: Apply, tracer: ScalarEvolution) -> TripCount:
 
 
 def _derived(loop: Apply, tracer: ScalarEvolution) -> TripCount:
-    condition = loop.attributes["condition"]
-    if condition.output is None or loop.attributes["body"].output is None:
+    condition, body = callee_of(loop, Runs.PER_TEST), callee_of(loop, Runs.PER_ITERATION)
+    if condition is None or body is None or condition.output is None or body.output is None:
         return TripCount(None, UNKNOWN)
     asked = tracer.source(Value(condition.output, (), Frame(loop, None)))
     is_negated = asked.node.opcode == "not"
@@ -118,14 +119,13 @@ def _course(loop: Apply, side: LinearExpression, tracer: ScalarEvolution) -> tup
         change = _constant_step(loop, value.index, tracer)
         if change is None:
             return None
-        start += tracer.linear(Value(loop.inputs[0], value.index)) * times
+        start += tracer.linear(Value(initial_state(loop), value.index)) * times
         step += change * times
     return start, step
 
 
 def _is_state(loop: Apply, value: Value) -> bool:
-    graphs = (loop.attributes["condition"], loop.attributes["body"])
-    return any(graph.parameters[:1] == [value.node] for graph in graphs)
+    return any(graph.parameters[:1] == [value.node] for graph in called_computations(loop))
 
 
 def _constant_step(loop: Apply, index: tuple[int, ...], tracer: ScalarEvolution) -> int | None:
@@ -138,7 +138,7 @@ def _constant_step(loop: Apply, index: tuple[int, ...], tracer: ScalarEvolution)
         own = tracer.step(loop, value.index)
         if not own.is_constant or own.constant:
             return None
-        total += tracer.linear(Value(loop.inputs[0], value.index)) * times
+        total += tracer.linear(Value(initial_state(loop), value.index)) * times
     return total.constant if total.is_constant else None
 
 

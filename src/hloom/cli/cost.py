@@ -84,8 +84,8 @@ def tables(found: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[R
         yield _loops(found.loops, found.unknown_trips, top)
     if found.conditionals:
         yield _conditionals(found.conditionals, top)
-    if found.wires:
-        yield _wires(found.wires, top)
+    if found.collective_costs:
+        yield _traffic(found.collective_costs, top)
     if found.uncounted:
         names = ", ".join(found.uncounted[:5])
         yield Text(f"not counted: {len(found.uncounted):,} custom calls, unknown instructions or operands: {names}")
@@ -150,15 +150,17 @@ def _conditionals(conditionals: Sequence[Conditional], top: int) -> Table:
     return table
 
 
-def _wires(wires: Sequence[CollectiveCost], top: int) -> Table:
+def _traffic(transfers: Sequence[CollectiveCost], top: int) -> Table:
     table = _table(
         "traffic per device, by ring", "instruction", "opcode", "group", "runs", "sent", "host", "steps", names=2
     )
-    ordered = sorted(wires, key=lambda wire: -wire.times * (wire.sent_bytes + wire.host_bytes))
-    for wire in ordered[:top]:
-        sent, host = byte_text(wire.sent_bytes * wire.times), byte_text(wire.host_bytes * wire.times)
-        numbers = (f"{wire.group_size:,}", f"{wire.times:,}", sent, host, f"{wire.steps * wire.times:,}")
-        table.add_row(Text(cut(wire.name, 50)), Text(wire.opcode), *numbers)
-    if len(wires) > top:
-        table.add_row(Text(f"{len(wires) - top:,} more; --top shows them"), style="dim")
+    ordered = sorted(transfers, key=lambda transfer: -transfer.times * (transfer.comm_bytes + transfer.host_bytes))
+    for transfer in ordered[:top]:
+        sent = byte_text(transfer.comm_bytes * transfer.times)
+        host = byte_text(transfer.host_bytes * transfer.times)
+        steps = f"{transfer.steps * transfer.times:,}"
+        numbers = (f"{transfer.group_size:,}", f"{transfer.times:,}", sent, host, steps)
+        table.add_row(Text(cut(transfer.name, 50)), Text(transfer.opcode), *numbers)
+    if len(transfers) > top:
+        table.add_row(Text(f"{len(transfers) - top:,} more; --top shows them"), style="dim")
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hloom.analysis.collective_cost import comm_factor
 from hloom.sharding.spec import Axes
 
 
@@ -30,7 +31,4 @@ class TracedCollective:
     def elements_sent(self) -> float:
         """The elements that a device sends in a ring (Thakur, Rabenseifner and Gropp, Optimization of collective
         communication operations in MPICH, 2005)."""
-        share = (self.group_size - 1) / self.group_size
-        if self.opcode == "collective-permute":
-            return float(self.elements)
-        return (2 if self.opcode == "all-reduce" else 1) * share * self.elements
+        return comm_factor(self.opcode, self.group_size) * self.elements

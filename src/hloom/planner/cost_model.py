@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hloom.analysis import Device
+from hloom.analysis.collective_cost import alpha_beta_seconds, step_count
 from hloom.ir import Node, TensorType, dtype
 from hloom.partitioner import TracedCollective
 from hloom.sharding.mesh import AxisLink, Mesh
@@ -52,14 +53,12 @@ class Rates:
     def seconds(self, step: TracedCollective, width: float) -> float:
         """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""
         link = self.link(step.axes)
-        return hops(step) * link.latency + step.elements_sent * width / link.bandwidth
+        return alpha_beta_seconds(hops(step), step.elements_sent * width, link.latency, link.bandwidth)
 
 
 def hops(step: TracedCollective) -> int:
-    """How often a collective waits for a link: a ring goes once around, and twice to reduce everything everywhere."""
-    if step.opcode == "collective-permute":
-        return 1
-    return (2 if step.opcode == "all-reduce" else 1) * (step.group_size - 1)
+    """How often a collective waits for a link."""
+    return step_count(step.opcode, step.group_size)
 
 
 @dataclass(slots=True)
@@ -98,7 +97,7 @@ class StepCost:
     def sending_over(self, rates: Rates) -> dict[Axes, float]:
         """The seconds of collectives by the axes that they go over."""
         return {
-            axes: sent / rates.link(axes).bandwidth + waited * rates.link(axes).latency
+            axes: alpha_beta_seconds(waited, sent, rates.link(axes).latency, rates.link(axes).bandwidth)
             for axes, (sent, waited) in self.traffic.items()
         }
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis import NodeCost, cost
-from hloom.analysis.collective_cost import group_size
-from hloom.analysis.links import members_of
+from hloom.analysis.collective_cost import comm_factor
+from hloom.analysis.collective_groups import group_members, group_size
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
 from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import hops
@@ -44,9 +44,7 @@ class Collective:
     @property
     def sent(self) -> float:
         """Bytes that a device sends in all runs, in a ring."""
-        if self.kind == "collective-permute":
-            return self.bytes * self.times
-        return (2 if self.kind == "all-reduce" else 1) * (self.group - 1) / self.group * self.bytes * self.times
+        return comm_factor(self.kind, self.group) * self.bytes * self.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +141,8 @@ def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
         origin = node.metadata.op_name if node.metadata is not None else ""
         times = float(each.times.bytes_accessed)
         for charged, group, size in _charged(node, kind, devices):
-            yield Collective(node.name, origin or "", charged, group, size, times, members_of(node, node.graph.module))
+            members = group_members(node, node.graph.module)
+            yield Collective(node.name, origin or "", charged, group, size, times, members)
 
 
 def _charged(node: Apply, kind: str, devices: int) -> Iterator[tuple[str, int, float]]:

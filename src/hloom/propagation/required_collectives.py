@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.analysis import source_of
+from hloom.analysis.collective_cost import comm_bytes
 from hloom.ir import FactorKind, Graph, Node, TensorType
 from hloom.propagation.conflicts import value_name
 from hloom.propagation.dataflow import Link, Wiring
@@ -105,12 +106,13 @@ def needs(
         ordered = tuple(axis for axis in mesh.names if axis in axes)
         partials.append(Partial(link.node, value.number, ordered, reducer))
         size, group = _local_bytes(wiring, leaf, specs, mesh), mesh.count(ordered)
-        sent = 2 * _share(size, group)
+        sent = comm_bytes(size, group, ALL_REDUCE)
         reason = f"a sum over split parts ({reducer})" if reducer == "add" else f"a {reducer} over split parts"
         collectives.append(_collective(ALL_REDUCE, link, wiring, leaf, ordered, reducer, (size, sent), reason, runs))
     for (leaf, axis), (link, kind, reason) in found.stops.items():
         size = _local_bytes(wiring, leaf, specs, mesh)
-        sent = size * (mesh.size(axis) - 1) if kind == ALL_GATHER else size
+        parts = mesh.size(axis)
+        sent = comm_bytes(size * parts, parts) if kind == ALL_GATHER else size
         collectives.append(_collective(kind, link, wiring, leaf, (axis,), "", (size, sent), reason, runs))
     return tuple(partials), tuple(collectives)
 
@@ -220,10 +222,6 @@ def _local_bytes(wiring: Wiring, leaf: int, specs: Mapping[int, Spec], mesh: Mes
 
 def _place(node: Node) -> dict[str, object]:
     return {"instruction": node.name, "computation": node.graph.name}
-
-
-def _share(count: int, size: int) -> int:
-    return -(-count * (size - 1) // size)
 
 
 def _scope(node: Node) -> str:

@@ -1,9 +1,9 @@
 """The link of each axis of a mesh, from the links that a device states.
 
-Devices with neighbouring numbers are near, as in `analysis.links`: minor axes stay inside a host and use its fast link,
-axes that reach beyond use the network. An axis with some steps inside a host and some outside is as slow as the slower
-part: each of a host's devices sends its share of a ring's bytes outside, so the network carries as many shares as the
-axis has devices in the host.
+Devices with neighbouring numbers are near, as in `analysis.collective_cost`: minor axes stay inside a host and use its
+fast link, axes that reach beyond use the network. An axis with some steps inside a host and some outside is as slow as
+the slower part: each of a host's devices sends its share of a ring's bytes outside, so the network carries as many
+shares as the axis has devices in the host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from hloom.analysis import Device
-from hloom.analysis.links import HOST
+from hloom.analysis.collective_cost import HOST
 from hloom.sharding.mesh import AxisLink, Mesh
 from hloom.text import Unsupported
 

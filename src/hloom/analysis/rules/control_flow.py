@@ -1,41 +1,32 @@
-"""Ops that call graphs or pass values on: calls, loops, branches, fusions, tuples, asynchronous pairs, order."""
+"""Control-flow ops and ops that forward values: calls, loops, branches, fusions, tuples, asynchronous pairs, order."""
 
 from __future__ import annotations
 
-from hloom.analysis.cost_properties import ZERO, Cost
+from hloom.analysis.control_flow import FLOWS
+from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.fusion import fused_bytes, fused_gather_or_scatter
 from hloom.analysis.rules.movement import gather, scatter
-from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, nothing, rules
+from hloom.analysis.rules.table import COST_RULES, CalleeCosts, CostRule, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import shape_bytes
-from hloom.ir import Apply, Graph
+from hloom.ir import Apply
 
-POINTERS = "XLA counts a tuple's pointers, or values that are only passed on"
-
-
-def _call(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return callee_cost(instruction.attribute("to_apply"))
+POINTERS = "XLA counts a tuple's pointers, or values that are only forwarded"
 
 
-def _async_start(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return callee_cost(instruction.attribute("calls"))
+def _control_flow(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
+    return callee_cost.control_flow(instruction)
 
 
-def _while(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return callee_cost.loop(instruction)
+CONTROL_FLOW = CostRule(_control_flow)
+"""The rule of all opcodes that run computations in their place: what these cost, as often as they run."""
 
 
-def _conditional(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    costs = [callee_cost(graph) for graph in branches_of(instruction)]
-    return callee_cost.branches(costs) if costs else ZERO
-
-
-def branches_of(instruction: Instruction) -> tuple[Graph, ...]:
-    """The graphs of a conditional, in the order of its index; the true one first."""
-    listed = instruction.attributes.get("branch_computations")
-    if listed is not None:
-        return listed
-    pair = (instruction.attributes.get("true_computation"), instruction.attributes.get("false_computation"))
-    return tuple(graph for graph in pair if graph is not None)
+def cost_rule(opcode: str) -> CostRule | None:
+    """The rule of an opcode; None for one of which nothing is known."""
+    rule = COST_RULES.get(opcode)
+    if rule is None and opcode in FLOWS and FLOWS[opcode].is_control_flow:
+        return CONTROL_FLOW
+    return rule
 
 
 def _map(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
@@ -65,12 +56,9 @@ def _custom_call(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     return Cost(flops=-1, bytes_accessed=-1)
 
 
-rules("call", _call)
+rules(" ".join(opcode for opcode, flow in FLOWS.items() if flow.is_control_flow), _control_flow)
 rules("map", _map)
-rules("while", _while)
-rules("conditional", _conditional)
 rules("fusion", _fusion)
-rules("async-start", _async_start)
 rules("get-tuple-element after-all add-dependency domain", nothing)
 rules("tuple", _tuple, nothing, because=POINTERS)
 rules("opt-barrier async-update async-done", moves, nothing, because=POINTERS)
@@ -78,5 +66,5 @@ rules(
     "custom-call",
     _custom_call,
     moves,
-    because="XLA counts minus one, for unknown; all that is known is what is handed over",
+    because="XLA counts minus one, for unknown; all that is known is what is passed",
 )

@@ -52,18 +52,14 @@ class Instruction:
 
 
 class CalleeCosts(Protocol):
-    """What a rule is told of the graphs that an instruction calls."""
+    """What the computations cost that an instruction calls."""
 
     def __call__(self, graph: Graph | None) -> Cost:
-        """What one run of a graph costs; nothing where there is none."""
+        """What one run of a computation costs; nothing where there is none."""
         ...
 
-    def loop(self, instruction: Instruction) -> Cost:
-        """What a while costs: how often its graphs run is the counting's business."""
-        ...
-
-    def branches(self, costs: list[Cost]) -> Cost:
-        """What a conditional costs, from what its branches cost."""
+    def control_flow(self, instruction: Instruction) -> Cost:
+        """What all runs of all callees of a control-flow instruction cost in one run of it."""
         ...
 
 

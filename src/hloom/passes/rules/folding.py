@@ -188,10 +188,7 @@ class _Unit:
     def __call__(self, graph: Graph | None) -> Cost:
         return Cost(1)
 
-    def loop(self, instruction: Instruction) -> Cost:
-        return Cost(1)
-
-    def branches(self, costs: list[Cost]) -> Cost:
+    def control_flow(self, instruction: Instruction) -> Cost:
         return Cost(1)
 
 
