@@ -8,8 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hloom.analysis.call_graph import build_call_graph
-from hloom.analysis.trip_counts import find_trip_counts
+from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
 from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import Backward

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hloom.analysis.collective_cost import comm_factor
+from hloom.analysis import comm_factor
 from hloom.sharding.spec import Axes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hloom.analysis.control_flow import called_computations
+from hloom.analysis import called_computations
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.passes.inline import MOST_NODES, inline, inline_fusions

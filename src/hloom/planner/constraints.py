@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hloom.analysis.op_names import op_name_of
+from hloom.analysis import op_name_of
 from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem, rebuild_edge_costs

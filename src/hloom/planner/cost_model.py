@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hloom.analysis import Device
-from hloom.analysis.collective_cost import alpha_beta_seconds, step_count
+from hloom.analysis import Device, alpha_beta_seconds, step_count
 from hloom.ir import Node, TensorType, dtype
 from hloom.partitioner import TracedCollective
 from hloom.sharding.mesh import AxisLink, Mesh

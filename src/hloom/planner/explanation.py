@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hloom.analysis.op_names import UNKNOWN, op_name_of, source_of
+from hloom.analysis import UNKNOWN, op_name_of, source_of
 from hloom.ir import Module, Node, TensorType
 from hloom.partitioner import TracedCollective
 from hloom.planner.candidates import WHOLE_MESH, Candidate, SearchResult, Solution

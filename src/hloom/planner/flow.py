@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.analysis.call_graph import build_call_graph
-from hloom.analysis.control_flow import called_computations
-from hloom.analysis.trip_counts import find_trip_counts
+from hloom.analysis import build_call_graph, called_computations, find_trip_counts
 from hloom.ir import Apply, Graph, Module, Node, TupleType
 from hloom.planner.canonicalize import is_control_flow
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hloom.analysis.liveness import Liveness
+from hloom.analysis import Liveness
 from hloom.ir import Node
 from hloom.planner.device_program import Origin, device_program
 from hloom.planner.problem import Problem

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.analysis import NodeCost, cost
-from hloom.analysis.collective_cost import comm_factor
-from hloom.analysis.collective_groups import group_members, group_size
+from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_size
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
 from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import hops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.analysis.partitioning import BOUNDARIES
+from hloom.analysis import BOUNDARIES
 from hloom.ir import Apply, Module, Node, TensorType, TupleType
 from hloom.text import HloomError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hloom.analysis.rules.contractions import products
+from hloom.analysis import products
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.partitioner import (
     ShardedArray,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloom.analysis.op_names import layer, op_name_of
+from hloom.analysis import layer, op_name_of
 from hloom.ir import Node, Parameter, TensorType, without_layout
 from hloom.planner.clusters import Cluster
 from hloom.planner.cost_model import itemsize_of

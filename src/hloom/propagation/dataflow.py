@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hloom.analysis.control_flow import Forwarding, Position, called_computations, flow_of, forwarded, phis
+from hloom.analysis import Forwarding, Position, called_computations, flow_of, forwarded, phis
 from hloom.ir import (
     Apply,
     Constant,

@@ -11,8 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import source_of
-from hloom.analysis.collective_cost import comm_bytes
+from hloom.analysis import comm_bytes, source_of
 from hloom.ir import FactorKind, Graph, Node, TensorType
 from hloom.propagation.conflicts import value_name
 from hloom.propagation.dataflow import Link, Wiring

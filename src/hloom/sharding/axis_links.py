@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hloom.analysis import Device
-from hloom.analysis.collective_cost import HOST
+from hloom.analysis import HOST, Device
 from hloom.sharding.mesh import AxisLink, Mesh
 from hloom.text import Unsupported
 

@@ -6,8 +6,7 @@ is stored; buffers are then counted as of a compiled module (xla/service/buffer_
 
 from __future__ import annotations
 
-from hloom.analysis.liveness import Liveness, liveness
-from hloom.analysis.schedule import ComputationSchedule, Scheduler, as_written
+from hloom.analysis import ComputationSchedule, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first

@@ -8,9 +8,17 @@ users as a loop, and computed by several users where that is cheap. Follows `Cpu
 
 from __future__ import annotations
 
-from hloom.analysis.alias_info import ELEMENTWISE
-from hloom.analysis.fusion import BROADCASTS, DATA_MOVEMENT, EXPENSIVE, SLICES, VIEWS, FusionPolicy
-from hloom.analysis.sizes import elements, leaf_bytes
+from hloom.analysis import (
+    BROADCASTS,
+    DATA_MOVEMENT,
+    ELEMENTWISE,
+    EXPENSIVE,
+    SLICES,
+    VIEWS,
+    FusionPolicy,
+    elements,
+    leaf_bytes,
+)
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import OPS
 from hloom.xla_cpu.library_fusion import library_kernels

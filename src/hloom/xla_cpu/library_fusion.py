@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from hloom.analysis.fusion import VIEWS
-from hloom.analysis.sizes import elements
+from hloom.analysis import VIEWS, elements
 from hloom.ir import Apply, Graph, Node, TensorType
 
 ELEMENTWISE_OPS = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hloom.analysis.scalar_evolution import ScalarEvolution
+from hloom.analysis import ScalarEvolution
 from hloom.ir import Apply, Graph, Module, Node
 
 

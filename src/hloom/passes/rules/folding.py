@@ -11,8 +11,7 @@ from math import prod
 import numpy as np
 
 from hloom import evaluate as numbers
-from hloom.analysis import Cost
-from hloom.analysis.rules import COST_RULES, Instruction
+from hloom.analysis import COST_RULES, Cost, Instruction
 from hloom.evaluate import TABLE, Value
 from hloom.evaluate.runner import GraphRunner
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hloom.analysis.trip_counts import derive_trip_count
+from hloom.analysis import derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TupleType
 from hloom.ops.side_effects import may_drop
 from hloom.passes.rules.calling import tracer
