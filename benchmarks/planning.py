@@ -14,7 +14,8 @@ from benchmarks.mindspore.eliminations import solve
 from benchmarks.programs import Plan, training_step
 from hloom.hlo import parse
 from hloom.ir import Module
-from hloom.planner.problem import Problem, build_problem
+from hloom.planner.cost_tables import build_problem
+from hloom.planner.problem import Problem
 from hloom.planner.solvers import ilp
 from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.ilp_model import solve_exactly

@@ -23,9 +23,9 @@ def planned() -> hloom.PlanResult:
 
 def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.PlanResult):
     measured = planned.measure()
-    found = {each.name: each for each in measured.compared}
+    found = {each.name: each for each in measured.comparisons}
     assert {"wire", "FLOPs", "memory"} <= found.keys()
-    assert found["wire"].measured == measured.wire
+    assert found["wire"].measured == measured.comm_bytes
     assert abs(found["wire"].error) < 0.15
     assert found["FLOPs"].error == 0
     assert abs(found["memory"].error) < 0.1
@@ -34,9 +34,9 @@ def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.PlanRe
 def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.PlanResult):
     of_plan = hloom.measure(planned.plan, MODULE)
     of_module = hloom.measure(planned.annotate(), devices=8)
-    assert of_plan.wire == of_module.wire == planned.measure().wire
-    assert [each.name for each in of_plan.compared] == [each.name for each in planned.measure().compared]
-    assert of_module.compared == ()
+    assert of_plan.comm_bytes == of_module.comm_bytes == planned.measure().comm_bytes
+    assert [each.name for each in of_plan.comparisons] == [each.name for each in planned.measure().comparisons]
+    assert of_module.comparisons == ()
 
 
 def test_what_cannot_be_measured_is_said(planned: hloom.PlanResult):

@@ -116,7 +116,7 @@ def test_verified_and_run(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", MESH, "--verify", "--run", "--json")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
-    assert {"wire", "FLOPs", "memory"} <= found["compared"].keys()
+    assert {"sent", "FLOPs", "memory"} <= found["compared"].keys()
     assert found["compared"]["FLOPs"]["expected"] == found["compared"]["FLOPs"]["measured"]
     assert found["run"]["agrees"] and found["run"]["worst"] < 1e-5
 

@@ -10,9 +10,10 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.planner.budget_search import solve_within
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.memory_row import MemoryRow
-from hloom.planner.problem import Problem, build_problem
+from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
 from hloom.sharding import Mesh
@@ -63,7 +64,7 @@ def problem() -> Problem:
     """A problem in which whatever is split costs something, so that what holds most is cheapest."""
     found = build_problem(parse(LAYER), Mesh.parse("x=4"))
     for number, options in found.options.items():
-        found.unary[number] = found.unary[number] + np.array([1e-4 * len(each.after) for each in options])
+        found.node_costs[number] = found.node_costs[number] + np.array([1e-4 * len(each.after) for each in options])
     return found
 
 

@@ -98,7 +98,7 @@ def test_each_axis_pays_for_its_own_link():
     found = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
     price = found.best.expected
     assert price is not None
-    for axes, seconds in price.sending_over(rates).items():
+    for axes, seconds in price.comm_seconds_by_axes(rates).items():
         sent, hops = price.traffic[axes]
         slow = "x" in axes or not axes
         assert seconds == pytest.approx(sent / (10e9 if slow else 100e9) + hops * (1e-6 if slow else 1e-7))

@@ -12,10 +12,10 @@ from hloom.ir import Module
 from hloom.planner.candidates import Task
 from hloom.planner.constraints import Constraints
 from hloom.planner.cost_model import Rates
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.forecast import forecast
-from hloom.planner.partitioned import Emitted, emitted
+from hloom.planner.partitioned import PartitionedProgram, read_partitioned
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.problem import build_problem
 from hloom.planner.refinement import Refinement
 from hloom.planner.solvers import PLANNERS
 from hloom.runtime.partition import partition
@@ -80,9 +80,9 @@ ENTRY main {{
 SIZES = {"wide": (8, 32, 256, 8, 1024), "long": (16, 128, 64, 4, 128)}
 
 
-def measure(plan: Plan, module: Module) -> Emitted:
+def measure(plan: Plan, module: Module) -> PartitionedProgram:
     count = plan.mesh.device_count
-    return emitted(partition(plan.annotate(module), count).module, count, 0)
+    return read_partitioned(partition(plan.annotate(module), count).module, count, 0)
 
 
 @pytest.mark.parametrize("mesh", [*MESHES[:2], pytest.param(MESHES[2], marks=pytest.mark.long)], ids=str)
@@ -97,7 +97,7 @@ def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: s
     found = line.waiting.solution
     assert found is not None
     measured = measure(line.waiting.plan, module)
-    assert found.forecast.wire == pytest.approx(measured.wire, rel=0.15)
+    assert found.forecast.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
     assert found.forecast.flops == pytest.approx(measured.flops, rel=0.02)
 
 
@@ -114,8 +114,8 @@ def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
         choice = {number: kinds[kind] for number, kind in problem.representative.items()}
         specs = problem.specs(choice)
         measured, foreseen = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
-        assert foreseen.wire == pytest.approx(measured.wire, rel=0.15)
-        found = (foreseen.wire, measured.wire, foreseen.flops, measured.flops)
+        assert foreseen.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
+        found = (foreseen.comm_bytes, measured.comm_bytes, foreseen.flops, measured.flops)
         totals = [total + each for total, each in zip(totals, found, strict=True)]
     assert totals[0] == pytest.approx(totals[1], rel=0.02)
     assert totals[2] == pytest.approx(totals[3], rel=0.02)

@@ -9,10 +9,10 @@ import hloom
 from hloom.hlo import parse
 from hloom.planner.constraints import Constraints, constrain_problem
 from hloom.planner.cost_model import Rates
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.forecast import forecast
-from hloom.planner.partitioned import emitted
+from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.problem import build_problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime.partition import partition
@@ -30,7 +30,7 @@ def test_the_plan_runs_as_one_device_does(text: str, mesh: str):
     module = parse(text)
     problem = build_problem(module, Mesh.parse(mesh), SLOW)
     plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
-    assert any(spec.axes for spec in plan.parameters.values()) or plan.instructions or plan.inner
+    assert any(spec.axes for spec in plan.parameters.values()) or plan.instructions or plan.computations
     alone = hloom.run(module, seed=1)
     spread = hloom.run(plan.annotate(module), inputs=list(alone.inputs), devices=8)
     for one, other in zip(alone.outputs, spread.outputs, strict=True):
@@ -44,9 +44,9 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
     choice = ilp(problem).strategies
     specs = hoist_reshards(problem, choice)
     compiled = partition(plan_of(problem, problem.mesh, specs, module).annotate(module), 8)
-    found = emitted(compiled.module, 8, compiled.memory)
+    found = read_partitioned(compiled.module, 8, compiled.memory)
     foreseen = forecast(problem, choice, specs)
-    assert foreseen.wire == pytest.approx(found.wire, rel=0.1)
+    assert foreseen.comm_bytes == pytest.approx(found.comm_bytes, rel=0.1)
     assert foreseen.flops == found.flops
 
 
@@ -55,7 +55,7 @@ def test_weights_are_gathered_once_and_not_in_every_run():
     pins = {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))}
     problem, _ = constrain_problem(build_problem(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
-    assert [(each.computation, each.name, str(each.spec)) for each in plan.handed] == [
+    assert [(each.computation, each.name, str(each.spec)) for each in plan.operand_specs] == [
         ("entry", "first", "[-,-,-]"),
         ("entry", "again", "[-,-,-]"),
     ]
@@ -72,6 +72,6 @@ def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it(
 
 
 def test_a_plan_of_other_loops_is_refused():
-    plan = Plan(Mesh.parse("x=8"), inner={"body.7": {"z": Spec(((), ()))}})
+    plan = Plan(Mesh.parse("x=8"), computations={"body.7": {"z": Spec(((), ()))}})
     with pytest.raises(HloomError, match=r"the plan names body\.7 of body\.7, which scan has not"):
         plan.annotate(parse(SCAN))

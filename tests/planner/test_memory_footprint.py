@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from hloom.hlo import parse
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.memory_constraints import peak_rows
 from hloom.planner.memory_footprint import footprint, footprint_of
 from hloom.planner.plan import plan_of
-from hloom.planner.problem import Problem, build_problem
+from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime.partition import partition
@@ -80,7 +81,7 @@ def test_a_row_foresees_what_splitting_a_parameter_saves():
     assert cluster is not None
     table = row.unary[cluster.number]
     sizes = {
-        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result(cluster.lead, each))) * 4
+        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result_spec(cluster.lead, each))) * 4
         for each in problem.options[cluster.number]
     }
     assert {float(each) for each in table} == {float(each) for each in sizes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.hlo import parse
-from hloom.planner.partitioned import emitted
+from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
@@ -45,6 +45,6 @@ ENTRY main {
   ROOT r = f32[64,64] get-tuple-element(w), index=1
 }
 """
-    found = emitted(partition(Plan(MESH, {0: Spec.replicated(2)}).annotate(parse(text)), 8).module, 8, 0)
+    found = read_partitioned(partition(Plan(MESH, {0: Spec.replicated(2)}).annotate(parse(text)), 8).module, 8, 0)
     assert found.flops == 5 * 2 * 64**3
-    assert found.wire == 0
+    assert found.comm_bytes == 0

@@ -9,11 +9,11 @@ import pytest
 from hloom.hlo import parse
 from hloom.partitioner import reshard_collectives
 from hloom.planner.cost_model import StepCost
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.predicted_collectives import predicted_collectives
-from hloom.planner.problem import build_problem
 from hloom.planner.search import search_plans
 from hloom.planner.solvers.ilp import plan as ilp
-from hloom.planner.strategy_costs import unary
+from hloom.planner.strategy_costs import strategy_costs
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
 
@@ -60,9 +60,9 @@ def test_the_ledger_adds_up_to_what_the_tables_say():
     choice = ilp(problem).strategies
     price = StepCost()
     for each in predicted_collectives(problem, choice):
-        price.send([each.step], each.width, each.times)
+        price.add_collectives([each.step], each.width, each.times)
     for cluster in problem.clusters:
-        price.flops += unary(problem, cluster)[choice[cluster.number]].flops
+        price.flops += strategy_costs(problem, cluster)[choice[cluster.number]].flops
     assert price.seconds(problem.rates) == pytest.approx(problem.cost(choice), rel=1e-2)
 
 

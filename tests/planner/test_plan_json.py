@@ -44,7 +44,7 @@ def test_shardings_may_stand_as_hlo_writes_them():
         ({"mesh": {"x": 8}, "params": {"0": ["x"]}}, "['x'] has 1 entries for an array of rank 2"),
         ({"mesh": {"x": 8}, "params": {"0": ["z", None]}}, "the mesh x=8 has no axis 'z'"),
         ({"mesh": {"x": 8}, "computations": {"body": 3}}, "3 does not give specs to names"),
-        ({"mesh": {"x": 8}, "handed": [3]}, "3 does not say how an operand is handed over"),
+        ({"mesh": {"x": 8}, "operands": [3]}, "3 is no spec of an operand"),
     ],
 )
 def test_what_is_no_plan(value: object, says: str):

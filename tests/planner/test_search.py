@@ -24,7 +24,7 @@ MESH, ONE_AXIS = Mesh.parse("x=2,y=4"), Mesh.parse("x=8")
 class Measurement:
     """What a partitioner might have made of a plan."""
 
-    wire: float
+    comm_bytes: float
     memory: int = 1
     flops: float = 0.0
     comm_bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
@@ -32,10 +32,10 @@ class Measurement:
 
     @property
     def comm_bytes_by_kind(self) -> dict[str, float]:
-        return {"all-reduce": self.wire}
+        return {"all-reduce": self.comm_bytes}
 
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
-        return {(): (self.wire, 0.0)}
+        return {(): (self.comm_bytes, 0.0)}
 
 
 @dataclass
@@ -128,7 +128,7 @@ def test_a_surprise_leads_to_another_plan():
 
     chosen = search_plans(MODULE, ONE_AXIS, measure=3, measure_plan=Partitioner(rule))
     assert chosen.best.plan.to_json() != first.plan.to_json()
-    assert chosen.best.measured is not None and chosen.best.measured.wire == sent
+    assert chosen.best.measured is not None and chosen.best.measured.comm_bytes == sent
 
 
 def test_a_budget_is_kept():
@@ -169,7 +169,7 @@ def test_overlapping_work_and_collectives_are_bounded_by_the_longer():
     chosen = search_plans(MODULE, ONE_AXIS, rates=rates)
     price, plain = chosen.best.expected, search_plans(MODULE, ONE_AXIS).best.expected
     assert price is not None and plain is not None and chosen.best.bound is not None
-    assert price.seconds(rates) == max(price.working(rates), price.sending(rates))
+    assert price.seconds(rates) == max(price.compute_seconds(rates), price.comm_seconds(rates))
     assert chosen.best.bound - 1e-12 <= price.seconds(rates) <= plain.seconds(rates)
 
 

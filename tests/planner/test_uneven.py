@@ -20,8 +20,8 @@ def test_partial_sums_are_scattered_in_even_parts_only(mesh: str, kinds: set[str
     measured = planned.measure()
     assert set(measured.comm_bytes_by_kind) == kinds
     assert planned.best.expected is not None
-    assert planned.best.expected.sent == pytest.approx(measured.wire)
+    assert planned.best.expected.sent == pytest.approx(measured.comm_bytes)
 
 
 def test_one_device_is_measured_too():
-    assert plan(GRADIENT, "x=1").measure().wire == 0
+    assert plan(GRADIENT, "x=1").measure().comm_bytes == 0

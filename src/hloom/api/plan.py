@@ -15,15 +15,14 @@ from hloom.analysis import device as device_of
 from hloom.api.jax_specs import mesh_of, partition_specs, result_partition_specs
 from hloom.hlo import to_text, write_whole
 from hloom.ir import Module
-from hloom.planner.candidates import Candidate, SearchResult
-from hloom.planner.comparison import compared, predicted
+from hloom.planner.candidates import Candidate, SearchResult, with_comparisons
 from hloom.planner.cost_model import Rates
 from hloom.planner.explanation import Alternative, Explanation, explain, other_plans
-from hloom.planner.partitioned import Emitted, emitted
+from hloom.planner.partitioned import PartitionedProgram, read_partitioned
 from hloom.planner.plan import Plan
 from hloom.planner.plan_json import plan_from_json
 from hloom.planner.plannable import check_plannable
-from hloom.planner.search import search_plans
+from hloom.planner.search import predict_plan, search_plans
 from hloom.planner.tensor_families import Table
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
@@ -77,22 +76,22 @@ def plan(
 
 def measure(
     planned: PlanResult | Plan | Module, module: Module | None = None, *, devices: int | None = None
-) -> Emitted:
+) -> PartitionedProgram:
     """What XLA's partitioner makes of a plan of a module, or of an annotated module, for virtual CPU devices.
 
-    What is expected stands beside it in `compared`, if it is a plan. Raises as `run` does.
+    What is expected stands beside it in `comparisons`, if it is a plan. Raises as `run` does.
     """
     if isinstance(planned, Module):
         if devices is None:
             raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")
         compiled = partition(planned, devices)
-        return emitted(compiled.module, devices, compiled.memory)
+        return read_partitioned(compiled.module, devices, compiled.memory)
     if isinstance(planned, PlanResult):
         own = planned.chosen.module if module is None else module
-        return compared(_measured(own, planned.plan), planned.best)
+        return with_comparisons(_measured(own, planned.plan), planned.best)
     if module is None:
         raise HloomError("a plan is measured with the module that it is of")
-    return compared(_measured(module, planned), predicted(module, planned))
+    return with_comparisons(_measured(module, planned), predict_plan(module, planned))
 
 
 @dataclass
@@ -127,7 +126,7 @@ class PlanResult:
         return other_plans(self.chosen)
 
     def table(self) -> Table:
-        """What is split how, by family of tensors, with what that saves and what it costs on the wire."""
+        """What is split how, by family of tensors, with the memory that saves and the bytes it sends."""
         return self.explanation.table
 
     def annotate(self, module: Module | None = None) -> Module:
@@ -142,7 +141,7 @@ class PlanResult:
         """The same of a tree of results, for `out_shardings`."""
         return result_partition_specs(self.plan, self.chosen.module, tree)
 
-    def measure(self) -> Emitted:
+    def measure(self) -> PartitionedProgram:
         """What XLA's partitioner makes of the plan, compared with what was expected."""
         return measure(self)
 
@@ -166,9 +165,9 @@ def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:
     return plan_from_json(value, module, Path(path).name)
 
 
-def _measured(module: Module, plan: Plan) -> Emitted:
+def _measured(module: Module, plan: Plan) -> PartitionedProgram:
     compiled = partition(plan.annotate(module), plan.mesh.device_count)
-    return emitted(compiled.module, plan.mesh.device_count, compiled.memory)
+    return read_partitioned(compiled.module, plan.mesh.device_count, compiled.memory)
 
 
 def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:

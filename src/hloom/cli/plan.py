@@ -148,7 +148,7 @@ def _forbidden(text: str) -> Forbidden:
 
 def _say_what_is_lost(planned: PlanResult, path: Path) -> None:
     """A note that other readers of the JSON ignore what the plan says of loops and branches."""
-    if path.suffix.lower() == ".json" and planned.plan.inner.keys() - {ENTRY}:
+    if path.suffix.lower() == ".json" and planned.plan.computations.keys() - {ENTRY}:
         click.echo(
             f"note: {path.name}: only hloom reads what it says of loops and branches; -o FILE.hlo says it to XLA",
             err=True,

@@ -14,11 +14,10 @@ from rich.text import Text
 
 from hloom.api.plan import PlanResult
 from hloom.cli.writing import byte_text, cut
-from hloom.planner.candidates import Candidate
-from hloom.planner.comparison import comparison
+from hloom.planner.candidates import Candidate, compare
 from hloom.planner.cost_model import Rates
 from hloom.planner.explanation import Alternative, Cause, Explanation
-from hloom.planner.partitioned import Emitted
+from hloom.planner.partitioned import PartitionedProgram
 from hloom.runtime.side_by_side import SideBySide
 
 BRIEF = 8
@@ -52,8 +51,8 @@ def record(planned: PlanResult, beside: SideBySide | None, *, is_full: bool) -> 
         "missing_bytes": chosen.missing_bytes,
         "notes": chosen.notes,
     }
-    if isinstance(measured, Emitted):
-        rows = comparison(measured, planned.best)
+    if isinstance(measured, PartitionedProgram):
+        rows = compare(measured, planned.best)
         found["compared"] = {each.name: {"expected": each.expected, "measured": each.measured} for each in rows}
     if is_full:
         found["explanation"] = planned.explanation.to_json()
@@ -76,12 +75,12 @@ def _record_of(each: Candidate, rates: Rates) -> dict[str, Any]:
         "step_seconds": each.step(rates) if each.price() is not None else None,
         "expected": None
         if expected is None
-        else {"wire": dict(expected.wire), "flops": expected.flops, "memory": each.memory},
+        else {"comm_bytes": dict(expected.comm_bytes), "flops": expected.flops, "memory": each.memory},
         "bound_seconds": each.bound,
         "gap": each.gap,
         "measured": None
         if measured is None
-        else {"wire": dict(measured.comm_bytes_by_kind), "flops": measured.flops, "memory": measured.memory},
+        else {"comm_bytes": dict(measured.comm_bytes_by_kind), "flops": measured.flops, "memory": measured.memory},
     }
 
 
@@ -179,7 +178,7 @@ def _alternatives(found: Sequence[Alternative]) -> Table:
 
 def _compared(best: Candidate) -> Iterator[Table]:
     """What was expected beside what was measured."""
-    rows = comparison(best.measured, best) if isinstance(best.measured, Emitted) else ()
+    rows = compare(best.measured, best) if isinstance(best.measured, PartitionedProgram) else ()
     if not rows:
         return
     table = _table("what a device does", "", "expected", "XLA's partitioner", "off by %")

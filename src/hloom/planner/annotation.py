@@ -38,7 +38,7 @@ CONSTRAINT, RESULT = "Sharding", "xla.sdy.FuncResultSharding"
 def annotate_for_shardy(plan: Plan, module: Module) -> Module:
     """A copy of the module with the plan's shardings on parameters, instructions and results, in Shardy's form."""
     results = result_specs(plan, module)
-    copy = canonicalize(module) if plan.inner else module.clone()
+    copy = canonicalize(module) if plan.computations else module.clone()
     name = _declare_mesh(copy, plan.mesh)
     for parameter in copy.entry.parameters:
         if isinstance(parameter.type, TensorType):
@@ -46,7 +46,7 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
             _set_frontend(parameter, SHARDING_KEY, text)
     marker = partial(_mark, mesh=plan.mesh, name=name)
     made: dict[tuple[Node, Spec], Node] = {}
-    for each in plan.handed:
+    for each in plan.operand_specs:
         each.put(copy, marker, made)
     _constrain(list(_instructions(plan, copy)), plan.mesh, name)
     _constrain_results(copy, results, plan.mesh, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from hloom.ir import Module, Node
@@ -12,7 +12,7 @@ from hloom.planner.constraints import Constraints
 from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.forecast import Forecast
 from hloom.planner.memory_footprint import footprint
-from hloom.planner.partitioned import Collective
+from hloom.planner.partitioned import COLLECTIVES, Collective, Comparison, PartitionedProgram
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.solvers import Assignment
@@ -27,7 +27,7 @@ class Measured(Protocol):
     """What the partitioner made of a plan, per device."""
 
     @property
-    def wire(self) -> float: ...
+    def comm_bytes(self) -> float: ...
     @property
     def comm_bytes_by_kind(self) -> Mapping[str, float]: ...
     @property
@@ -106,8 +106,8 @@ class Candidate:
         price = self.price()
         if price is None:
             return math.inf
-        touched = 0.0 if self.expected is None else self.expected.touched
-        return price.seconds(rates) + touched / rates.touched
+        written_bytes = 0.0 if self.expected is None else self.expected.written_bytes
+        return price.seconds(rates) + written_bytes / rates.write_bandwidth
 
     def prove(self, bound: float, rates: Rates, *, is_tied: bool) -> None:
         """Note a bound of all plans, at some rates."""
@@ -178,3 +178,27 @@ class SearchResult:
         held = each.held()
         cost = round(each.step(self.rates), 7) if fits else math.inf if held is None else held
         return is_guessed, not fits, cost, each.expected is None
+
+
+def compare(measured: PartitionedProgram, candidate: Candidate) -> tuple[Comparison, ...]:
+    """Bytes sent by opcode and in all, FLOPs, and memory: as predicted for a candidate, and as measured."""
+    expected = candidate.expected
+    if expected is None:
+        return ()
+    opcodes = [name for name in COLLECTIVES if name in expected.comm_bytes or name in measured.comm_bytes_by_kind]
+    rows = [
+        Comparison(name, expected.comm_bytes.get(name, 0.0), measured.comm_bytes_by_kind.get(name, 0.0))
+        for name in opcodes
+    ]
+    rows += [
+        Comparison("sent", expected.sent, measured.comm_bytes),
+        Comparison("FLOPs", expected.flops, measured.flops),
+    ]
+    if candidate.memory is not None:
+        rows.append(Comparison("memory", candidate.memory, measured.memory))
+    return tuple(rows)
+
+
+def with_comparisons(measured: PartitionedProgram, candidate: Candidate) -> PartitionedProgram:
+    """What was measured, with the predictions for a candidate beside it."""
+    return replace(measured, comparisons=compare(measured, candidate))

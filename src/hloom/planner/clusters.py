@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
-from hloom.planner.flow import Dataflow
+from hloom.planner.dataflow import Dataflow
 
 ClassDims = tuple[int | None, ...]
 """Per dimension the class that it belongs to; None where it cannot be split."""
@@ -45,7 +45,7 @@ class Clusters:
     """
 
     def __init__(self, module: Module) -> None:
-        self.flow = Dataflow(module)
+        self.dataflow = Dataflow(module)
         self.maps: dict[Node, AxisMap] = {}
         self.factor_classes: dict[Node, ClassDims] = {}
         self.free: set[Node] = set()
@@ -57,7 +57,7 @@ class Clusters:
         self._class_sizes: list[set[int]] = []
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
-        for node in self.flow.nodes:
+        for node in self.dataflow.nodes:
             self._depth[node] = 1 + max((self._depth.get(each, 0) for each in node.inputs), default=0)
             self._place(node)
 
@@ -123,13 +123,13 @@ class Clusters:
 
     def is_given(self, node: Node) -> bool:
         """Whether a value comes from outside: a parameter, or what a loop carries or a branch yields."""
-        return isinstance(node, Parameter) or node in self.flow.carried
+        return isinstance(node, Parameter) or node in self.dataflow.phis
 
     def _place(self, node: Node) -> None:
-        if node in self.flow.same:
-            self._name(node, self.flow.same[node])
+        if node in self.dataflow.aliases:
+            self._name(node, self.dataflow.aliases[node])
             return
-        if node in self.flow.tuples or node.opcode == "tuple":
+        if node in self.dataflow.tuples or node.opcode == "tuple":
             return
         if self.is_given(node):
             dims = node.type.dims if isinstance(node.type, TensorType) else ()

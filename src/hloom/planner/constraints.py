@@ -11,8 +11,9 @@ import numpy as np
 
 from hloom.analysis import op_name_of
 from hloom.ir import Module, Node, Parameter, TensorType
+from hloom.planner.cost_tables import rebuild_edge_costs
 from hloom.planner.plan import Plan
-from hloom.planner.problem import Problem, rebuild_edge_costs
+from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
 from hloom.planner.strategies import UNEVEN_SHARE, Strategy
 from hloom.sharding.mesh import Mesh
@@ -119,7 +120,7 @@ def restore_constrained(
 
 def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
     """The constraints with parameters called by their own names where they were called as the framework does."""
-    flow = problem.clusters.flow
+    flow = problem.clusters.dataflow
     known = {op_name_of(parameter): parameter.name for parameter in problem.module.entry.parameters}
 
     def own(name: str) -> str:
@@ -155,7 +156,7 @@ class _Left:
     def value(self, name: str) -> Node | None:
         """The value of a name, if it is planned."""
         clusters = self.problem.clusters
-        node = clusters.flow.named(name)
+        node = clusters.dataflow.named(name)
         if node is None or not isinstance(node.type, TensorType) or clusters.of(node) is None:
             return None
         return node
@@ -165,10 +166,8 @@ class _Left:
         problem = self.problem
         cluster = problem.clusters.of(node)
         assert cluster is not None
-        dims = problem.spec_tables.local(cluster, problem.clusters.result_dims(node))
-        kind = problem.representative[cluster.number]
-        demand = problem.spec_tables.demand(kind, problem.options[kind], dims, is_before=False)
-        return self._cut(cluster.number, np.array([allowed(spec) for spec in demand.specs])[demand.of])
+        specs = problem.produced_specs(cluster, node)
+        return self._cut(cluster.number, np.array([allowed(spec) for spec in specs.specs])[specs.index])
 
     def keep_from(self, axis: str) -> bool:
         """Leave no strategy that uses an axis; whether every cluster has another."""
@@ -190,16 +189,16 @@ class _Left:
         for number in kinds.values():
             places = np.flatnonzero(self._masks[number])
             options[number] = [problem.options[number][place] for place in places]
-            costs[number] = problem.unary[number][places]
+            costs[number] = problem.node_costs[number][places]
         found = replace(
             problem,
             spec_tables=SpecTables(problem.clusters),
             representative=representative,
             options={number: options[kind] for number, kind in representative.items()},
-            unary={number: costs[kind] for number, kind in representative.items()},
-            pairs={},
-            shared=[],
-            _costs={},
+            node_costs={number: costs[kind] for number, kind in representative.items()},
+            edge_costs={},
+            shared_reshards=[],
+            reshard_tables={},
         )
         rebuild_edge_costs(found)
         return found
@@ -268,6 +267,6 @@ def _asked(module: Module, like: Plan) -> dict[str, Spec]:
     """What a plan says of values by name, parameters first, which it knows by number."""
     names = {parameter.number: parameter.name for parameter in module.entry.parameters}
     found = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
-    for named in (like.instructions, *like.inner.values()):
+    for named in (like.instructions, *like.computations.values()):
         found |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
     return found

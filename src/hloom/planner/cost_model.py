@@ -1,4 +1,4 @@
-"""What work and collectives cost on a mesh: FLOPs and bytes on the wire through rates, as seconds."""
+"""The cost model: seconds of work and of collectives on a mesh, from FLOPs and bytes sent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from hloom.sharding.spec import Axes
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Seconds from counts: FLOPs and bytes on the wire a second, and bytes of results written (which break ties).
+    """FLOPs per second, bytes that a device sends per second, and bytes of results written per second.
 
-    `links` are those of axes that have one of their own; any other sends `wire` bytes a second and waits for nothing.
-    With `is_overlapped` work and collectives run at the same time.
+    The last is so large that it only decides between plans of equal time. `links` are those of axes that have one of
+    their own; any other axis has `bandwidth` and no latency. With `is_overlapped` work and collectives run at the same
+    time.
     """
 
     flops: float = 100e12
-    wire: float = 100e9
-    touched: float = 1e16
+    bandwidth: float = 100e9
+    write_bandwidth: float = 1e16
     links: Mapping[str, AxisLink] = field(default_factory=dict, hash=False)
     is_overlapped: bool = False
 
@@ -36,7 +37,9 @@ class Rates:
         """Rates at which an objective counts this share of the time of work, and the rest of that of collectives."""
         rest = 1 - share
         links = {axis: AxisLink(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
-        return replace(self, flops=self.flops / share, wire=self.wire / rest, links=links, is_overlapped=False)
+        return replace(
+            self, flops=self.flops / share, bandwidth=self.bandwidth / rest, links=links, is_overlapped=False
+        )
 
     def on_one_axis(self, name: str) -> Rates:
         """The same for a mesh whose axes were made one."""
@@ -46,7 +49,7 @@ class Rates:
         """What a collective over some axes rides on: the slowest of their links, and of all where none are named."""
         found = [self.links[axis] for axis in axes or self.links if axis in self.links]
         if not found:
-            return AxisLink(self.wire, 0.0)
+            return AxisLink(self.bandwidth, 0.0)
         return AxisLink(min(link.bandwidth for link in found), max(link.latency for link in found))
 
     def seconds(self, step: TracedCollective, width: float) -> float:
@@ -68,32 +71,32 @@ class StepCost:
     """
 
     flops: float = 0.0
-    wire: dict[str, float] = field(default_factory=dict)
-    touched: float = 0.0
+    comm_bytes: dict[str, float] = field(default_factory=dict)
+    written_bytes: float = 0.0
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
 
-    def send(self, steps: Iterable[TracedCollective], width: float, times: float = 1) -> None:
+    def add_collectives(self, steps: Iterable[TracedCollective], width: float, times: float = 1) -> None:
         """Add collectives of elements that are so many bytes wide and that run so often."""
         for step in steps:
             sent = step.elements_sent * width * times
-            self.wire[step.opcode] = self.wire.get(step.opcode, 0.0) + sent
+            self.comm_bytes[step.opcode] = self.comm_bytes.get(step.opcode, 0.0) + sent
             known, waited = self.traffic.get(step.axes, (0.0, 0.0))
             self.traffic[step.axes] = known + sent, waited + hops(step) * times
 
     @property
     def sent(self) -> float:
         """All bytes sent."""
-        return sum(self.wire.values())
+        return sum(self.comm_bytes.values())
 
-    def working(self, rates: Rates) -> float:
+    def compute_seconds(self, rates: Rates) -> float:
         """The seconds of work."""
         return self.flops / rates.flops
 
-    def sending(self, rates: Rates) -> float:
+    def comm_seconds(self, rates: Rates) -> float:
         """The seconds of all collectives."""
-        return sum(self.sending_over(rates).values())
+        return sum(self.comm_seconds_by_axes(rates).values())
 
-    def sending_over(self, rates: Rates) -> dict[Axes, float]:
+    def comm_seconds_by_axes(self, rates: Rates) -> dict[Axes, float]:
         """The seconds of collectives by the axes that they go over."""
         return {
             axes: alpha_beta_seconds(waited, sent, rates.link(axes).latency, rates.link(axes).bandwidth)
@@ -102,16 +105,16 @@ class StepCost:
 
     def seconds(self, rates: Rates) -> float:
         """The time of a step: work and collectives one after the other, or at the same time where they overlap."""
-        return step_seconds(self.working(rates), self.sending(rates), rates)
+        return step_seconds(self.compute_seconds(rates), self.comm_seconds(rates), rates)
 
     def objective(self, rates: Rates) -> float:
         """What planners make least: seconds, ties broken by the bytes of results."""
-        return self.seconds(rates) + self.touched / rates.touched
+        return self.seconds(rates) + self.written_bytes / rates.write_bandwidth
 
 
-def step_seconds(working: float, sending: float, rates: Rates) -> float:
+def step_seconds(compute_seconds: float, comm_seconds: float, rates: Rates) -> float:
     """The time of a step from the seconds of its work and of its collectives."""
-    return max(working, sending) if rates.is_overlapped else working + sending
+    return max(compute_seconds, comm_seconds) if rates.is_overlapped else compute_seconds + comm_seconds
 
 
 def dims_of(node: Node) -> tuple[int, ...]:

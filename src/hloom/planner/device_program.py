@@ -16,7 +16,7 @@ from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import spec_of_classes
-from hloom.planner.strategy_costs import asked, combined
+from hloom.planner.strategy_costs import partial_result_collectives
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
 
@@ -61,10 +61,10 @@ class _Writing:
         for graph, copy in pairs:
             self.copies.update(zip(graph.nodes, copy.nodes, strict=True))
         for graph, copy in pairs:
-            if graph in self.clusters.flow.times:
+            if graph in self.clusters.dataflow.times:
                 self._types(graph, copy)
         for graph, copy in pairs:
-            if graph in self.clusters.flow.times:
+            if graph in self.clusters.dataflow.times:
                 made = list(copy.nodes)
                 for node, following in zip(graph.nodes, [*made[1:], None], strict=True):
                     self._write(node, copy, following)
@@ -84,7 +84,7 @@ class _Writing:
             return self._local(node, self.specs.get(node))
         if not isinstance(node.type, TupleType):
             return node.type
-        elements = node.inputs if node.opcode == "tuple" else self.clusters.flow.tuples.get(node, ())
+        elements = node.inputs if node.opcode == "tuple" else self.clusters.dataflow.tuples.get(node, ())
         if len(elements) != len(node.type.elements):
             return node.type
         wanted = [self._wanted(node, place) for place in range(len(elements))] if node.opcode == "tuple" else []
@@ -111,15 +111,15 @@ class _Writing:
         cluster = self.clusters.of(node)
         if cluster is None or node not in self.clusters.maps or not isinstance(node.type, TensorType):
             return
-        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
-        steps = combined(self.problem, cluster, strategy, node)
+        strategy = self.problem.strategy(cluster, self.choice)
+        steps = partial_result_collectives(self.problem, cluster, strategy, node)
         if not steps:
             return
         held = strategy.before if node is cluster.lead else strategy.after
         natural = spec_of_classes(self.problem.spec_tables.local(cluster, self.clusters.result_dims(node)), held)
         graph.set_type(made, self._local(node, natural))
         self.program.origins[made] = Origin(node, is_partial=True)
-        target = self.problem.spec_tables.result(node, strategy)
+        target = self.problem.spec_tables.result_spec(node, strategy)
         self.copies[node] = self._moved(graph, made, node, (natural, target), steps, Origin(node), following)
 
     def _read(self, node: Node, place: int, graph: Graph) -> Node:
@@ -133,7 +133,7 @@ class _Writing:
             return self.copies[value]
         if (value, target) in self.made:
             return self.made[value, target]
-        origin = Origin(value, Read(node, place, self._like(node, place)))
+        origin = Origin(value, Read(node, place, self._destination(node, place)))
         if value in self.clusters.free:
             found = self._anew(value, target, graph, self.copies[node], origin)
         elif source is None:
@@ -159,26 +159,35 @@ class _Writing:
 
     def _wanted(self, node: Node, place: int) -> Spec | None:
         """The spec in which a node reads an operand; None where it takes it as it lies."""
-        like = self._like(node, place)
-        if like is not None:
-            return self.specs.get(like)
+        destination = self._destination(node, place)
+        if destination is not None:
+            return self.specs.get(destination)
         cluster = self.clusters.of(node)
-        if cluster is None or node.opcode == "tuple" or self.clusters.is_given(node) or node in self.clusters.flow.same:
+        if (
+            cluster is None
+            or node.opcode == "tuple"
+            or self.clusters.is_given(node)
+            or node in self.clusters.dataflow.aliases
+        ):
             return None
-        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
-        own = asked(self.problem, Read(node, place), strategy)
+        strategy = self.problem.strategy(cluster, self.choice)
+        own = self.problem.required_spec(Read(node, place), strategy)
         lies = self.specs.get(node)
-        if lies is not None and node in self.clusters.maps and lies != self.problem.spec_tables.result(node, strategy):
+        if (
+            lies is not None
+            and node in self.clusters.maps
+            and lies != self.problem.spec_tables.result_spec(node, strategy)
+        ):
             return _followed(self.clusters.maps[node], place, own, lies)
         return own
 
-    def _like(self, node: Node, place: int) -> Node | None:
+    def _destination(self, node: Node, place: int) -> Node | None:
         """The value as which an operand must lie, where it is handed on; None where it need not."""
         if node.opcode == "tuple":
-            known = self.clusters.flow.tuples.get(node)
+            known = self.clusters.dataflow.tuples.get(node)
             return known[place] if known is not None else self.outputs.get((node, place))
         reads = self.problem.reads.get(node.inputs[place], ())
-        return next((each.like for each in reads if each.reader is node and each.like is not None), None)
+        return next((each.destination for each in reads if each.reader is node and each.destination is not None), None)
 
     def _moved(
         self,

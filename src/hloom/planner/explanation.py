@@ -152,8 +152,8 @@ def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spe
         if isinstance(parameter.type, TensorType):
             whole = Spec.replicated(len(parameter.type.dims))
             found[parameter] = plan.parameters.get(parameter.number, whole)
-    named = problem.clusters.flow.named
-    for specs in (plan.instructions, *plan.inner.values()) if is_complete else ():
+    named = problem.clusters.dataflow.named
+    for specs in (plan.instructions, *plan.computations.values()) if is_complete else ():
         for name, placed in specs.items():
             node = named(name)
             if node is not None and isinstance(placed, Spec):
@@ -190,7 +190,7 @@ def _measured(chosen: SearchResult) -> list[Cause]:
         return []
     found: list[Cause] = []
     for each in best.measured.collectives:
-        node = problem.clusters.flow.named(each.origin)
+        node = problem.clusters.dataflow.named(each.origin)
         step = TracedCollective(each.kind, each.group, 0)
         link = chosen.rates.link(axes_of(each.members, chosen.mesh))
         found.append(
@@ -231,9 +231,9 @@ def _limits(best: Candidate, chosen: SearchResult) -> list[Limit]:
     if price is None:
         return []
     step = price.seconds(rates) or 1.0
-    found = [Limit("work", price.working(rates), price.working(rates) / step)]
+    found = [Limit("work", price.compute_seconds(rates), price.compute_seconds(rates) / step)]
     sent: dict[Axes, tuple[float, float]] = {}
-    for axes, seconds in price.sending_over(rates).items():
+    for axes, seconds in price.comm_seconds_by_axes(rates).items():
         over = _on_mesh(axes, chosen.mesh)
         known = sent.get(over, (0.0, 0.0))
         sent[over] = known[0] + seconds, known[1] + price.traffic[axes][0]

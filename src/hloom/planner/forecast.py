@@ -27,7 +27,7 @@ from hloom.planner.cost_model import dims_of, itemsize_of
 from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem, Read
 from hloom.planner.strategies import is_contraction
-from hloom.planner.strategy_costs import asked, combined, window_share, work
+from hloom.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
 from hloom.sharding.spec import Axes, Spec
 
 CONTRACTIONS = frozenset({"dot", "convolution"})
@@ -43,7 +43,7 @@ class Forecast:
     flops: float
 
     @property
-    def wire(self) -> float:
+    def comm_bytes(self) -> float:
         """Bytes that a device sends."""
         return sum(each.sent for each in self.collectives)
 
@@ -65,15 +65,15 @@ def forecast(
     reads them as they are.
     """
     found = _Forecast(problem, choice, specs, is_marked)
-    for each in problem.clusters.flow.handed:
+    for each in problem.clusters.dataflow.phi_inputs:
         if each.value not in each.reader.inputs:
-            found.handed[each.reader].append(each.value)
-    for node in problem.clusters.flow.nodes:
+            found.phi_inputs[each.reader].append(each.value)
+    for node in problem.clusters.dataflow.nodes:
         found.visit(node)
     return Forecast(found.all(), found.flops)
 
 
-HANDED = -1
+PHI_INPUT = -1
 """The place of a value that a loop or branch takes in a tuple."""
 
 
@@ -81,7 +81,7 @@ def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node,
     """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
     found: dict[tuple[Node, int], Spec] = {}
     likely = _Forecast(problem, choice, specs, is_marked=True)
-    for node in problem.clusters.flow.nodes:
+    for node in problem.clusters.dataflow.nodes:
         if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
             for place, operand in enumerate(node.inputs):
                 wanted = likely.asked(Read(node, place)) if operand in specs else None
@@ -101,14 +101,14 @@ class _Forecast:
     flops: float = 0.0
     seen: set[tuple[Node, tuple]] = field(default_factory=set)
     wanted: dict[Node, list[Spec]] = field(default_factory=lambda: defaultdict(list))
-    handed: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
+    phi_inputs: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
 
     def visit(self, node: Node) -> None:
         """Add what a node moves and combines."""
         for place, operand in enumerate(node.inputs):
             self._read(node, place, operand)
-        for operand in self.handed.get(node, ()):
-            self._read(node, HANDED, operand)
+        for operand in self.phi_inputs.get(node, ()):
+            self._read(node, PHI_INPUT, operand)
         if node in self.specs and node in self.problem.clusters.maps:
             self.made[node] = list(self._made(node))
 
@@ -116,7 +116,7 @@ class _Forecast:
         """Everything, after what only cut or added results spare."""
         for node in self.made:
             self._cut(node)
-        for node in self.problem.clusters.flow.nodes:
+        for node in self.problem.clusters.dataflow.nodes:
             if node.opcode == "add" and len(set(node.inputs)) == 2:
                 self._added(node)
         return [each for steps in self.made.values() for each in steps] + self.moved
@@ -146,9 +146,9 @@ class _Forecast:
             self.wanted[operand].append(self.specs[operand])
             return
         for read in self.problem.reads.get(operand, ()):
-            if read.reader is node and read.like is not None:
-                yield self.specs[read.like]
-            elif read.reader is node and read.place == place:
+            if read.reader is node and read.destination is not None:
+                yield self.specs[read.destination]
+            elif read.reader is node and read.operand_index == place:
                 yield self.asked(read)
 
     def asked(self, read: Read) -> Spec:
@@ -156,14 +156,14 @@ class _Forecast:
         clusters, node = self.problem.clusters, read.reader
         cluster = clusters.of(node)
         assert cluster is not None
-        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
-        own = asked(self.problem, read, strategy)
+        strategy = self.problem.strategy(cluster, self.choice)
+        own = self.problem.required_spec(read, strategy)
         if node not in self.specs or node not in clusters.maps:
             return own
         lies = self.specs[node]
-        if lies == self.problem.spec_tables.result(node, strategy):
+        if lies == self.problem.spec_tables.result_spec(node, strategy):
             return own
-        return _followed(clusters.maps[node], read.place, own, lies)
+        return _followed(clusters.maps[node], read.operand_index, own, lies)
 
     def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
@@ -188,10 +188,12 @@ class _Forecast:
             return
         cluster = self.problem.clusters.of(node)
         assert cluster is not None
-        strategy = self.problem.options[cluster.number][self.choice[cluster.number]]
+        strategy = self.problem.strategy(cluster, self.choice)
         if is_contraction(node):
-            self.flops += work(self.problem, cluster, node, dict(strategy.before)) * self.problem.times(node)
-        for step in combined(self.problem, cluster, strategy, node):
+            self.flops += contraction_flops(self.problem, cluster, node, dict(strategy.before)) * self.problem.times(
+                node
+            )
+        for step in partial_result_collectives(self.problem, cluster, strategy, node):
             yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
     def _alike(self, node: Node) -> Spec | None:

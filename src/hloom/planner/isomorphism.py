@@ -21,7 +21,7 @@ def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = R
     for _ in range(radius):
         looks = _finer(looks, near, set(looks))
     given = {each.number for each in clusters if clusters.is_given(each.lead)}
-    for _ in range(2 if clusters.flow.carried else 1):
+    for _ in range(2 if clusters.dataflow.phis else 1):
         looks = _finer(looks, near, given)
     first: dict[int, int] = {}
     return {number: first.setdefault(look, number) for number, look in looks.items()}
@@ -45,7 +45,7 @@ def _look(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster) -> tupl
 def _member(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster, node: Node) -> tuple:
     own = clusters.factor_classes.get(node, ())
     known = spec_tables.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
-    times = clusters.flow.times[node.graph]
+    times = clusters.dataflow.times[node.graph]
     return node.opcode, times, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
 
 
@@ -61,8 +61,8 @@ def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[t
                 key = (shapes[operand], shapes[node], place)
                 near[cluster.number].append((("reads", *key), other.number))
                 near[other.number].append((("is read", *key), cluster.number))
-    for each in clusters.flow.handed:
-        giver, taker = clusters.of(each.value), clusters.of(each.like)
+    for each in clusters.dataflow.phi_inputs:
+        giver, taker = clusters.of(each.value), clusters.of(each.phi)
         if giver is not None and taker is not None and giver is not taker:
             near[giver.number].append((("is handed", hash(str(each.value.type))), taker.number))
             near[taker.number].append((("is given", hash(str(each.value.type))), giver.number))

@@ -123,26 +123,26 @@ class _Rows:
         cluster = self.problem.clusters.of(value)
         if cluster is None or self._is_small(value):
             return
-        demand = self._made(cluster, value, is_partial=is_partial and value is cluster.lead)
-        table = self._bytes(value, demand.specs)[demand.of]
+        demand = self.problem.produced_specs(cluster, value, is_partial=is_partial and value is cluster.lead)
+        table = self._bytes(value, demand.specs)[demand.index]
         now = (self.choice[cluster.number],)
         row.add(cluster.number, table if buffer is None else buffer.stored(value, table, now))
 
     def _add_copy(self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]) -> None:
         """A copy that lies there, wherever a reader asks for another spec; what is made anew for it in any case."""
-        own, reader = self.problem.clusters.of(value), self._reader(read)
+        own, reader = self.problem.clusters.of(value), self.problem.reading_cluster(read)
         if reader is None or self._is_small(value):
             return
-        target = self._asked(reader, read)
+        target = self.problem.required_specs(reader, read)
         sizes = self._bytes(value, target.specs)
         if own is None:
-            table = sizes[target.of]
+            table = sizes[target.index]
             row.add(reader.number, buffer.stored(value, table, (self.choice[reader.number],)))
             return
         known.add((value, reader.number))
-        source = self._made(own, value)
+        source = self.problem.produced_specs(own, value)
         differs = np.array([[have != want for want in target.specs] for have in source.specs])
-        table = (differs * sizes)[source.of][:, target.of]
+        table = (differs * sizes)[source.index][:, target.index]
         now = (self.choice[own.number], self.choice[reader.number])
         row.add_pair(own.number, reader.number, buffer.stored(value, table, now))
 
@@ -156,21 +156,18 @@ class _Rows:
         own = self.problem.clusters.of(value)
         if own is None or self._is_small(value) or self._making(value) > time:
             return
-        source = self._made(own, value)
+        source = self.problem.produced_specs(own, value)
         asking: dict[tuple[int, int], tuple[Cluster, StrategySpecs]] = {}
         for read in reads:
-            cluster = self._reader(read)
+            cluster = self.problem.reading_cluster(read)
             if cluster is not None and self._reading(read.reader) >= time and (value, cluster.number) not in known:
-                demand = self._asked(cluster, read)
+                demand = self.problem.required_specs(cluster, read)
                 asking.setdefault((cluster.number, id(demand)), (cluster, demand))
         for cluster, demand in asking.values():
             table = self._copied(value, source, demand)
             is_foretold = table[self.choice[own.number], self.choice[cluster.number]] > 0
             if table.any() and not is_foretold:
                 row.add_pair(own.number, cluster.number, table / len(asking))
-
-    def _reader(self, read: Read) -> Cluster | None:
-        return self.problem.clusters.of(read.like if read.like is not None else read.reader)
 
     def _reading(self, reader: Node) -> float:
         """When a node runs, or where it is no more than a view, the last one that reads it.
@@ -204,21 +201,8 @@ class _Rows:
                 for column, want in enumerate(target.specs):
                     if reshard_collectives(value.type.dims, have, want, mesh):
                         small[row, column] = sizes[column]
-            self._copies[key] = small[source.of][:, target.of]
+            self._copies[key] = small[source.index][:, target.index]
         return self._copies[key]
-
-    def _made(self, cluster: Cluster, value: Node, *, is_partial: bool = False) -> StrategySpecs:
-        dims = self.problem.spec_tables.local(cluster, self.problem.clusters.result_dims(value))
-        kind = self.problem.representative[cluster.number]
-        return self.problem.spec_tables.demand(kind, self.problem.options[kind], dims, is_before=is_partial)
-
-    def _asked(self, cluster: Cluster, read: Read) -> StrategySpecs:
-        if read.like is not None:
-            return self._made(cluster, read.like)
-        dims = self.problem.spec_tables.local(cluster, self.problem.clusters.operand_dims(read.reader, read.place))
-        kind = self.problem.representative[cluster.number]
-        is_before = cluster.lead is read.reader
-        return self.problem.spec_tables.demand(kind, self.problem.options[kind], dims, is_before=is_before)
 
     def _bytes(self, value: Node, specs: tuple[Spec, ...]) -> np.ndarray:
         assert isinstance(value.type, TensorType)

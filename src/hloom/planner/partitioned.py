@@ -19,7 +19,7 @@ from hloom.planner.cost_model import hops
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 CONTRACTIONS = frozenset({"dot", "convolution"})
 
 
@@ -46,7 +46,7 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """One number that was expected and measured."""
 
     name: str
@@ -62,20 +62,20 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class PartitionedProgram:
     """What one device does and holds; `module` is the program after the partitioner.
 
-    `compared` are the same numbers beside what was expected, where a plan said what that is.
+    `comparisons` are the same numbers beside what was expected, where a plan said what that is.
     """
 
     module: Module
     collectives: tuple[Collective, ...]
     flops: float
     memory: int
-    compared: tuple[Compared, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
-    def wire(self) -> float:
+    def comm_bytes(self) -> float:
         """Bytes that a device sends."""
         return sum(each.sent for each in self.collectives)
 
@@ -115,11 +115,11 @@ def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
     return tuple(name for name, along in zip(mesh.names, places.T, strict=True) if len(set(along.tolist())) > 1)
 
 
-def emitted(module: Module, devices: int, memory: int) -> Emitted:
+def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:
     """The account of a partitioned module that takes so many bytes."""
     found = list(cost(module).per_node)
     flops = sum(each.total.flops for each in found if each.node.opcode in CONTRACTIONS)
-    return Emitted(module, tuple(collectives(found, devices)), float(flops), memory)
+    return PartitionedProgram(module, tuple(collectives(found, devices)), float(flops), memory)
 
 
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
@@ -134,7 +134,7 @@ def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
     for each in nodes:
         node = each.node
         kind = node.opcode.removesuffix("-start")
-        if kind not in KINDS or node in free:
+        if kind not in COLLECTIVES or node in free:
             continue
         origin = node.metadata.op_name if node.metadata is not None else ""
         times = float(each.times.bytes_accessed)

@@ -9,8 +9,8 @@ from typing import Any
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.planner.canonicalize import canonicalize, is_control_flow
+from hloom.planner.dataflow import element_reads
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.flow import taken
 from hloom.planner.problem import Problem
 from hloom.sharding.hlo_sharding import to_tiled, to_tuple
 from hloom.sharding.json_specs import mesh_to_json, spec_to_json
@@ -30,7 +30,7 @@ AddSharding = Callable[[Node, Spec, Node | None], Node]
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class OperandSpec:
     """How operand `place` of an instruction of a computation lies for it, if otherwise than the value itself.
 
     Without a name it is what the computation yields.
@@ -38,12 +38,12 @@ class Handed:
 
     computation: str
     name: str
-    place: int
+    operand_index: int
     spec: Spec
 
     def to_json(self) -> list[Any]:
         """As a list of the four."""
-        return [self.computation, self.name, self.place, spec_to_json(self.spec)]
+        return [self.computation, self.name, self.operand_index, spec_to_json(self.spec)]
 
     def put(self, module: Module, mark: AddSharding, made: dict[tuple[Node, Spec], Node]) -> None:
         """Put a mark that says how the value lies between the value and its reader, or take one that is made.
@@ -54,7 +54,7 @@ class Handed:
         if graph is None or (self.name and self.name not in graph):
             raise HloomError(f"the plan names {self.name} of {self.computation}, which {module.name} has not")
         reader = graph[self.name] if self.name else None
-        value = reader.inputs[self.place] if reader is not None else graph.root
+        value = reader.inputs[self.operand_index] if reader is not None else graph.root
         marked = made.get((value, self.spec))
         if marked is None:
             marked = made[value, self.spec] = mark(value, self.spec, reader)
@@ -62,7 +62,7 @@ class Handed:
             graph.set_output(marked)
         else:
             inputs = list(reader.inputs)
-            inputs[self.place] = marked
+            inputs[self.operand_index] = marked
             graph.set_inputs(reader, inputs)
 
 
@@ -70,10 +70,10 @@ class Handed:
 class Plan:
     """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
 
-    `inner` are those of other computations, by computation and name, in the module's normal form; also those of the
-    entry's instructions that calls were put in place by. `handed` are the values that lie otherwise for those that take
-    them: a dot, or a loop, or its next run, or what follows a branch. What is not named is left to the partitioner's
-    propagation; parameters and outputs are then replicated.
+    `computations` has those of other computations, by computation and name, in the module's canonical form; also those
+    of instructions of the entry that come from inlined calls. `operand_specs` are the operands that have another spec
+    than the value itself: of a dot, of a loop, of its next iteration, or of what follows a branch. What is not named is
+    left to the partitioner's propagation; parameters and outputs are then replicated.
     """
 
     mesh: Mesh
@@ -81,8 +81,8 @@ class Plan:
     outputs: dict[int, Spec] = field(default_factory=dict)
     instructions: dict[str, ValueSpec] = field(default_factory=dict)
     name: str = ""
-    inner: dict[str, dict[str, ValueSpec]] = field(default_factory=dict)
-    handed: tuple[Handed, ...] = ()
+    computations: dict[str, dict[str, ValueSpec]] = field(default_factory=dict)
+    operand_specs: tuple[OperandSpec, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON that names parameters, outputs and the entry's instructions; the rest is beside it.
@@ -91,7 +91,7 @@ class Plan:
         """
         inner = {
             graph: {name: self._placed_json(each) for name, each in named.items()}
-            for graph, named in self.inner.items()
+            for graph, named in self.computations.items()
         }
         mesh = self.mesh
         plain = dict(zip(mesh.names, mesh.sizes, strict=True))
@@ -101,7 +101,7 @@ class Plan:
             "outputs": {str(n): spec_to_json(spec) for n, spec in sorted(self.outputs.items())},
             "ops": {name: self._placed_json(each) for name, each in self.instructions.items()},
             **({"computations": inner} if inner else {}),
-            **({"handed": [each.to_json() for each in self.handed]} if self.handed else {}),
+            **({"operands": [each.to_json() for each in self.operand_specs]} if self.operand_specs else {}),
         }
 
     def annotate(self, module: Module) -> Module:
@@ -109,7 +109,7 @@ class Plan:
 
         It is in normal form where the plan speaks of what loops, branches and calls run.
         """
-        copy = canonicalize(module) if self.inner or self.handed else module.clone()
+        copy = canonicalize(module) if self.computations or self.operand_specs else module.clone()
         root = copy.entry.output
         if root is None:
             raise HloomError(f"{module.name} has no result")
@@ -117,12 +117,12 @@ class Plan:
             if node is not root and isinstance(node, Parameter):
                 rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
                 _place(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
-        self._check_inner(copy)
+        self._check_computations(copy)
         for node, placed in self.placements(copy):
             if node is not root:
                 _place(node, placed, self.mesh)
         made: dict[tuple[Node, Spec], Node] = {}
-        for each in self.handed:
+        for each in self.operand_specs:
             each.put(copy, self._mark, made)
         sharding = self._result_sharding(root, copy)
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
@@ -143,15 +143,15 @@ class Plan:
             if isinstance(placed, Spec) and not (isinstance(kind, TensorType) and len(kind.dims) == placed.rank):
                 raise HloomError(f"the plan has {placed} for {name}, which is {kind}")
             yield node, placed
-        for name, named in self.inner.items():
+        for name, named in self.computations.items():
             graph = _graph(module, name)
             for node in graph.nodes if graph is not None else ():
                 if node.name in named:
                     yield node, named[node.name]
 
-    def _check_inner(self, module: Module) -> None:
+    def _check_computations(self, module: Module) -> None:
         """Raise HloomError where the plan names a computation, or an instruction of one, that is not there."""
-        for name, named in self.inner.items():
+        for name, named in self.computations.items():
             graph = _graph(module, name)
             missing = name if graph is None else next((each for each in named if each not in graph), None)
             if missing is not None:
@@ -198,10 +198,10 @@ def plan_of(
         if node.graph is entry and node.name in known:
             plan.instructions[node.name] = placed
         else:
-            plan.inner.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
+            plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
     plan.parameters.update({each.number: specs[each] for each in entry.parameters if each in specs})
     root = entry.output
-    plan = replace(plan, handed=(*_handed(problem, specs), *_marked(problem, marks or {})))
+    plan = replace(plan, operand_specs=(*_handed(problem, specs), *_marked(problem, marks or {})))
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
@@ -215,7 +215,7 @@ def plan_of(
 
 def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, ValueSpec]]:
     """The arrays of rank 1 and more, and the tuples that pass barriers, but for the entry's parameters and result."""
-    entry, flow = problem.module.entry, problem.clusters.flow
+    entry, flow = problem.module.entry, problem.clusters.dataflow
     for node in flow.nodes:
         if node is entry.output or is_control_flow(node) or (isinstance(node, Parameter) and node.graph is entry):
             continue
@@ -224,15 +224,15 @@ def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node
         if node.opcode == "opt-barrier" and node in flow.tuples:
             yield node, tuple(_leaves(node, flow.tuples[node], specs))
         elif node in problem.clusters.maps and isinstance(node.type, TupleType):
-            yield node, tuple(_leaves(node, taken(node), specs))
+            yield node, tuple(_leaves(node, element_reads(node), specs))
         elif node in specs and isinstance(node.type, TensorType) and node.type.dims:
             yield node, specs[node]
 
 
-def _marked(problem: Problem, marks: Mapping[tuple[Node, int], Spec]) -> Iterator[Handed]:
+def _marked(problem: Problem, marks: Mapping[tuple[Node, int], Spec]) -> Iterator[OperandSpec]:
     entry = problem.module.entry
     for (node, place), spec in marks.items():
-        yield Handed(ENTRY if node.graph is entry else node.graph.name, node.name, place, spec)
+        yield OperandSpec(ENTRY if node.graph is entry else node.graph.name, node.name, place, spec)
 
 
 def _is_again(node: Node) -> bool:
@@ -264,16 +264,16 @@ def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Sp
             yield from (Spec.replicated(len(leaf.dims) if isinstance(leaf, TensorType) else 0) for leaf in leaves)
 
 
-def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[Handed]:
+def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[OperandSpec]:
     """The values that lie otherwise where they are handed over; one that is made anew is made as it is wanted."""
     entry = problem.module.entry
-    for each in problem.clusters.flow.handed:
-        spec = specs.get(each.like)
+    for each in problem.clusters.dataflow.phi_inputs:
+        spec = specs.get(each.phi)
         if spec is None or not spec.rank or specs.get(each.value, None) == spec:
             continue
         graph = each.value.graph
         name = each.holder.name if each.holder is not None else ""
-        yield Handed(ENTRY if graph is entry else graph.name, name, each.place, spec)
+        yield OperandSpec(ENTRY if graph is entry else graph.name, name, each.operand_index, spec)
 
 
 def _graph(module: Module, name: str) -> Graph | None:

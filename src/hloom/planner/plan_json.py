@@ -7,7 +7,7 @@ from typing import Any
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
 from hloom.planner.canonicalize import canonicalize
-from hloom.planner.plan import ENTRY, Handed, Plan, ValueSpec
+from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec
 from hloom.sharding.hlo_sharding import from_tuple
 from hloom.sharding.json_specs import mesh_from_json, spec_from_json
 from hloom.sharding.mesh import Mesh
@@ -39,7 +39,7 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
         _named(instructions, mesh, module.entry),
         name,
         {graph: _named(named, mesh, _graph(form, graph)) for graph, named in computations.items()},
-        tuple(_handed(each, mesh) for each in value.get("handed") or ()),
+        tuple(_operand_spec(each, mesh) for each in value.get("operands") or ()),
     )
 
 
@@ -77,10 +77,10 @@ def _read(text: str) -> Sharding:
     return read_sharding(Cursor(Source(text, "plan")))
 
 
-def _handed(value: Any, mesh: Mesh) -> Handed:
+def _operand_spec(value: Any, mesh: Mesh) -> OperandSpec:
     if not isinstance(value, list) or len(value) != 4 or not isinstance(value[2], int):
-        raise HloomError(f"{value!r} does not say how an operand is handed over")
-    return Handed(str(value[0]), str(value[1]), value[2], _spec(value[3], mesh, None))
+        raise HloomError(f"{value!r} is no spec of an operand")
+    return OperandSpec(str(value[0]), str(value[1]), value[2], _spec(value[3], mesh, None))
 
 
 def _graph(module: Module, name: str) -> Graph | None:

@@ -9,7 +9,7 @@ from hloom.ir import Node, TensorType
 from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
-from hloom.planner.strategy_costs import asked, combined
+from hloom.planner.strategy_costs import partial_result_collectives
 from hloom.sharding.spec import Spec
 
 
@@ -33,7 +33,7 @@ class PredictedCollective:
 def predicted_collectives(problem: Problem, choice: dict[int, int]) -> list[PredictedCollective]:
     """The collectives of a choice, in the order of the instructions."""
     found: list[PredictedCollective] = []
-    for node in problem.clusters.flow.nodes:
+    for node in problem.clusters.dataflow.nodes:
         found += _combined(problem, choice, node)
         found += _moved(problem, choice, node)
     return found
@@ -44,8 +44,8 @@ def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[
     cluster = problem.clusters.of(node)
     if cluster is None or node not in problem.clusters.maps or not isinstance(node.type, TensorType):
         return
-    strategy = problem.options[cluster.number][choice[cluster.number]]
-    for step in combined(problem, cluster, strategy, node):
+    strategy = problem.strategy(cluster, choice)
+    for step in partial_result_collectives(problem, cluster, strategy, node):
         yield PredictedCollective(node, node, step, itemsize_of(node), "combines partial results", problem.times(node))
 
 
@@ -55,12 +55,12 @@ def _moved(problem: Problem, choice: dict[int, int], value: Node) -> Iterator[Pr
         return
     own = problem.clusters.of(value)
     assert own is not None
-    source = problem.spec_tables.result(value, problem.options[own.number][choice[own.number]])
+    source = problem.spec_tables.result_spec(value, problem.strategy(own, choice))
     seen: set[Spec] = set()
     for read in problem.reads[value]:
-        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        cluster = problem.reading_cluster(read)
         assert cluster is not None
-        target = asked(problem, read, problem.options[cluster.number][choice[cluster.number]])
+        target = problem.required_spec(read, problem.strategy(cluster, choice))
         if target not in seen:
             seen.add(target)
             for step in reshard_collectives(value.type.dims, source, target, problem.mesh):

@@ -7,6 +7,7 @@ will lie, and XLA's partitioner, asked to compile, has the last word: both teach
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,10 +17,11 @@ from hloom.planner.budget_search import solve_within
 from hloom.planner.candidates import Candidate, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
-from hloom.planner.feedback import learn
+from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 from hloom.planner.forecast import forecast, operand_marks
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.plan import Plan, plan_of
+from hloom.planner.predicted_collectives import predicted_collectives
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers import Assignment, Planner
@@ -37,6 +39,9 @@ ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
 SETTLED = 0.005
 """Where less than this share of all bytes comes as a surprise, the tables are taken to be right."""
+
+NOISE = 0.002
+"""Differences below this share of all that is sent teach nothing."""
 
 
 @dataclass(slots=True)
@@ -101,15 +106,15 @@ class Refinement:
         """Put the forecast of a plan into the tables; whether that changes them much."""
         found = candidate.solution
         assert found is not None
-        surprise = learn(self.problem, found.choice.strategies, found.forecast.comm_bytes_by_origin)
-        return surprise > SETTLED * found.forecast.wire
+        surprise = correct_costs(self.problem, found.choice.strategies, found.forecast.comm_bytes_by_origin)
+        return surprise > SETTLED * found.forecast.comm_bytes
 
     def learn(self, candidate: Candidate, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
         assert candidate.solution is not None
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
-        surprise = learn(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
-        return surprise > SETTLED * measured.wire
+        surprise = correct_costs(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
+        return surprise > SETTLED * measured.comm_bytes
 
     def _solve(self) -> Assignment:
         """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
@@ -137,9 +142,9 @@ def candidate_of(
         specs = restore_constrained(kept, problem, own, specs)
     found = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
     marks = operand_marks(problem, choice.strategies, specs) if task.has_marks else {}
-    price = StepCost(found.flops, touched=_touched(problem, own))
+    price = StepCost(found.flops, written_bytes=_touched(problem, own))
     for each in found.collectives:
-        price.send([each.step], each.width, each.times)
+        price.add_collectives([each.step], each.width, each.times)
     lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
     plan = plan_of(problem, task.mesh, lies, task.module, name, marked)
     return Candidate(plan, price, solution=Solution(problem, choice, specs, found), notes=choice.notes)
@@ -165,3 +170,47 @@ def _on(specs: Mapping[Key, Spec], planned: Mesh, mesh: Mesh) -> Mapping[Key, Sp
         return specs
     every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
     return {key: Spec(tuple(every if axes else () for axes in spec.dims)) for key, spec in specs.items()}
+
+
+def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[str, float]) -> float:
+    """Correct the tables by the bytes that each instruction was measured to send; the bytes that were not predicted.
+
+    A model of the partitioner is wrong somewhere: most often where a dot or gather reads an operand in another spec
+    than it needs, and works in its own way instead of resharding. Where an instruction sent more than was predicted,
+    the reshards that led to it (or its strategy, where there were none) cost that much more from now on, for all
+    isomorphic clusters; the next solution then avoids them, or has the right cost.
+
+    `measured` are bytes by the name of the instruction that caused them.
+    """
+    expected: dict[str, float] = defaultdict(float)
+    for each in predicted_collectives(problem, choice):
+        expected[each.instruction.name] += each.sent
+    total = sum(measured.values()) or 1.0
+    surprise = 0.0
+    for name, sent in measured.items():
+        node = problem.clusters.dataflow.named(name)
+        if node is None:
+            continue
+        passed_on = sum(max(expected.get(u.name, 0.0) - measured.get(u.name, 0.0), 0.0) for u in node.users)
+        excess = sent - expected.get(name, 0.0) - passed_on
+        if excess > NOISE * total:
+            surprise += excess
+            _charge(problem, choice, node, excess / problem.rates.bandwidth)
+    if surprise:
+        rebuild_edge_costs(problem)
+    return surprise
+
+
+def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
+    """Make what led to an instruction dearer: the largest change of spec among its operands, or its strategy."""
+    changed = [
+        read
+        for operand in node.inputs
+        for read in problem.reads.get(operand, ())
+        if read.reader is node and add_reshard_cost(problem, choice, operand, read, 0.0)
+    ]
+    if not changed:
+        add_strategy_cost(problem, choice, node, seconds)
+        return
+    for read in changed:
+        add_reshard_cost(problem, choice, node.inputs[read.operand_index], read, seconds / len(changed))

@@ -10,14 +10,13 @@ import math
 
 from hloom.ir import Node, TensorType
 from hloom.planner.problem import Problem
-from hloom.planner.strategy_costs import asked
 from hloom.sharding.spec import Spec
 
 
 def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
     """The specs of a choice, with changes of spec moved to the instructions that make the values."""
     specs = problem.specs(choice)
-    for node in reversed(problem.clusters.flow.nodes):
+    for node in reversed(problem.clusters.dataflow.nodes):
         cluster = problem.clusters.of(node)
         if cluster is None or node is cluster.lead or node not in problem.clusters.maps or node not in specs:
             continue
@@ -31,10 +30,10 @@ def _wanted(problem: Problem, choice: dict[int, int], node: Node) -> Spec | None
     """The one spec that all readers ask for; None where they differ."""
     found: set[Spec] = set()
     for read in problem.reads.get(node, ()):
-        cluster = problem.clusters.of(read.like if read.like is not None else read.reader)
+        cluster = problem.reading_cluster(read)
         if cluster is None:
             return None
-        found.add(asked(problem, read, problem.options[cluster.number][choice[cluster.number]]))
+        found.add(problem.required_spec(read, problem.strategy(cluster, choice)))
     return next(iter(found)) if len(found) == 1 else None
 
 

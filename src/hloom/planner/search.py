@@ -12,9 +12,9 @@ from hloom.ir import Module, TensorType
 from hloom.planner.candidates import WHOLE_MESH, Candidate, Measure, Measured, SearchResult, Task
 from hloom.planner.constraints import Constraints, Forbidden, constrain_problem
 from hloom.planner.cost_model import Rates
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
-from hloom.planner.problem import build_problem
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.solvers import PLANNERS, Planner
 from hloom.planner.solvers.ilp import plan_tied
@@ -79,6 +79,11 @@ def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, second
     return search.chosen.best
 
 
+def predict_plan(module: Module, plan: Plan) -> Candidate:
+    """The predicted cost of a plan of any origin; what it does not name is completed the cheapest way."""
+    return replace(complete_plan(module, plan), plan=plan)
+
+
 def solver(planner: str) -> Planner:
     """What solves the problems of a planner of this name; raises HloomError where there is none."""
     if planner in (EXPERT, "ilp"):
@@ -141,7 +146,7 @@ class _Search:
             summed = rates.weighted(odds / (1 + odds))
             bound = max(bound, self._solve(summed))
             best = min(self.chosen.candidates, key=lambda each: each.cost(summed)).expected
-            is_working = best is not None and best.working(rates) > best.sending(rates)
+            is_working = best is not None and best.compute_seconds(rates) > best.comm_seconds(rates)
             low, high = (odds, high) if is_working else (low, odds)
         for each in self.chosen.candidates:
             each.prove(bound, rates, is_tied=each.is_tied)
@@ -175,7 +180,7 @@ class _Search:
             *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
             *(
                 f"how often {each.name} runs is not known: it counts as one run"
-                for each in problem.clusters.flow.unknown
+                for each in problem.clusters.dataflow.unknown
             ),
             *notes,
         ]

@@ -22,6 +22,10 @@ MOST_STRATEGIES = 600
 """Beyond so many, neighbouring axes go together: see `strategies`."""
 
 
+ClassAxes = tuple[tuple[int, Axes], ...]
+"""The axes that split each class, by its number within the cluster; classes that are not split are left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """The axes of each class for the lead's operands and work, and for its result and all that follows.
@@ -29,8 +33,8 @@ class Strategy:
     Classes are numbered within the cluster, those of the lead first: clusters that are alike share their strategies.
     """
 
-    before: tuple[tuple[int, Axes], ...]
-    after: tuple[tuple[int, Axes], ...]
+    before: ClassAxes
+    after: ClassAxes
 
 
 def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh) -> list[Strategy]:
@@ -98,9 +102,7 @@ def is_contraction(node: Node) -> bool:
     return node.opcode in LEADERS and node.opcode not in ("gather", "scatter")
 
 
-def _assignments(
-    clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: int
-) -> Iterator[tuple[tuple[int, Axes], ...]]:
+def _assignments(clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: int) -> Iterator[ClassAxes]:
     """Every way to give each axis to a class or to none; axes of one class stand in the mesh's order.
 
     Another order would only add collectives whose groups cross the mesh.

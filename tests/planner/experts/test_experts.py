@@ -10,9 +10,9 @@ from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts import describe, experts
+from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
 from hloom.planner.experts.roles import Roles
-from hloom.planner.experts.streams import LogicalAxes, LogicalAxis
-from hloom.planner.partitioned import emitted
+from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
 from hloom.propagation.dataflow import Wiring
 from hloom.runtime.partition import partition
@@ -238,7 +238,7 @@ def test_experts_are_reached_by_all_to_all():
     name = "data parallel on x, expert parallel on x"
     (plan,) = [each for each in experts(module, mesh) if each.name == name]
     compiled = partition(plan.annotate(module), 4)
-    assert set(emitted(compiled.module, 4, compiled.memory).comm_bytes_by_kind) == {"all-to-all"}
+    assert set(read_partitioned(compiled.module, 4, compiled.memory).comm_bytes_by_kind) == {"all-to-all"}
 
 
 def test_a_batch_that_is_too_small_leaves_the_sequence_to_the_other_axes():

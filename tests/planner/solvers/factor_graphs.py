@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument, Factor, pair
 from hloom.planner.solvers.memory_prices import MemoryUse, PairMemory
-from hloom.planner.solvers.shared_value import ReshardFactor
+from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 
 @st.composite

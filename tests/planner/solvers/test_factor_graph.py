@@ -17,7 +17,7 @@ from hloom.planner.solvers.ilp import solve
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.planner.solvers.lagrangian import Within, least_memory, within
 from hloom.planner.solvers.message_passing import MessagePassing, descend
-from hloom.planner.solvers.shared_value import ReshardFactor
+from hloom.planner.solvers.reshard_factor import ReshardFactor
 from tests.planner.solvers.factor_graphs import choices, holdings, networks
 
 PROPERTY = settings(deadline=None, max_examples=60)

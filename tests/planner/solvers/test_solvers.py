@@ -12,13 +12,13 @@ import pytest
 from hloom.hlo import load, parse
 from hloom.ir import Module
 from hloom.planner.constraints import Constraints, constrain_problem
+from hloom.planner.cost_tables import add_strategy_cost, build_problem
 from hloom.planner.memory_row import MemoryRow
-from hloom.planner.problem import Problem, add_strategy_cost, build_problem
+from hloom.planner.problem import Problem
 from hloom.planner.solvers import by_name
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.solvers.decoupled_bound import ENOUGH
 from hloom.planner.solvers.ilp import PROVEN, lightest_plan
-from hloom.planner.solvers.warm_start import nearest
 from hloom.sharding import Mesh, parse_spec
 from hloom.text import HloomError
 from tests.propagation.programs import random_program
@@ -84,7 +84,7 @@ def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
     first = by_name("ilp")(problem)
     for cluster in problem.clusters:
         add_strategy_cost(problem, first.strategies, cluster.lead, 0.1 * first.cost)
-    again, problem.solved = by_name("ilp")(problem), None
+    again, problem.solver_state = by_name("ilp")(problem), None
     anew = by_name("ilp")(problem)
     assert again.cost == pytest.approx(anew.cost, rel=PROVEN) and again.strategies != first.strategies
     assert again.bound <= anew.cost and anew.bound <= again.cost
@@ -154,14 +154,6 @@ def test_a_budget_is_kept_and_what_is_missing_is_said():
     assert kept.gap < 1e-3
 
 
-def test_a_plan_that_someone_wrote_is_a_start():
-    problem = build_problem(layers(2), Mesh.parse("x=4"))
-    entry = problem.module.entry
-    wanted = {entry["w0"]: parse_spec("[x,-]"), entry["w1"]: parse_spec("[x,-]"), entry["x"]: parse_spec("[-,x]")}
-    specs = problem.specs(nearest(problem, wanted))
-    assert {str(specs[node]) for node in wanted} == {"[x,-]", "[-,x]"}
-
-
 def test_alternatives_differ_and_come_in_order():
     problem = build_problem(layers(2), Mesh.parse("x=4,y=2"))
     best = by_name("ilp")(problem)
@@ -192,7 +184,7 @@ def _parameters(problem: Problem) -> MemoryRow:
     for node in problem.module.entry.nodes:
         cluster = problem.clusters.of(node)
         if cluster is not None and node.opcode in ("parameter", "dot"):
-            lies = (problem.spec_tables.result(node, each) for each in problem.options[cluster.number])
+            lies = (problem.spec_tables.result_spec(node, each) for each in problem.options[cluster.number])
             held = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, each)) for each in lies]
             row.add(cluster.number, np.array(held))
     return row

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hloom.ir import Module, Node, Parameter
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.experts.streams import LogicalAxes, LogicalAxis
+from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
 from hloom.planner.plan import ENTRY, Plan
 from hloom.planner.strategies import UNEVEN_SHARE
 from hloom.sharding.mesh import Mesh
@@ -76,11 +76,11 @@ class Layout:
     def _put(self, plan: Plan, node: Node, spec: Spec, module: Module) -> None:
         graph = node.graph
         if graph is not self.streams.wiring.module.entry:
-            plan.inner.setdefault(graph.name, {})[node.name] = spec
+            plan.computations.setdefault(graph.name, {})[node.name] = spec
         elif node.name in module.entry:
             plan.instructions[node.name] = spec
         else:
-            plan.inner.setdefault(ENTRY, {})[node.name] = spec
+            plan.computations.setdefault(ENTRY, {})[node.name] = spec
 
     def _put_results(self, plan: Plan) -> None:
         """Results that take no parameter's place lie as their streams do, or as a stored parameter of the same."""

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from hloom.ir import FactorKind
 from hloom.planner.entry_results import aliases
-from hloom.planner.experts.streams import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
+from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.propagation.dataflow import Link, Wiring
 
 LEAST_WORK = 0.005

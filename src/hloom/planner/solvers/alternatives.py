@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from hloom.ir import TensorType
+from hloom.ir import Node, TensorType
+from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.message_passing import MessagePassing
-from hloom.planner.solvers.warm_start import bytes_of
 
 FAMILIES = 12
 """How many clusters are looked at, those of the largest values first."""
@@ -51,7 +52,7 @@ def _important(problem: Problem, network: FactorGraph) -> list[int]:
     """Clusters that can be split in several ways, those with the most bytes in their largest values first."""
     sizes = dict.fromkeys(network.unary, 0.0)
     for cluster in problem.clusters:
-        sizes[problem.representative[cluster.number]] += max(map(bytes_of, cluster.members))
+        sizes[problem.representative[cluster.number]] += max(map(_bytes_of, cluster.members))
     open_nodes = [node for node, costs in network.unary.items() if costs.shape[1] > 1]
     return sorted(open_nodes, key=lambda node: (-sizes[node], node))[:FAMILIES]
 
@@ -73,6 +74,11 @@ def _without(
     strategies = found.network.named(problem, found.choice)
     lead = problem.options[node][int(network.kept[node][own])]
     cluster = next(each for each in problem.clusters if each.number == node)
-    lies = problem.spec_tables.result(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
+    lies = problem.spec_tables.result_spec(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
     note = f"without {cluster.lead.name} as {lies}"
     return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)
+
+
+def _bytes_of(value: Node) -> float:
+    """The bytes of a whole array; none of a tuple."""
+    return math.prod(value.type.dims) * itemsize_of(value) if isinstance(value.type, TensorType) else 0.0

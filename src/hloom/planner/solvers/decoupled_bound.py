@@ -9,7 +9,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, full_graph
 from hloom.planner.solvers.factors import Factor
 from hloom.planner.solvers.message_passing import MessagePassing, copy_messages
-from hloom.planner.solvers.shared_value import ReshardFactor
+from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 ROUNDS = 40
 ENOUGH = 1e-3

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.planner.problem import Problem, SharedReshards, add_pair
+from hloom.planner.cost_tables import add_edge_costs
+from hloom.planner.problem import Problem, SharedReshards
 from hloom.planner.solvers.factors import Argument, Factor, Kept, pair
-from hloom.planner.solvers.shared_value import ReshardFactor
+from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 
 @dataclass(slots=True, eq=False)
@@ -102,11 +103,11 @@ def tied_graph(problem: Problem) -> FactorGraph:
     """The network in which alike clusters take the same strategy."""
     representative = problem.representative
     unary: dict[int, np.ndarray] = {}
-    for number, costs in problem.unary.items():
+    for number, costs in problem.node_costs.items():
         unary[representative[number]] = (
             unary[representative[number]] + costs if representative[number] in unary else np.array(costs, float)
         )
-    within, between = _tied_pairs(representative, problem.pairs)
+    within, between = _tied_pairs(representative, problem.edge_costs)
     for node, costs in within.items():
         unary[node] = unary[node] + costs
     terms: list[Factor] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
@@ -133,7 +134,7 @@ def _tied_pairs(
         if representative[a] == representative[b]:
             within[representative[a]] = within.get(representative[a], 0.0) + np.diagonal(table)
         else:
-            add_pair(between, representative[a], representative[b], table)
+            add_edge_costs(between, representative[a], representative[b], table)
     return within, between
 
 
@@ -143,7 +144,9 @@ def full_graph(problem: Problem) -> FactorGraph:
     for number in problem.options:
         members[problem.representative[number]].append(number)
     place = {number: copy for copies in members.values() for copy, number in enumerate(copies)}
-    unary = {node: np.stack([problem.unary[each] for each in copies]).astype(float) for node, copies in members.items()}
+    unary = {
+        node: np.stack([problem.node_costs[each] for each in copies]).astype(float) for node, copies in members.items()
+    }
     terms: list[Factor] = []
     for table, ends in _equal_pairs(problem):
         copies = tuple(np.array([place[each] for each in side]) for side in zip(*ends, strict=True))
@@ -162,7 +165,7 @@ def full_graph(problem: Problem) -> FactorGraph:
 def alike(problem: Problem) -> list[list[SharedReshards]]:
     """Shared tables by what they are between tied clusters."""
     found: dict[tuple, list[SharedReshards]] = defaultdict(list)
-    for each in problem.shared:
+    for each in problem.shared_reshards:
         readers = tuple((problem.representative[number], id(demand)) for number, demand in each.readers)
         found[problem.representative[each.cluster], id(each.source), readers, tuple(map(id, each.costs))].append(each)
     return list(found.values())
@@ -181,13 +184,13 @@ def reshard_factor(shared: SharedReshards, sides: Sequence[Argument]) -> Reshard
 
 
 def _sides_of(shared: SharedReshards) -> list[np.ndarray]:
-    return [shared.source.of, *(demand.of for _, demand in shared.readers)]
+    return [shared.source.index, *(demand.index for _, demand in shared.readers)]
 
 
 def _equal_pairs(problem: Problem) -> list[tuple[np.ndarray, list[tuple[int, int]]]]:
     """Tables between the same nodes that are equal, each with the pairs of clusters that have it."""
     found: dict[tuple[int, int], list[tuple[np.ndarray, list[tuple[int, int]]]]] = defaultdict(list)
-    for (a, b), table in problem.pairs.items():
+    for (a, b), table in problem.edge_costs.items():
         if not table.any():
             continue
         if problem.representative[a] > problem.representative[b]:

@@ -71,9 +71,9 @@ def _tied(
     budget: float | None,
     starts: Sequence[Mapping[int, int]],
 ) -> Assignment:
-    if problem.solved is not None:
-        warm_start(network, problem.solved)
-    problem.solved = network
+    if isinstance(problem.solver_state, FactorGraph):
+        warm_start(network, problem.solver_state)
+    problem.solver_state = network
     known = [each for start in starts if (each := network.numbered(start)) is not None]
     found = solve(network, deadline, known)
     strategies = found.network.named(problem, found.choice)

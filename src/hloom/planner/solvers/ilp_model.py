@@ -15,7 +15,7 @@ from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument, PairFactor
 from hloom.planner.solvers.memory_prices import MemoryUse
 from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
-from hloom.planner.solvers.shared_value import ReshardFactor
+from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 LARGEST = 1e3
 """What the cost of a choice is scaled to: HiGHS's tolerances are absolute."""

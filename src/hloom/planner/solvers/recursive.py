@@ -20,8 +20,7 @@ from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.lagrangian import within
 from hloom.planner.solvers.memory_prices import MemoryUse, holding
 from hloom.planner.solvers.message_passing import MessagePassing
-from hloom.planner.spec_tables import Held
-from hloom.planner.strategies import Strategy
+from hloom.planner.strategies import ClassAxes, Strategy
 
 SWEEPS = 100
 
@@ -91,7 +90,7 @@ def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
     return Strategy(_held_on(strategy.before, axes), _held_on(strategy.after, axes))
 
 
-def _held_on(held: Held, axes: Collection[str]) -> Held:
+def _held_on(held: ClassAxes, axes: Collection[str]) -> ClassAxes:
     left = ((number, tuple(axis for axis in each if axis in axes)) for number, each in held)
     return tuple((number, each) for number, each in left if each)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from hloom.ir import Module, Node
 from hloom.planner.canonicalize import canonicalize
+from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.experts.roles import Roles
-from hloom.planner.experts.streams import LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.plan import ENTRY, Plan
 from hloom.propagation.dataflow import Wiring
 from hloom.sharding.spec import Spec
@@ -159,5 +159,5 @@ class _Named:
 
     def _spec_of(self, node: Node) -> object:
         if node.graph is not self.wiring.module.entry:
-            return self.plan.inner.get(node.graph.name, {}).get(node.name)
-        return self.plan.instructions.get(node.name) or self.plan.inner.get(ENTRY, {}).get(node.name)
+            return self.plan.computations.get(node.graph.name, {}).get(node.name)
+        return self.plan.instructions.get(node.name) or self.plan.computations.get(ENTRY, {}).get(node.name)

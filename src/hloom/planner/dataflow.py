@@ -11,7 +11,7 @@ from hloom.planner.canonicalize import is_control_flow
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class PhiInput:
     """A value that a node hands to another graph, or out of one, where it lies as `like` does.
 
     `holder` has the value as its operand `place`; None where a graph yields the value alone.
@@ -19,13 +19,13 @@ class Handed:
 
     value: Node
     reader: Node
-    like: Node
+    phi: Node
     holder: Node | None
-    place: int
+    operand_index: int
 
 
 @dataclass(slots=True)
-class _Place:
+class _Visit:
     """How far a graph was walked; `is_open` while what its next node runs is walked."""
 
     nodes: Sequence[Node]
@@ -46,9 +46,9 @@ class Dataflow:
         self.module = module
         self.nodes: list[Node] = []
         self.times: dict[Graph, float] = {module.entry: 1.0}
-        self.carried: set[Node] = set()
-        self.same: dict[Node, Node] = {}
-        self.handed: list[Handed] = []
+        self.phis: set[Node] = set()
+        self.aliases: dict[Node, Node] = {}
+        self.phi_inputs: list[PhiInput] = []
         self.tuples: dict[Node, tuple[Node | None, ...]] = {}
         self.unknown: list[Apply] = []
         self._named: dict[str, Node] | None = None
@@ -65,24 +65,24 @@ class Dataflow:
 
     def origin(self, node: Node) -> Node:
         """The value that a node is another name of; itself where it is none."""
-        while node in self.same:
-            node = self.same[node]
+        while node in self.aliases:
+            node = self.aliases[node]
         return node
 
     def _walk(self, entry: Graph) -> None:
-        pending = [_Place(entry.nodes)]
+        pending = [_Visit(entry.nodes)]
         while pending:
-            place = pending[-1]
-            if place.position == len(place.nodes):
+            visit = pending[-1]
+            if visit.position == len(visit.nodes):
                 pending.pop()
                 continue
-            node = place.nodes[place.position]
-            if is_control_flow(node) and not place.is_open:
+            node = visit.nodes[visit.position]
+            if is_control_flow(node) and not visit.is_open:
                 assert isinstance(node, Apply)
-                place.is_open = True
-                pending += [_Place(each.nodes) for each in reversed(self._open(node, node.graph))]
+                visit.is_open = True
+                pending += [_Visit(each.nodes) for each in reversed(self._open(node, node.graph))]
                 continue
-            place.position, place.is_open = place.position + 1, False
+            visit.position, visit.is_open = visit.position + 1, False
             self._element(node)
             self.nodes.append(node)
 
@@ -95,7 +95,7 @@ class Dataflow:
             known = source.inputs if source.opcode == "tuple" else self.tuples.get(source, ())
             value = known[index] if index < len(known) else None
             if value is not None and value is not node:
-                self.same[node] = value
+                self.aliases[node] = value
 
     def _open(self, node: Apply, graph: Graph) -> Sequence[Graph]:
         """Enter what a node runs: its graphs, in the order in which they are walked."""
@@ -115,40 +115,40 @@ class Dataflow:
             self.unknown.append(node)
         count = 1 if trips is None or trips.count is None else trips.count
         self.times[body], self.times[condition] = times * count, times * (count + 1)
-        state = taken(body.parameters[0])
-        self.carried.update(each for each in state if each is not None)
+        state = element_reads(body.parameters[0])
+        self.phis.update(each for each in state if each is not None)
         self._alias(body.parameters[0], state)
         self._alias(condition.parameters[0], state)
         self._alias(node, state)
-        self._hand(node.inputs[0], node, state, node)
+        self._pass(node.inputs[0], node, state, node)
         if body.output is not None:
-            self._hand(body.output, body.output if _is_tuple(body.output) else node, state, None)
+            self._pass(body.output, body.output if _is_tuple(body.output) else node, state, None)
         return body, condition
 
     def _yielded(self, node: Apply, branches: Sequence[Graph]) -> None:
         """What branches yield is the node's result, which lies as it likes."""
-        results = taken(node)
-        self.carried.update(each for each in results if each is not None)
+        results = element_reads(node)
+        self.phis.update(each for each in results if each is not None)
         self._alias(node, results)
         for branch in branches:
             if branch.output is not None:
-                self._hand(branch.output, node, results, None)
+                self._pass(branch.output, node, results, None)
 
     def _alias(self, node: Node, values: Sequence[Node | None]) -> None:
         """A node is (a tuple of) values that have names already."""
         if _is_tuple(node):
             self.tuples[node] = tuple(values)
         elif values and values[0] is not None and values[0] is not node:
-            self.same[node] = values[0]
+            self.aliases[node] = values[0]
 
-    def _hand(self, value: Node, reader: Node, state: Sequence[Node | None], holder: Node | None) -> None:
+    def _pass(self, value: Node, reader: Node, state: Sequence[Node | None], holder: Node | None) -> None:
         """A value, or the elements of a tuple, must lie as the state does; `holder` has it as its only operand."""
         if value.opcode == "tuple":
             self.tuples[value] = tuple(state)
             holder = value
-        for place, (given, like) in enumerate(zip(_given(value), state, strict=False)):
-            if like is not None:
-                self.handed.append(Handed(given, reader, like, holder, place))
+        for operand_index, (given, phi) in enumerate(zip(_given(value), state, strict=False)):
+            if phi is not None:
+                self.phi_inputs.append(PhiInput(given, reader, phi, holder, operand_index))
 
 
 def _is_tuple(value: Node) -> bool:
@@ -160,7 +160,7 @@ def _given(value: Node) -> Sequence[Node]:
     return value.inputs if value.opcode == "tuple" else (value,)
 
 
-def taken(value: Node) -> tuple[Node | None, ...]:
+def element_reads(value: Node) -> tuple[Node | None, ...]:
     """The first node that takes each element of a tuple out, None where nothing does; an array itself."""
     if not isinstance(value.type, TupleType):
         return (value,)

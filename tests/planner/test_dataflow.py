@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.hlo import parse
 from hloom.planner.canonicalize import canonicalize
-from hloom.planner.flow import Dataflow
+from hloom.planner.dataflow import Dataflow
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
@@ -16,23 +16,23 @@ def test_loops_run_their_bodies_as_often_as_they_count():
 
 def test_what_a_loop_carries_has_one_name():
     flow = Dataflow(canonicalize(parse(SCAN)))
-    carried = {node.name for node in flow.carried}
+    carried = {node.name for node in flow.phis}
     assert carried == {"i", "body.x", "body.ws", "body.1.i", "body.1.x", "body.1.ws"}
-    found = {node.name: flow.origin(node).name for node in flow.same}
+    found = {node.name: flow.origin(node).name for node in flow.aliases}
     assert found["y"] == "body.x"
     assert found["condition.i"] == "i"
     assert found["kx"] == "body.x"
-    handed = {(each.value.name, each.like.name) for each in flow.handed}
+    handed = {(each.value.name, each.phi.name) for each in flow.phi_inputs}
     assert {("x", "body.x"), ("body.z", "body.x"), ("y", "body.1.x"), ("ws", "body.ws")} <= handed
 
 
 def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
     flow = Dataflow(canonicalize(parse(BRANCHES)))
-    found = {node.name: flow.origin(node).name for node in flow.same}
+    found = {node.name: flow.origin(node).name for node in flow.aliases}
     assert (found["product.a"], found["product.b"], found["negated.a"]) == ("a", "b", "either.0")
     assert (found["first"], flow.origin(flow.module["negated"].root).name) == ("either.0", "negated.r")
-    assert {node.name for node in flow.carried} == {"either.0", "either.1", "turned", "last.0", "last.1"}
-    handed = {(each.value.name, each.like.name) for each in flow.handed}
+    assert {node.name for node in flow.phis} == {"either.0", "either.1", "turned", "last.0", "last.1"}
+    handed = {(each.value.name, each.phi.name) for each in flow.phi_inputs}
     assert {("c", "either.0"), ("product.b", "either.1"), ("negated.r", "turned"), ("same.a", "turned")} <= handed
 
 
@@ -40,4 +40,4 @@ def test_a_loop_of_unknown_length_counts_once_and_is_named():
     flow = Dataflow(canonicalize(parse(COUNTDOWN)))
     assert [each.name for each in flow.unknown] == ["y"]
     assert flow.times[flow.unknown[0].attributes["body"]] == 1
-    assert [node.name for node in flow.carried] == ["halve.x"]
+    assert [node.name for node in flow.phis] == ["halve.x"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner.feedback import learn
+from hloom.planner.cost_tables import build_problem
 from hloom.planner.predicted_collectives import predicted_collectives
-from hloom.planner.problem import Problem, build_problem
+from hloom.planner.problem import Problem
+from hloom.planner.refinement import correct_costs
 from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh
 from tests.planner.test_plan import TWO_LAYERS
@@ -26,7 +27,7 @@ def solved() -> tuple[Problem, dict[int, int], dict[str, float]]:
 def test_what_was_expected_teaches_nothing():
     problem, choice, sent = solved()
     before = problem.cost(choice)
-    assert learn(problem, choice, sent) == 0
+    assert correct_costs(problem, choice, sent) == 0
     assert problem.cost(choice) == before
 
 
@@ -35,15 +36,15 @@ def test_a_surprise_makes_the_choice_dearer_by_its_seconds(name: str):
     problem, choice, sent = solved()
     before = problem.cost(choice)
     more = 1e8
-    surprise = learn(problem, choice, {**sent, name: sent.get(name, 0.0) + more})
+    surprise = correct_costs(problem, choice, {**sent, name: sent.get(name, 0.0) + more})
     assert surprise == pytest.approx(more)
-    assert problem.cost(choice) - before == pytest.approx(more / problem.rates.wire)
+    assert problem.cost(choice) - before == pytest.approx(more / problem.rates.bandwidth)
 
 
 def test_differences_that_are_noise_teach_nothing():
     problem, choice, sent = solved()
     total = sum(sent.values())
-    assert learn(problem, choice, {**sent, "h": sent.get("h", 0.0) + 1e-4 * total}) == 0
+    assert correct_costs(problem, choice, {**sent, "h": sent.get("h", 0.0) + 1e-4 * total}) == 0
 
 
 def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
@@ -52,9 +53,9 @@ def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
     entry = problem.module.entry
     maker = entry[name].inputs[0]
     moved = {**sent, maker.name: sent.get(maker.name, 0.0) + sent[name], name: 0.0}
-    assert learn(problem, choice, moved) == 0
+    assert correct_costs(problem, choice, moved) == 0
 
 
 def test_instructions_that_are_not_there_teach_nothing():
     problem, choice, sent = solved()
-    assert learn(problem, choice, {**sent, "somewhere": 1e9}) == 0
+    assert correct_costs(problem, choice, {**sent, "somewhere": 1e9}) == 0
