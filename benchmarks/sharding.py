@@ -9,10 +9,8 @@ from benchmarks import peers
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, times_the_time
 from benchmarks.programs import Plan, Program
-from hloom.sharding import Mesh, Spec
-from hloom.sharding.hlo_sharding import clear_caches, from_hlo, to_tiled
-from hloom.sharding.partition_spec import to_partition
-from hloom.sharding.spec import spec_of
+from hloom.sharding import Mesh, Spec, from_hlo, spec_of, to_partition, to_tiled
+from hloom.sharding.hlo_sharding import clear_caches
 
 MESH = Mesh.parse("data=4,expert=8,model=8")
 RANK = 3

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloom.hlo import parse
+from hloom.planner import Plan
 from hloom.planner.partitioned import emitted
-from hloom.planner.plan import Plan
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh, Spec
 

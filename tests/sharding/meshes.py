@@ -6,9 +6,8 @@ import math
 
 from hypothesis import strategies as st
 
-from hloom.ir.devices import ExplicitDevices, IotaDevices
-from hloom.sharding import Mesh, Spec
-from hloom.sharding.spec import spec_of
+from hloom.ir import ExplicitDevices, IotaDevices
+from hloom.sharding import Mesh, Spec, spec_of
 
 NAMES = ("x", "y", "z", "w")
 ORDERS = ("natural", "iota", "listed")

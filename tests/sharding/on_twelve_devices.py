@@ -23,11 +23,19 @@ from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import Axis, DimensionAxes
 from hloom.ir import Mesh as HloMesh
 from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
-from hloom.sharding import Mesh, parse_spec
-from hloom.sharding.hlo_sharding import from_hlo, to_mesh_sharding, to_tiled
-from hloom.sharding.partition_spec import from_partition, to_partition, unreduced_axes
-from hloom.sharding.sdy import from_sdy
-from hloom.sharding.sdy_parser import read_sdy, read_sdy_meshes
+from hloom.sharding import (
+    Mesh,
+    from_hlo,
+    from_partition,
+    from_sdy,
+    parse_spec,
+    read_sdy,
+    read_sdy_meshes,
+    to_mesh_sharding,
+    to_partition,
+    to_tiled,
+    unreduced_axes,
+)
 from hloom.text import Cursor, HloomError, Source
 from tests.sharding.meshes import meshes_with_specs
 from tests.sharding.shards import slices_held

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hloom.analysis import device, devices
 from hloom.analysis.collective_cost import CollectiveCost, collective_seconds
-from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import AxisLink, Mesh
-from hloom.sharding.axis_links import mesh_with_links
+from hloom.ir import ExplicitDevices
+from hloom.sharding import AxisLink, Mesh, mesh_with_links
 from hloom.text import HloomError
 from tests.sharding.meshes import meshes
 

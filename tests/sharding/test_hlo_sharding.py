@@ -9,20 +9,21 @@ from hypothesis import strategies as st
 
 from hloom.hlo import parse
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir import MeshSharding, Tiled, Uniform, equivalent, shard_dims, tile_of
-from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import Mesh, Spec, parse_spec
-from hloom.sharding.hlo_sharding import (
+from hloom.ir import ExplicitDevices, MeshSharding, Tiled, Uniform, equivalent, shard_dims, tile_of
+from hloom.sharding import (
+    Mesh,
+    Spec,
     from_hlo,
     from_hlo_mesh,
     from_tuple,
-    refinement,
+    parse_spec,
     to_explicit,
     to_hlo_mesh,
     to_mesh_sharding,
     to_tiled,
     to_tuple,
 )
+from hloom.sharding.hlo_sharding import refinement
 from hloom.text import Cursor, HloomError, Source, Unsupported
 from tests.sharding.meshes import meshes, meshes_with_specs, specs, without_trivial_axes
 from tests.sharding.shards import slices_held, tile_indices

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
-from hloom.sharding.hlo_sharding import to_tiled
-from hloom.sharding.json_specs import mesh_from_json, mesh_to_json, spec_from_json, spec_to_json
-from hloom.sharding.spec import REDUCERS
+from hloom.ir import ExplicitDevices
+from hloom.sharding import (
+    REDUCERS,
+    AxisLink,
+    Mesh,
+    Spec,
+    mesh_from_json,
+    mesh_to_json,
+    parse_spec,
+    spec_from_json,
+    spec_to_json,
+    to_tiled,
+)
 from hloom.text import Cursor, HloomError, Source
 from tests.sharding.meshes import meshes_with_specs
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from hloom.sharding import Mesh, Spec, parse_spec
-from hloom.sharding.partition_spec import from_partition, to_partition, unreduced_axes
+from hloom.sharding import Mesh, Spec, from_partition, parse_spec, to_partition, unreduced_axes
 from hloom.text import HloomError
 from tests.sharding.meshes import meshes_with_specs
 

@@ -6,11 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hloom.ir import Axis
-from hloom.ir.devices import ExplicitDevices
-from hloom.sharding import Mesh, Spec, parse_spec
-from hloom.sharding.sdy import SdyDimension, SdySharding, from_sdy, meshes_text, per_value, sdy_mesh, to_sdy
-from hloom.sharding.sdy_parser import read_sdy, read_sdy_mesh, read_sdy_meshes, read_sdy_per_value
+from hloom.ir import Axis, ExplicitDevices
+from hloom.sharding import (
+    Mesh,
+    SdyDimension,
+    SdySharding,
+    Spec,
+    from_sdy,
+    meshes_text,
+    parse_spec,
+    per_value,
+    read_sdy,
+    read_sdy_mesh,
+    read_sdy_meshes,
+    read_sdy_per_value,
+    sdy_mesh,
+    to_sdy,
+)
 from hloom.text import HloomError, ParseError, Unsupported
 from tests.sharding.meshes import NAMES, meshes, meshes_with_specs
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
-from hloom.sharding.spec import REDUCERS
+from hloom.sharding import REDUCERS, AxisLink, Mesh, Spec, parse_spec
 from hloom.text import HloomError
 from tests.sharding.meshes import meshes_with_specs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner.plan import Plan
+from hloom.planner import Plan
 from hloom.runtime.oracle import TIMEOUT
 from hloom.runtime.partition import partition
 from hloom.sharding import Mesh

@@ -14,6 +14,7 @@ from hloom.ir.axes import FactorKind as FactorKind
 from hloom.ir.devices import Devices as Devices
 from hloom.ir.devices import ExplicitDevices as ExplicitDevices
 from hloom.ir.devices import IotaDevices as IotaDevices
+from hloom.ir.devices import as_iota as as_iota
 from hloom.ir.dtypes import DTYPES as DTYPES
 from hloom.ir.dtypes import DType as DType
 from hloom.ir.dtypes import Kind as Kind

@@ -17,9 +17,7 @@ from hloom.partitioner.reshard import reshard
 from hloom.partitioner.tile_assignment import Dims, TileAssignment
 from hloom.partitioner.trace import MeshCoordinates, Trace, all_reduce_along_dims
 from hloom.partitioner.traced_collective import TracedCollective
-from hloom.sharding.hlo_sharding import to_tiled
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding import Axes, Mesh, Spec, to_tiled
 
 DimAxes = tuple[Axes, ...]
 """The axes that split each dimension: `Spec.dims`."""

@@ -12,7 +12,7 @@ from hloom.ir import tile_indices
 from hloom.partitioner.grouped_sharding import DeviceGroups
 from hloom.partitioner.tile_assignment import Dims, TileAssignment
 from hloom.partitioner.traced_collective import TracedCollective
-from hloom.sharding.mesh import Mesh
+from hloom.sharding import Mesh
 from hloom.text import Unsupported
 
 

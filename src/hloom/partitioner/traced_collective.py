@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hloom.analysis import comm_factor
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes
 
 
 @dataclass(frozen=True, slots=True)

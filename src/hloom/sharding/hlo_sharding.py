@@ -26,12 +26,12 @@ from hloom.ir import (
     TupleSharding,
     Type,
     Uniform,
+    as_iota,
     canonical,
     lowered,
     with_explicit_devices,
 )
 from hloom.ir import Mesh as HloMesh
-from hloom.ir.devices import as_iota
 from hloom.sharding.axis_assignment import axis_assignments
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec, spec_of

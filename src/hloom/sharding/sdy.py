@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hloom.ir import Axis, DimensionAxes, MeshSharding
-from hloom.ir.devices import as_iota
+from hloom.ir import Axis, DimensionAxes, MeshSharding, as_iota
 from hloom.sharding.hlo_sharding import from_hlo, to_hlo_mesh
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
-from hloom.text import HloomError, Unsupported
-from hloom.text.mlir_strings import quote
+from hloom.text import HloomError, Unsupported, mlir_strings
 
 MESH_NAME = "mesh"
 """The name that jax gives its mesh."""
@@ -144,7 +142,7 @@ def _mesh_of(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh]) -> Mesh:
 
 def _name_text(name: str) -> str:
     """The name of a mesh, quoted where necessary."""
-    return name if BARE_NAME.fullmatch(name) else quote(name)
+    return name if BARE_NAME.fullmatch(name) else mlir_strings.quote(name)
 
 
 def _axis_text(axis: Axis) -> str:
@@ -152,7 +150,7 @@ def _axis_text(axis: Axis) -> str:
 
     "x"   "x":(2)4
     """
-    return quote(axis.name) + ("" if axis.size is None else f":({axis.pre_size}){axis.size}")
+    return mlir_strings.quote(axis.name) + ("" if axis.size is None else f":({axis.pre_size}){axis.size}")
 
 
 def _axes_text(axes: Iterable[Axis]) -> str:
@@ -165,7 +163,7 @@ def _mesh_text(mesh: Mesh) -> str:
 
     A mesh without axes is one device, which is listed.
     """
-    axes = ", ".join(f"{quote(name)}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
+    axes = ", ".join(f"{mlir_strings.quote(name)}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
     order = mesh.order.ids().tolist() if mesh.devices and not _is_natural(mesh) else []
     return f"<[{axes}]" + (f", device_ids=[{', '.join(map(str, order))}]>" if order else ">")
 

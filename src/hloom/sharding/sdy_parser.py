@@ -9,8 +9,7 @@ from typing import TypeVar
 from hloom.ir import Axis, ExplicitDevices
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.sdy import BARE_NAME, SdyDimension, SdySharding
-from hloom.text import Cursor, HloomError, Source
-from hloom.text.mlir_strings import STRING, unescape
+from hloom.text import Cursor, HloomError, Source, mlir_strings
 
 Value = TypeVar("Value")
 
@@ -170,8 +169,8 @@ def _number(cursor: Cursor) -> int:
 
 def _string(cursor: Cursor, what: str) -> str:
     start = cursor.skip()
-    text = cursor.read(STRING, what)[1]
+    text = cursor.read(mlir_strings.STRING, what)[1]
     try:
-        return unescape(text)
+        return mlir_strings.unescape(text)
     except ValueError as problem:
         raise cursor.error(str(problem), start) from None
