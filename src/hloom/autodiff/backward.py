@@ -6,7 +6,8 @@ an update of the sum so far, as a dynamic-slice does, which adds to a part of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter
@@ -18,8 +19,24 @@ from hloom.text import Unsupported
 Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
+MASKABLE = frozenset({"convert", "divide", "multiply", "negate", "select"})
+"""Linear ops that a masked cotangent passes with its mask: they act element by element and change no dimension."""
+
 REBUILT = frozenset({"broadcast", "iota", "reshape"})
 """Ops that cost no arithmetic and whose operand is never larger: made again rather than kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A cotangent that is `value` where the predicate is `holds`, and zero elsewhere.
+
+    The zeros are put in as late as possible: `value` may be infinite or NaN where the mask says zero, and a zero that
+    was multiplied by an infinite derivative of the branch not taken would be NaN.
+    """
+
+    predicate: Node
+    holds: bool
+    value: Node
 
 
 class Backward(Emitter):
@@ -33,7 +50,8 @@ class Backward(Emitter):
         super().__init__(graph)
         self.residuals: list[Node] = []
         self._imported: dict[Node, Node] = {}
-        self._values: dict[Linear, list[Node]] = {}
+        self._values: dict[Linear, list[Node | Masked]] = {}
+        self._mask: tuple[Node, bool] | None = None
         self._updates: dict[Linear, list[Update]] = {}
 
     def use(self, node: Node) -> Node:
@@ -66,7 +84,19 @@ class Backward(Emitter):
     def give(self, tangent: Any, cotangent: Node | None) -> None:
         """Add to the cotangent of a tangent; nothing where the operand is no tangent."""
         if cotangent is not None and isinstance(tangent, Linear):
-            self._values.setdefault(tangent, []).append(cotangent)
+            value = cotangent if self._mask is None else Masked(*self._mask, cotangent)
+            self._values.setdefault(tangent, []).append(value)
+
+    def give_masked(self, tangent: Any, predicate: Node, holds: bool, cotangent: Node) -> None:
+        """Add to the cotangent of a tangent, but only where the predicate is `holds`."""
+        if not isinstance(tangent, Linear):
+            return
+        if self._mask is not None:
+            predicate, holds = self.op("and", self._true(*self._mask), self._true(predicate, holds)), True
+        self._values.setdefault(tangent, []).append(Masked(predicate, holds, cotangent))
+
+    def _true(self, predicate: Node, holds: bool) -> Node:
+        return predicate if holds else self.op("not", predicate)
 
     def give_update(self, tangent: Any, update: Update) -> None:
         """Let the cotangent of a tangent be updated in place."""
@@ -78,11 +108,37 @@ class Backward(Emitter):
         values = self._values.pop(tangent, ())
         updates = self._updates.pop(tangent, ())
         total: Node | None = None
-        for value in values:
+        for value in self._unmasked(values):
             total = value if total is None else self.add(total, value)
         for update in updates:
             total = update(total)
         return total
+
+    def _unmasked(self, values: Sequence[Node | Masked]) -> Iterator[Node]:
+        """Cotangents with their zeros put in; two that one predicate keeps apart become one select."""
+        waiting = dict.fromkeys(value for value in values if isinstance(value, Masked))
+        by_mask = {(masked.predicate, masked.holds): masked for masked in waiting}
+        for value in values:
+            if not isinstance(value, Masked):
+                yield value
+            elif value in waiting:
+                del waiting[value]
+                other = by_mask.get((value.predicate, not value.holds))
+                if other in waiting:
+                    del waiting[other]
+                    rest = other.value
+                else:
+                    rest = self.like(0, value.value)
+                branches = (value.value, rest) if value.holds else (rest, value.value)
+                yield self.select(value.predicate, *branches)
+
+    def _take_masked(self, entry: Linear) -> Masked | None:
+        """The cotangent of a tangent, if it is a single masked value whose mask can pass the entry."""
+        values = self._values.get(entry, ())
+        if entry.opcode not in MASKABLE or len(values) != 1 or entry in self._updates:
+            return None
+        value = values[0]
+        return self._values.pop(entry)[0] if isinstance(value, Masked) else None  # type: ignore[return-value]
 
     def run(self, tape: Tape) -> None:
         """Transpose a whole tape; cotangents of results have been given, those of inputs are there to take."""
@@ -93,9 +149,19 @@ class Backward(Emitter):
                 if any(each is not None for each in cotangents):
                     entry.transpose(self, cotangents)
                 continue
+            masked = self._take_masked(entry)
+            if masked is not None:
+                self._mask = masked.predicate, masked.holds
+                _transposition(entry)(self, entry, masked.value)
+                self._mask = None
+                continue
             cotangent = self.take(entry)
             if cotangent is not None:
-                rule = TRANSPOSITIONS.get(entry.opcode)
-                if rule is None:
-                    raise Unsupported(f"the linear op {entry.opcode} has no transposition")
-                rule(self, entry, cotangent)
+                _transposition(entry)(self, entry, cotangent)
+
+
+def _transposition(entry: Linear) -> Callable[[Backward, Linear, Node], None]:
+    rule = TRANSPOSITIONS.get(entry.opcode)
+    if rule is None:
+        raise Unsupported(f"the linear op {entry.opcode} has no transposition")
+    return rule

@@ -24,11 +24,17 @@ from hloom.autodiff.linearize import (
 )
 from hloom.ir import Apply, Graph, Node, TupleType, Type
 
+MOST_INLINED = 16
+"""Computations of at most so many instructions are inlined: a call of them costs more text than they hold, and masks
+of cotangents do not pass calls."""
+
 
 def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
     """A call of the graph that yields its residuals too; backward, a call of its transposition."""
     graph = next(iter(node.called_graphs))
     leaves = flattened(node, tangents)
+    if len(graph.nodes) <= MOST_INLINED:
+        return walk.inlined(graph, operands, leaves, needed)
     active = active_leaves(leaves)
     if walk.ops.is_forward:
         made, given = with_tangents(walk.session, graph, active, needed)

@@ -268,11 +268,8 @@ def transpose_divide(b: Backward, value: Linear, cotangent: Node) -> None:
 @transposition("select")
 def transpose_select(b: Backward, value: Linear, cotangent: Node) -> None:
     predicate, on_true, on_false = value.operands
-    zero = b.like(0, cotangent)
-    if isinstance(on_true, Linear):
-        b.give(on_true, b.select(predicate, cotangent, zero))
-    if isinstance(on_false, Linear):
-        b.give(on_false, b.select(predicate, zero, cotangent))
+    b.give_masked(on_true, predicate, True, cotangent)
+    b.give_masked(on_false, predicate, False, cotangent)
 
 
 @transposition("convert")
