@@ -46,8 +46,8 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
             _set_frontend(parameter, SHARDING_KEY, text)
     marker = partial(_mark, mesh=plan.mesh, name=name)
     made: dict[tuple[Node, Spec], Node] = {}
-    for each in plan.operand_specs:
-        each.put(copy, marker, made)
+    for operand_spec in plan.operand_specs:
+        operand_spec.put(copy, marker, made)
     _constrain(list(_instructions(plan, copy)), plan.mesh, name)
     _constrain_results(copy, results, plan.mesh, name)
     return copy
@@ -67,9 +67,9 @@ def constrain(plan: Plan, module: Module) -> None:
 def constrain_for_shardy(plan: Plan, module: Module) -> None:
     """The same as `constrain`, where Shardy reads it."""
     mesh = _inside(plan.mesh)
-    found = [*_uneven_parameters(plan, module), *_instructions(plan, module)]
-    if found:
-        _constrain(found, mesh, _declare_mesh(module, mesh))
+    marked_values = [*_uneven_parameters(plan, module), *_instructions(plan, module)]
+    if marked_values:
+        _constrain(marked_values, mesh, _declare_mesh(module, mesh))
 
 
 def parameter_specs(plan: Plan, module: Module) -> list[Spec]:
@@ -87,14 +87,18 @@ def result_specs(plan: Plan, module: Module) -> list[Spec]:
 def parameter_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
     """How each parameter is placed by jax, in V3: see `placed`."""
     kinds = [parameter.type for parameter in module.entry.parameters]
-    return [_v3(spec, kind, plan.mesh) for spec, kind in zip(parameter_specs(plan, module), kinds, strict=True)]
+    return [
+        _v3(spec, value_type, plan.mesh) for spec, value_type in zip(parameter_specs(plan, module), kinds, strict=True)
+    ]
 
 
 def result_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
     """How each result is placed by jax, in V3: see `placed`."""
     assert module.entry.root.type is not None
     kinds = list(module.entry.root.type.leaves())
-    return [_v3(spec, kind, plan.mesh) for spec, kind in zip(result_specs(plan, module), kinds, strict=True)]
+    return [
+        _v3(spec, value_type, plan.mesh) for spec, value_type in zip(result_specs(plan, module), kinds, strict=True)
+    ]
 
 
 def placed(spec: Spec, dims: Sequence[int], mesh: Mesh) -> Spec:
@@ -114,8 +118,8 @@ def _dividing(axes: tuple[str, ...], size: int, mesh: Mesh) -> tuple[str, ...]:
     return axes[:count]
 
 
-def _v3(spec: Spec, kind: object, mesh: Mesh) -> MeshSharding:
-    dims = kind.dims if isinstance(kind, TensorType) else ()
+def _v3(spec: Spec, value_type: object, mesh: Mesh) -> MeshSharding:
+    dims = value_type.dims if isinstance(value_type, TensorType) else ()
     return to_mesh_sharding(placed(spec, dims, mesh), mesh)
 
 
@@ -125,12 +129,12 @@ def _parameter_spec(plan: Plan, parameter: Parameter) -> Spec:
 
 
 def _uneven_parameters(plan: Plan, module: Module) -> list[tuple[Node, Spec]]:
-    found: list[tuple[Node, Spec]] = []
+    parameters: list[tuple[Node, Spec]] = []
     for parameter in module.entry.parameters:
         spec = _parameter_spec(plan, parameter)
         if isinstance(parameter.type, TensorType) and placed(spec, parameter.type.dims, plan.mesh) != spec:
-            found.append((parameter, spec))
-    return found
+            parameters.append((parameter, spec))
+    return parameters
 
 
 def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
@@ -164,13 +168,13 @@ def _mark(value: Node, spec: Spec, before: Node | None, *, mesh: Mesh, name: str
 
 def _following(graph: Graph) -> dict[Node, Node | None]:
     """The node before which a copy of each value may stand: parameters stay together at the front."""
-    found: dict[Node, Node | None] = {}
+    following: dict[Node, Node | None] = {}
     after = None
     for node in reversed(graph.nodes):
-        found[node] = after
+        following[node] = after
         if not isinstance(node, Parameter):
             after = node
-    return found
+    return following
 
 
 def _constrain_results(module: Module, specs: list[Spec], mesh: Mesh, name: str) -> None:
@@ -192,7 +196,9 @@ def _elements(root: Node) -> list[Node]:
     assert root.type is not None
     kinds = root.type.leaves()
     gte = OPS["get-tuple-element"]
-    return [root.graph.add_apply(gte, (root,), kind, {"index": index}) for index, kind in enumerate(kinds)]
+    return [
+        root.graph.add_apply(gte, (root,), element_type, {"index": index}) for index, element_type in enumerate(kinds)
+    ]
 
 
 def _marked(value: Node, target: str, spec: Spec, mesh: Mesh, name: str | None, before: Node | None) -> Node:
@@ -212,7 +218,7 @@ def _declare_mesh(module: Module, mesh: Mesh) -> str:
     """Its name in the module, whose header tells the meshes that Shardy's texts name."""
     frontend = dict(module.attributes.get("frontend_attributes") or ())
     meshes = read_sdy_meshes(frontend[MESHES_KEY]) if MESHES_KEY in frontend else {}
-    same = next((name for name, each in meshes.items() if _is_same(each, mesh)), None)
+    same = next((name for name, declared in meshes.items() if _is_same(declared, mesh)), None)
     if same is not None:
         return same
     name, count = MESH_NAME, 0

@@ -96,10 +96,10 @@ def solve_within(
         if search.is_done or (time.process_time() > ends and not is_needed):
             break
         search.advance(solve(problem, search.rows, search.limit))
-    found = search.best
-    assert found is not None
-    bound = replace(found.solution, bound=free.bound, is_tied=free.is_tied, tied_bound=free.tied_bound)
-    return Within(bound, found.bytes * scale, found.missing * scale, search.rows)
+    best = search.best
+    assert best is not None
+    bound = replace(best.solution, bound=free.bound, is_tied=free.is_tied, tied_bound=free.tied_bound)
+    return Within(bound, best.bytes * scale, best.missing * scale, search.rows)
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class _Search:
             if is_teaching and held.bytes > self.budget:
                 self.rows += peak_rows(self.problem, choice, held)
         here = self.seen[key]
-        self.best = here if self.best is None else min(self.best, here, key=lambda each: each.rank)
+        self.best = here if self.best is None else min(self.best, here, key=lambda candidate: candidate.rank)
         return here
 
 
@@ -218,10 +218,10 @@ def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solutio
     if start is None:
         return None
     held = holding(problem, network, rows)
-    found = repaired(network, held, budget, start)
-    if held.of(found).max() > budget:
+    repaired_choice = repaired(network, held, budget, start)
+    if held.of(repaired_choice).max() > budget:
         return None
-    strategies = network.named(problem, found)
+    strategies = network.named(problem, repaired_choice)
     return replace(solution, strategies=strategies, cost=problem.cost(strategies))
 
 

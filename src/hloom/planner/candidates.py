@@ -117,9 +117,9 @@ class Candidate:
 
     def predict_memory(self) -> None:
         """Work out the bytes that are expected, which takes a while."""
-        found = self.solution
-        if self.memory is None and found is not None:
-            self.memory = footprint(found.problem, found.choice.strategies, found.specs)
+        solution = self.solution
+        if self.memory is None and solution is not None:
+            self.memory = footprint(solution.problem, solution.choice.strategies, solution.specs)
 
     def held(self) -> float | None:
         """The bytes that a device holds at the peak: as measured, else as expected."""
@@ -172,12 +172,12 @@ class SearchResult:
         held = self.best.held()
         self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
 
-    def _rank(self, each: Candidate) -> tuple:
-        is_guessed = any(other.measured is not None for other in self.candidates) and each.measured is None
-        fits = each.fits(self.task.budget)
-        held = each.held()
-        cost = round(each.step(self.rates), 7) if fits else math.inf if held is None else held
-        return is_guessed, not fits, cost, each.expected is None
+    def _rank(self, candidate: Candidate) -> tuple:
+        is_guessed = any(other.measured is not None for other in self.candidates) and candidate.measured is None
+        fits = candidate.fits(self.task.budget)
+        held = candidate.held()
+        cost = round(candidate.step(self.rates), 7) if fits else math.inf if held is None else held
+        return is_guessed, not fits, cost, candidate.expected is None
 
 
 def compare(measured: PartitionedProgram, candidate: Candidate) -> tuple[Comparison, ...]:

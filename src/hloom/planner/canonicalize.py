@@ -43,8 +43,8 @@ def is_control_flow(node: Node) -> bool:
 
 def _owned(module: Module) -> list[Graph]:
     """Give each loop and branch graphs that nothing else runs; the graphs that run, callers first."""
-    found, seen, size = [module.entry], {module.entry}, module.node_count
-    for graph in found:
+    graphs, seen, size = [module.entry], {module.entry}, module.node_count
+    for graph in graphs:
         for node in graph.nodes:
             if not isinstance(node, Apply) or not is_control_flow(node):
                 continue
@@ -60,8 +60,8 @@ def _owned(module: Module) -> list[Graph]:
                 own.append(called)
                 seen.add(called)
             _set_called(node, own)
-            found += own
-    return found
+            graphs += own
+    return graphs
 
 
 def _set_called(node: Apply, graphs: Sequence[Graph]) -> None:
@@ -81,15 +81,15 @@ def _write_out(node: Apply) -> None:
     """Write out the tuples around a loop, branch or barrier."""
     given = range(node.opcode == "conditional", len(node.inputs))
     inputs = list(node.inputs)
-    for place in given:
-        if _is_tuple(inputs[place]) and inputs[place].opcode != "tuple":
-            inputs[place] = _rebuilt(inputs[place], before=node)
+    for operand_index in given:
+        if _is_tuple(inputs[operand_index]) and inputs[operand_index].opcode != "tuple":
+            inputs[operand_index] = _rebuilt(inputs[operand_index], before=node)
     if inputs != list(node.inputs):
         node.graph.set_inputs(node, inputs)
     for graph in called_computations(node):
         for parameter in graph.parameters:
             if _is_tuple(parameter):
-                first = next((each for each in graph.nodes if not isinstance(each, Parameter)), None)
+                first = next((first_node for first_node in graph.nodes if not isinstance(first_node, Parameter)), None)
                 _elements(parameter, first)
         root = graph.output
         if root is not None and _is_tuple(root) and root.opcode != "tuple":
@@ -108,7 +108,7 @@ def _write_out_result(node: Apply) -> None:
     following = nodes.index(node) + 1
     made = _rebuilt(node, before=nodes[following] if following < len(nodes) else None)
     for user in whole:
-        graph.set_inputs(user, [made if each is node else each for each in user.inputs])
+        graph.set_inputs(user, [made if old is node else old for old in user.inputs])
     if graph.output is node:
         graph.set_output(made)
 
@@ -129,8 +129,10 @@ def _elements(value: Node, before: Node | None) -> None:
 
 def _element(value: Node, number: int, before: Node | None) -> Apply:
     assert isinstance(value.type, TupleType)
-    kind, name = value.type.elements[number], f"{value.name}.{number}"
-    return value.graph.add_apply(OPS["get-tuple-element"], (value,), kind, {"index": number}, name, before=before)
+    element_type, name = value.type.elements[number], f"{value.name}.{number}"
+    return value.graph.add_apply(
+        OPS["get-tuple-element"], (value,), element_type, {"index": number}, name, before=before
+    )
 
 
 def _is_tuple(value: Node) -> bool:

@@ -58,12 +58,12 @@ class Clusters:
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
         for node in self.dataflow.nodes:
-            self._depth[node] = 1 + max((self._depth.get(each, 0) for each in node.inputs), default=0)
+            self._depth[node] = 1 + max((self._depth.get(operand, 0) for operand in node.inputs), default=0)
             self._place(node)
 
     def __iter__(self) -> Iterator[Cluster]:
         """The clusters that are left after merging, in the order of their leads."""
-        return (each for each in self._clusters if self._root(each.number) == each.number)
+        return (cluster for cluster in self._clusters if self._root(cluster.number) == cluster.number)
 
     def of(self, node: Node) -> Cluster | None:
         """The cluster of a node; None where it is free."""
@@ -78,11 +78,11 @@ class Clusters:
 
     def all_classes(self) -> dict[int, list[int]]:
         """The classes of every cluster."""
-        found: dict[int, set[int]] = defaultdict(set)
+        by_cluster: dict[int, set[int]] = defaultdict(set)
         for number in range(len(self._class_parents)):
             root = self.class_of(number)
-            found[self._root(self._class_cluster[root])].add(root)
-        return {number: sorted(each) for number, each in found.items()}
+            by_cluster[self._root(self._class_cluster[root])].add(root)
+        return {number: sorted(numbers) for number, numbers in by_cluster.items()}
 
     def class_of(self, number: int) -> int:
         """The class that stands for all that were joined with this one."""
@@ -98,15 +98,15 @@ class Clusters:
     def result_dims(self, node: Node) -> ClassDims:
         """The classes of a value's dimensions."""
         if node not in self.maps:
-            found = self.factor_classes.get(node)
-            return (None,) * _rank(node) if found is None else tuple(map(self._joined, found))
+            dims = self.factor_classes.get(node)
+            return (None,) * _rank(node) if dims is None else tuple(map(self._joined, dims))
         return tuple(self._class_at(node, dimension) for dimension in self.maps[node].results[0])
 
-    def operand_dims(self, node: Node, place: int) -> ClassDims:
+    def operand_dims(self, node: Node, operand_index: int) -> ClassDims:
         """The classes of an operand's dimensions, as the node wants to read it."""
         if node not in self.maps:
-            return (None,) * _rank(node.inputs[place])
-        return tuple(self._class_at(node, dimension) for dimension in self.maps[node].operands[place])
+            return (None,) * _rank(node.inputs[operand_index])
+        return tuple(self._class_at(node, dimension) for dimension in self.maps[node].operands[operand_index])
 
     def _class_at(self, node: Node, dimension: tuple[int, ...]) -> int | None:
         factors = [f for f in dimension if self.maps[node].factors[f].size != 1]
@@ -141,17 +141,17 @@ class Clusters:
             return
         if self._takes_out(node):
             return
-        found = _map_of(node)
-        if found is None:
+        axis_map = _map_of(node)
+        if axis_map is None:
             self.whole.append(node)
             self._new(node)
             return
-        self.maps[node] = found
-        followed = self._followed(node, found)
+        self.maps[node] = axis_map
+        followed = self._followed(node, axis_map)
         if followed is None:
-            self._lead(node, found)
+            self._lead(node, axis_map)
         else:
-            self._follow(node, found, followed)
+            self._follow(node, axis_map, followed)
 
     def _name(self, node: Node, value: Node) -> None:
         """A further name of a value is in its cluster, and free where it is."""
@@ -175,61 +175,63 @@ class Clusters:
         self._clusters[self._root(self._of[source])].members.append(node)
         return True
 
-    def _followed(self, node: Node, found: AxisMap) -> int | None:
+    def _followed(self, node: Node, axis_map: AxisMap) -> int | None:
         """The operand that a node follows: the largest, then the deepest, that comes from no light cluster."""
-        if node.opcode in LEADERS or _is_enlarging(node) or _is_composite(found):
+        if node.opcode in LEADERS or _is_enlarging(node) or _is_composite(axis_map):
             return None
         best: tuple[tuple, int] | None = None
         heavy: set[int] = set()
-        for place, operand in enumerate(node.inputs):
+        for operand_index, operand in enumerate(node.inputs):
             cluster = self.of(operand)
-            if cluster is None or all(each is None for each in self.result_dims(operand)):
+            if cluster is None or all(number is None for number in self.result_dims(operand)):
                 continue
             if not cluster.is_light and _elements(operand) == _elements(node):
                 heavy.add(cluster.number)
             if operand.opcode in APART:
                 continue
-            score = (not cluster.is_light, _elements(operand), self._depth[operand], -place)
+            score = (not cluster.is_light, _elements(operand), self._depth[operand], -operand_index)
             if best is None or score > best[0]:
-                best = (score, place)
+                best = (score, operand_index)
         return None if best is None or len(heavy) > 1 else best[1]
 
-    def _lead(self, node: Node, found: AxisMap) -> None:
+    def _lead(self, node: Node, axis_map: AxisMap) -> None:
         cluster = self._new(node, is_light=_is_enlarging(node))
-        minor, splittable = _minor_factors(found), _splittable(node)
+        minor, splittable = _minor_factors(axis_map), _splittable(node)
         self.factor_classes[node] = tuple(
             self._class(factor.size, cluster)
             if factor.kind in splittable and factor.size > 1 and number not in minor
             else None
-            for number, factor in enumerate(found.factors)
+            for number, factor in enumerate(axis_map.factors)
         )
 
-    def _follow(self, node: Node, found: AxisMap, place: int) -> None:
-        cluster = self.of(node.inputs[place])
+    def _follow(self, node: Node, axis_map: AxisMap, operand_index: int) -> None:
+        cluster = self.of(node.inputs[operand_index])
         assert cluster is not None
-        classes: list[int | None] = [None] * len(found.factors)
+        classes: list[int | None] = [None] * len(axis_map.factors)
         splittable = _splittable(node)
-        for dimension, own in zip(found.operands[place], self.result_dims(node.inputs[place]), strict=True):
-            factors = [f for f in dimension if found.factors[f].size != 1]
-            if own is not None and factors and found.factors[factors[0]].kind in splittable:
+        for dimension, own in zip(
+            axis_map.operands[operand_index], self.result_dims(node.inputs[operand_index]), strict=True
+        ):
+            factors = [f for f in dimension if axis_map.factors[f].size != 1]
+            if own is not None and factors and axis_map.factors[factors[0]].kind in splittable:
                 classes[factors[0]] = own
-                self._class_sizes[own].add(found.factors[factors[0]].size)
-        known = {f for dimension in found.operands[place] for f in dimension}
-        for number, factor in enumerate(found.factors):
+                self._class_sizes[own].add(axis_map.factors[factors[0]].size)
+        known = {f for dimension in axis_map.operands[operand_index] for f in dimension}
+        for number, factor in enumerate(axis_map.factors):
             if number not in known and factor.kind in splittable and factor.size > 1:
                 classes[number] = self._class(factor.size, cluster.number)
         self.factor_classes[node] = tuple(classes)
         self._of[node] = cluster.number
         cluster.members.append(node)
         for other in range(len(node.inputs)):
-            if other != place:
+            if other != operand_index:
                 self._absorb(node, other, cluster)
 
-    def _absorb(self, node: Node, place: int, cluster: Cluster) -> None:
+    def _absorb(self, node: Node, operand_index: int, cluster: Cluster) -> None:
         """Merge the light cluster of an operand into the node's, where nothing else reads it."""
-        light = self.of(node.inputs[place])
+        light = self.of(node.inputs[operand_index])
         if light is cluster:
-            self._agree(node, place)
+            self._agree(node, operand_index)
         if light is None or not light.is_light or light is cluster:
             return
         inside = set(light.members)
@@ -237,7 +239,9 @@ class Clusters:
             reads = {user for member in light.members for user in member.users if user not in inside}
             if reads != {node}:
                 return
-        pairs = list(zip(self.result_dims(node.inputs[place]), self.operand_dims(node, place), strict=True))
+        pairs = list(
+            zip(self.result_dims(node.inputs[operand_index]), self.operand_dims(node, operand_index), strict=True)
+        )
         if any((a is None) != (b is None) for a, b in pairs):
             return
         for theirs, own in pairs:
@@ -248,9 +252,9 @@ class Clusters:
         self._cluster_parents[light.number] = cluster.number
         cluster.members = light.members + cluster.members
 
-    def _agree(self, node: Node, place: int) -> None:
+    def _agree(self, node: Node, operand_index: int) -> None:
         """Join the classes of dimensions that meet where an operand is of the node's own cluster and has not both."""
-        theirs, own = self.result_dims(node.inputs[place]), self.operand_dims(node, place)
+        theirs, own = self.result_dims(node.inputs[operand_index]), self.operand_dims(node, operand_index)
         for a, b in zip(theirs, own, strict=True):
             if a is not None and b is not None and a != b and b not in theirs and a not in own:
                 self._join(a, b)
@@ -280,9 +284,9 @@ def _map_of(node: Node) -> AxisMap | None:
     """The axis map of a node over arrays; None where the op has none or works on tuples."""
     if not isinstance(node, Apply) or not node.has_row or node.type is None:
         return None
-    if not all(isinstance(each, TensorType) for each in node.type.leaves()):
+    if not all(isinstance(leaf, TensorType) for leaf in node.type.leaves()):
         return None
-    if not all(isinstance(each.type, TensorType) for each in node.inputs):
+    if not all(isinstance(operand.type, TensorType) for operand in node.inputs):
         return None
     return node_axes(node)
 
@@ -303,16 +307,16 @@ def _is_enlarging(node: Node) -> bool:
     return node.opcode == "broadcast" and _elements(node) > _elements(node.inputs[0])
 
 
-def _is_composite(found: AxisMap) -> bool:
-    return bool(_minor_factors(found))
+def _is_composite(axis_map: AxisMap) -> bool:
+    return bool(_minor_factors(axis_map))
 
 
-def _minor_factors(found: AxisMap) -> set[int]:
+def _minor_factors(axis_map: AxisMap) -> set[int]:
     """Factors that stand behind another one in some dimension: these cannot be split alone."""
     minor: set[int] = set()
-    for value in (*found.operands, *found.results):
+    for value in (*axis_map.operands, *axis_map.results):
         for dimension in value:
-            minor.update([f for f in dimension if found.factors[f].size != 1][1:])
+            minor.update([f for f in dimension if axis_map.factors[f].size != 1][1:])
     return minor
 
 

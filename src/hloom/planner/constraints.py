@@ -40,17 +40,17 @@ class Forbidden:
     @classmethod
     def parse(cls, text: str) -> Forbidden:
         """From `AXIS`, `NAME:AXIS` or `NAME:DIMENSION=AXIS`; raises HloomError for anything else."""
-        found = _FORBIDDEN.fullmatch(text.strip())
-        if found is None:
+        match = _FORBIDDEN.fullmatch(text.strip())
+        if match is None:
             raise HloomError(f"'{text}' forbids nothing", hint="write AXIS, NAME:AXIS or NAME:DIMENSION=AXIS")
-        return cls(found["axis"], found["name"], None if found["dimension"] is None else int(found["dimension"]))
+        return cls(match["axis"], match["name"], None if match["dimension"] is None else int(match["dimension"]))
 
     def is_violated(self, node: Node, spec: Spec) -> bool:
         """Whether a value's spec has the axis where it must not."""
         if self.name is not None and self.name != node.name:
             return False
-        place = spec.dimension_of(self.axis)
-        return place is not None and self.dimension in (None, place)
+        dim = spec.dimension_of(self.axis)
+        return dim is not None and self.dimension in (None, dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,10 @@ class Constraints:
     ) -> Constraints:
         """From specs and what is forbidden, or their texts."""
         specs = {name: parse_spec(spec) if isinstance(spec, str) else spec for name, spec in (pins or {}).items()}
-        parsed = [each if isinstance(each, Forbidden) else Forbidden.parse(each) for each in forbidden]
+        parsed = [
+            forbidden_axis if isinstance(forbidden_axis, Forbidden) else Forbidden.parse(forbidden_axis)
+            for forbidden_axis in forbidden
+        ]
         return cls(specs, tuple(parsed), like)
 
     def __bool__(self) -> bool:
@@ -91,8 +94,8 @@ def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Probl
     left, own = _Left(problem), _by_own_names(constraints, problem)
     for name, spec in own.pins.items():
         _pin(left, name, spec)
-    for each in own.forbidden:
-        _forbid(left, each)
+    for forbidden_axis in own.forbidden:
+        _forbid(left, forbidden_axis)
     notes = _keep(left, constraints.like) if constraints.like is not None else []
     return left.narrowed(), notes
 
@@ -104,18 +107,18 @@ def restore_constrained(
 
     Parameters that are minor lie as they are told, whatever their clusters do.
     """
-    constraints, found = _by_own_names(constraints, problem), dict(moved)
+    constraints, specs = _by_own_names(constraints, problem), dict(moved)
     told = dict(constraints.pins)
     if constraints.like is not None:
         told = _asked(problem.module, constraints.like) | told
     for node, spec in moved.items():
         if is_minor(problem, node):
-            found[node] = told.get(node.name, spec)
+            specs[node] = told.get(node.name, spec)
             continue
         is_moved_pin = constraints.pins.get(node.name, spec) != spec
-        if is_moved_pin or any(each.is_violated(node, spec) for each in constraints.forbidden):
-            found[node] = own[node]
-    return found
+        if is_moved_pin or any(forbidden_axis.is_violated(node, spec) for forbidden_axis in constraints.forbidden):
+            specs[node] = own[node]
+    return specs
 
 
 def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
@@ -130,7 +133,8 @@ def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
         constraints,
         pins={own(name): spec for name, spec in constraints.pins.items()},
         forbidden=tuple(
-            each if each.name is None else replace(each, name=own(each.name)) for each in constraints.forbidden
+            forbidden_axis if forbidden_axis.name is None else replace(forbidden_axis, name=own(forbidden_axis.name))
+            for forbidden_axis in constraints.forbidden
         ),
     )
 
@@ -151,7 +155,7 @@ class _Left:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._masks = {number: np.ones(len(found), bool) for number, found in problem.options.items()}
+        self._masks = {number: np.ones(len(options), bool) for number, options in problem.options.items()}
 
     def value(self, name: str) -> Node | None:
         """The value of a name, if it is planned."""
@@ -172,36 +176,36 @@ class _Left:
     def keep_from(self, axis: str) -> bool:
         """Leave no strategy that uses an axis; whether every cluster has another."""
         without = {
-            kind: np.array([axis not in _axes(each) for each in self.problem.options[kind]])
-            for kind in set(self.problem.representative.values())
+            number: np.array([axis not in _axes(strategy) for strategy in self.problem.options[number]])
+            for number in set(self.problem.representative.values())
         }
-        return all(self._cut(number, without[kind]) for number, kind in self.problem.representative.items())
+        return all(self._cut(number, without[leader]) for number, leader in self.problem.representative.items())
 
     def narrowed(self) -> Problem:
         """The problem with what is left."""
         problem = self.problem
         kinds: dict[tuple[int, bytes], int] = {}
         representative = {
-            number: kinds.setdefault((kind, self._masks[number].tobytes()), number)
-            for number, kind in problem.representative.items()
+            number: kinds.setdefault((leader, self._masks[number].tobytes()), number)
+            for number, leader in problem.representative.items()
         }
         options, costs = {}, {}
         for number in kinds.values():
             places = np.flatnonzero(self._masks[number])
-            options[number] = [problem.options[number][place] for place in places]
+            options[number] = [problem.options[number][strategy_index] for strategy_index in places]
             costs[number] = problem.node_costs[number][places]
-        found = replace(
+        narrowed = replace(
             problem,
             spec_tables=SpecTables(problem.clusters),
             representative=representative,
-            options={number: options[kind] for number, kind in representative.items()},
-            node_costs={number: costs[kind] for number, kind in representative.items()},
+            options={number: options[leader] for number, leader in representative.items()},
+            node_costs={number: costs[leader] for number, leader in representative.items()},
             edge_costs={},
             shared_reshards=[],
             reshard_tables={},
         )
-        rebuild_edge_costs(found)
-        return found
+        rebuild_edge_costs(narrowed)
+        return narrowed
 
     def _cut(self, number: int, allowed: np.ndarray) -> bool:
         left = self._masks[number] & allowed
@@ -222,7 +226,7 @@ def _pin(left: _Left, name: str, spec: Spec) -> None:
         raise HloomError(f"{name} cannot be pinned to {spec}: it is {node.type}")
     if is_minor(left.problem, node) and not spec.partial:
         return
-    if not left.allow(node, lambda each: each == spec):
+    if not left.allow(node, lambda own: own == spec):
         hint = f"several axes stand in the mesh's order; a part that is not even has {UNEVEN_SHARE} elements or more"
         raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so", hint=hint)
 
@@ -256,7 +260,7 @@ def _is_kept(left: _Left, name: str, spec: Spec) -> bool:
     node = left.value(name)
     if node is None or _rank(node) != spec.rank:
         return False
-    return is_minor(left.problem, node) or left.allow(node, lambda each: each == spec)
+    return is_minor(left.problem, node) or left.allow(node, lambda own: own == spec)
 
 
 def _rank(node: Node) -> int:
@@ -266,7 +270,7 @@ def _rank(node: Node) -> int:
 def _asked(module: Module, like: Plan) -> dict[str, Spec]:
     """What a plan says of values by name, parameters first, which it knows by number."""
     names = {parameter.number: parameter.name for parameter in module.entry.parameters}
-    found = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
+    specs = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
     for named in (like.instructions, *like.computations.values()):
-        found |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
-    return found
+        specs |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
+    return specs

@@ -47,10 +47,10 @@ class Rates:
 
     def link(self, axes: Axes) -> AxisLink:
         """What a collective over some axes rides on: the slowest of their links, and of all where none are named."""
-        found = [self.links[axis] for axis in axes or self.links if axis in self.links]
-        if not found:
+        links = [self.links[axis] for axis in axes or self.links if axis in self.links]
+        if not links:
             return AxisLink(self.bandwidth, 0.0)
-        return AxisLink(min(link.bandwidth for link in found), max(link.latency for link in found))
+        return AxisLink(min(link.bandwidth for link in links), max(link.latency for link in links))
 
     def seconds(self, step: TracedCollective, width: float) -> float:
         """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""

@@ -80,7 +80,7 @@ class Dataflow:
             if is_control_flow(node) and not visit.is_open:
                 assert isinstance(node, Apply)
                 visit.is_open = True
-                pending += [_Visit(each.nodes) for each in reversed(self._open(node, node.graph))]
+                pending += [_Visit(graph.nodes) for graph in reversed(self._open(node, node.graph))]
                 continue
             visit.position, visit.is_open = visit.position + 1, False
             self._element(node)
@@ -116,7 +116,7 @@ class Dataflow:
         count = 1 if trips is None or trips.count is None else trips.count
         self.times[body], self.times[condition] = times * count, times * (count + 1)
         state = element_reads(body.parameters[0])
-        self.phis.update(each for each in state if each is not None)
+        self.phis.update(phi for phi in state if phi is not None)
         self._alias(body.parameters[0], state)
         self._alias(condition.parameters[0], state)
         self._alias(node, state)
@@ -128,7 +128,7 @@ class Dataflow:
     def _yielded(self, node: Apply, branches: Sequence[Graph]) -> None:
         """What branches yield is the node's result, which lies as it likes."""
         results = element_reads(node)
-        self.phis.update(each for each in results if each is not None)
+        self.phis.update(phi for phi in results if phi is not None)
         self._alias(node, results)
         for branch in branches:
             if branch.output is not None:
@@ -164,10 +164,10 @@ def element_reads(value: Node) -> tuple[Node | None, ...]:
     """The first node that takes each element of a tuple out, None where nothing does; an array itself."""
     if not isinstance(value.type, TupleType):
         return (value,)
-    found: dict[int, Node] = {}
+    first: dict[int, Node] = {}
     for user in value.users:
         if user.opcode == "get-tuple-element" and not isinstance(user.type, TupleType):
             index = user.attributes.get("index", 0)
-            if index not in found or user.graph.comes_before(user, found[index]):
-                found[index] = user
-    return tuple(found.get(number) for number in range(len(value.type.elements)))
+            if index not in first or user.graph.comes_before(user, first[index]):
+                first[index] = user
+    return tuple(first.get(number) for number in range(len(value.type.elements)))

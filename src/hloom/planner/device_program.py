@@ -72,10 +72,10 @@ class _Writing:
     def _types(self, graph: Graph, copy: Graph) -> None:
         """Give every node of a graph the type that it has on one device."""
         for node in graph.nodes:
-            kind = self._type(node)
+            local_type = self._type(node)
             made = self.copies[node]
-            if kind is not made.type:
-                copy.set_type(made, kind)
+            if local_type is not made.type:
+                copy.set_type(made, local_type)
             if isinstance(node.type, TensorType):
                 self.program.origins[made] = Origin(node)
 
@@ -87,14 +87,18 @@ class _Writing:
         elements = node.inputs if node.opcode == "tuple" else self.clusters.dataflow.tuples.get(node, ())
         if len(elements) != len(node.type.elements):
             return node.type
-        wanted = [self._wanted(node, place) for place in range(len(elements))] if node.opcode == "tuple" else []
+        wanted = (
+            [self._wanted(node, operand_index) for operand_index in range(len(elements))]
+            if node.opcode == "tuple"
+            else []
+        )
         kinds: list[Type] = []
-        for place, (each, kind) in enumerate(zip(elements, node.type.elements, strict=True)):
-            spec = wanted[place] if wanted else None
-            local = self._type(each) if each is not None and spec is None else None
-            if each is not None and spec is not None:
-                local = self._local(each, spec)
-            kinds.append(local if local is not None else kind)
+        for operand_index, (element, element_type) in enumerate(zip(elements, node.type.elements, strict=True)):
+            spec = wanted[operand_index] if wanted else None
+            local = self._type(element) if element is not None and spec is None else None
+            if element is not None and spec is not None:
+                local = self._local(element, spec)
+            kinds.append(local if local is not None else element_type)
         return TupleType(tuple(kinds))
 
     def _local(self, node: Node, spec: Spec | None) -> TensorType:
@@ -105,7 +109,7 @@ class _Writing:
     def _write(self, node: Node, graph: Graph, following: Node | None) -> None:
         """Let a node read what it wants, and combine its partial results."""
         made = self.copies[node]
-        inputs = [self._read(node, place, graph) for place in range(len(node.inputs))]
+        inputs = [self._read(node, operand_index, graph) for operand_index in range(len(node.inputs))]
         if inputs != list(made.inputs):
             graph.set_inputs(made, inputs)
         cluster = self.clusters.of(node)
@@ -122,44 +126,44 @@ class _Writing:
         target = self.problem.spec_tables.result_spec(node, strategy)
         self.copies[node] = self._moved(graph, made, node, (natural, target), steps, Origin(node), following)
 
-    def _read(self, node: Node, place: int, graph: Graph) -> Node:
+    def _read(self, node: Node, operand_index: int, graph: Graph) -> Node:
         """An operand as the node wants it."""
-        value = node.inputs[place]
+        value = node.inputs[operand_index]
         if not isinstance(value.type, TensorType) or not value.type.dims:
             return self.copies.get(value, value)
-        target = self._wanted(node, place)
+        target = self._wanted(node, operand_index)
         source = self.specs.get(value)
         if target is None or target == source:
             return self.copies[value]
         if (value, target) in self.made:
             return self.made[value, target]
-        origin = Origin(value, Read(node, place, self._destination(node, place)))
+        origin = Origin(value, Read(node, operand_index, self._destination(node, operand_index)))
         if value in self.clusters.free:
-            found = self._anew(value, target, graph, self.copies[node], origin)
+            operand = self._anew(value, target, graph, self.copies[node], origin)
         elif source is None:
             return self.copies[value]
         else:
             steps = reshard_collectives(value.type.dims, source, target, self.mesh)
-            found = self._moved(graph, self.copies[value], value, (source, target), steps, origin, self.copies[node])
-        self.made[value, target] = found
-        return found
+            operand = self._moved(graph, self.copies[value], value, (source, target), steps, origin, self.copies[node])
+        self.made[value, target] = operand
+        return operand
 
     def _anew(self, value: Node, spec: Spec, graph: Graph, before: Node, origin: Origin) -> Node:
         """A value that costs nothing in any spec, made in this one."""
         copy = self.copies[value]
-        kind = self._local(value, spec)
-        if kind is copy.type or isinstance(value, Parameter):
+        local_type = self._local(value, spec)
+        if local_type is copy.type or isinstance(value, Parameter):
             return copy
         if isinstance(value, Constant) or not isinstance(copy, Apply):
-            found = graph.add_apply(OPS["dynamic-slice"], (copy,), kind, before=before)
+            rebuilt = graph.add_apply(OPS["dynamic-slice"], (copy,), local_type, before=before)
         else:
-            found = graph.add_apply(copy.function, copy.inputs, kind, copy.attributes, before=before)
-        self.program.origins[found] = origin
-        return found
+            rebuilt = graph.add_apply(copy.function, copy.inputs, local_type, copy.attributes, before=before)
+        self.program.origins[rebuilt] = origin
+        return rebuilt
 
-    def _wanted(self, node: Node, place: int) -> Spec | None:
+    def _wanted(self, node: Node, operand_index: int) -> Spec | None:
         """The spec in which a node reads an operand; None where it takes it as it lies."""
-        destination = self._destination(node, place)
+        destination = self._destination(node, operand_index)
         if destination is not None:
             return self.specs.get(destination)
         cluster = self.clusters.of(node)
@@ -171,23 +175,23 @@ class _Writing:
         ):
             return None
         strategy = self.problem.strategy(cluster, self.choice)
-        own = self.problem.required_spec(Read(node, place), strategy)
+        own = self.problem.required_spec(Read(node, operand_index), strategy)
         lies = self.specs.get(node)
         if (
             lies is not None
             and node in self.clusters.maps
             and lies != self.problem.spec_tables.result_spec(node, strategy)
         ):
-            return _followed(self.clusters.maps[node], place, own, lies)
+            return _followed(self.clusters.maps[node], operand_index, own, lies)
         return own
 
-    def _destination(self, node: Node, place: int) -> Node | None:
+    def _destination(self, node: Node, operand_index: int) -> Node | None:
         """The value as which an operand must lie, where it is handed on; None where it need not."""
         if node.opcode == "tuple":
             known = self.clusters.dataflow.tuples.get(node)
-            return known[place] if known is not None else self.outputs.get((node, place))
-        reads = self.problem.reads.get(node.inputs[place], ())
-        return next((each.destination for each in reads if each.reader is node and each.destination is not None), None)
+            return known[operand_index] if known is not None else self.outputs.get((node, operand_index))
+        reads = self.problem.reads.get(node.inputs[operand_index], ())
+        return next((read.destination for read in reads if read.reader is node and read.destination is not None), None)
 
     def _moved(
         self,
@@ -197,7 +201,7 @@ class _Writing:
         specs: tuple[Spec, Spec],
         steps: tuple[TracedCollective, ...],
         origin: Origin,
-        place: Node | None,
+        before: Node | None,
     ) -> Node:
         """What is left of a value after the steps from one spec to another, and a cut at the end."""
         assert isinstance(value.type, TensorType)
@@ -207,19 +211,19 @@ class _Writing:
         for step in steps:
             if step.opcode != "all-gather" and step.elements < math.prod(now):
                 now = shapes.of(step.elements)
-                made = self._add(graph, "dynamic-slice", made, now, origin, place)
+                made = self._add(graph, "dynamic-slice", made, now, origin, before)
             if step.opcode == "reduce-scatter":
-                made = self._add(graph, "all-reduce", made, now, origin, place)
+                made = self._add(graph, "all-reduce", made, now, origin, before)
                 now = shapes.of(step.elements // step.group_size)
-                made = self._add(graph, "dynamic-slice", made, now, origin, place)
+                made = self._add(graph, "dynamic-slice", made, now, origin, before)
                 continue
             then = shapes.of(step.elements)
             attributes = {"dimensions": (_changed(now, then),)} if step.opcode in ("all-gather", "all-to-all") else {}
             now = then
-            made = self._add(graph, step.opcode, made, now, origin, place, attributes)
+            made = self._add(graph, step.opcode, made, now, origin, before, attributes)
         if now != target:
             opcode = "dynamic-slice" if math.prod(target) < math.prod(now) else "copy"
-            made = self._add(graph, opcode, made, target, origin, place)
+            made = self._add(graph, opcode, made, target, origin, before)
         return made
 
     def _add(
@@ -233,8 +237,8 @@ class _Writing:
         attributes: Mapping | None = None,
     ) -> Node:
         assert isinstance(operand.type, TensorType)
-        kind = TensorType(operand.type.dtype, dims)
-        made = graph.add_apply(OPS[opcode], (operand,), kind, attributes or {}, before=before)
+        local_type = TensorType(operand.type.dtype, dims)
+        made = graph.add_apply(OPS[opcode], (operand,), local_type, attributes or {}, before=before)
         self.program.origins[made] = origin
         return made
 
@@ -244,7 +248,7 @@ class _Shapes:
 
     def __init__(self, dims: Dims, specs: tuple[Spec, Spec], mesh: Mesh) -> None:
         self.source, self.target = (tuple(mesh.local_dims(dims, spec)) for spec in specs)
-        self._known = {math.prod(each): each for each in (dims, self.source, self.target)}
+        self._known = {math.prod(shape): shape for shape in (dims, self.source, self.target)}
 
     def of(self, elements: int) -> Dims:
         """The dimensions of so many elements: those of either end, or of the whole; else a row of them."""
@@ -255,13 +259,15 @@ def _changed(before: Dims, after: Dims) -> int:
     """The first dimension whose size changes; the outermost where that cannot be said."""
     if len(before) != len(after):
         return 0
-    return next((place for place, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), 0)
+    return next((dim for dim, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), 0)
 
 
-def _followed(found: AxisMap, place: int, own: Spec, lies: Spec) -> Spec:
+def _followed(axis_map: AxisMap, operand_index: int, own: Spec, lies: Spec) -> Spec:
     """The spec of an operand that goes with a result that lies otherwise than its cluster."""
-    of = {dimension: axes for dimension, axes in zip(found.results[0], lies.dims, strict=True) if dimension}
-    return Spec(tuple(of.get(each, axes) for each, axes in zip(found.operands[place], own.dims, strict=True)))
+    of = {dimension: axes for dimension, axes in zip(axis_map.results[0], lies.dims, strict=True) if dimension}
+    return Spec(
+        tuple(of.get(factors, axes) for factors, axes in zip(axis_map.operands[operand_index], own.dims, strict=True))
+    )
 
 
 def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
@@ -269,7 +275,7 @@ def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
     root = problem.module.entry.output
     if root is None:
         return {}
-    parameters = {each.number: each for each in problem.module.entry.parameters}
+    parameters = {parameter.number: parameter for parameter in problem.module.entry.parameters}
     return {
         (root, alias.output_index[0]): parameters[alias.parameter]
         for alias in aliases(problem.module)

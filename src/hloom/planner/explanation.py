@@ -101,9 +101,9 @@ class Explanation:
             "name": self.name,
             "does": self.does,
             "binding": self.binding,
-            "table": [each.to_json() for each in self.table],
-            "collectives": [asdict(each) for each in self.causes],
-            "limits": [asdict(each) for each in self.limits],
+            "table": [family.to_json() for family in self.table],
+            "collectives": [asdict(cause) for cause in self.causes],
+            "limits": [asdict(limit) for limit in self.limits],
         }
 
 
@@ -117,7 +117,7 @@ def explain(chosen: SearchResult) -> Explanation:
         best.plan.name,
         describe(chosen.module, best.plan),
         _table(chosen, caused),
-        [_cause(each, solution, chosen) for each in caused] if solution is not None else _measured(chosen),
+        [_cause(collective, solution, chosen) for collective in caused] if solution is not None else _measured(chosen),
         limits,
         _binding(best, chosen, limits),
     )
@@ -127,13 +127,16 @@ def other_plans(chosen: SearchResult) -> list[Alternative]:
     """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
     best = chosen.best
     known = {plan_key(best.plan)}
-    found: list[tuple[Candidate, str]] = []
-    for each, note in [*((each, each.plan.name) for each in chosen.candidates[1:]), *_others(chosen)]:
-        if plan_key(each.plan) not in known and each.price() is not None:
-            known.add(plan_key(each.plan))
-            found.append((each, note))
-    found.sort(key=lambda pair: pair[0].step(chosen.rates))
-    return [_alternative(chosen, best, each, note) for each, note in found[:ALTERNATIVES]]
+    others: list[tuple[Candidate, str]] = []
+    for candidate, note in [
+        *((candidate, candidate.plan.name) for candidate in chosen.candidates[1:]),
+        *_others(chosen),
+    ]:
+        if plan_key(candidate.plan) not in known and candidate.price() is not None:
+            known.add(plan_key(candidate.plan))
+            others.append((candidate, note))
+    others.sort(key=lambda pair: pair[0].step(chosen.rates))
+    return [_alternative(chosen, best, candidate, note) for candidate, note in others[:ALTERNATIVES]]
 
 
 def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> Table:
@@ -147,38 +150,38 @@ def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> Table
 
 def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spec]:
     """How the values that a plan names lie; of parameters that it does not name, whole."""
-    found: dict[Node, Spec] = {}
+    by_node: dict[Node, Spec] = {}
     for parameter in problem.module.entry.parameters:
         if isinstance(parameter.type, TensorType):
             whole = Spec.replicated(len(parameter.type.dims))
-            found[parameter] = plan.parameters.get(parameter.number, whole)
+            by_node[parameter] = plan.parameters.get(parameter.number, whole)
     named = problem.clusters.dataflow.named
     for specs in (plan.instructions, *plan.computations.values()) if is_complete else ():
         for name, placed in specs.items():
             node = named(name)
             if node is not None and isinstance(placed, Spec):
-                found[node] = placed
-    return found
+                by_node[node] = placed
+    return by_node
 
 
-def _cause(each: PredictedCollective, solution: Solution, chosen: SearchResult) -> Cause:
-    node, problem = each.instruction, solution.problem
-    cluster = problem.clusters.of(each.value)
-    step = each.step
+def _cause(collective: PredictedCollective, solution: Solution, chosen: SearchResult) -> Cause:
+    node, problem = collective.instruction, solution.problem
+    cluster = problem.clusters.of(collective.value)
+    step = collective.step
     return Cause(
         node.name,
         node.opcode,
         op_name_of(node),
         _source(node, problem.module),
-        each.value.name,
+        collective.value.name,
         step.opcode,
         step.group_size,
         _on_mesh(step.axes, chosen.mesh),
-        step.elements * each.width,
-        each.times,
-        each.sent,
-        problem.rates.seconds(step, each.width) * each.times,
-        each.why.replace(WHOLE_MESH, ".".join(_on_mesh((), chosen.mesh))),
+        step.elements * collective.width,
+        collective.times,
+        collective.sent,
+        problem.rates.seconds(step, collective.width) * collective.times,
+        collective.why.replace(WHOLE_MESH, ".".join(_on_mesh((), chosen.mesh))),
         -1 if cluster is None else problem.representative[cluster.number],
     )
 
@@ -188,35 +191,35 @@ def _measured(chosen: SearchResult) -> list[Cause]:
     best, problem = chosen.best, chosen.problem
     if best.measured is None or problem is None:
         return []
-    found: list[Cause] = []
-    for each in best.measured.collectives:
-        node = problem.clusters.dataflow.named(each.origin)
-        step = TracedCollective(each.kind, each.group, 0)
-        link = chosen.rates.link(axes_of(each.members, chosen.mesh))
-        found.append(
+    causes: list[Cause] = []
+    for collective in best.measured.collectives:
+        node = problem.clusters.dataflow.named(collective.origin)
+        step = TracedCollective(collective.kind, collective.group, 0)
+        link = chosen.rates.link(axes_of(collective.members, chosen.mesh))
+        causes.append(
             Cause(
-                each.origin,
+                collective.origin,
                 "" if node is None else node.opcode,
                 "" if node is None else op_name_of(node),
                 "" if node is None else _source(node, problem.module),
-                each.origin,
-                each.kind,
-                each.group,
-                axes_of(each.members, chosen.mesh),
-                each.bytes,
-                each.times,
-                each.sent,
-                each.sent / link.bandwidth + hops(step) * link.latency * each.times,
+                collective.origin,
+                collective.kind,
+                collective.group,
+                axes_of(collective.members, chosen.mesh),
+                collective.bytes,
+                collective.times,
+                collective.sent,
+                collective.sent / link.bandwidth + hops(step) * link.latency * collective.times,
                 "measured",
                 -1,
             )
         )
-    return found
+    return causes
 
 
 def _source(node: Node, module: Module) -> str:
-    found = source_of(node, module.stack_tables)
-    return "" if found == UNKNOWN else found
+    location = source_of(node, module.stack_tables)
+    return "" if location == UNKNOWN else location
 
 
 def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
@@ -231,17 +234,17 @@ def _limits(best: Candidate, chosen: SearchResult) -> list[Limit]:
     if price is None:
         return []
     step = price.seconds(rates) or 1.0
-    found = [Limit("work", price.compute_seconds(rates), price.compute_seconds(rates) / step)]
+    limits = [Limit("work", price.compute_seconds(rates), price.compute_seconds(rates) / step)]
     sent: dict[Axes, tuple[float, float]] = {}
     for axes, seconds in price.comm_seconds_by_axes(rates).items():
         over = _on_mesh(axes, chosen.mesh)
         known = sent.get(over, (0.0, 0.0))
         sent[over] = known[0] + seconds, known[1] + price.traffic[axes][0]
-    found += [
+    limits += [
         Limit(f"collectives over {','.join(over)}", seconds, seconds / step, size)
         for over, (seconds, size) in sent.items()
     ]
-    return sorted(found, key=lambda each: -each.seconds)
+    return sorted(limits, key=lambda limit: -limit.seconds)
 
 
 def _binding(best: Candidate, chosen: SearchResult, limits: Sequence[Limit]) -> str:
@@ -258,25 +261,25 @@ def _others(chosen: SearchResult) -> list[tuple[Candidate, str]]:
     solution = chosen.best.solution
     if solution is None:
         return []
-    found = alternatives(solution.problem, solution.choice, ALTERNATIVES)
+    others = alternatives(solution.problem, solution.choice, ALTERNATIVES)
     every = ".".join(_on_mesh((), chosen.mesh))
     return [
-        (candidate_of(chosen.task, solution.problem, each, chosen.best.plan.name), note.replace(WHOLE_MESH, every))
-        for each in found
-        for note in (", ".join(each.notes),)
+        (candidate_of(chosen.task, solution.problem, choice, chosen.best.plan.name), note.replace(WHOLE_MESH, every))
+        for choice in others
+        for note in (", ".join(choice.notes),)
     ]
 
 
-def _alternative(chosen: SearchResult, best: Candidate, each: Candidate, note: str) -> Alternative:
-    price = each.price()
-    each.predict_memory()
+def _alternative(chosen: SearchResult, best: Candidate, candidate: Candidate, note: str) -> Alternative:
+    price = candidate.price()
+    candidate.predict_memory()
     return Alternative(
         note,
-        each.step(chosen.rates),
+        candidate.step(chosen.rates),
         0.0 if price is None else price.sent,
-        each.held(),
-        tuple(_differences(chosen, best.plan, each.plan)),
-        each.measured is not None,
+        candidate.held(),
+        tuple(_differences(chosen, best.plan, candidate.plan)),
+        candidate.measured is not None,
     )
 
 
@@ -286,13 +289,13 @@ def _differences(chosen: SearchResult, plan: Plan, other: Plan) -> list[str]:
     if problem is None:
         return []
     theirs = _specs(other, problem, is_complete=False)
-    found: dict[tuple[str, Spec, Spec], int] = {}
+    counts: dict[tuple[str, Spec, Spec], int] = {}
     for family in families(problem, chosen.mesh, _specs(plan, problem, is_complete=False)):
         for node in family.members:
             if theirs[node] != family.spec:
                 key = (family.name, family.spec, theirs[node])
-                found[key] = found.get(key, 0) + 1
-    lines = [f"{name}: {spec}, not {own}" for name, own, spec in found]
+                counts[key] = counts.get(key, 0) + 1
+    lines = [f"{name}: {spec}, not {own}" for name, own, spec in counts]
     if not lines and plan.instructions != other.instructions:
         return ["the parameters lie alike, what is made of them does not"]
     rest = len(lines) - DIFFERENCES

@@ -45,15 +45,15 @@ class Forecast:
     @property
     def comm_bytes(self) -> float:
         """Bytes that a device sends."""
-        return sum(each.sent for each in self.collectives)
+        return sum(collective.sent for collective in self.collectives)
 
     @property
     def comm_bytes_by_origin(self) -> dict[str, float]:
         """The same by the instruction that causes them."""
-        found: dict[str, float] = defaultdict(float)
-        for each in self.collectives:
-            found[each.instruction.name] += each.sent
-        return dict(found)
+        by_origin: dict[str, float] = defaultdict(float)
+        for collective in self.collectives:
+            by_origin[collective.instruction.name] += collective.sent
+        return dict(by_origin)
 
 
 def forecast(
@@ -64,13 +64,13 @@ def forecast(
     With `is_marked`, operands of dots have the specs that the choice requires (see `operand_marks`); else XLA
     reads them as they are.
     """
-    found = _Forecast(problem, choice, specs, is_marked)
-    for each in problem.clusters.dataflow.phi_inputs:
-        if each.value not in each.reader.inputs:
-            found.phi_inputs[each.reader].append(each.value)
+    builder = _Forecast(problem, choice, specs, is_marked)
+    for source in problem.clusters.dataflow.phi_inputs:
+        if source.value not in source.reader.inputs:
+            builder.phi_inputs[source.reader].append(source.value)
     for node in problem.clusters.dataflow.nodes:
-        found.visit(node)
-    return Forecast(found.all(), found.flops)
+        builder.visit(node)
+    return Forecast(builder.all(), builder.flops)
 
 
 PHI_INPUT = -1
@@ -79,15 +79,15 @@ PHI_INPUT = -1
 
 def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
     """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
-    found: dict[tuple[Node, int], Spec] = {}
+    marks: dict[tuple[Node, int], Spec] = {}
     likely = _Forecast(problem, choice, specs, is_marked=True)
     for node in problem.clusters.dataflow.nodes:
         if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
-            for place, operand in enumerate(node.inputs):
-                wanted = likely.asked(Read(node, place)) if operand in specs else None
+            for operand_index, operand in enumerate(node.inputs):
+                wanted = likely.asked(Read(node, operand_index)) if operand in specs else None
                 if wanted is not None and wanted != specs[operand]:
-                    found[node, place] = wanted
-    return found
+                    marks[node, operand_index] = wanted
+    return marks
 
 
 @dataclass(slots=True)
@@ -105,8 +105,8 @@ class _Forecast:
 
     def visit(self, node: Node) -> None:
         """Add what a node moves and combines."""
-        for place, operand in enumerate(node.inputs):
-            self._read(node, place, operand)
+        for operand_index, operand in enumerate(node.inputs):
+            self._read(node, operand_index, operand)
         for operand in self.phi_inputs.get(node, ()):
             self._read(node, PHI_INPUT, operand)
         if node in self.specs and node in self.problem.clusters.maps:
@@ -119,13 +119,13 @@ class _Forecast:
         for node in self.problem.clusters.dataflow.nodes:
             if node.opcode == "add" and len(set(node.inputs)) == 2:
                 self._added(node)
-        return [each for steps in self.made.values() for each in steps] + self.moved
+        return [collective for steps in self.made.values() for collective in steps] + self.moved
 
-    def _read(self, node: Node, place: int, operand: Node) -> None:
+    def _read(self, node: Node, operand_index: int, operand: Node) -> None:
         """The change of an operand to the spec in which a node reads it."""
         if operand not in self.specs:
             return
-        for target in self._targets(node, place, operand):
+        for target in self._targets(node, operand_index, operand):
             self.wanted[operand].append(target)
             steps = reshard_collectives(dims_of(operand), self.specs[operand], target, self.problem.mesh)
             self._move(node, operand, steps, itemsize_of(operand), f"to {target}")
@@ -139,7 +139,7 @@ class _Forecast:
                 self.seen.add((value, path))
                 self.moved.append(self._predict(node, value, step, width, why))
 
-    def _targets(self, node: Node, place: int, operand: Node) -> Iterator[Spec]:
+    def _targets(self, node: Node, operand_index: int, operand: Node) -> Iterator[Spec]:
         """The specs that a node wants of an operand; none where it takes it as it lies."""
         takes = node.opcode in AS_IT_LIES and not (self.is_marked and node.opcode in CONTRACTIONS)
         if node in self.specs and (takes or self._alike(node) is not None):
@@ -148,7 +148,7 @@ class _Forecast:
         for read in self.problem.reads.get(operand, ()):
             if read.reader is node and read.destination is not None:
                 yield self.specs[read.destination]
-            elif read.reader is node and read.operand_index == place:
+            elif read.reader is node and read.operand_index == operand_index:
                 yield self.asked(read)
 
     def asked(self, read: Read) -> Spec:
@@ -167,11 +167,11 @@ class _Forecast:
 
     def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
-        found, mesh = self.problem.clusters.maps[node], self.problem.mesh
+        axis_map, mesh = self.problem.clusters.maps[node], self.problem.mesh
         if node.opcode in CONTRACTIONS:
-            lies = [self._lies(each, place, node) for place, each in enumerate((*node.inputs, node))]
-            steps, share = dot_collectives(dot_dimensions(found), *lies, mesh)
-            self.flops += 2.0 * found.points * share * window_share(node, found) * self.problem.times(node)
+            lies = [self._lies(value, operand_index, node) for operand_index, value in enumerate((*node.inputs, node))]
+            steps, share = dot_collectives(dot_dimensions(axis_map), *lies, mesh)
+            self.flops += 2.0 * axis_map.points * share * window_share(node, axis_map) * self.problem.times(node)
             for side, operand in enumerate(node.inputs):
                 self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
             for step in steps:
@@ -179,7 +179,7 @@ class _Forecast:
                     yield self._predict(node, node, step, 1, "combines partial results")
             return
         if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
-            yield from self._reduced(node, found)
+            yield from self._reduced(node, axis_map)
             return
         alike = self._alike(node)
         if alike is not None:
@@ -201,35 +201,37 @@ class _Forecast:
 
         XLA then computes as they lie, and moves the result.
         """
-        found = self.problem.clusters.maps.get(node)
-        if found is None or len(node.inputs) < 2 or any(each != found.results[0] for each in found.operands):
+        axis_map = self.problem.clusters.maps.get(node)
+        if axis_map is None or len(node.inputs) < 2 or any(dims != axis_map.results[0] for dims in axis_map.operands):
             return None
-        specs = {self.specs[each] for each in node.inputs if each in self.specs}
+        specs = {self.specs[operand] for operand in node.inputs if operand in self.specs}
         if len(specs) != 1 or specs == {self.specs[node]}:
             return None
-        free = [each for each in node.inputs if each not in self.specs]
+        free = [operand for operand in node.inputs if operand not in self.specs]
         (own,) = specs
-        is_free = all(len(each.users) == 1 or any(self.specs.get(user) == own for user in each.users) for each in free)
+        is_free = all(
+            len(operand.users) == 1 or any(self.specs.get(user) == own for user in operand.users) for operand in free
+        )
         return own if is_free else None
 
-    def _lies(self, value: Node, place: int, node: Node) -> ShardedArray:
+    def _lies(self, value: Node, operand_index: int, node: Node) -> ShardedArray:
         """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
-            spec = self.asked(Read(node, place))
+            spec = self.asked(Read(node, operand_index))
         return ShardedArray(dims_of(value), round(itemsize_of(value)), spec.dims)
 
-    def _reduced(self, node: Node, found: AxisMap) -> Iterator[PredictedCollective]:
+    def _reduced(self, node: Node, axis_map: AxisMap) -> Iterator[PredictedCollective]:
         """A reduction of an operand, or a look-up in one, as it lies; what comes of it is moved."""
         operand = self.specs[node.inputs[0]].dims
-        of_factor = {each[0]: axes for each, axes in zip(found.operands[0], operand, strict=True) if each}
+        of_factor = {factors[0]: axes for factors, axes in zip(axis_map.operands[0], operand, strict=True) if factors}
         if node.opcode == "gather" and node.inputs[1] in self.specs:
             used = {axis for axes in operand for axis in axes}
-            for each, axes in zip(found.operands[1], self.specs[node.inputs[1]].dims, strict=True):
-                if each and not used & set(axes):
-                    of_factor.setdefault(each[0], axes)
-        natural: DimAxes = tuple(of_factor.get(each[0], ()) if each else () for each in found.results[0])
-        kept = {factor for each in found.results[0] for factor in each}
+            for factors, axes in zip(axis_map.operands[1], self.specs[node.inputs[1]].dims, strict=True):
+                if factors and not used & set(axes):
+                    of_factor.setdefault(factors[0], axes)
+        natural: DimAxes = tuple(of_factor.get(factors[0], ()) if factors else () for factors in axis_map.results[0])
+        kept = {factor for factors in axis_map.results[0] for factor in factors}
         partial: tuple[Axes, ...] = tuple(axes for factor, axes in of_factor.items() if axes and factor not in kept)
         result, mesh = self.specs[node].dims, self.problem.mesh
         for step in reduction_collectives(dims_of(node), partial, operand, natural, result, mesh):
@@ -244,7 +246,7 @@ class _Forecast:
         if not steps or steps[-1].step.opcode != "all-reduce" or not self.wanted[node]:
             return
         whole = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
-        largest = max(self._first(node, each) for each in self.wanted[node])
+        largest = max(self._first(node, spec) for spec in self.wanted[node])
         if largest == whole:
             return
         last = steps.pop()
@@ -269,8 +271,8 @@ class _Forecast:
 
     def _added(self, node: Node) -> None:
         """Two all-reduces that are only added are one."""
-        first, second = (self.made.get(each, []) for each in node.inputs)
-        if not first or not second or any(len(each.users) != 1 for each in node.inputs):
+        first, second = (self.made.get(operand, []) for operand in node.inputs)
+        if not first or not second or any(len(operand.users) != 1 for operand in node.inputs):
             return
         kinds = [_combining(steps) for steps in (first, second)]
         if kinds[0] and kinds[0] == kinds[1]:
@@ -280,12 +282,12 @@ class _Forecast:
 def _combining(steps: list[PredictedCollective]) -> list[tuple[str, int, float]]:
     """The collectives that combine partial results, which nothing follows."""
     kinds = ("all-reduce", "reduce-scatter")
-    found = list(takewhile(lambda each: each.step.opcode in kinds, reversed(steps)))
-    return [(each.step.opcode, each.step.group_size, each.sent) for each in found]
+    collectives = list(takewhile(lambda collective: collective.step.opcode in kinds, reversed(steps)))
+    return [(collective.step.opcode, collective.step.group_size, collective.sent) for collective in collectives]
 
 
-def _followed(found: AxisMap, place: int, own: Spec, lies: Spec) -> Spec:
+def _followed(axis_map: AxisMap, operand_index: int, own: Spec, lies: Spec) -> Spec:
     """The spec of an operand after its node was laid otherwise."""
-    axes = {each[0]: split for each, split in zip(found.results[0], lies.dims, strict=True) if each}
-    pairs = zip(found.operands[place], own.dims, strict=True)
-    return Spec(tuple(axes.get(each[0], split) if each else split for each, split in pairs))
+    axes = {factors[0]: split for factors, split in zip(axis_map.results[0], lies.dims, strict=True) if factors}
+    pairs = zip(axis_map.operands[operand_index], own.dims, strict=True)
+    return Spec(tuple(axes.get(factors[0], split) if factors else split for factors, split in pairs))

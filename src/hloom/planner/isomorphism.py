@@ -14,13 +14,13 @@ RADIUS = 1
 
 def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = RADIUS) -> dict[int, int]:
     """By cluster the first one that is like it."""
-    looks = {each.number: hash(_look(clusters, spec_tables, each)) for each in clusters}
+    looks = {cluster.number: hash(_look(clusters, spec_tables, cluster)) for cluster in clusters}
     members = [node for cluster in clusters for node in cluster.members]
     shapes = {node: hash((node.opcode, str(node.type and without_layout(node.type)))) for node in members}
     near = _near(clusters, shapes)
     for _ in range(radius):
         looks = _finer(looks, near, set(looks))
-    given = {each.number for each in clusters if clusters.is_given(each.lead)}
+    given = {cluster.number for cluster in clusters if clusters.is_given(cluster.lead)}
     for _ in range(2 if clusters.dataflow.phis else 1):
         looks = _finer(looks, near, given)
     first: dict[int, int] = {}
@@ -29,11 +29,11 @@ def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = R
 
 def _finer(looks: dict[int, int], near: dict[int, list[tuple[tuple, int]]], which: set[int]) -> dict[int, int]:
     """Looks that take the neighbours' looks in, for some clusters."""
-    found = dict(looks)
+    refined = dict(looks)
     for number in which:
         around = Counter((*key, looks[other]) for key, other in near[number])
-        found[number] = hash((looks[number], tuple(sorted(around.items()))))
-    return found
+        refined[number] = hash((looks[number], tuple(sorted(around.items()))))
+    return refined
 
 
 def _look(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster) -> tuple:
@@ -44,7 +44,7 @@ def _look(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster) -> tupl
 
 def _member(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster, node: Node) -> tuple:
     own = clusters.factor_classes.get(node, ())
-    known = spec_tables.local(cluster, tuple(None if each is None else clusters.class_of(each) for each in own))
+    known = spec_tables.local(cluster, tuple(None if number is None else clusters.class_of(number) for number in own))
     times = clusters.dataflow.times[node.graph]
     return node.opcode, times, str(node.type and without_layout(node.type)), str(clusters.maps.get(node)), known
 
@@ -54,16 +54,16 @@ def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[t
     near: dict[int, list[tuple[tuple, int]]] = defaultdict(list)
     for cluster in clusters:
         for node in cluster.members:
-            for place, operand in enumerate(node.inputs):
+            for operand_index, operand in enumerate(node.inputs):
                 other = clusters.of(operand)
                 if other is None or other is cluster or node.opcode == "tuple":
                     continue
-                key = (shapes[operand], shapes[node], place)
+                key = (shapes[operand], shapes[node], operand_index)
                 near[cluster.number].append((("reads", *key), other.number))
                 near[other.number].append((("is read", *key), cluster.number))
-    for each in clusters.dataflow.phi_inputs:
-        giver, taker = clusters.of(each.value), clusters.of(each.phi)
+    for source in clusters.dataflow.phi_inputs:
+        giver, taker = clusters.of(source.value), clusters.of(source.phi)
         if giver is not None and taker is not None and giver is not taker:
-            near[giver.number].append((("is handed", hash(str(each.value.type))), taker.number))
-            near[taker.number].append((("is given", hash(str(each.value.type))), giver.number))
+            near[giver.number].append((("is handed", hash(str(source.value.type))), taker.number))
+            near[taker.number].append((("is given", hash(str(source.value.type))), giver.number))
     return near

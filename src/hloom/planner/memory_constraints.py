@@ -42,8 +42,8 @@ def peak_rows(problem: Problem, choice: Mapping[int, int], footprint: Footprint)
 
 def _moments(footprint: Footprint) -> list[int]:
     """The highest local maxima that differ in what they hold."""
-    found = footprint.found
-    line = found.timeline()[: found.length]
+    liveness = footprint.found
+    line = liveness.timeline()[: liveness.length]
     if not len(line):
         return []
     rises = np.concatenate(([True], line[1:] >= line[:-1])) & np.concatenate((line[:-1] > line[1:], [True]))
@@ -82,11 +82,11 @@ class _Buffer:
     def stored(self, value: Node, table: np.ndarray, now: tuple[int, ...]) -> np.ndarray:
         """The bytes of a value by strategies, as they are stored: wider, or in part; the choice `now` pays the rest."""
         width = itemsize_of(self.node)
-        found = table * (width / itemsize_of(value) if width else 1.0)
-        if found[now] > self.size:
-            return found * (self.size / found[now])
-        found[now] = self.size
-        return found
+        stored_bytes = table * (width / itemsize_of(value) if width else 1.0)
+        if stored_bytes[now] > self.size:
+            return stored_bytes * (self.size / stored_bytes[now])
+        stored_bytes[now] = self.size
+        return stored_bytes
 
 
 class _Rows:
@@ -100,11 +100,11 @@ class _Rows:
 
     def row(self, time: int) -> MemoryRow:
         """The row of a moment."""
-        found = self.footprint.found
-        row = MemoryRow(name=found.steps[time].name)
+        liveness = self.footprint.found
+        row = MemoryRow(name=liveness.steps[time].name)
         for parameter in self.problem.module.entry.parameters:
             self._add(row, parameter)
-        buffers = [(found.values.nodes[each.spans[-1].value], each.size) for each in found.output_buffers]
+        buffers = [(liveness.values.nodes[buffer.spans[-1].value], buffer.size) for buffer in liveness.output_buffers]
         buffers += [(node, size) for _, size, node in _held(self.footprint, time)]
         known: set[tuple[Node, int]] = set()
         for node, size in buffers:
@@ -217,9 +217,9 @@ class _Rows:
 
 def _times(footprint: Footprint) -> dict[Node, float]:
     """When each value of the whole program is made, as a device runs; parameters are there from the start."""
-    found: dict[Node, float] = {}
+    times: dict[Node, float] = {}
     for time, node in enumerate(footprint.found.steps):
         origin = footprint.origins.get(node)
         if origin is not None and origin.read is None:
-            found[origin.value] = time
-    return found
+            times[origin.value] = time
+    return times

@@ -41,9 +41,9 @@ class MemoryRow:
 
     def by_representative(self, representative: Mapping[int, int]) -> MemoryRow:
         """The same over the representatives of tied clusters, which all take one strategy."""
-        found = MemoryRow(constant=self.constant, name=self.name)
+        row = MemoryRow(constant=self.constant, name=self.name)
         for number, table in self.unary.items():
-            found.add(representative[number], table)
+            row.add(representative[number], table)
         for (a, b), table in self.pairs.items():
-            found.add_pair(representative[a], representative[b], table)
-        return found
+            row.add_pair(representative[a], representative[b], table)
+        return row

@@ -77,35 +77,38 @@ class PartitionedProgram:
     @property
     def comm_bytes(self) -> float:
         """Bytes that a device sends."""
-        return sum(each.sent for each in self.collectives)
+        return sum(collective.sent for collective in self.collectives)
 
     @property
     def comm_bytes_by_kind(self) -> dict[str, float]:
         """The same by kind of collective."""
-        found: dict[str, float] = defaultdict(float)
-        for each in self.collectives:
-            found[each.kind] += each.sent
-        return dict(found)
+        by_opcode: dict[str, float] = defaultdict(float)
+        for collective in self.collectives:
+            by_opcode[collective.kind] += collective.sent
+        return dict(by_opcode)
 
     @property
     def comm_bytes_by_origin(self) -> dict[str, float]:
         """The same by the instruction that caused the collective."""
-        found: dict[str, float] = defaultdict(float)
-        for each in self.collectives:
-            found[each.origin] += each.sent
-        return dict(found)
+        by_origin: dict[str, float] = defaultdict(float)
+        for collective in self.collectives:
+            by_origin[collective.origin] += collective.sent
+        return dict(by_origin)
 
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
         """Bytes sent and hops waited for by the axes of the mesh that they go over, as `StepCost.traffic`."""
-        found: dict[Axes, tuple[float, float]] = {}
+        traffic: dict[Axes, tuple[float, float]] = {}
         known: dict[tuple[int, ...], Axes] = {}
-        for each in self.collectives:
-            if each.members not in known:
-                known[each.members] = axes_of(each.members, mesh)
-            axes = known[each.members]
-            sent, waited = found.get(axes, (0.0, 0.0))
-            found[axes] = sent + each.sent, waited + hops(TracedCollective(each.kind, each.group, 0)) * each.times
-        return found
+        for collective in self.collectives:
+            if collective.members not in known:
+                known[collective.members] = axes_of(collective.members, mesh)
+            axes = known[collective.members]
+            sent, waited = traffic.get(axes, (0.0, 0.0))
+            traffic[axes] = (
+                sent + collective.sent,
+                waited + hops(TracedCollective(collective.kind, collective.group, 0)) * collective.times,
+            )
+        return traffic
 
 
 def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
@@ -117,9 +120,9 @@ def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
 
 def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:
     """The account of a partitioned module that takes so many bytes."""
-    found = list(cost(module).per_node)
-    flops = sum(each.total.flops for each in found if each.node.opcode in CONTRACTIONS)
-    return PartitionedProgram(module, tuple(collectives(found, devices)), float(flops), memory)
+    costs = list(cost(module).per_node)
+    flops = sum(cost.total.flops for cost in costs if cost.node.opcode in CONTRACTIONS)
+    return PartitionedProgram(module, tuple(collectives(costs, devices)), float(flops), memory)
 
 
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
@@ -129,30 +132,30 @@ def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
     of the sum: they are charged so.
     """
     free: set[Node] = set()
-    for each in nodes:
-        free |= _added(each.node, free)
-    for each in nodes:
-        node = each.node
-        kind = node.opcode.removesuffix("-start")
-        if kind not in COLLECTIVES or node in free:
+    for node_cost in nodes:
+        free |= _added(node_cost.node, free)
+    for node_cost in nodes:
+        node = node_cost.node
+        opcode = node.opcode.removesuffix("-start")
+        if opcode not in COLLECTIVES or node in free:
             continue
         origin = node.metadata.op_name if node.metadata is not None else ""
-        times = float(each.times.bytes_accessed)
-        for charged, group, size in _charged(node, kind, devices):
+        times = float(node_cost.times.bytes_accessed)
+        for charged, group, size in _charged(node, opcode, devices):
             members = group_members(node, node.graph.module)
             yield Collective(node.name, origin or "", charged, group, size, times, members)
 
 
-def _charged(node: Apply, kind: str, devices: int) -> Iterator[tuple[str, int, float]]:
+def _charged(node: Apply, opcode: str, devices: int) -> Iterator[tuple[str, int, float]]:
     """The kinds, groups and bytes that a collective is charged as."""
     group, size = _group(node, devices), _bytes(node)
-    if kind == "collective-permute":
+    if opcode == "collective-permute":
         pairs = [pair for pair in node.attributes.get("source_target_pairs") or () if pair[0] != pair[1]]
         if pairs:
-            yield kind, len(pairs), size
+            yield opcode, len(pairs), size
         return
-    if kind != "all-reduce":
-        yield kind, group, size * group if kind == "reduce-scatter" else size
+    if opcode != "all-reduce":
+        yield opcode, group, size * group if opcode == "reduce-scatter" else size
         return
     parts = _parts(node, group)
     if parts > 1:
@@ -199,4 +202,8 @@ def _reduced(value: Node, free: set[Node]) -> Apply | None:
 
 def _bytes(node: Node) -> float:
     kinds = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
-    return sum(math.prod(kind.dims) * max(kind.dtype.bits / 8, 1) for kind in kinds if isinstance(kind, TensorType))
+    return sum(
+        math.prod(array_type.dims) * max(array_type.dtype.bits / 8, 1)
+        for array_type in kinds
+        if isinstance(array_type, TensorType)
+    )

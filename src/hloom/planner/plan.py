@@ -90,7 +90,7 @@ class Plan:
         It knows an axis by its size alone: what the links are is left out.
         """
         inner = {
-            graph: {name: self._placed_json(each) for name, each in named.items()}
+            graph: {name: self._placed_json(spec) for name, spec in named.items()}
             for graph, named in self.computations.items()
         }
         mesh = self.mesh
@@ -99,9 +99,13 @@ class Plan:
             "mesh": plain if mesh.devices is None else mesh_to_json(mesh),
             "params": {str(n): spec_to_json(spec) for n, spec in sorted(self.parameters.items()) if spec.axes},
             "outputs": {str(n): spec_to_json(spec) for n, spec in sorted(self.outputs.items())},
-            "ops": {name: self._placed_json(each) for name, each in self.instructions.items()},
+            "ops": {name: self._placed_json(spec) for name, spec in self.instructions.items()},
             **({"computations": inner} if inner else {}),
-            **({"operands": [each.to_json() for each in self.operand_specs]} if self.operand_specs else {}),
+            **(
+                {"operands": [operand_spec.to_json() for operand_spec in self.operand_specs]}
+                if self.operand_specs
+                else {}
+            ),
         }
 
     def annotate(self, module: Module) -> Module:
@@ -122,8 +126,8 @@ class Plan:
             if node is not root:
                 _place(node, placed, self.mesh)
         made: dict[tuple[Node, Spec], Node] = {}
-        for each in self.operand_specs:
-            each.put(copy, self._mark, made)
+        for operand_spec in self.operand_specs:
+            operand_spec.put(copy, self._mark, made)
         sharding = self._result_sharding(root, copy)
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
         return copy
@@ -139,9 +143,11 @@ class Plan:
                 hint = "is it another module's plan?"
                 raise HloomError(f"the plan names {name}, which {entry.name} has not", hint=hint)
             node = entry[name]
-            kind = node.type
-            if isinstance(placed, Spec) and not (isinstance(kind, TensorType) and len(kind.dims) == placed.rank):
-                raise HloomError(f"the plan has {placed} for {name}, which is {kind}")
+            node_type = node.type
+            if isinstance(placed, Spec) and not (
+                isinstance(node_type, TensorType) and len(node_type.dims) == placed.rank
+            ):
+                raise HloomError(f"the plan has {placed} for {name}, which is {node_type}")
             yield node, placed
         for name, named in self.computations.items():
             graph = _graph(module, name)
@@ -153,7 +159,7 @@ class Plan:
         """Raise HloomError where the plan names a computation, or an instruction of one, that is not there."""
         for name, named in self.computations.items():
             graph = _graph(module, name)
-            missing = name if graph is None else next((each for each in named if each not in graph), None)
+            missing = name if graph is None else next((name for name in named if name not in graph), None)
             if missing is not None:
                 hint = "is it another module's plan?"
                 raise HloomError(f"the plan names {missing} of {name}, which {module.name} has not", hint=hint)
@@ -171,13 +177,13 @@ class Plan:
             spec = self.outputs.get(0) or self.parameters.get(given.get((), -1)) or Spec.replicated(len(root.type.dims))
             return to_tiled(spec, self.mesh)
         assert isinstance(root.type, TupleType)
-        found = []
-        for index, kind in enumerate(root.type.elements):
-            if not isinstance(kind, TensorType):
+        shardings = []
+        for index, element_type in enumerate(root.type.elements):
+            if not isinstance(element_type, TensorType):
                 raise HloomError(f"{root.name} holds a tuple: its elements cannot be planned")
             aliased = self.parameters.get(given.get((index,), -1))
-            found.append(self.outputs.get(index) or aliased or Spec.replicated(len(kind.dims)))
-        return to_tuple(found, self.mesh)
+            shardings.append(self.outputs.get(index) or aliased or Spec.replicated(len(element_type.dims)))
+        return to_tuple(shardings, self.mesh)
 
 
 def plan_of(
@@ -199,16 +205,16 @@ def plan_of(
             plan.instructions[node.name] = placed
         else:
             plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
-    plan.parameters.update({each.number: specs[each] for each in entry.parameters if each in specs})
+    plan.parameters.update({parameter.number: specs[parameter] for parameter in entry.parameters if parameter in specs})
     root = entry.output
     plan = replace(plan, operand_specs=(*_handed(problem, specs), *_marked(problem, marks or {})))
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
     for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
-        place = (index,) if root.opcode == "tuple" else ()
-        value = output_at(root, place)
-        if place not in aliased and value is not None and value in specs:
+        shape_index = (index,) if root.opcode == "tuple" else ()
+        value = output_at(root, shape_index)
+        if shape_index not in aliased and value is not None and value in specs:
             plan.outputs[index] = specs[value]
     return plan
 
@@ -231,8 +237,8 @@ def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node
 
 def _marked(problem: Problem, marks: Mapping[tuple[Node, int], Spec]) -> Iterator[OperandSpec]:
     entry = problem.module.entry
-    for (node, place), spec in marks.items():
-        yield OperandSpec(ENTRY if node.graph is entry else node.graph.name, node.name, place, spec)
+    for (node, operand_index), spec in marks.items():
+        yield OperandSpec(ENTRY if node.graph is entry else node.graph.name, node.name, operand_index, spec)
 
 
 def _is_again(node: Node) -> bool:
@@ -256,24 +262,24 @@ def _changes_nothing(node: Node) -> bool:
 def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Spec]) -> Iterator[Spec]:
     """How each leaf of a tuple lies: whole, where nothing was decided."""
     assert isinstance(node.type, TupleType)
-    for kind, element in zip(node.type.elements, elements, strict=True):
+    for element_type, element in zip(node.type.elements, elements, strict=True):
         if element is not None and element in specs:
             yield specs[element]
         else:
-            leaves = [kind] if isinstance(kind, TensorType) else list(kind.leaves())
+            leaves = [element_type] if isinstance(element_type, TensorType) else list(element_type.leaves())
             yield from (Spec.replicated(len(leaf.dims) if isinstance(leaf, TensorType) else 0) for leaf in leaves)
 
 
 def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[OperandSpec]:
     """The values that lie otherwise where they are handed over; one that is made anew is made as it is wanted."""
     entry = problem.module.entry
-    for each in problem.clusters.dataflow.phi_inputs:
-        spec = specs.get(each.phi)
-        if spec is None or not spec.rank or specs.get(each.value, None) == spec:
+    for source in problem.clusters.dataflow.phi_inputs:
+        spec = specs.get(source.phi)
+        if spec is None or not spec.rank or specs.get(source.value, None) == spec:
             continue
-        graph = each.value.graph
-        name = each.holder.name if each.holder is not None else ""
-        yield OperandSpec(ENTRY if graph is entry else graph.name, name, each.operand_index, spec)
+        graph = source.value.graph
+        name = source.holder.name if source.holder is not None else ""
+        yield OperandSpec(ENTRY if graph is entry else graph.name, name, source.operand_index, spec)
 
 
 def _graph(module: Module, name: str) -> Graph | None:

@@ -22,24 +22,28 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
 
     Raises HloomError for what is no plan, and for specs of another rank than what they are for.
     """
-    if not isinstance(value, dict) or "mesh" not in value or not all(_is_section(value.get(each)) for each in SECTIONS):
+    if (
+        not isinstance(value, dict)
+        or "mesh" not in value
+        or not all(_is_section(value.get(section)) for section in SECTIONS)
+    ):
         hint = 'it has {"mesh": {"data": 8}, "params": {"0": ["data", null]}, "outputs": {}, "ops": {}}'
         raise HloomError("this is no plan", hint=hint)
     mesh = mesh_from_json(value["mesh"])
-    parameters, outputs, instructions, computations = (value.get(each) or {} for each in SECTIONS)
+    parameters, outputs, instructions, computations = (value.get(section) or {} for section in SECTIONS)
     form = canonicalize(module) if computations else module
     given = {str(parameter.number): parameter.type for parameter in module.entry.parameters}
     root = module.entry.output
     results = root.type.leaves() if root is not None and root.type is not None else ()
-    known = {str(number): kind for number, kind in enumerate(results)}
+    known = {str(number): value_type for number, value_type in enumerate(results)}
     return Plan(
         mesh,
-        {_number(key): _spec(each, mesh, given.get(key)) for key, each in parameters.items()},
-        {_number(key): _spec(each, mesh, known.get(key)) for key, each in outputs.items()},
+        {_number(key): _spec(spec, mesh, given.get(key)) for key, spec in parameters.items()},
+        {_number(key): _spec(spec, mesh, known.get(key)) for key, spec in outputs.items()},
         _named(instructions, mesh, module.entry),
         name,
         {graph: _named(named, mesh, _graph(form, graph)) for graph, named in computations.items()},
-        tuple(_operand_spec(each, mesh) for each in value.get("operands") or ()),
+        tuple(_operand_spec(operand_spec, mesh) for operand_spec in value.get("operands") or ()),
     )
 
 
@@ -56,20 +60,20 @@ def _number(key: str) -> int:
 def _named(specs: Any, mesh: Mesh, graph: Graph | None) -> dict[str, ValueSpec]:
     if not isinstance(specs, dict):
         raise HloomError(f"{specs!r} does not give specs to names")
-    return {name: _placed(each, mesh, _type_of(graph, name)) for name, each in specs.items()}
+    return {name: _placed(spec, mesh, _type_of(graph, name)) for name, spec in specs.items()}
 
 
-def _placed(value: Any, mesh: Mesh, kind: Type | None) -> ValueSpec:
+def _placed(value: Any, mesh: Mesh, value_type: Type | None) -> ValueSpec:
     """The spec of an array, or those of a tuple's leaves, from the text of a sharding."""
-    if isinstance(kind, TupleType) and isinstance(value, str):
-        return from_tuple(_read(value), mesh, kind)
-    return _spec(value, mesh, kind)
+    if isinstance(value_type, TupleType) and isinstance(value, str):
+        return from_tuple(_read(value), mesh, value_type)
+    return _spec(value, mesh, value_type)
 
 
-def _spec(value: Any, mesh: Mesh, kind: Type | None) -> Spec:
+def _spec(value: Any, mesh: Mesh, value_type: Type | None) -> Spec:
     """The spec of a value; of one that the module lacks, of the rank that the spec has."""
-    if isinstance(kind, TensorType):
-        return spec_from_json(value, mesh, len(kind.dims), _read)
+    if isinstance(value_type, TensorType):
+        return spec_from_json(value, mesh, len(value_type.dims), _read)
     return spec_from_json(value, mesh, len(value) if isinstance(value, list) else 0, _read)
 
 

@@ -18,10 +18,10 @@ def check_plannable(module: Module) -> None:
     for check in (_check_boundaries, _check_feeds, _check_collectives):
         for node in nodes:
             check(node)
-    kind = module.entry.output.type if module.entry.output is not None else None
-    if isinstance(kind, TupleType) and not all(isinstance(each, TensorType) for each in kind.elements):
+    root_type = module.entry.output.type if module.entry.output is not None else None
+    if isinstance(root_type, TupleType) and not all(isinstance(element, TensorType) for element in root_type.elements):
         raise HloomError(
-            f"{module.name} yields {kind}: only arrays, and tuples of arrays, can be planned",
+            f"{module.name} yields {root_type}: only arrays, and tuples of arrays, can be planned",
             hint="yield the arrays in one tuple",
         )
 

@@ -32,11 +32,11 @@ class PredictedCollective:
 
 def predicted_collectives(problem: Problem, choice: dict[int, int]) -> list[PredictedCollective]:
     """The collectives of a choice, in the order of the instructions."""
-    found: list[PredictedCollective] = []
+    collectives: list[PredictedCollective] = []
     for node in problem.clusters.dataflow.nodes:
-        found += _combined(problem, choice, node)
-        found += _moved(problem, choice, node)
-    return found
+        collectives += _combined(problem, choice, node)
+        collectives += _moved(problem, choice, node)
+    return collectives
 
 
 def _combined(problem: Problem, choice: dict[int, int], node: Node) -> Iterator[PredictedCollective]:

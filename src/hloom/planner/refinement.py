@@ -93,9 +93,9 @@ class Refinement:
         """Work out what no choice costs less than by the tables as they are, also where alike clusters choose apart."""
         if self.task.budget is not None or self.latest is None:
             return
-        found = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
-        if not found.is_tied:
-            self.bound, self.is_tied = found.bound, False
+        result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        if not result.is_tied:
+            self.bound, self.is_tied = result.bound, False
 
     def _rank(self, candidate: Candidate) -> tuple[bool, float]:
         if self.task.budget is not None:
@@ -104,10 +104,10 @@ class Refinement:
 
     def _is_surprised(self, candidate: Candidate) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""
-        found = candidate.solution
-        assert found is not None
-        surprise = correct_costs(self.problem, found.choice.strategies, found.forecast.comm_bytes_by_origin)
-        return surprise > SETTLED * found.forecast.comm_bytes
+        solution = candidate.solution
+        assert solution is not None
+        surprise = correct_costs(self.problem, solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
+        return surprise > SETTLED * solution.forecast.comm_bytes
 
     def learn(self, candidate: Candidate, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
@@ -126,9 +126,9 @@ class Refinement:
         def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
             return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds, starts=starts)
 
-        found = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
-        self.rows = found.rows
-        return found.solution
+        result = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
+        self.rows = result.rows
+        return result.solution
 
 
 def candidate_of(
@@ -140,14 +140,14 @@ def candidate_of(
     own = problem.specs(choice.strategies)
     if kept:
         specs = restore_constrained(kept, problem, own, specs)
-    found = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
+    forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
     marks = operand_marks(problem, choice.strategies, specs) if task.has_marks else {}
-    price = StepCost(found.flops, written_bytes=_touched(problem, own))
-    for each in found.collectives:
-        price.add_collectives([each.step], each.width, each.times)
+    price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))
+    for collective in forecasted.collectives:
+        price.add_collectives([collective.step], collective.width, collective.times)
     lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
     plan = plan_of(problem, task.mesh, lies, task.module, name, marked)
-    return Candidate(plan, price, solution=Solution(problem, choice, specs, found), notes=choice.notes)
+    return Candidate(plan, price, solution=Solution(problem, choice, specs, forecasted), notes=choice.notes)
 
 
 def plan_key(plan: Plan) -> str:
@@ -183,8 +183,8 @@ def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[st
     `measured` are bytes by the name of the instruction that caused them.
     """
     expected: dict[str, float] = defaultdict(float)
-    for each in predicted_collectives(problem, choice):
-        expected[each.instruction.name] += each.sent
+    for collective in predicted_collectives(problem, choice):
+        expected[collective.instruction.name] += collective.sent
     total = sum(measured.values()) or 1.0
     surprise = 0.0
     for name, sent in measured.items():

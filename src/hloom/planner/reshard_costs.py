@@ -45,9 +45,9 @@ class ReshardCosts:
         rows = np.array([table.sources.setdefault(spec, len(table.sources)) for spec in have])
         columns = np.array([table.targets.setdefault(spec, len(table.targets)) for spec in want])
         table.grow()
-        found = table.seconds[np.ix_(rows, columns)]
-        for row, column in zip(*np.nonzero(np.isnan(found)), strict=True):
+        seconds = table.seconds[np.ix_(rows, columns)]
+        for row, column in zip(*np.nonzero(np.isnan(seconds)), strict=True):
             steps = reshard_collectives(dims, have[row], want[column], self._mesh)
-            found[row, column] = sum(self._rates.seconds(step, width) for step in steps)
-        table.seconds[np.ix_(rows, columns)] = found
-        return found
+            seconds[row, column] = sum(self._rates.seconds(step, width) for step in steps)
+        table.seconds[np.ix_(rows, columns)] = seconds
+        return seconds

@@ -28,18 +28,18 @@ def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]
 
 def _wanted(problem: Problem, choice: dict[int, int], node: Node) -> Spec | None:
     """The one spec that all readers ask for; None where they differ."""
-    found: set[Spec] = set()
+    specs: set[Spec] = set()
     for read in problem.reads.get(node, ()):
         cluster = problem.reading_cluster(read)
         if cluster is None:
             return None
-        found.add(problem.required_spec(read, problem.strategy(cluster, choice)))
-    return next(iter(found)) if len(found) == 1 else None
+        specs.add(problem.required_spec(read, problem.strategy(cluster, choice)))
+    return next(iter(specs)) if len(specs) == 1 else None
 
 
 def _is_plain(problem: Problem, node: Node) -> bool:
     """Whether a change costs the same before the node: one operand of its size counts, the rest is free."""
-    large = [each for each in node.inputs if problem.clusters.of(each) is not None and _elements(each) > 1]
+    large = [operand for operand in node.inputs if problem.clusters.of(operand) is not None and _elements(operand) > 1]
     return len(large) == 1 and _elements(large[0]) == _elements(node) and not _is_reduction(problem, node)
 
 

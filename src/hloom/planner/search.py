@@ -118,7 +118,7 @@ class _Search:
     def measure(self, count: int, measure_plan: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
         for _ in range(count):
-            line = min((each for each in self.lines if each.waiting is not None), key=self._promise, default=None)
+            line = min((line for line in self.lines if line.waiting is not None), key=self._promise, default=None)
             if line is None or self._is_hopeless(line):
                 return
             candidate, line.waiting = line.waiting, None
@@ -145,11 +145,11 @@ class _Search:
             odds = math.sqrt(low * high)
             summed = rates.weighted(odds / (1 + odds))
             bound = max(bound, self._solve(summed))
-            best = min(self.chosen.candidates, key=lambda each: each.cost(summed)).expected
+            best = min(self.chosen.candidates, key=lambda candidate: candidate.cost(summed)).expected
             is_working = best is not None and best.compute_seconds(rates) > best.comm_seconds(rates)
             low, high = (odds, high) if is_working else (low, odds)
-        for each in self.chosen.candidates:
-            each.prove(bound, rates, is_tied=each.is_tied)
+        for candidate in self.chosen.candidates:
+            candidate.prove(bound, rates, is_tied=candidate.is_tied)
 
     def _solve(self, rates: Rates) -> float:
         """Solve the problems at some rates; what none of their plans costs less than."""
@@ -177,10 +177,10 @@ class _Search:
             yield Refinement(task, posed, self.solver, f"{self.planner} on one axis")
         problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
-            *(f"{each.name} ({each.opcode}) has no rule: it is replicated" for each in problem.clusters.whole),
+            *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.whole),
             *(
-                f"how often {each.name} runs is not known: it counts as one run"
-                for each in problem.clusters.dataflow.unknown
+                f"how often {node.name} runs is not known: it counts as one run"
+                for node in problem.clusters.dataflow.unknown
             ),
             *notes,
         ]
@@ -198,11 +198,13 @@ class _Search:
         with self._planning():
             rates = line.problem.rates
             others = [] if self.planner == EXPERT else self.chosen.candidates
-            fitting = [each for each in others if each.fits(self.task.budget)]
-            line.advance(min((each.cost(rates) for each in fitting), default=math.inf))
-        found = line.waiting
-        if found is not None and all(plan_key(each.plan) != plan_key(found.plan) for each in self.chosen.candidates):
-            self.chosen.candidates.append(found)
+            fitting = [candidate for candidate in others if candidate.fits(self.task.budget)]
+            line.advance(min((candidate.cost(rates) for candidate in fitting), default=math.inf))
+        waiting = line.waiting
+        if waiting is not None and all(
+            plan_key(candidate.plan) != plan_key(waiting.plan) for candidate in self.chosen.candidates
+        ):
+            self.chosen.candidates.append(waiting)
 
     def _promise(self, line: Refinement) -> tuple[bool, float]:
         """How good the plan of a line is expected to be: whether it is far too large, and its time."""
@@ -211,7 +213,7 @@ class _Search:
         return not line.waiting.fits(budget), line.waiting.step(self.task.rates)
 
     def _is_hopeless(self, line: Refinement) -> bool:
-        known = [each.step(self.task.rates) for each in self.chosen.candidates if self._is_good(each)]
+        known = [candidate.step(self.task.rates) for candidate in self.chosen.candidates if self._is_good(candidate)]
         return bool(known) and self._promise(line) > (False, HOPELESS * min(known))
 
     def _is_good(self, candidate: Candidate) -> bool:

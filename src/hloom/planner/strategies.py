@@ -47,17 +47,17 @@ def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mes
     axes = sum(size > 1 for size in mesh.sizes)
     for apart in range(max(axes, 1), 0, -1):
         all_of_them = _strategies(clusters, cluster, classes, mesh, apart)
-        found = list(itertools.islice(all_of_them, MOST_STRATEGIES + 1))
-        if len(found) <= MOST_STRATEGIES:
+        options = list(itertools.islice(all_of_them, MOST_STRATEGIES + 1))
+        if len(options) <= MOST_STRATEGIES:
             break
-    return found
+    return options
 
 
 def _strategies(
     clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh, apart: int
 ) -> Iterator[Strategy]:
     """The strategies in which at most so many groups of neighbouring axes are used apart."""
-    local = {number: place for place, number in enumerate(classes)}
+    local = {number: local for local, number in enumerate(classes)}
     partial = {local[number] for number in partial_classes(clusters, cluster.lead)}
     shown = {local[c] for c in clusters.result_dims(cluster.lead) if c is not None}
     for assignment in _assignments(clusters, classes, mesh, apart):
@@ -70,22 +70,22 @@ def _strategies(
             after = dict(kept)
             if target is not None:
                 after[target] = (*after.get(target, ()), *combined)
-            if all(fits(clusters, classes[place], mesh.count(axes)) for place, axes in after.items()):
+            if all(fits(clusters, classes[number], mesh.count(axes)) for number, axes in after.items()):
                 yield Strategy(assignment, tuple(sorted(after.items())))
 
 
 def partial_classes(clusters: Clusters, node: Node) -> set[int]:
     """The classes over which a node's result is partial when they are split."""
-    found = clusters.maps.get(node)
-    if found is None:
+    axis_map = clusters.maps.get(node)
+    if axis_map is None:
         return set()
-    shown = {f for dimension in found.results[0] for f in dimension}
+    shown = {f for dimension in axis_map.results[0] for f in dimension}
     kinds = (FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED)
     own = clusters.factor_classes[node]
     return {
         clusters.class_of(number)
-        for place, number in enumerate(own)
-        if number is not None and place not in shown and found.factors[place].kind in kinds
+        for factor, number in enumerate(own)
+        if number is not None and factor not in shown and axis_map.factors[factor].kind in kinds
     }
 
 
@@ -110,11 +110,11 @@ def _assignments(clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: 
     names = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
     for choice in _choices([None, *range(len(classes))], len(names), apart):
         groups: dict[int, list[str]] = {}
-        for name, place in zip(names, choice, strict=True):
-            if place is not None:
-                groups.setdefault(place, []).append(name)
-        if all(fits(clusters, classes[place], math.prod(map(mesh.size, axes))) for place, axes in groups.items()):
-            yield tuple((place, tuple(axes)) for place, axes in sorted(groups.items()))
+        for name, number in zip(names, choice, strict=True):
+            if number is not None:
+                groups.setdefault(number, []).append(name)
+        if all(fits(clusters, classes[number], math.prod(map(mesh.size, axes))) for number, axes in groups.items()):
+            yield tuple((number, tuple(axes)) for number, axes in sorted(groups.items()))
 
 
 def _choices(places: Sequence[int | None], count: int, apart: int) -> Iterator[tuple[int | None, ...]]:
@@ -128,4 +128,4 @@ def _choices(places: Sequence[int | None], count: int, apart: int) -> Iterator[t
             for choice in itertools.product(places, repeat=groups):
                 if all(a != b for a, b in itertools.pairwise(choice)):
                     repeated = zip(choice, lengths, strict=True)
-                    yield tuple(place for place, length in repeated for _ in range(length))
+                    yield tuple(number for number, length in repeated for _ in range(length))

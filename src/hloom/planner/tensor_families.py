@@ -93,15 +93,15 @@ class Table:
         rows = [("tensors", "count", "type", "split", "saves MB", "sends MB", "by")]
         rows += [
             (
-                each.name,
-                str(each.count),
-                each.type,
-                str(each.spec),
-                f"{each.saved_bytes / 1e6:.1f}",
-                f"{each.sent_bytes / 1e6:.1f}",
-                ", ".join(sorted(each.sent)),
+                family.name,
+                str(family.count),
+                family.type,
+                str(family.spec),
+                f"{family.saved_bytes / 1e6:.1f}",
+                f"{family.sent_bytes / 1e6:.1f}",
+                ", ".join(sorted(family.sent)),
             )
-            for each in self.families
+            for family in self.families
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
@@ -115,19 +115,21 @@ def families(
 
     `specs` say how values lie on the mesh; values that they lack are left out.
     """
-    found: dict[tuple, Family] = {}
+    families: dict[tuple, Family] = {}
     for node in _shown(problem):
         if node in specs:
-            _add(problem, mesh, node, specs[node], found)
-    owners = _owners(problem, found.values())
-    for each in caused:
-        kind = _kind(problem, each.value)
-        if kind in owners:
-            family = owners[kind]
-            family.sent[each.step.opcode] = family.sent.get(each.step.opcode, 0.0) + each.sent
-    for each in found.values():
-        each.name = _common(each.members)
-    return sorted(found.values(), key=lambda f: (f.kind == MADE, -f.sent_bytes if f.kind == MADE else -f.whole_bytes))
+            _add(problem, mesh, node, specs[node], families)
+    owners = _owners(problem, families.values())
+    for collective in caused:
+        number = _kind(problem, collective.value)
+        if number in owners:
+            family = owners[number]
+            family.sent[collective.step.opcode] = family.sent.get(collective.step.opcode, 0.0) + collective.sent
+    for group in families.values():
+        group.name = _common(group.members)
+    return sorted(
+        families.values(), key=lambda f: (f.kind == MADE, -f.sent_bytes if f.kind == MADE else -f.whole_bytes)
+    )
 
 
 def _shown(problem: Problem) -> list[Node]:
@@ -148,12 +150,12 @@ def _elements(node: Node) -> int:
     return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
-def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, found: dict[tuple, Family]) -> None:
+def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, families: dict[tuple, Family]) -> None:
     assert isinstance(node.type, TensorType)
-    kind = _role(problem, node)
+    family_type = _role(problem, node)
     shape = without_layout(node.type)
     pattern = _NUMBER.sub("*", _name(node))
-    family = found.setdefault((kind, shape, spec, pattern), Family("", kind, str(shape), spec))
+    family = families.setdefault((family_type, shape, spec, pattern), Family("", family_type, str(shape), spec))
     family.members.append(node)
     family.whole_bytes += _elements(node) * itemsize_of(node)
     family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * itemsize_of(node)
@@ -171,15 +173,15 @@ def _kind(problem: Problem, node: Node) -> int | None:
     return None if cluster is None else problem.representative[cluster.number]
 
 
-def _owners(problem: Problem, found: Iterable[Family]) -> dict[int, Family]:
+def _owners(problem: Problem, families: Iterable[Family]) -> dict[int, Family]:
     """By kind of cluster the family that its traffic counts for: of the first parameter whose update it makes."""
     owners: dict[int, Family] = {}
-    of: dict[Node, Family] = {node: family for family in found for node in family.members}
+    of: dict[Node, Family] = {node: family for family in families for node in family.members}
     for node, family in of.items():
         home = _home(problem, node)
         if home is not None:
             owners.setdefault(problem.representative[home.number], family)
-    made = {each for each in owners if owners[each].kind == MADE}
+    made = {owner for owner in owners if owners[owner].kind == MADE}
     root, parameters = problem.module.entry.output, {p.number: p for p in problem.module.entry.parameters}
     if root is None:
         return owners
@@ -203,7 +205,7 @@ def _name(node: Node) -> str:
 
 def _common(members: list[Node]) -> str:
     """The name of all members: where they differ in numbers, with * in place of those that differ."""
-    names = [_name(each) for each in members]
+    names = [_name(member) for member in members]
     patterns = defaultdict(list)
     for name in names:
         patterns[_NUMBER.sub("*", name)].append(_NUMBER.findall(name))

@@ -32,11 +32,11 @@ def describe(module: Module, plan: Plan) -> str:
     wiring = Wiring(canonicalize(module))
     roles = Roles(LogicalAxes(wiring, min(plan.mesh.size(axis) for axis in axes)))
     named = _Named(roles, plan)
-    found: dict[str, list[str]] = {}
+    axes_of: dict[str, list[str]] = {}
     for axis in axes:
         for phrase in named.along(axis) or ["replicated"]:
-            found.setdefault(phrase, []).append(axis)
-    return ", ".join(f"{phrase} on {','.join(each)}" for phrase, each in found.items())
+            axes_of.setdefault(phrase, []).append(axis)
+    return ", ".join(f"{phrase} on {','.join(own_axes)}" for phrase, own_axes in axes_of.items())
 
 
 class _Named:
@@ -110,7 +110,7 @@ class _Named:
     def _data_kinds(self, axis: str) -> set[str]:
         """What an axis splits of the parameters that have a batch."""
         batch = self.roles.batch.leaves if self.roles.batch is not None else frozenset()
-        return {kind for leaf in self.parameters if leaf in batch for kind in self._kinds(leaf, axis)}
+        return {role for leaf in self.parameters if leaf in batch for role in self._kinds(leaf, axis)}
 
     def _is_sharded(self, axis: str) -> bool:
         """Whether data and most weights, tables and experts apart, are split along an axis, and no work on weights."""
@@ -119,10 +119,10 @@ class _Named:
         is_data = bool(self._data_kinds(axis) & {BATCH, SEQUENCE})
         return is_data and not self._computes(axis, MODEL) and self._share(weights, axis) >= MOSTLY
 
-    def _computes(self, axis: str, kind: str) -> bool:
+    def _computes(self, axis: str, role: str) -> bool:
         """Whether the values that the plan names inside are split so along an axis."""
         split = self.split[axis]
-        return split[kind] > LEAST * max(sum(split.values()), 1.0)
+        return split[role] > LEAST * max(sum(split.values()), 1.0)
 
     def _share(self, leaves: Iterable[int], axis: str) -> float:
         """Of some parameters' bytes the share that is split along an axis."""
@@ -138,14 +138,14 @@ class _Named:
         spec = self.parameters.get(leaf)
         if spec is None:
             return set()
-        return {self.roles.streams.of(leaf, place) for place, own in enumerate(spec.dims) if axis in own}
+        return {self.roles.streams.of(leaf, dim) for dim, own in enumerate(spec.dims) if axis in own}
 
     def _kind(self, leaf: int, dimension: int) -> str:
         return self.kinds.get(self.roles.streams.of(leaf, dimension), "")
 
-    def _mark(self, kind: str, streams: Iterable[LogicalAxis]) -> None:
+    def _mark(self, role: str, streams: Iterable[LogicalAxis]) -> None:
         for stream in streams:
-            self.kinds[stream.number] = kind
+            self.kinds[stream.number] = role
 
     def _activations(self) -> Iterator[tuple[int, Spec]]:
         """The values with a batch that the plan names inside, once each."""

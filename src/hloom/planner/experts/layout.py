@@ -19,12 +19,12 @@ Claim = Mapping[int, int]
 
 def claim(streams: Iterable[LogicalAxis], apart: frozenset[int] = frozenset()) -> Claim:
     """What streams take, those before first; some values apart."""
-    found: dict[int, int] = {}
+    dims: dict[int, int] = {}
     for stream in streams:
         for leaf, dimension in stream.dimensions.items():
             if leaf not in apart:
-                found.setdefault(leaf, dimension)
-    return found
+                dims.setdefault(leaf, dimension)
+    return dims
 
 
 @dataclass
@@ -46,8 +46,8 @@ class Layout:
         sizes = self.streams.wiring.leaves[leaf].dims
         dims: list[Axes] = [()] * len(sizes)
         for axis in self.mesh.names:
-            for each in self.claims.get(axis, ()):
-                dimension = each.get(leaf)
+            for claim in self.claims.get(axis, ()):
+                dimension = claim.get(leaf)
                 if dimension is not None and self._fits(sizes[dimension], (*dims[dimension], axis)):
                     dims[dimension] = (*dims[dimension], axis)
                     break
@@ -91,9 +91,9 @@ class Layout:
         aliased = {alias.output_index for alias in aliases(wiring.module)}
         alike = {self.streams.along(leaf): axes for leaf, axes in self.stored.items()}
         for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
-            place = (index,) if root.opcode == "tuple" else ()
-            value = output_at(root, place)
-            if place in aliased or value is None:
+            shape_index = (index,) if root.opcode == "tuple" else ()
+            value = output_at(root, shape_index)
+            if shape_index in aliased or value is None:
                 continue
             (leaf,) = wiring.given(value)
             dims = list(self.spec(leaf).dims)
@@ -108,11 +108,11 @@ class Layout:
     def _store(self, leaf: int, dims: list[Axes], axes: Axes) -> None:
         """Split the largest dimension that takes all axes evenly: one that nothing splits yet, and no loop slices."""
         sizes = self.streams.wiring.leaves[leaf].dims
-        left = tuple(axis for axis in axes if not any(axis in each for each in dims))
-        possible = [place for place in range(len(sizes)) if left and (leaf, place) not in self.streams.moved]
-        for place in sorted(possible, key=lambda each: (len(dims[each]), -sizes[each])):
-            if sizes[place] % self.mesh.count((*dims[place], *left)) == 0:
-                dims[place] = (*dims[place], *left)
+        left = tuple(axis for axis in axes if not any(axis in axis_dims for axis_dims in dims))
+        possible = [dim for dim in range(len(sizes)) if left and (leaf, dim) not in self.streams.moved]
+        for dim in sorted(possible, key=lambda dim: (len(dims[dim]), -sizes[dim])):
+            if sizes[dim] % self.mesh.count((*dims[dim], *left)) == 0:
+                dims[dim] = (*dims[dim], *left)
                 return
 
 

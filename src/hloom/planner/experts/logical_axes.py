@@ -85,12 +85,12 @@ class LogicalAxes:
 
     def within(self, link: Link) -> dict[int, int]:
         """By factor of an instruction the stream that it is in."""
-        found: dict[int, int] = {}
+        stream_of: dict[int, int] = {}
         for factor, places in enumerate(link.relation.standing):
-            for each in places:
-                if each.front == 1 and not self.wiring.is_free(link.leaves[each.slot], each.dimension):
-                    found.setdefault(factor, self.of(link.leaves[each.slot], each.dimension))
-        return found
+            for use in places:
+                if use.front == 1 and not self.wiring.is_free(link.leaves[use.slot], use.dimension):
+                    stream_of.setdefault(factor, self.of(link.leaves[use.slot], use.dimension))
+        return stream_of
 
     @cached_property
     def parameters(self) -> frozenset[int]:
@@ -101,22 +101,22 @@ class LogicalAxes:
     @cached_property
     def moved(self) -> frozenset[tuple[int, int]]:
         """The dimensions of which loops take one part at a time."""
-        return frozenset(place for stream in self._counted.values() if stream.is_moved for place in stream.places)
+        return frozenset(position for stream in self._counted.values() if stream.is_moved for position in stream.places)
 
     @cached_property
     def all(self) -> dict[int, LogicalAxis]:
         """The streams that can be split into so many parts, by number."""
-        return {number: each for number, each in self._counted.items() if each.fits(self.count)}
+        return {number: axis for number, axis in self._counted.items() if axis.fits(self.count)}
 
     @cached_property
     def _counted(self) -> dict[int, LogicalAxis]:
-        found: dict[int, LogicalAxis] = {}
+        streams: dict[int, LogicalAxis] = {}
         for leaf, value in enumerate(self.wiring.leaves):
             for dimension in range(len(value.dims)):
                 if self.wiring.is_free(leaf, dimension):
                     continue
                 number = self.of(leaf, dimension)
-                stream = found.setdefault(number, LogicalAxis(number))
+                stream = streams.setdefault(number, LogicalAxis(number))
                 stream.places.append((leaf, dimension))
                 stream.sizes.add(value.dims[dimension])
                 if leaf in self.parameters:
@@ -125,8 +125,8 @@ class LogicalAxes:
                     stream.carried += bytes_of(value.type)
         runs = runs_by_graph(cost(self.wiring.module))
         for link in self.wiring.links:
-            self._count(link, found, runs.get(link.node.graph, 1))
-        return found
+            self._count(link, streams, runs.get(link.node.graph, 1))
+        return streams
 
     def _join(self, link: Link) -> None:
         """Put what an instruction splits together into one stream."""
@@ -136,34 +136,34 @@ class LogicalAxes:
                 continue
             is_even = relation.factors[factor].size % self.count == 0
             first: int | None = None
-            for each in places:
-                leaf = link.leaves[each.slot]
-                passes = each.front == 1 and (is_even or each.is_single)
-                if not passes or each.dimension in self.wiring.free[leaf]:
+            for use in places:
+                leaf = link.leaves[use.slot]
+                passes = use.front == 1 and (is_even or use.is_single)
+                if not passes or use.dimension in self.wiring.free[leaf]:
                     continue
-                number = self._root(self._starts[leaf] + each.dimension)
+                number = self._root(self._starts[leaf] + use.dimension)
                 if first is None:
                     first = number
                 elif number != first:
                     self._parents[number] = first
 
-    def _count(self, link: Link, found: dict[int, LogicalAxis], times: int) -> None:
+    def _count(self, link: Link, streams: dict[int, LogicalAxis], times: int) -> None:
         """Add what an instruction works and sends to its streams."""
         relation, known = link.relation, self.within(link)
-        carried = {factor: found[number] for factor, number in known.items() if relation.carries[factor]}
+        carried = {factor: streams[number] for factor, number in known.items() if relation.carries[factor]}
         if link.node.opcode in CONTRACTIONS:
             work = 2.0 * times * math.prod(factor.size for factor in relation.factors)
             for number in {stream.number for stream in carried.values()}:
-                found[number].work += work
+                streams[number].work += work
         made = sum(bytes_of(self.wiring.leaves[leaf].type) for leaf in link.leaves[relation.results :])
         passed: set[tuple[int, int]] = set()
         for factor, stream in carried.items():
-            passed |= {(each.slot, each.dimension) for each in relation.standing[factor] if each.front == 1}
+            passed |= {(use.slot, use.dimension) for use in relation.standing[factor] if use.front == 1}
             stream.is_moved |= link.node.opcode in MOVING and relation.factors[factor].kind is FactorKind.INDEXED
             if relation.leaves_sums(factor):
                 stream.sent += 2.0 * times * made
         for leaf, dimension in self._stopped(link, passed):
-            stream = found.get(self.of(leaf, dimension))
+            stream = streams.get(self.of(leaf, dimension))
             if stream is not None:
                 stream.sent += times * bytes_of(self.wiring.leaves[leaf].type)
                 stream.is_moved |= link.node.opcode in MOVING
@@ -183,6 +183,6 @@ class LogicalAxes:
         return number
 
 
-def bytes_of(kind: object) -> float:
+def bytes_of(array_type: object) -> float:
     """The bytes of an array."""
-    return float(kind.byte_count) if isinstance(kind, TensorType) else 0.0
+    return float(array_type.byte_count) if isinstance(array_type, TensorType) else 0.0

@@ -39,14 +39,14 @@ def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
     every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
     if not every:
         return [Plan(mesh, name="one device")]
-    found: dict[str, Plan] = {}
+    plans: dict[str, Plan] = {}
     for layout, name in Recipes(module, mesh).all():
         plan = layout.plan(module, name)
         if plan.parameters and layout.keeps_promise:
-            found.setdefault(str(plan.to_json()), plan)
-        if len(found) == most:
+            plans.setdefault(str(plan.to_json()), plan)
+        if len(plans) == most:
             break
-    return list(found.values())
+    return list(plans.values())
 
 
 class Recipes:
@@ -132,7 +132,7 @@ class Recipes:
     def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> Layout:
         """The batch split by the axes that it has room for, by the others the sequence, if there is one."""
         taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
-        rest = {leaf: place for leaf, place in claim(self.roles.sequences).items() if leaf in batch}
+        rest = {leaf: dim for leaf, dim in claim(self.roles.sequences).items() if leaf in batch}
         claims = {axis: [batch if axis in taken else rest] for axis in axes}
         return Layout(self.streams, self.mesh, claims, interior=named)
 
@@ -175,7 +175,7 @@ class Recipes:
     @cached_property
     def _expert_claim(self) -> Claim:
         dispatched = self.roles.dispatched
-        return {leaf: place for leaf, place in claim(self.roles.experts).items() if leaf in dispatched}
+        return {leaf: dim for leaf, dim in claim(self.roles.experts).items() if leaf in dispatched}
 
     @cached_property
     def _sequence_claim(self) -> Claim:
@@ -184,12 +184,12 @@ class Recipes:
         return claim(self.roles.sequences or batch, self.streams.parameters)
 
     def _table_claim(self, *, is_by_rows: bool) -> Claim:
-        found: dict[int, int] = {}
+        dims: dict[int, int] = {}
         for leaf in self.roles.tables:
-            for place, number in enumerate(self.streams.along(leaf)):
+            for dim, number in enumerate(self.streams.along(leaf)):
                 if (number in self.roles.rows) == is_by_rows:
-                    found.setdefault(leaf, place)
-        return found
+                    dims.setdefault(leaf, dim)
+        return dims
 
     @cached_property
     def _between(self) -> frozenset[int]:
@@ -228,10 +228,10 @@ def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]
 
 def _sums(roles: Roles) -> set[int]:
     """The results of contractions, those under other names, and sums of such."""
-    found: set[int] = set()
+    sums: set[int] = set()
     for link in roles.wiring.links:
         operands, results = link.leaves[: link.relation.results], link.leaves[link.relation.results :]
         opcode = link.node.opcode
-        if opcode in CONTRACTIONS or ((opcode in RENAMING or opcode == "add") and found.issuperset(operands)):
-            found.update(results)
-    return found
+        if opcode in CONTRACTIONS or ((opcode in RENAMING or opcode == "add") and sums.issuperset(operands)):
+            sums.update(results)
+    return sums

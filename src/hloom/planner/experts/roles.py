@@ -47,8 +47,8 @@ class Roles:
         It shares out the most work and the most of what is computed, and is in few parameters.
         """
         every = self.streams.all.values()
-        possible = [each for each in every if not each.is_moved and each.is_single and each.leaves & self._inputs]
-        return max(possible, key=lambda each: (round(self._likeness(each), 6), -each.number), default=None)
+        possible = [axis for axis in every if not axis.is_moved and axis.is_single and axis.leaves & self._inputs]
+        return max(possible, key=lambda axis: (round(self._likeness(axis), 6), -axis.number), default=None)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -83,14 +83,14 @@ class Roles:
         """
         weights = set(self.weights) - set(self.tables)
         possible = [
-            each
-            for each in self.streams.all.values()
-            if each is not self.batch and not each.is_moved and each.is_single and each.leaves & weights
-            if each.work > LEAST_WORK * self._most[0]
+            axis
+            for axis in self.streams.all.values()
+            if axis is not self.batch and not axis.is_moved and axis.is_single and axis.leaves & weights
+            if axis.work > LEAST_WORK * self._most[0]
         ]
         chosen: list[LogicalAxis] = []
         taken: set[int] = set()
-        for stream in sorted(possible, key=lambda each: (each.sent / each.work, each.number)):
+        for stream in sorted(possible, key=lambda axis: (axis.sent / axis.work, axis.number)):
             if not stream.leaves & taken:
                 chosen.append(stream)
                 taken |= stream.leaves
@@ -103,13 +103,13 @@ class Roles:
             return ()
         data = self.batch.leaves & self.streams.parameters
         weighed = {number for leaf in (*self._weighed, *self.tables) for number in self.streams.along(leaf)}
-        found = [
-            each
-            for each in self.streams.all.values()
-            if each is not self.batch and each.number not in weighed and not each.is_moved
-            if each.leaves & data and each.carried > LEAST_CARRIED * self.batch.carried
+        axes = [
+            axis
+            for axis in self.streams.all.values()
+            if axis is not self.batch and axis.number not in weighed and not axis.is_moved
+            if axis.leaves & data and axis.carried > LEAST_CARRIED * self.batch.carried
         ]
-        return tuple(sorted(found, key=lambda each: (-each.carried, each.number)))
+        return tuple(sorted(axes, key=lambda axis: (-axis.carried, axis.number)))
 
     @cached_property
     def experts(self) -> tuple[LogicalAxis, ...]:
@@ -120,31 +120,31 @@ class Roles:
     @cached_property
     def dispatched(self) -> frozenset[int]:
         """The values that experts read and make, and what is computed of those alone: not what chooses among them."""
-        experts = {each.number for each in self.experts}
-        found = {leaf for link in self._contractions if self._batched(link) & experts for leaf in link.leaves}
-        waiting = list(found)
+        experts = {axis.number for axis in self.experts}
+        values = {leaf for link in self._contractions if self._batched(link) & experts for leaf in link.leaves}
+        waiting = list(values)
         while waiting:
             leaf = waiting.pop()
             rank = len(self.wiring.leaves[leaf].dims)
             for number, _ in self.wiring.touching[leaf]:
                 link = self.wiring.links[number]
-                alike = {each for each in link.leaves if len(self.wiring.leaves[each].dims) == rank} - found
+                alike = {value for value in link.leaves if len(self.wiring.leaves[value].dims) == rank} - values
                 if link.relation.is_cheap:
-                    further = {each for each in alike if experts & set(self.streams.along(each))}
-                    found |= further
+                    further = {value for value in alike if experts & set(self.streams.along(value))}
+                    values |= further
                     waiting += further
-        return frozenset(found)
+        return frozenset(values)
 
     @cached_property
     def rows(self) -> frozenset[int]:
         """The streams of what tables are looked up by, by number."""
         gathering = [link for link in self.wiring.links if link.node.opcode == "gather"]
         return frozenset(
-            self.streams.of(link.leaves[0], each.dimension)
+            self.streams.of(link.leaves[0], use.dimension)
             for link in gathering
             for factor, places in zip(link.relation.factors, link.relation.standing, strict=True)
-            for each in places
-            if each.slot == 0 and factor.kind is FactorKind.INDEXED
+            for use in places
+            if use.slot == 0 and factor.kind is FactorKind.INDEXED
         )
 
     @cached_property
@@ -158,16 +158,16 @@ class Roles:
     def _read(self) -> frozenset[int]:
         """The values from which a contraction or gather can be reached."""
         reading = (link for link in self.wiring.links if link.node.opcode in READING)
-        found = {leaf for link in reading for leaf in link.leaves[: link.relation.results]}
-        waiting = list(found)
+        values = {leaf for link in reading for leaf in link.leaves[: link.relation.results]}
+        waiting = list(values)
         while waiting:
             for number, slot in self.wiring.touching[waiting.pop()]:
                 link = self.wiring.links[number]
                 if slot >= link.relation.results:
-                    before = set(link.leaves[: link.relation.results]) - found
-                    found |= before
+                    before = set(link.leaves[: link.relation.results]) - values
+                    values |= before
                     waiting += before
-        return frozenset(found)
+        return frozenset(values)
 
     @cached_property
     def _contractions(self) -> list[Link]:
@@ -181,7 +181,7 @@ class Roles:
     @cached_property
     def _weighed(self) -> frozenset[int]:
         """The weights as contractions read them."""
-        return frozenset(each for leaf in self.weights for each in self._renamed(leaf) & self._contracted)
+        return frozenset(weight for leaf in self.weights for weight in self._renamed(leaf) & self._contracted)
 
     def _batched(self, link: Link) -> set[int]:
         """The streams that all operands and results of a contraction with a weight have, the batch apart."""
@@ -189,8 +189,8 @@ class Roles:
             return set()
         slots, standing = set(range(len(link.leaves))), link.relation.standing
         known = self.streams.within(link)
-        found = {number for factor, number in known.items() if {each.slot for each in standing[factor]} == slots}
-        return found - ({self.batch.number} if self.batch is not None else set())
+        streams = {number for factor, number in known.items() if {use.slot for use in standing[factor]} == slots}
+        return streams - ({self.batch.number} if self.batch is not None else set())
 
     @cached_property
     def _held(self) -> frozenset[int]:
@@ -207,18 +207,18 @@ class Roles:
     @cached_property
     def _most(self) -> tuple[float, ...]:
         """The most that any stream works and carries, and the most parameters that one is in."""
-        every = [_features(each, self.streams.parameters) for each in self.streams.all.values()]
-        return tuple(max(each) or 1.0 for each in zip(*every, strict=True)) if every else (1.0,) * 3
+        every = [_features(axis, self.streams.parameters) for axis in self.streams.all.values()]
+        return tuple(max(values) or 1.0 for values in zip(*every, strict=True)) if every else (1.0,) * 3
 
     def _likeness(self, stream: LogicalAxis) -> float:
         """How much a stream looks like the batch: in all that is computed, and in little that is given."""
-        found = _features(stream, self.streams.parameters)
-        work, carried, count = (own / most for own, most in zip(found, self._most, strict=True))
+        features = _features(stream, self.streams.parameters)
+        work, carried, count = (own / most for own, most in zip(features, self._most, strict=True))
         return work + carried - count
 
     def _renamed(self, leaf: int) -> set[int]:
         """A value, and what hands it on under another name, in parts, or in another order."""
-        found = {leaf}
+        values = {leaf}
         waiting = [leaf]
         while waiting:
             for number, slot in self.wiring.touching[waiting.pop()]:
@@ -227,10 +227,10 @@ class Roles:
                     continue
                 results = link.leaves[link.relation.results :]
                 made = results[min(slot, len(results) - 1)]  # a barrier hands on several
-                if made not in found:
-                    found.add(made)
+                if made not in values:
+                    values.add(made)
                     waiting.append(made)
-        return found
+        return values
 
 
 def _features(stream: LogicalAxis, parameters: frozenset[int]) -> tuple[float, float, float]:

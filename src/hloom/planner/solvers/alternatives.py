@@ -38,14 +38,14 @@ def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: floa
     kept = messages.possible(choice.cost * (1 + ROOM) - messages.bound(), known)
     few = network.restricted(kept)
     start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in known.items()}
-    found: dict[tuple[int, ...], Assignment] = {}
+    others: dict[tuple[int, ...], Assignment] = {}
     for node in _important(problem, few):
         if time.monotonic() > deadline:
             break
         other = _without(problem, few, start, node, choice, deadline)
         if other is not None and other.strategies != choice.strategies:
-            found.setdefault(tuple(other.strategies.values()), other)
-    return sorted(found.values(), key=lambda each: each.cost)[:k]
+            others.setdefault(tuple(other.strategies.values()), other)
+    return sorted(others.values(), key=lambda candidate: candidate.cost)[:k]
 
 
 def _important(problem: Problem, network: FactorGraph) -> list[int]:
@@ -62,18 +62,18 @@ def _without(
 ) -> Assignment | None:
     """The best choice in which a node has another strategy, one that looks different from outside."""
     own = start[node]
-    looks = [term.sides[place].of for term, places in network.touching(node) for place in places]
+    looks = [term.sides[position].of for term, places in network.touching(node) for position in places]
     differs = np.any([of != of[own] for of in looks], axis=0) if looks else np.zeros(0, bool)
     if not differs.any():
         return None
-    kept = {each: np.arange(costs.shape[1]) for each, costs in network.unary.items()}
+    kept = {other: np.arange(costs.shape[1]) for other, costs in network.unary.items()}
     kept[node] = np.flatnonzero(differs)
     few = network.restricted(kept)
     costs = network.given(node, start)[kept[node]]
-    found = ascend(few, deadline, [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
-    strategies = found.network.named(problem, found.choice)
+    ascent = ascend(few, deadline, [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
+    strategies = ascent.network.named(problem, ascent.choice)
     lead = problem.options[node][int(network.kept[node][own])]
-    cluster = next(each for each in problem.clusters if each.number == node)
+    cluster = next(cluster for cluster in problem.clusters if cluster.number == node)
     lies = problem.spec_tables.result_spec(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
     note = f"without {cluster.lead.name} as {lies}"
     return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)

@@ -67,23 +67,23 @@ def ascend(
     before the deadline (of `time.monotonic`), though not before the first round; which round is the last
     depends on the deadline alone where the gap is not closed or settled by then.
     """
-    found = _begun(network, starts)
+    result = _begun(network, starts)
     for _ in range(0, sweeps, EVERY):
-        before = found.bound
+        before = result.bound
         for _ in range(EVERY):
-            found.messages.sweep()
-        found.bound = max(found.bound, min(found.messages.bound(), found.cost))
-        found.follow(found.messages.suggested())
-        is_slow = found.bound - before < SLOW * (found.cost - found.bound)
-        if found.gap <= enough or is_slow or time.monotonic() > deadline:
+            result.messages.sweep()
+        result.bound = max(result.bound, min(result.messages.bound(), result.cost))
+        result.follow(result.messages.suggested())
+        is_slow = result.bound - before < SLOW * (result.cost - result.bound)
+        if result.gap <= enough or is_slow or time.monotonic() > deadline:
             break
-        found.narrow()
-    return found
+        result.narrow()
+    return result
 
 
 def _begun(network: FactorGraph, starts: Sequence[Mapping[int, int]]) -> Ascent:
     messages = MessagePassing(network)
-    choices = [descend(network, each) for each in (*starts, messages.suggested())]
-    costs = [network.cost(each) for each in choices]
+    choices = [descend(network, start) for start in (*starts, messages.suggested())]
+    costs = [network.cost(choice) for choice in choices]
     best = costs.index(min(costs))
     return Ascent(network, choices[best], costs[best], min(messages.bound(), costs[best]), messages)

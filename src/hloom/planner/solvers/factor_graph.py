@@ -31,8 +31,8 @@ class FactorGraph:
     def __post_init__(self) -> None:
         self._touching = {node: {} for node in self.unary}
         for number, term in enumerate(self.terms):
-            for place, side in enumerate(term.sides):
-                self._touching[side.node].setdefault(number, []).append(place)
+            for position, side in enumerate(term.sides):
+                self._touching[side.node].setdefault(number, []).append(position)
 
     def touching(self, node: int) -> Iterable[tuple[Factor, list[int]]]:
         """The terms of a node, and at which of their sides it stands."""
@@ -60,7 +60,7 @@ class FactorGraph:
         """The network with fewer strategies (numbered as here)."""
         unary = {node: costs[:, kept[node]] for node, costs in self.unary.items()}
         terms = [term.restricted(kept) for term in self.terms]
-        return FactorGraph(unary, terms, {node: self.kept[node][each] for node, each in kept.items()})
+        return FactorGraph(unary, terms, {node: self.kept[node][index] for node, index in kept.items()})
 
     def named(self, problem: Problem, choice: Mapping[int, int]) -> dict[int, int]:
         """A choice as strategies of all clusters of the problem."""
@@ -90,11 +90,11 @@ def given(term: Factor, places: Sequence[int], choice: Mapping[int, int]) -> np.
     groups = [int(side.of[choice[side.node]]) if side.node != node else 0 for side in term.sides]
     if len(places) == 1:
         return term.given(places[0], groups)[term.sides[places[0]].of]
-    own = np.stack([term.sides[place].of for place in places])
+    own = np.stack([term.sides[position].of for position in places])
     costs = np.empty(own.shape[1])
     for strategy, chosen in enumerate(own.T.tolist()):
-        for place, group in zip(places, chosen, strict=True):
-            groups[place] = group
+        for position, group in zip(places, chosen, strict=True):
+            groups[position] = group
         costs[strategy] = term.given(places[0], groups)[groups[places[0]]]
     return costs
 
@@ -143,19 +143,20 @@ def full_graph(problem: Problem) -> FactorGraph:
     members: dict[int, list[int]] = defaultdict(list)
     for number in problem.options:
         members[problem.representative[number]].append(number)
-    place = {number: copy for copies in members.values() for copy, number in enumerate(copies)}
+    copy_of = {number: copy for copies in members.values() for copy, number in enumerate(copies)}
     unary = {
-        node: np.stack([problem.node_costs[each] for each in copies]).astype(float) for node, copies in members.items()
+        node: np.stack([problem.node_costs[number] for number in copies]).astype(float)
+        for node, copies in members.items()
     }
     terms: list[Factor] = []
     for table, ends in _equal_pairs(problem):
-        copies = tuple(np.array([place[each] for each in side]) for side in zip(*ends, strict=True))
-        first, second = (problem.representative[each] for each in ends[0])
+        copies = tuple(np.array([copy_of[number] for number in side]) for side in zip(*ends, strict=True))
+        first, second = (problem.representative[number] for number in ends[0])
         terms.append(pair(first, second, table, (copies[0], copies[1])))
     for group in alike(problem):
-        ends = [[each.cluster, *(number for number, _ in each.readers)] for each in group]
+        ends = [[shared.cluster, *(number for number, _ in shared.readers)] for shared in group]
         sides = [
-            Argument(problem.representative[numbers[0]], of, np.array([place[each] for each in numbers]))
+            Argument(problem.representative[numbers[0]], of, np.array([copy_of[number] for number in numbers]))
             for of, numbers in zip(_sides_of(group[0]), zip(*ends, strict=True), strict=True)
         ]
         terms.append(reshard_factor(group[0], sides))
@@ -164,11 +165,13 @@ def full_graph(problem: Problem) -> FactorGraph:
 
 def alike(problem: Problem) -> list[list[SharedReshards]]:
     """Shared tables by what they are between tied clusters."""
-    found: dict[tuple, list[SharedReshards]] = defaultdict(list)
-    for each in problem.shared_reshards:
-        readers = tuple((problem.representative[number], id(demand)) for number, demand in each.readers)
-        found[problem.representative[each.cluster], id(each.source), readers, tuple(map(id, each.costs))].append(each)
-    return list(found.values())
+    by_key: dict[tuple, list[SharedReshards]] = defaultdict(list)
+    for shared in problem.shared_reshards:
+        readers = tuple((problem.representative[number], id(demand)) for number, demand in shared.readers)
+        by_key[problem.representative[shared.cluster], id(shared.source), readers, tuple(map(id, shared.costs))].append(
+            shared
+        )
+    return list(by_key.values())
 
 
 def reshard_factor(shared: SharedReshards, sides: Sequence[Argument]) -> ReshardFactor:
@@ -189,17 +192,17 @@ def _sides_of(shared: SharedReshards) -> list[np.ndarray]:
 
 def _equal_pairs(problem: Problem) -> list[tuple[np.ndarray, list[tuple[int, int]]]]:
     """Tables between the same nodes that are equal, each with the pairs of clusters that have it."""
-    found: dict[tuple[int, int], list[tuple[np.ndarray, list[tuple[int, int]]]]] = defaultdict(list)
+    by_nodes: dict[tuple[int, int], list[tuple[np.ndarray, list[tuple[int, int]]]]] = defaultdict(list)
     for (a, b), table in problem.edge_costs.items():
         if not table.any():
             continue
         if problem.representative[a] > problem.representative[b]:
             a, b, table = b, a, table.T
-        known = found[problem.representative[a], problem.representative[b]]
+        known = by_nodes[problem.representative[a], problem.representative[b]]
         for other, ends in known:
             if other is table or np.array_equal(other, table):
                 ends.append((a, b))
                 break
         else:
             known.append((table, [(a, b)]))
-    return [each for known in found.values() for each in known]
+    return [group for known in by_nodes.values() for group in known]

@@ -83,11 +83,11 @@ class Factor(Protocol):
         """Terms that add up to no more than this one, small enough for messages."""
         ...
 
-    def marginal(self, place: int) -> np.ndarray:
+    def marginal(self, position: int) -> np.ndarray:
         """The least over the other sides for each group of one, less their messages."""
         ...
 
-    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+    def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
         """The cost of each group of one side where the groups of the others are known."""
         ...
 
@@ -112,15 +112,15 @@ class PairFactor:
         """The term itself."""
         return (self,)
 
-    def marginal(self, place: int) -> np.ndarray:
+    def marginal(self, position: int) -> np.ndarray:
         """The least over the other side for each group of one, less its messages."""
-        if place == 0:
+        if position == 0:
             return (self.table[None] - self.sides[1].message[:, None, :]).min(axis=2)
         return (self.table[None] - self.sides[0].message[:, :, None]).min(axis=1)
 
-    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+    def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
         """A column or a row of the table."""
-        return self.table[:, groups[1]] if place == 0 else self.table[groups[0]]
+        return self.table[:, groups[1]] if position == 0 else self.table[groups[0]]
 
     def restricted(self, kept: Kept) -> PairFactor:
         """The term with fewer strategies."""

@@ -44,11 +44,11 @@ def plan(
     """
     begun = time.monotonic()
     network = tied_graph(problem)
-    found = _tied(problem, network, begun + seconds, rows, budget, starts)
+    result = _tied(problem, network, begun + seconds, rows, budget, starts)
     if budget is not None and rows:
-        return found
-    bound = decoupled_bound(problem, network, found.cost, begun + APART * seconds)
-    return found if bound is None else replace(found, bound=bound, is_tied=False)
+        return result
+    bound = decoupled_bound(problem, network, result.cost, begun + APART * seconds)
+    return result if bound is None else replace(result, bound=bound, is_tied=False)
 
 
 def plan_tied(
@@ -74,14 +74,14 @@ def _tied(
     if isinstance(problem.solver_state, FactorGraph):
         warm_start(network, problem.solver_state)
     problem.solver_state = network
-    known = [each for start in starts if (each := network.numbered(start)) is not None]
-    found = solve(network, deadline, known)
-    strategies = found.network.named(problem, found.choice)
+    known = [numbered for start in starts if (numbered := network.numbered(start)) is not None]
+    ascent = solve(network, deadline, known)
+    strategies = ascent.network.named(problem, ascent.choice)
     if budget is not None and rows:
         held, free = holding(problem, network, rows), network.chosen(strategies)
         if held.of(free).max() > budget:
             return _named(problem, within(network, held, budget, deadline, [*known, free]))
-    return Assignment(strategies, problem.cost(strategies), found.bound, tied_bound=found.bound)
+    return Assignment(strategies, problem.cost(strategies), ascent.bound, tied_bound=ascent.bound)
 
 
 def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Assignment:
@@ -93,27 +93,27 @@ def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 
 
 def solve(network: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
     """The cheapest choice of a network, and its bound."""
-    found = ascend(network, deadline, starts, sweeps=EVERY)
-    if columns_of(found.network) > FEW_COLUMNS:
-        found = ascend(found.network, deadline, [found.choice], enough=PROVEN)
-    if found.gap <= PROVEN:
-        return found
-    found.narrow()
-    exact = solve_exactly(found.network, found.cost, deadline - time.monotonic(), start=found.choice)
+    ascent = ascend(network, deadline, starts, sweeps=EVERY)
+    if columns_of(ascent.network) > FEW_COLUMNS:
+        ascent = ascend(ascent.network, deadline, [ascent.choice], enough=PROVEN)
+    if ascent.gap <= PROVEN:
+        return ascent
+    ascent.narrow()
+    exact = solve_exactly(ascent.network, ascent.cost, deadline - time.monotonic(), start=ascent.choice)
     if exact is not None:
         if exact.choice is not None:
-            found.follow(exact.choice)
-        found.bound = min(max(found.bound, exact.bound), found.cost)
-    return found
+            ascent.follow(exact.choice)
+        ascent.bound = min(max(ascent.bound, exact.bound), ascent.cost)
+    return ascent
 
 
-def _named(problem: Problem, found: Within) -> Assignment:
-    strategies = found.network.named(problem, found.choice)
+def _named(problem: Problem, result: Within) -> Assignment:
+    strategies = result.network.named(problem, result.choice)
     notes = ()
-    if found.missing > 0:
+    if result.missing > 0:
         notes = (
-            f"no plan was found that holds less; each that treats alike clusters alike holds {found.least:,.0f} B",
+            f"no plan was found that holds less; each that treats alike clusters alike holds {result.least:,.0f} B",
         )
     return Assignment(
-        strategies, problem.cost(strategies), found.bound, notes=notes, tied_bound=found.bound, missing=found.missing
+        strategies, problem.cost(strategies), result.bound, notes=notes, tied_bound=result.bound, missing=result.missing
     )

@@ -73,7 +73,7 @@ def columns_of(network: FactorGraph, held: MemoryUse | None = None) -> int:
     for term in network.terms:
         sizes = [side.size for side in term.sides]
         count += sizes[0] * sum(sizes[1:]) + (term.costs.size if isinstance(term, ReshardFactor) else 0)
-    return count + sum(each.tables[0].size for each in held.pairs) if held is not None else count
+    return count + sum(pair_memory.tables[0].size for pair_memory in held.pairs) if held is not None else count
 
 
 def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarray, int]]:
@@ -111,11 +111,14 @@ def _add_fan(program: MixedIntegerProgram, chosen: _Columns, fan: ReshardFactor,
 
 def _add_budget(program: MixedIntegerProgram, chosen: _Columns, held: MemoryUse, budget: float) -> None:
     """A row for each moment, in parts of the budget."""
-    edges = [_add_table(program, chosen, each.sides, np.zeros(each.tables[0].shape)) for each in held.pairs]
+    edges = [
+        _add_table(program, chosen, pair_memory.sides, np.zeros(pair_memory.tables[0].shape))
+        for pair_memory in held.pairs
+    ]
     nodes = list(chosen)
-    columns = np.concatenate([*(chosen[node] for node in nodes), *(each.ravel() for each in edges)])
+    columns = np.concatenate([*(chosen[node] for node in nodes), *(table.ravel() for table in edges)])
     for moment, constant in enumerate(held.constants):
         alone = [held.unary[node][:, moment] for node in nodes]
-        entries = np.concatenate([*alone, *(each.tables[moment].ravel() for each in held.pairs)])
+        entries = np.concatenate([*alone, *(pair_memory.tables[moment].ravel() for pair_memory in held.pairs)])
         counts = np.flatnonzero(entries)
         program.row(-math.inf, (budget - constant) / budget, columns[counts], entries[counts] / budget)

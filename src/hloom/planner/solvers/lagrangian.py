@@ -77,15 +77,15 @@ def within(
     network: FactorGraph, held: MemoryUse, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
 ) -> Within:
     """The cheapest choice within a budget; where none is found, one that holds little, with what is missing."""
-    found = least_memory(network, held, deadline, budget, starts)
-    if found.missing > 0:
-        return found
+    result = least_memory(network, held, deadline, budget, starts)
+    if result.missing > 0:
+        return result
     for start in starts:
-        found.follow(start)
-    _search(found, deadline)
-    if found.gap > CLOSED:
-        _settle(found, deadline)
-    return found
+        result.follow(start)
+    _search(result, deadline)
+    if result.gap > CLOSED:
+        _settle(result, deadline)
+    return result
 
 
 def least_memory(
@@ -100,7 +100,7 @@ def least_memory(
     Its cost has no bound; `least` are the bytes that are proven.
     """
     weights = np.full(len(held.constants), 1.0 / len(held.constants))
-    best = min((dict(each) for each in starts), key=lambda each: held.of(each).max(), default=None)
+    best = min((dict(start) for start in starts), key=lambda start: held.of(start).max(), default=None)
     least = -math.inf
     for _ in range(LIGHT_ROUNDS):
         messages = MessagePassing(held.alone(network, weights))
@@ -123,54 +123,54 @@ def least_memory(
 
 def repaired(network: FactorGraph, held: MemoryUse, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time that make it fit a budget, and then cheaper."""
-    found, waiting = dict(choice), dict.fromkeys(network.unary)
-    total = held.of(found)
+    repaired_choice, waiting = dict(choice), dict.fromkeys(network.unary)
+    total = held.of(repaired_choice)
     while waiting:
         node = next(iter(waiting))
         del waiting[node]
-        costs, own, now = network.given(node, found), held.given(node, found), found[node]
+        costs, own, now = network.given(node, repaired_choice), held.given(node, repaired_choice), repaired_choice[node]
         excess = np.maximum(total - own[now] + own - budget, 0.0).max(axis=1)
         best = int(np.lexsort((costs, excess))[0])
         is_lighter = excess[best] < excess[now] * (1 - 1e-9) - 1e-6
         is_cheaper = excess[best] <= excess[now] and costs[best] < costs[now] * (1 - 1e-12)
         if is_lighter or is_cheaper:
-            found[node] = best
-            total = held.of(found)
+            repaired_choice[node] = best
+            total = held.of(repaired_choice)
             waiting.update(dict.fromkeys(network.unary))
-    return found
+    return repaired_choice
 
 
-def _search(found: Within, deadline: float) -> None:
+def _search(result: Within, deadline: float) -> None:
     """Look for the prices whose bound is highest, and for cheap choices that fit."""
-    prices = best = np.zeros(len(found.held.constants))
+    prices = best = np.zeros(len(result.held.constants))
     length, stalled = 1.0, 0
     for _ in range(ROUNDS):
-        messages = MessagePassing(found.held.priced(found.network, prices))
+        messages = MessagePassing(result.held.priced(result.network, prices))
         for _ in range(SWEEPS):
             messages.sweep()
         suggested = messages.suggested()
-        bound = messages.bound() + float(prices @ (found.held.constants - found.budget))
-        excess = found.held.of(suggested) - found.budget
-        found.follow(suggested)
-        stalled = 0 if bound > found.bound + SLOW * (found.cost - found.bound) else stalled + 1
-        if bound > found.bound:
-            found.bound, best = min(bound, found.cost), prices
-        found.narrow(messages, bound)
+        bound = messages.bound() + float(prices @ (result.held.constants - result.budget))
+        excess = result.held.of(suggested) - result.budget
+        result.follow(suggested)
+        stalled = 0 if bound > result.bound + SLOW * (result.cost - result.bound) else stalled + 1
+        if bound > result.bound:
+            result.bound, best = min(bound, result.cost), prices
+        result.narrow(messages, bound)
         uphill = np.where((prices > 0) | (excess > 0), excess, 0.0)
-        if found.gap <= CLOSED or length < SHORTEST or not uphill.any() or time.monotonic() > deadline:
+        if result.gap <= CLOSED or length < SHORTEST or not uphill.any() or time.monotonic() > deadline:
             break
         if stalled == STALLED:
             length, stalled, prices = length / 2, 0, best
-        step = length * max(found.cost - bound, 0.0) / float(uphill @ uphill)
+        step = length * max(result.cost - bound, 0.0) / float(uphill @ uphill)
         prices = np.maximum(0.0, prices + step * uphill)
 
 
-def _settle(found: Within, deadline: float) -> None:
+def _settle(result: Within, deadline: float) -> None:
     """Let the solver look at what may still be better."""
     seconds = min(SECONDS, deadline - time.monotonic())
-    exact = solve_exactly(found.network, found.cost, seconds, found.held, found.budget, found.choice)
+    exact = solve_exactly(result.network, result.cost, seconds, result.held, result.budget, result.choice)
     if exact is None:
         return
     if exact.choice is not None:
-        found.follow(exact.choice)
-    found.bound = min(max(found.bound, exact.bound), found.cost)
+        result.follow(exact.choice)
+    result.bound = min(max(result.bound, exact.bound), result.cost)

@@ -38,48 +38,50 @@ class MemoryUse:
 
     def __post_init__(self) -> None:
         self._touching = defaultdict(list)
-        for each in self.pairs:
-            for place, side in enumerate(each.sides):
-                self._touching[side.node].append((each, place))
+        for pair_memory in self.pairs:
+            for position, side in enumerate(pair_memory.sides):
+                self._touching[side.node].append((pair_memory, position))
 
     def of(self, choice: Mapping[int, int]) -> np.ndarray:
         """The bytes of a choice at each moment."""
         total = self.constants + sum(held[choice[node]] for node, held in self.unary.items())
-        for each in self.pairs:
-            first, second = (int(side.of[choice[side.node]]) for side in each.sides)
-            total = total + each.tables[:, first, second]
+        for pair_memory in self.pairs:
+            first, second = (int(side.of[choice[side.node]]) for side in pair_memory.sides)
+            total = total + pair_memory.tables[:, first, second]
         return total
 
     def given(self, node: int, choice: Mapping[int, int]) -> np.ndarray:
         """What each strategy of a node holds at each moment (a row for each), alone and with the others as chosen."""
         held = self.unary[node]
-        for each, place in self._touching[node]:
-            own, other = each.sides[place], each.sides[1 - place]
+        for pair_memory, position in self._touching[node]:
+            own, other = pair_memory.sides[position], pair_memory.sides[1 - position]
             group = other.of[choice[other.node]]
-            held = held + (each.tables[:, :, group] if place == 0 else each.tables[:, group]).T[own.of]
+            held = held + (pair_memory.tables[:, :, group] if position == 0 else pair_memory.tables[:, group]).T[own.of]
         return held
 
     def looks(self, node: int) -> list[np.ndarray]:
         """The groups of a node's strategies in each of its pairs."""
-        return [each.sides[place].of for each, place in self._touching[node]]
+        return [pair_memory.sides[position].of for pair_memory, position in self._touching[node]]
 
     def priced(self, network: FactorGraph, prices: np.ndarray) -> FactorGraph:
         """The network with bytes paid for; messages stay where they are."""
         return FactorGraph(
             {node: costs + self.unary[node] @ prices for node, costs in network.unary.items()},
-            [*network.terms, *(each.priced(prices) for each in self.pairs)],
+            [*network.terms, *(pair_memory.priced(prices) for pair_memory in self.pairs)],
             network.kept,
         )
 
     def alone(self, network: FactorGraph, prices: np.ndarray) -> FactorGraph:
         """The network with nothing but the bytes to pay for."""
         unary = {node: np.zeros_like(costs) + self.unary[node] @ prices for node, costs in network.unary.items()}
-        return FactorGraph(unary, [each.priced(prices) for each in self.pairs], network.kept)
+        return FactorGraph(unary, [pair_memory.priced(prices) for pair_memory in self.pairs], network.kept)
 
     def restricted(self, kept: Kept) -> MemoryUse:
         """The same over fewer strategies."""
         unary = {node: held[kept[node]] for node, held in self.unary.items()}
-        return MemoryUse(self.names, self.constants, unary, [_restricted(each, kept) for each in self.pairs])
+        return MemoryUse(
+            self.names, self.constants, unary, [_restricted(pair_memory, kept) for pair_memory in self.pairs]
+        )
 
 
 def holding(problem: Problem, network: FactorGraph, rows: Sequence[MemoryRow]) -> MemoryUse:
@@ -104,6 +106,6 @@ def _together(first: int, second: int, tables: np.ndarray) -> PairMemory:
     return PairMemory((rows, columns), tables[:, rows.firsts][:, :, columns.firsts])
 
 
-def _restricted(each: PairMemory, kept: Kept) -> PairMemory:
-    (first, rows), (second, columns) = (side.restricted(kept) for side in each.sides)
-    return PairMemory((first, second), each.tables[:, rows][:, :, columns])
+def _restricted(pair_memory: PairMemory, kept: Kept) -> PairMemory:
+    (first, rows), (second, columns) = (side.restricted(kept) for side in pair_memory.sides)
+    return PairMemory((first, second), pair_memory.tables[:, rows][:, :, columns])

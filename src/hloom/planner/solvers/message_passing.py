@@ -27,11 +27,11 @@ class MessagePassing:
         self.parts = [part for term in network.terms for part in term.parts]
         self._touching: dict[int, list[Place]] = {node: [] for node in network.unary}
         for part in self.parts:
-            for place, side in enumerate(part.sides):
+            for position, side in enumerate(part.sides):
                 if side.size == 1:
                     side.message[:] = 0.0  # what is the same for all strategies need not be passed
                 else:
-                    self._touching[side.node].append((part, place))
+                    self._touching[side.node].append((part, position))
         self._order = sorted(network.unary)
         self._later = {
             node: [place for place in places if max(side.node for side in place[0].sides) > node]
@@ -48,8 +48,8 @@ class MessagePassing:
         copies = len(self.network.unary[node])
         counts = [np.zeros(copies), np.zeros(copies)]
         for count, places in zip(counts, (self._later[node], self._earlier[node]), strict=True):
-            for part, place in places:
-                count += np.bincount(part.sides[place].copies, minlength=copies)
+            for part, position in places:
+                count += np.bincount(part.sides[position].copies, minlength=copies)
         return 1.0 / np.maximum(np.maximum(*counts), 1.0)
 
     def sweep(self) -> None:
@@ -63,19 +63,19 @@ class MessagePassing:
         if not self._touching[node]:
             return
         costs = self.network.unary[node].copy()
-        for part, place in self._touching[node]:
-            side = part.sides[place]
-            side.message = part.marginal(place)
+        for part, position in self._touching[node]:
+            side = part.sides[position]
+            side.message = part.marginal(position)
             side.charge(costs)
-        for part, place in receivers:
-            side = part.sides[place]
+        for part, position in receivers:
+            side = part.sides[position]
             side.message = side.message - self._share[node][side.copies][:, None] * side.least(costs)
 
     def charged(self, node: int) -> np.ndarray:
         """The costs of a node's strategies with all messages, a row per copy."""
         costs = self.network.unary[node].copy()
-        for part, place in self._touching[node]:
-            part.sides[place].charge(costs)
+        for part, position in self._touching[node]:
+            part.sides[position].charge(costs)
         return costs
 
     def bound(self) -> float:
@@ -85,13 +85,13 @@ class MessagePassing:
 
     def possible(self, room: float, choice: Mapping[int, int]) -> dict[int, np.ndarray]:
         """The strategies of a choice, and those that may be part of one which costs at most `room` above the bound."""
-        found: dict[int, np.ndarray] = {}
+        kept: dict[int, np.ndarray] = {}
         for node in self._order:
             costs = self.charged(node)[0]
             may_be = costs <= costs.min() + room
             may_be[choice[node]] = True
-            found[node] = np.flatnonzero(may_be)
-        return found
+            kept[node] = np.flatnonzero(may_be)
+        return kept
 
     def suggested(self) -> dict[int, int]:
         """A choice made node by node: the best with those chosen before, messages standing for those to come."""
@@ -112,17 +112,17 @@ class MessagePassing:
 
 def descend(network: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time, until none makes it cheaper."""
-    found = dict(choice)
+    result = dict(choice)
     waiting = dict.fromkeys(network.unary)
     while waiting:
         node = next(iter(waiting))
         del waiting[node]
-        costs = network.given(node, found)
+        costs = network.given(node, result)
         best = int(np.argmin(costs))
-        if costs[best] < costs[found[node]] * (1 - 1e-12):
-            found[node] = best
+        if costs[best] < costs[result[node]] * (1 - 1e-12):
+            result[node] = best
             waiting.update((side.node, None) for term, _ in network.touching(node) for side in term.sides)
-    return found
+    return result
 
 
 def warm_start(network: FactorGraph, before: FactorGraph) -> None:

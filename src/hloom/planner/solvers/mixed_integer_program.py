@@ -35,7 +35,7 @@ class MixedIntegerProgram:
     def columns(self, costs: Sequence[float] | np.ndarray, *, whole: bool = False, upper: float = 1.0) -> np.ndarray:
         """Columns between nought and `upper`; their numbers."""
         start = len(self.costs)
-        self.costs += [float(each) for each in costs]
+        self.costs += [float(cost) for cost in costs]
         self.uppers += [upper] * len(costs)
         self.whole += [whole] * len(costs)
         return np.arange(start, start + len(costs))
@@ -69,9 +69,11 @@ class MixedIntegerProgram:
         info = solver.getInfo()
         is_optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
         values = np.array(solver.getSolution().col_value)
-        found = info.primal_solution_status == 2
+        is_feasible = info.primal_solution_status == 2
         bound = info.mip_dual_bound if any(self.whole) else info.objective_function_value
-        return MixedIntegerSolution(values if found else np.empty(0), info.objective_function_value, bound, is_optimal)
+        return MixedIntegerSolution(
+            values if is_feasible else np.empty(0), info.objective_function_value, bound, is_optimal
+        )
 
     def _model(self) -> highspy.HighsLp:
         model = highspy.HighsLp()
@@ -83,7 +85,7 @@ class MixedIntegerProgram:
         model.row_lower_ = np.array([max(low, -infinity) for low, _ in self.row_bounds])
         model.row_upper_ = np.array([min(high, infinity) for _, high in self.row_bounds])
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        model.integrality_ = [kinds[each] for each in self.whole]
+        model.integrality_ = [kinds[is_integer] for is_integer in self.whole]
         matrix = model.a_matrix_
         matrix.format_ = highspy.MatrixFormat.kRowwise
         matrix.start_ = np.cumsum([0, *(len(columns) for columns, _ in self.rows)])

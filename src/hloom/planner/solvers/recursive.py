@@ -60,29 +60,29 @@ def _steps(problem: Problem, network: FactorGraph, deadline: float) -> list[dict
     """The choices after each axis."""
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
-    found: list[dict[int, int]] = []
+    steps: list[dict[int, int]] = []
     decided: _Decided = {}
     for count in range(1, len(axes) + 1):
         few = network.restricted(_extending(problem, network, decided, axes[: count - 1], axes[:count]))
         ascent = ascend(few, deadline, sweeps=SWEEPS)
-        found.append(ascent.network.named(problem, ascent.choice))
-        decided = {node: problem.options[node][found[-1][node]] for node in network.unary}
-    if not found:
-        found.append(network.named(problem, dict.fromkeys(network.unary, 0)))
-    return found
+        steps.append(ascent.network.named(problem, ascent.choice))
+        decided = {node: problem.options[node][steps[-1][node]] for node in network.unary}
+    if not steps:
+        steps.append(network.named(problem, dict.fromkeys(network.unary, 0)))
+    return steps
 
 
 def _extending(
     problem: Problem, network: FactorGraph, decided: _Decided, before: Collection[str], axes: Collection[str]
 ) -> dict[int, np.ndarray]:
     """The strategies over some axes that agree with what was decided of those before; all where there are none."""
-    found: dict[int, np.ndarray] = {}
+    extending: dict[int, np.ndarray] = {}
     for node, kept in network.kept.items():
         known = _on(decided[node], before) if decided else _on(Strategy((), ()), ())
         options = [problem.options[node][number] for number in kept]
-        fits = [_on(each, axes) == each and _on(each, before) == known for each in options]
-        found[node] = np.flatnonzero(fits) if any(fits) else np.arange(len(kept))
-    return found
+        fits = [_on(strategy, axes) == strategy and _on(strategy, before) == known for strategy in options]
+        extending[node] = np.flatnonzero(fits) if any(fits) else np.arange(len(kept))
+    return extending
 
 
 def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
@@ -91,8 +91,8 @@ def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
 
 
 def _held_on(held: ClassAxes, axes: Collection[str]) -> ClassAxes:
-    left = ((number, tuple(axis for axis in each if axis in axes)) for number, each in held)
-    return tuple((number, each) for number, each in left if each)
+    left = ((number, tuple(axis for axis in own if axis in axes)) for number, own in held)
+    return tuple((number, own) for number, own in left if own)
 
 
 def _within(
@@ -110,15 +110,15 @@ def _within(
         decided = {node: problem.options[node][steps[count - 1][node]] for node in network.unary} if count else {}
         kept = _extending(problem, network, decided, axes[:count], axes)
         few = network.restricted(kept)
-        found = within(few, held.restricted(kept), budget, deadline)
-        if found.missing <= 0 or not count:
+        result = within(few, held.restricted(kept), budget, deadline)
+        if result.missing <= 0 or not count:
             break
-    strategies = found.network.named(problem, found.choice)
-    bound = found.bound if not count else -math.inf
+    strategies = result.network.named(problem, result.choice)
+    bound = result.bound if not count else -math.inf
     notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
     cost = problem.cost(strategies)
     return Assignment(
-        strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=found.missing
+        strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=result.missing
     )
 
 

@@ -66,64 +66,64 @@ class ReshardFactor:
     def _split(self) -> list[ReshardFactor]:
         if not self._parts:
             count = math.ceil(self.readers / MOST_READERS)
-            self._parts = [self._part(each, count) for each in range(count)]
+            self._parts = [self._part(part, count) for part in range(count)]
         return self._parts
 
     def _part(self, number: int, count: int) -> ReshardFactor:
         chosen = range(number, self.readers, count)
-        sides = tuple(self.sides[place].fresh() for place in (0, *(each + 1 for each in chosen)))
-        return ReshardFactor(sides, self.costs / count, tuple(self.specs[each] for each in chosen))
+        sides = tuple(self.sides[position].fresh() for position in (0, *(reader + 1 for reader in chosen)))
+        return ReshardFactor(sides, self.costs / count, tuple(self.specs[reader] for reader in chosen))
 
-    def marginal(self, place: int) -> np.ndarray:
+    def marginal(self, position: int) -> np.ndarray:
         """The least over the other sides for each group of one, less their messages."""
         blocks = _blocks_of(self.readers)
         taken = self._taken()
         alone = self._alone(_sums(blocks.members, taken))
-        if place == 0:
+        if position == 0:
             return _sums(blocks.partitions, alone).min(axis=0)
-        return self._marginal_of_reader(place, blocks.of[place - 1], taken, alone)
+        return self._marginal_of_reader(position, blocks.of[position - 1], taken, alone)
 
-    def _marginal_of_reader(self, place: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    def _marginal_of_reader(self, position: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
         rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.sides[0].message
-        found = np.full((len(self.sides[place].copies), self.costs.shape[1]), np.inf)
+        least = np.full((len(self.sides[position].copies), self.costs.shape[1]), np.inf)
         for others, paid in zip(_sums(own.others, taken), rest, strict=True):
-            np.minimum(found, (self.costs + paid[:, :, None]).min(axis=1) - others, out=found)
-        return found[:, self.specs[place - 1]]
+            np.minimum(least, (self.costs + paid[:, :, None]).min(axis=1) - others, out=least)
+        return least[:, self.specs[position - 1]]
 
     def _taken(self) -> np.ndarray:
         """The messages by reader, row and spec; of specs that a reader cannot ask for so low that none would."""
-        found = np.full((self.readers, len(self.sides[0].copies), self.costs.shape[1]), -NEVER)
+        messages = np.full((self.readers, len(self.sides[0].copies), self.costs.shape[1]), -NEVER)
         for reader, specs in enumerate(self.specs):
-            found[reader][:, specs] = self.sides[reader + 1].message
-        return found
+            messages[reader][:, specs] = self.sides[reader + 1].message
+        return messages
 
     def _alone(self, taken: np.ndarray) -> np.ndarray:
         """What each block costs at least, by row and the source's group."""
         if taken.size * len(self.costs) <= AT_ONCE:
             return (self.costs - taken[:, :, None, :]).min(axis=3)
-        return np.stack([(self.costs - each[:, None, :]).min(axis=2) for each in taken])
+        return np.stack([(self.costs - block[:, None, :]).min(axis=2) for block in taken])
 
-    def given(self, place: int, groups: Sequence[int]) -> np.ndarray:
+    def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
         """The cost of each group of one side where the groups of the others are known."""
         asked = {
             int(specs[group])
             for number, (specs, group) in enumerate(zip(self.specs, groups[1:], strict=True), 1)
-            if number != place
+            if number != position
         }
         known = sorted(asked)
-        if place == 0:
+        if position == 0:
             return self.costs[:, known].sum(axis=1)
         row = self.costs[groups[0]]
         more = row.copy()
         more[known] = 0.0
-        return more[self.specs[place - 1]] + row[known].sum()
+        return more[self.specs[position - 1]] + row[known].sum()
 
     def restricted(self, kept: Kept) -> ReshardFactor:
         """The term with fewer strategies, and only the specs that are still asked for."""
         (source, rows), *readers = (side.restricted(kept) for side in self.sides)
-        specs = [each[groups] for each, (_, groups) in zip(self.specs, readers, strict=True)]
+        specs = [own[groups] for own, (_, groups) in zip(self.specs, readers, strict=True)]
         left, numbers = np.unique(np.concatenate(specs), return_inverse=True)
-        cuts = np.cumsum([len(each) for each in specs])[:-1]
+        cuts = np.cumsum([len(own) for own in specs])[:-1]
         sides = (source, *(side for side, _ in readers))
         fewer = ReshardFactor(sides, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
         if self.readers > MOST_READERS:
@@ -155,12 +155,12 @@ def _own(reader: int, everyone: int, members: np.ndarray) -> _Own:
     others = members[[number - 1 for number in blocks]].copy()
     others[:, reader] = 0.0
     rests = [list(_partitions(everyone & ~number)) for number in blocks]
-    starts = np.cumsum([0, *(len(each) for each in rests[:-1])])
-    return _Own(others, _as_rows((each for rest in rests for each in rest), everyone), starts)
+    starts = np.cumsum([0, *(len(partitions) for partitions in rests[:-1])])
+    return _Own(others, _as_rows((partition for rest in rests for partition in rest), everyone), starts)
 
 
 def _as_rows(partitions: Iterable[tuple[int, ...]], count: int) -> np.ndarray:
-    return np.array([[float(number in each) for number in range(1, count + 1)] for each in partitions])
+    return np.array([[float(number in partition) for number in range(1, count + 1)] for partition in partitions])
 
 
 def _partitions(readers: int) -> Iterator[tuple[int, ...]]:
