@@ -23,7 +23,7 @@ from rich.text import Text
 
 import hloom
 from hloom.cli.inspect import tables
-from hloom.cli.writing import byte_text
+from hloom.cli.tables import byte_text
 from hloom.runtime import run_text
 
 OUT = Path(__file__).resolve().parent.parent / "out"

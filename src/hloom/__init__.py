@@ -84,7 +84,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.auto_shard": ("auto_shard",),
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
-    "api.plan": ("Planned", "measure", "plan"),
+    "api.plan": ("PlanResult", "measure", "plan"),
     "autodiff": ("grad", "jvp", "value_and_grad", "vjp"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),

@@ -21,7 +21,7 @@ from hloom.analysis import device, roofline
 from hloom.cli.calibrate import to_toml
 from hloom.hlo import parse
 from hloom.runtime import run
-from hloom.runtime.calibrate import Best, calibrate
+from hloom.runtime.calibration import BestTimes, calibrate
 
 PROGRAMS = Path(__file__).with_name("rank_programs.py")
 ROUNDS, SAMPLES = 3, 5
@@ -52,7 +52,7 @@ def test_estimates_rank_programs_as_this_machine_does(tmp_path: Path):
     modules = {name: parse(text) for name, text in texts().items()}
     seconds = dict.fromkeys(modules, float("inf"))
     path = tmp_path / "cpu.toml"
-    best = Best()
+    best = BestTimes()
     for _ in range(ROUNDS):  # in turns, so that what slows the machine for a while slows both
         path.write_text(to_toml(calibrate(best), "cpu"))
         for name, module in modules.items():

@@ -1,4 +1,4 @@
-"""The doors into jax.jit take passes: rules change what jax computes, and what fails in a rule says where."""
+"""`hloom.jit` and `hloom.inside_jit` take passes: rules change what jax computes, and what fails in a rule says where."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ X = jnp.arange(6.0).reshape(2, 3) / 6
 def sine_to_cosine(p):
     """sine(x) -> cosine(x): other numbers, so that it shows"""
     x = p.value("x")
-    found = p.op("sine", x)
+    expression = p.op("sine", x)
     with p.rewrite() as r:
-        r.replace({found: r.op("cosine", x)})
+        r.replace({expression: r.op("cosine", x)})
 
 
 @hloom.rule
 def divide_by_root(p):
     """divide(y, sqrt(x)) -> multiply(y, rsqrt(x))"""
     x, y = p.value("x"), p.value("y")
-    found = p.op("divide", y, p.op("sqrt", x))
+    expression = p.op("divide", y, p.op("sqrt", x))
     with p.rewrite() as r:
-        r.replace({found: r.op("multiply", y, r.op("rsqrt", x))})
+        r.replace({expression: r.op("multiply", y, r.op("rsqrt", x))})
 
 
-FAILING = Family("failing-doors")
+FAILING = Family("failing-rules")
 
 
 @FAILING.rewrites("sine")
@@ -95,9 +95,9 @@ def test_rules_that_undo_each_other_have_no_place_but_their_names():
     def back(p):
         """cosine(x) -> sine(x)"""
         x = p.value("x")
-        found = p.op("cosine", x)
+        expression = p.op("cosine", x)
         with p.rewrite() as r:
-            r.replace({found: r.op("sine", x)})
+            r.replace({expression: r.op("sine", x)})
 
     with pytest.raises(hloom.RewriteError, match="rules undo each other") as caught:
         hloom.jit(jnp.sin, [sine_to_cosine, back])(X)

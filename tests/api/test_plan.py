@@ -23,19 +23,19 @@ def planned() -> hloom.PlanResult:
 
 def test_what_was_expected_stands_beside_what_was_measured(planned: hloom.PlanResult):
     measured = planned.measure()
-    found = {each.name: each for each in measured.comparisons}
-    assert {"wire", "FLOPs", "memory"} <= found.keys()
-    assert found["wire"].measured == measured.comm_bytes
-    assert abs(found["wire"].error) < 0.15
-    assert found["FLOPs"].error == 0
-    assert abs(found["memory"].error) < 0.1
+    by_name = {row.name: row for row in measured.comparisons}
+    assert {"wire", "FLOPs", "memory"} <= by_name.keys()
+    assert by_name["wire"].measured == measured.comm_bytes
+    assert abs(by_name["wire"].error) < 0.15
+    assert by_name["FLOPs"].error == 0
+    assert abs(by_name["memory"].error) < 0.1
 
 
 def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.PlanResult):
     of_plan = hloom.measure(planned.plan, MODULE)
     of_module = hloom.measure(planned.annotate(), devices=8)
     assert of_plan.comm_bytes == of_module.comm_bytes == planned.measure().comm_bytes
-    assert [each.name for each in of_plan.comparisons] == [each.name for each in planned.measure().comparisons]
+    assert [row.name for row in of_plan.comparisons] == [row.name for row in planned.measure().comparisons]
     assert of_module.comparisons == ()
 
 
@@ -48,9 +48,9 @@ def test_what_cannot_be_measured_is_said(planned: hloom.PlanResult):
 
 def test_partition_specs(planned: hloom.PlanResult):
     arguments = {"batch": np.zeros((32, 64)), "weights": [np.zeros((64, 256)), np.zeros((256, 64))]}
-    found = planned.partition_specs(arguments)
-    assert found["batch"] == PartitionSpec("data", None)
-    assert len(found["weights"]) == 2
+    actual = planned.partition_specs(arguments)
+    assert actual["batch"] == PartitionSpec("data", None)
+    assert len(actual["weights"]) == 2
 
 
 def test_it_is_saved(planned: hloom.PlanResult, tmp_path: Path):
@@ -66,8 +66,8 @@ def test_it_is_saved(planned: hloom.PlanResult, tmp_path: Path):
 def test_the_best_is_measured():
     planned = hloom.plan(MODULE, "x=2", measure=1)
     assert planned.best.measured is not None
-    assert all(each.measured is not None for each in planned.chosen.candidates)
-    assert planned.step_seconds == min(each.step(planned.chosen.rates) for each in planned.chosen.candidates)
+    assert all(candidate.measured is not None for candidate in planned.chosen.candidates)
+    assert planned.step_seconds == min(candidate.step(planned.chosen.rates) for candidate in planned.chosen.candidates)
 
 
 @pytest.mark.parametrize(

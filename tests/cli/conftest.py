@@ -42,7 +42,7 @@ Call = Callable[..., Result]
 @pytest.fixture
 def call() -> Call:
     """Call hloom with arguments, and perhaps a standard input, in this process."""
-    return lambda *arguments, input=None: CliRunner().invoke(main, [str(each) for each in arguments], input=input)
+    return lambda *arguments, input=None: CliRunner().invoke(main, [str(argument) for argument in arguments], input=input)
 
 
 @pytest.fixture

@@ -63,16 +63,16 @@ def test_branches_of_conditionals_are_shown(tmp_path: Path):
     path = tmp_path / "branches.hlo"
     path.write_text("""
 cheap { x = f32[8] parameter(0) ROOT y = f32[8] negate(x) }
-dear { x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(x, y) }
+expensive { x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(x, y) }
 ENTRY e {
   p = pred[] parameter(0)
   x = f32[8] parameter(1)
-  ROOT c = f32[8] conditional(p, x, x), true_computation=dear, false_computation=cheap
+  ROOT c = f32[8] conditional(p, x, x), true_computation=expensive, false_computation=cheap
 }
 """)
     lines = run(str(path)).output.partition("branches of conditionals")[2].splitlines()
     assert [line.split()[:4] for line in lines if line.startswith(" c ")] == [
-        ["c", "e", "dear", "16"],
+        ["c", "e", "expensive", "16"],
         ["c", "e", "cheap", "8"],
     ]
     assert "cheapest branches" in run(str(path)).output

@@ -46,8 +46,8 @@ def test_pictures(call: Call, step: Path, tmp_path: Path, suffix: str, magic: by
     ],
 )
 def test_parts(call: Call, step: Path, options: tuple[str, ...], names: list[str]):
-    found = json.loads(call("draw", step, "--json", *options).stdout)
-    assert [node["name"] for node in found["nodes"]] == names
+    record = json.loads(call("draw", step, "--json", *options).stdout)
+    assert [node["name"] for node in record["nodes"]] == names
 
 
 def test_a_node_that_is_not_there(call: Call, step: Path, tmp_path: Path):

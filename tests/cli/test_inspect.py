@@ -59,15 +59,15 @@ def test_tables(call: Call, step: Path):
 
 
 def test_json(call: Call, step: Path):
-    found = json.loads(call("inspect", step, "--json").stdout)
-    assert {name: type(value) for name, value in found.items()} == KEYS
-    assert found["opcodes"] == {"parameter": 4, "constant": 2, "add": 1, "dot": 1, "reduce": 1, "tuple": 1}
-    assert found["dtypes"] == {"f32": 11}
-    assert found["calls"] == [
+    record = json.loads(call("inspect", step, "--json").stdout)
+    assert {name: type(value) for name, value in record.items()} == KEYS
+    assert record["opcodes"] == {"parameter": 4, "constant": 2, "add": 1, "dot": 1, "reduce": 1, "tuple": 1}
+    assert record["dtypes"] == {"f32": 11}
+    assert record["calls"] == [
         {"computation": "main", "depth": 0, "opcodes": [], "times": 1, "instructions": 7, "is_repeated": False},
         {"computation": "sum", "depth": 1, "opcodes": ["reduce"], "times": 1, "instructions": 3, "is_repeated": False},
     ]
-    assert found["largest"][0] == {
+    assert record["largest"][0] == {
         "name": "scale",
         "computation": "main",
         "opcode": "constant",
@@ -108,12 +108,12 @@ def test_what_is_not_understood(call: Call):
     ):
         assert f"{line}\n" in result.stdout
     assert "notes\n  <stdin>:5:" in result.stdout
-    found = json.loads(call("inspect", "-", "--json", input=text).stdout)
-    assert found["unresolved"] == ["computation nobody", "operand nowhere in e"]
-    assert found["collectives"] == [{"opcode": "all-gather", "count": 1, "bytes": 64}]
-    assert found["custom_calls"] == {"there": 1}
-    assert found["unreached"] == ["unused"]
-    assert found["output_bytes"] == 0
+    record = json.loads(call("inspect", "-", "--json", input=text).stdout)
+    assert record["unresolved"] == ["computation nobody", "operand nowhere in e"]
+    assert record["collectives"] == [{"opcode": "all-gather", "count": 1, "bytes": 64}]
+    assert record["custom_calls"] == {"there": 1}
+    assert record["unreached"] == ["unused"]
+    assert record["output_bytes"] == 0
 
 
 def test_many_alike_calls_are_one_line(call: Call):

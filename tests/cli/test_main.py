@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.cli import reading
+from hloom.cli import input as cli_input
 from hloom.cli.main import COMMANDS
 from tests.cli.conftest import ROOT, STEP, Call, spawn
 
@@ -93,16 +93,16 @@ def test_a_reader_that_goes_away():
 
 
 def test_a_bar_appears_where_work_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(reading, "PATIENCE", 0.01)
-    with reading.working("waiting"):
+    monkeypatch.setattr(cli_input, "PATIENCE", 0.01)
+    with cli_input.progress("waiting"):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    with reading.working("waiting"):
+    with cli_input.progress("waiting"):
         time.sleep(0.3)
     assert "waiting" in capsys.readouterr().err
-    monkeypatch.setattr(reading, "PATIENCE", 60)
-    with reading.working("waiting"):
+    monkeypatch.setattr(cli_input, "PATIENCE", 60)
+    with cli_input.progress("waiting"):
         pass
     assert "waiting" not in capsys.readouterr().err

@@ -204,7 +204,7 @@ def test_errors_in_mlir_have_their_place(call: Call, tmp_path: Path):
 
 def test_the_oneflow_example(call: Call):
     examples = ROOT.parent / "shared" / "examples"
-    before, after = (examples / f"oneflow_bias_add_dropout.{each}.mlir" for each in ("before", "after"))
+    before, after = (examples / f"oneflow_bias_add_dropout.{case}.mlir" for case in ("before", "after"))
     result = call("opt", before, "-p", "fuse-bias-add-dropout", "--seed", "4920936260932536")
     assert (result.exit_code, result.stdout) == (0, after.read_text())
 
@@ -248,15 +248,15 @@ def test_report(call: Call, module: Path, own: Path):
 
 def test_json(call: Call, module: Path, own: Path, tmp_path: Path):
     options = ("--load", own, "-p", "own-negations,cse", "--verify", "--trace-misses", "c", "--json")
-    found = json.loads(call("opt", module, *options).stdout)
-    assert found["module"] == "m" and found["changed"] is True
-    assert found["steps"] == ["own-double-negation at main.b"]
-    assert found["report"]["passes"][0]["rules"][0]["rejected"] == {"its operand is parameter, not negate": 1}
-    assert found["verify"] == {"agrees": True, "seed": 0, "outputs": 1, "differences": [], "worst": None}
-    assert [each["node"] for each in found["misses"]] == ["main.c"]
-    assert_is(found["text"], SMALLEST)
-    found = json.loads(call("opt", module, *options, "-o", tmp_path / "out.hlo").stdout)
-    assert "text" not in found
+    record = json.loads(call("opt", module, *options).stdout)
+    assert record["module"] == "m" and record["changed"] is True
+    assert record["steps"] == ["own-double-negation at main.b"]
+    assert record["report"]["passes"][0]["rules"][0]["rejected"] == {"its operand is parameter, not negate": 1}
+    assert record["verify"] == {"agrees": True, "seed": 0, "outputs": 1, "differences": [], "worst": None}
+    assert [miss["node"] for miss in record["misses"]] == ["main.c"]
+    assert_is(record["text"], SMALLEST)
+    record = json.loads(call("opt", module, *options, "-o", tmp_path / "out.hlo").stdout)
+    assert "text" not in record
     assert equal(load(tmp_path / "out.hlo"), parse(SMALLEST))
 
 
@@ -337,15 +337,15 @@ def test_list(call: Call, own: Path):
     result = call("opt", "--list", "--load", own)
     assert result.exit_code == 0
     for line in ("cse ", "own-seeded ", "own-double-negation "):
-        assert any(each.strip().startswith(line) for each in result.stdout.splitlines())
-    found = json.loads(call("opt", "--list", "--load", own, "--json").stdout)
-    assert {"pass": "own-seeded", "summary": "put the seed into the name", "options": ["seed"]} in found
+        assert any(output_line.strip().startswith(line) for output_line in result.stdout.splitlines())
+    record = json.loads(call("opt", "--list", "--load", own, "--json").stdout)
+    assert {"pass": "own-seeded", "summary": "put the seed into the name", "options": ["seed"]} in record
 
 
 def test_list_rules(call: Call, own: Path):
     result = call("opt", "--load", own, "--list-rules", "own-together,own-wrong")
     assert result.exit_code == 0
-    line = next(each for each in result.stdout.splitlines() if "own-double-negation" in each)
+    line = next(output_line for output_line in result.stdout.splitlines() if "own-double-negation" in output_line)
     assert line.split("  ")[0].strip() == "own-double-negation"
     assert "own-negations" in line and "negate(negate(x)) -> x" in line
     (first, *_) = json.loads(call("opt", "--load", own, "--list-rules", "own-together", "--json").stdout)

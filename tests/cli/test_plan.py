@@ -73,11 +73,11 @@ def test_explained_in_full(call: Call, layers: Path):
     assert result.exit_code == 0
     assert "the best other plans" in result.stdout
     record = json.loads(call("plan", layers, "--mesh", MESH, "--explain", "--json").stdout)
-    found = record["explanation"]
-    assert {"does", "table", "collectives", "limits", "binding"} <= found.keys()
+    explanation = record["explanation"]
+    assert {"does", "table", "collectives", "limits", "binding"} <= explanation.keys()
     assert record["alternatives"]
-    sent = sum(each["sent"] for each in found["collectives"])
-    assert sent == pytest.approx(sum(sum(each["sent"].values()) for each in found["table"]))
+    sent = sum(collective["sent"] for collective in explanation["collectives"])
+    assert sent == pytest.approx(sum(sum(row["sent"].values()) for row in explanation["table"]))
 
 
 def test_a_plan_that_is_written_is_a_plan_and_can_be_kept_to(call: Call, layers: Path, tmp_path: Path):
@@ -115,10 +115,10 @@ def test_forbidden_axes(call: Call, layers: Path):
 def test_verified_and_run(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", MESH, "--verify", "--run", "--json")
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert {"sent", "FLOPs", "memory"} <= found["compared"].keys()
-    assert found["compared"]["FLOPs"]["expected"] == found["compared"]["FLOPs"]["measured"]
-    assert found["run"]["agrees"] and found["run"]["worst"] < 1e-5
+    record = json.loads(result.stdout)
+    assert {"sent", "FLOPs", "memory"} <= record["compared"].keys()
+    assert record["compared"]["FLOPs"]["expected"] == record["compared"]["FLOPs"]["measured"]
+    assert record["run"]["agrees"] and record["run"]["worst"] < 1e-5
 
 
 def test_uneven_parameters_are_run(call: Call, layers: Path):
@@ -131,8 +131,8 @@ def test_uneven_parameters_are_run(call: Call, layers: Path):
 def test_measured(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", "data=2", "--measure", "1", "--json")
     candidates = json.loads(result.stdout)["candidates"]
-    assert all(each["measured"] for each in candidates)
-    assert candidates[0]["step_seconds"] == min(each["step_seconds"] for each in candidates)
+    assert all(candidate["measured"] for candidate in candidates)
+    assert candidates[0]["step_seconds"] == min(candidate["step_seconds"] for candidate in candidates)
 
 
 def test_a_budget_that_nothing_keeps(call: Call, layers: Path):
@@ -153,7 +153,7 @@ def test_a_devices_links_are_paid_for(call: Call, layers: Path):
     [
         (("--pin", "x"), "'x' is no pin: write NAME=SPEC, as in x=[data,-]"),
         (("--pin", "x=data"), "'data' is no spec"),
-        (("--pin", "x=[data,-]", "--pin", "x=[-,data]"), "x cannot lie as both [data,-] and [-,data]"),
+        (("--pin", "x=[data,-]", "--pin", "x=[-,data]"), "x cannot have both specs [data,-] and [-,data]"),
         (("--forbid", "a b"), "'a b' forbids nothing"),
         (("--memory", "much"), "'much' is no number of bytes"),
         (("--measure", "-1"), "-1 is not in the range"),

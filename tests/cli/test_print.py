@@ -53,8 +53,8 @@ def test_without_options_it_reads_back(call: Call, step: Path):
 
 
 def test_json(call: Call, step: Path):
-    found = json.loads(call("print", step, "--short-parsable", "--json").stdout)
-    assert found == {"module": "step", "form": "short", "text": to_text(MODULE, "short")}
+    record = json.loads(call("print", step, "--short-parsable", "--json").stdout)
+    assert record == {"module": "step", "form": "short", "text": to_text(MODULE, "short")}
 
 
 @pytest.mark.parametrize("name", ["out.hlo", "out.txt", "out", "out.hlo.gz", "out.txt.zst"])

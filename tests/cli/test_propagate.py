@@ -28,7 +28,7 @@ def test_conflicts_are_named_with_their_way(call: Call, step: Path):
 
 def test_json_holds_all_of_it(call: Call, step: Path):
     record = json.loads(call("propagate", step, "--mesh", "m=4", "--set", "x:1=m", "--json").stdout)
-    assert {each["value"]: each["spec"] for each in record["values"]} == {"x": "[-,m]", "w": "[m,-]"}
+    assert {item["value"]: item["spec"] for item in record["values"]} == {"x": "[-,m]", "w": "[m,-]"}
     assert record["collectives"][0]["kind"] == "all-reduce"
     assert record["partials"] == [
         {"instruction": "dot", "computation": "main", "element": 0, "axes": ["m"], "reducer": "add"}
@@ -40,7 +40,7 @@ def test_tilings_are_listed(call: Call, step: Path):
     assert "3 sets of places, 3 tilings" in call(*arguments).output
     every = json.loads(call(*arguments, "--json").stdout)["tilings"]
     kept = json.loads(call(*arguments, "--prune", "--json").stdout)["tilings"]
-    assert {tuple(each["seeds"]) for each in every} == {("x:0=m",), ("x:1=m",), ("w:1=m",)}
+    assert {tuple(item["seeds"]) for item in every} == {("x:0=m",), ("x:1=m",), ("w:1=m",)}
     assert 0 < len(kept) < len(every)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from hloom.analysis import check_devices, device
 from hloom.cli.calibrate import to_toml
-from hloom.cli.loglog import SLOPE
-from hloom.runtime.calibrate import Rates, calibrate
+from hloom.cli.plots.roofline import SLOPE
+from hloom.runtime.calibration import MeasuredRates, calibrate
 from tests.cli.conftest import Call
 
 MINE = """
@@ -49,17 +49,17 @@ def test_times_by_scope(call: Call, step: Path):
 def test_json_holds_every_instruction(call: Call, step: Path):
     record = json.loads(call("roofline", step, "--json", "--by", "opcode").stdout)
     assert record["is_estimate"] is True
-    assert {each["name"] for each in record["instructions"]} == {"dot", "total"}
-    assert record["seconds"] == pytest.approx(sum(each["total"] for each in record["instructions"]))
-    assert record["seconds"] == pytest.approx(sum(each["seconds"] for each in record["groups"]))
+    assert {instruction["name"] for instruction in record["instructions"]} == {"dot", "total"}
+    assert record["seconds"] == pytest.approx(sum(instruction["total"] for instruction in record["instructions"]))
+    assert record["seconds"] == pytest.approx(sum(group["seconds"] for group in record["groups"]))
 
 
 def test_a_picture(call: Call, step: Path, tmp_path: Path):
     path = tmp_path / "plot.svg"
     assert call("roofline", step, "-o", path).exit_code == 0
     picture = ElementTree.parse(path).getroot()
-    titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
-    assert any(each.startswith("main/dot dot:") for each in titles)
+    titles = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any(title.startswith("main/dot dot:") for title in titles)
     assert "matrix bf16" in path.read_text()
 
 
@@ -85,7 +85,7 @@ def test_the_devices_are_listed(call: Call):
     assert "989.4 TFLOP/s" in output
 
 
-def measured() -> Rates:
+def measured() -> MeasuredRates:
     """What calibrating gives on a machine that takes a microsecond for each byte of a program's text."""
     return calibrate(lambda text: len(text) * 1e-6)
 
@@ -95,19 +95,19 @@ def test_what_is_measured_is_a_file_of_devices(tmp_path: Path):
     assert set(check_devices(text, "here.toml")) == {"here"}
     path = tmp_path / "here.toml"
     path.write_text(text)
-    found = device("here", path)
-    assert found.start_seconds == pytest.approx(
+    known = device("here", path)
+    assert known.start_seconds == pytest.approx(
         len("HloModule calibrate\n\nENTRY main {\n  p0 = f32[8] parameter(0)\n  ROOT r = f32[8] negate(p0)\n}\n") * 1e-6
     )
-    assert found.matrix["f32"] > 0
-    assert found.transcendental["sine"] > 0
-    assert found.links[0].kind == "memory"
+    assert known.matrix["f32"] > 0
+    assert known.transcendental["sine"] > 0
+    assert known.links[0].kind == "memory"
 
 
 def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda said: (said("copies"), measured())[1])
+    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda on_step: (on_step("copies"), measured())[1])
     path = tmp_path / "here.toml"
     result = call("calibrate", "-o", path)
     assert result.exit_code == 0
@@ -127,7 +127,7 @@ def test_pictures_that_are_not_made_are_bad_usage(call: Call, step: Path, tmp_pa
 def test_calibrating_measures_nothing_that_it_could_not_write(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda said: pytest.fail("measured"))
+    monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda on_step: pytest.fail("measured"))
     result = call("calibrate", "-o", tmp_path / "nowhere" / "here.toml")
     assert result.exit_code == 1
     assert "no such file or directory" in result.output

@@ -42,7 +42,7 @@ def test_json_and_seeds(call: Call, step: Path):
     assert first["outputs"] == again["outputs"] != other["outputs"]
     assert set(first) == {"seconds", "compile_seconds", "outputs"}
     assert set(first["outputs"][0]) == {"number", "type", "minimum", "maximum", "not_finite"}
-    assert [each["type"] for each in first["outputs"]] == ["f32[4,2]", "f32[4]"]
+    assert [output["type"] for output in first["outputs"]] == ["f32[4,2]", "f32[4]"]
 
 
 def test_check(call: Call, step: Path, wrong: Path):
@@ -53,9 +53,9 @@ def test_check(call: Call, step: Path, wrong: Path):
     assert (result.exit_code, result.stderr) == (1, "")
     assert f"1 of 2 outputs differ from those of {wrong}\n  output 1: f32[4]: " in result.stdout
     assert call("run", step, "--check", wrong, "--rtol", "10").exit_code == 0
-    found = json.loads(call("run", step, "--check", wrong, "--json").stdout)["check"]
-    assert (found["other"], found["agrees"]) == (str(wrong), False)
-    assert [each["output"] for each in found["differences"]] == [1]
+    record = json.loads(call("run", step, "--check", wrong, "--json").stdout)["check"]
+    assert (record["other"], record["agrees"]) == (str(wrong), False)
+    assert [difference["output"] for difference in record["differences"]] == [1]
 
 
 def test_devices(call: Call, tmp_path: Path):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hloom.hlo import parse
 from hloom.planner import Plan
 from hloom.planner.partitioned import emitted
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 
 

@@ -18,7 +18,7 @@ from hloom.planner.partitioned import PartitionedProgram, read_partitioned
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.refinement import Refinement
 from hloom.planner.solvers import PLANNERS
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh
 
 MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))

@@ -15,7 +15,7 @@ from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN

@@ -15,7 +15,7 @@ from hloom.planner.plan import plan_of
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh
 from tests.planner.loops import SCAN
 from tests.planner.test_plan import TWO_LAYERS

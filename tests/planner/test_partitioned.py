@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.hlo import parse
 from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 
 MESH = Mesh.parse("x=2,y=4")

@@ -1,4 +1,4 @@
-"""Changes of modules for tests of the doors into jax.jit."""
+"""Transformations of modules for tests of `jit` and `inside_jit`."""
 
 from collections.abc import Callable
 
@@ -8,44 +8,44 @@ from hloom.ops import OPS
 
 def sine_to_cosine(module: Module) -> bool:
     """sine(x) -> cosine(x): other numbers."""
-    found = [node for node in module.nodes() if node.opcode == "sine"]
-    for node in found:
+    nodes = [node for node in module.nodes() if node.opcode == "sine"]
+    for node in nodes:
         node.graph.set_function(node, OPS["cosine"])
-    return bool(found)
+    return bool(nodes)
 
 
 def sine_to_square_of_cosine(module: Module) -> bool:
     """sine(x) -> multiply(cosine(x), cosine(x)): other numbers, and more nodes, whose types have no layout."""
-    found = [node for node in module.nodes() if node.opcode == "sine"]
-    for node in found:
-        graph, kind = node.graph, node.type.with_layout(None)
-        cosine = graph.add_apply(OPS["cosine"], node.inputs, kind, before=node)
-        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (cosine, cosine), kind, before=node))
+    nodes = [node for node in module.nodes() if node.opcode == "sine"]
+    for node in nodes:
+        graph, result_type = node.graph, node.type.with_layout(None)
+        cosine = graph.add_apply(OPS["cosine"], node.inputs, result_type, before=node)
+        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (cosine, cosine), result_type, before=node))
         graph.erase(node)
-    return bool(found)
+    return bool(nodes)
 
 
 def fuse_reciprocal_root(module: Module) -> bool:
     """divide(y, sqrt(x)) -> multiply(y, rsqrt(x)): the same numbers in one operation less."""
-    found = [node for node in module.nodes() if node.opcode == "divide" and node.inputs[1].opcode == "sqrt"]
-    for node in found:
+    nodes = [node for node in module.nodes() if node.opcode == "divide" and node.inputs[1].opcode == "sqrt"]
+    for node in nodes:
         graph, root = node.graph, node.inputs[1]
         inverse = graph.add_apply(OPS["rsqrt"], root.inputs, root.type, before=node)
         graph.replace_uses(node, graph.add_apply(OPS["multiply"], (node.inputs[0], inverse), node.type, before=node))
         graph.erase(node)
         if not root.users:
             graph.erase(root)
-    return bool(found)
+    return bool(nodes)
 
 
 def fuse_each(opcode: str) -> Callable[[Module], bool]:
     """op(x) -> fusion(x) of that op alone: the same numbers."""
 
     def change(module: Module) -> bool:
-        found = [node for node in module.entry.nodes if node.opcode == opcode]
-        for node in found:
+        nodes = [node for node in module.entry.nodes if node.opcode == opcode]
+        for node in nodes:
             _fuse(module, node)
-        return bool(found)
+        return bool(nodes)
 
     return change
 

@@ -31,16 +31,16 @@ from tests.runtime.changes import (
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8) / 64
 
 
-def mesh(kind=AxisType.Auto):
-    return jax.make_mesh((4, 2), ("a", "b"), axis_types=(kind, kind))
+def mesh(axis_type=AxisType.Auto):
+    return jax.make_mesh((4, 2), ("a", "b"), axis_types=(axis_type, axis_type))
 
 
 def split(*axes):
     return NamedSharding(mesh(), P(*axes))
 
 
-def assert_close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5, atol=1e-6)
+def assert_close(actual, expected):
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=1e-5, atol=1e-6)
 
 
 def constrained(x):
@@ -56,7 +56,7 @@ def collectives(function, x):
     return sorted(re.findall(r"\b(all-[a-z]+|collective-[a-z]+|reduce-scatter)\(", text))
 
 
-# The early door
+# hloom.jit
 
 
 def constraints_survive():
@@ -178,7 +178,7 @@ def shardings_that_a_change_adds():
     assert result.sharding.shard_shape((8, 8)) == (1, 8)
 
 
-# The late door
+# inside_jit
 
 
 def late_changes_of_partitioned_modules():
@@ -209,8 +209,8 @@ def late_fusing_keeps_numbers():
 
 
 CASES = {
-    each.__name__: each
-    for each in (
+    case.__name__: case
+    for case in (
         constraints_survive,
         unconstrained_dimensions_survive,
         shardings_of_arguments_and_results,
@@ -233,14 +233,14 @@ CASES = {
 def main(partitioner: str) -> None:
     """Run every case; each one's traceback, or nothing where it passed."""
     jax.config.update("jax_use_shardy_partitioner", partitioner == "shardy")
-    found = {}
+    results = {}
     for name, case in CASES.items():
         try:
             case()
-            found[name] = ""
+            results[name] = ""
         except Exception:
-            found[name] = traceback.format_exc()
-    print(json.dumps(found))
+            results[name] = traceback.format_exc()
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import hloom
 from hloom.ir import Parameter, TensorType
 from hloom.planner.cost_model import Rates
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.problem import pose
+from hloom.planner.problem import build_problem
 from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh, Spec, spec_of
 
@@ -61,8 +61,8 @@ def normalised(x, scale):
 def attention(x, weights):
     batch, length, _ = x.shape
     q, k, v = (
-        jnp.einsum("bld,de->ble", x, weights["qkv"][:, each]).reshape(batch, length, HEADS, WIDTH // HEADS)
-        for each in range(3)
+        jnp.einsum("bld,de->ble", x, weights["qkv"][:, number]).reshape(batch, length, HEADS, WIDTH // HEADS)
+        for number in range(3)
     )
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(WIDTH // HEADS)
     scores = jnp.where(np.tril(np.ones((length, length), bool)), scores, -1e9)
@@ -145,9 +145,9 @@ def megatron(module, mesh):
     plan = Plan(mesh)
     for node in module.entry.nodes:
         if isinstance(node, Parameter):
-            found = [axes for part, axes in BY_NAME.items() if node.metadata and part in (node.metadata.op_name or "")]
-            if found and isinstance(node.type, TensorType):
-                plan.parameters[node.number] = spec_of(found[0])
+            matches = [axes for part, axes in BY_NAME.items() if node.metadata and part in (node.metadata.op_name or "")]
+            if matches and isinstance(node.type, TensorType):
+                plan.parameters[node.number] = spec_of(matches[0])
         elif isinstance(node.type, TensorType) and node.type.dims in ACTIVATIONS:
             plan.instructions[node.name] = spec_of(ACTIVATIONS[node.type.dims])
     return plan
@@ -157,7 +157,7 @@ def split_parameters(*specs, **instructions):
     """A plan for whatever mesh: specs of parameters in order, and of the instructions of an opcode."""
 
     def planner(module, mesh):
-        plan = Plan(mesh, {number: spec_of(each) for number, each in enumerate(specs)})
+        plan = Plan(mesh, {number: spec_of(spec) for number, spec in enumerate(specs)})
         for node in module.entry.nodes:
             if node.opcode in instructions:
                 plan.instructions[node.name] = spec_of(instructions[node.opcode])
@@ -171,8 +171,8 @@ def split_parameters(*specs, **instructions):
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8) / 64
 
 
-def assert_close(found, expected, rtol=1e-5):
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=rtol, atol=1e-6)
+def assert_close(actual, expected, rtol=1e-5):
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=rtol, atol=1e-6)
 
 
 def collectives(lowered):
@@ -212,7 +212,7 @@ def a_gpt_trains_as_our_planner_says():
     """On a device so slow that eight are worth their talk."""
 
     def planner(module, mesh):
-        problem = pose(module, mesh, Rates(flops=1e8))
+        problem = build_problem(module, mesh, Rates(flops=1e8))
         specs = problem.specs(PLANNERS["ilp"](problem).strategies)
         return plan_of(problem, mesh, specs, module)
 
@@ -242,7 +242,7 @@ def parameters_and_results_are_placed():
 
 def shardings_of_instructions_decide():
     plans = [split_parameters(["data", None]), split_parameters(["data", None], sine=[None, "model"])]
-    apart, inside = (hloom.auto_shard(sine_times, MESH, planner=each)(VALUES, VALUES) for each in plans)
+    apart, inside = (hloom.auto_shard(sine_times, MESH, planner=plan)(VALUES, VALUES) for plan in plans)
     assert local_dims("sine", apart.lower(VALUES, VALUES)) == {"4,8"}
     assert local_dims("sine", inside.lower(VALUES, VALUES)) == {"8,2"}
     assert_close(inside(VALUES, VALUES), np.sin(VALUES) @ VALUES)
@@ -358,9 +358,9 @@ def random_keys_loops_and_constants():
     plan = split_parameters(["model"], [None, "data"])
     key = jax.random.key(1)
     sharded = hloom.auto_shard(function, MESH, planner=plan)(key, VALUES)
-    found, expected = sharded(key, VALUES), jax.jit(function)(key, VALUES)
-    jax.tree.map(assert_close, found[:2], expected[:2])
-    assert_close(jax.random.key_data(found[2]), jax.random.key_data(expected[2]))
+    actual, expected = sharded(key, VALUES), jax.jit(function)(key, VALUES)
+    jax.tree.map(assert_close, actual[:2], expected[:2])
+    assert_close(jax.random.key_data(actual[2]), jax.random.key_data(expected[2]))
 
 
 def inside_other_transformations():
@@ -456,8 +456,8 @@ def a_plan_of_another_program():
 
 
 CASES = {
-    each.__name__: each
-    for each in (
+    case.__name__: case
+    for case in (
         a_gpt_trains_as_on_one_device,
         parameters_and_results_are_placed,
         shardings_of_instructions_decide,
@@ -480,21 +480,21 @@ CASES = {
         a_plan_of_another_program,
     )
 }
-LONG_CASES = {each.__name__: each for each in (a_gpt_trains_as_our_planner_says,)}
+LONG_CASES = {"a_gpt_trains_as_our_planner_says": a_gpt_trains_as_our_planner_says}
 
 
 def main(partitioner: str, *chosen: str) -> None:
     """Run every quick case, or those chosen; each one's traceback, or nothing where it passed."""
     jax.config.update("jax_use_shardy_partitioner", partitioner == "shardy")
     warnings.simplefilter("error")
-    found = {}
+    results = {}
     for name in chosen or CASES:
         try:
             (CASES | LONG_CASES)[name]()
-            found[name] = ""
+            results[name] = ""
         except Exception:
-            found[name] = traceback.format_exc()
-    print(json.dumps(found))
+            results[name] = traceback.format_exc()
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from jax import lax
 
 from hloom.ir import TensorType, dtype
 from hloom.ops import OPS
-from hloom.runtime.change import RewriteError
 from hloom.runtime.inside_jit import inside_jit
+from hloom.runtime.transformation import RewriteError
 from hloom.text import HloomError
 from tests.runtime.changes import (
     everything,
@@ -28,8 +28,8 @@ STAGES = ("pre_scheduler", "post_scheduler")
 SQUARE = np.cos(X) ** 2
 
 
-def assert_close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5, atol=1e-6)
+def assert_close(actual, expected):
+    np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -88,8 +88,8 @@ PROGRAMS = {
 def test_a_module_comes_back_to_xla_as_it_was(name, stage):
     expected = jax.jit(PROGRAMS[name])(X)
     with inside_jit(everything, stage=stage):
-        found = jax.jit(PROGRAMS[name])(X)
-    jax.tree.map(assert_close, found, expected)
+        actual = jax.jit(PROGRAMS[name])(X)
+    jax.tree.map(assert_close, actual, expected)
 
 
 def test_what_a_change_sees():
@@ -130,10 +130,10 @@ def test_blocks_nest_and_the_outer_change_comes_first():
 
 
 def test_other_threads_are_changed_too():
-    found = []
+    results = []
 
     def work(scale):
-        found.append(float(jax.jit(lambda x: jnp.sin(x) * scale)(0.0)))
+        results.append(float(jax.jit(lambda x: jnp.sin(x) * scale)(0.0)))
 
     with inside_jit(sine_to_cosine):
         threads = [threading.Thread(target=work, args=(scale,)) for scale in range(1, 5)]
@@ -141,7 +141,7 @@ def test_other_threads_are_changed_too():
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(found) == [1, 2, 3, 4]
+    assert sorted(results) == [1, 2, 3, 4]
 
 
 def test_the_persistent_cache_is_left_alone(tmp_path):

@@ -14,8 +14,8 @@ from jax.experimental import io_callback
 from hloom.ir import Module, TensorType, TupleType, dtype
 from hloom.ops import OPS
 from hloom.runtime import xla
-from hloom.runtime.change import RewriteError
 from hloom.runtime.jit import jit
+from hloom.runtime.transformation import RewriteError
 from hloom.text import HloomError, Unsupported
 from tests.runtime.changes import everything, fuse_each, fuse_reciprocal_root, nothing, raising, sine_to_cosine
 

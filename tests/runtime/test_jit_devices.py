@@ -1,4 +1,4 @@
-"""Both doors into jax.jit on eight virtual devices, under both of XLA's partitioners; see `on_eight_devices.py`."""
+"""`jit` and `inside_jit` on eight virtual devices, under both of XLA's partitioners; see `on_eight_devices.py`."""
 
 import json
 import subprocess

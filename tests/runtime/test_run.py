@@ -8,7 +8,7 @@ from jax import lax
 
 from hloom.hlo import parse, print_module
 from hloom.ir.sharding import Tiled
-from hloom.runtime import compare, run, run_each, run_text
+from hloom.runtime import compare, run, run_per_device, run_text
 from hloom.text import HloomError
 from tests.corpus import lowered
 
@@ -114,7 +114,7 @@ def assert_print_runs_the_same(name, devices=None):
     text = lowered("before")[name]
     first = run_text(text, seed=3, devices=devices)
     second = run_text(print_module(parse(text)), first.inputs, devices=devices)
-    assert [each.tobytes() for each in first.outputs] == [each.tobytes() for each in second.outputs]
+    assert [output.tobytes() for output in first.outputs] == [output.tobytes() for output in second.outputs]
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_gather", "ring", "pipeline_scan", "sharded_map_gradients"])
@@ -123,7 +123,7 @@ def test_partitioned_text_gives_each_device_its_part(name):
     after = parse(lowered("after")[f"sharding.{name}"])
     shardings = [parameter.attributes.get("sharding") for parameter in after.entry.parameters]
     pieces = [cut(array, sharding) for array, sharding in zip(whole.inputs, shardings, strict=True)]
-    parts = run_each(after, list(zip(*pieces, strict=True)))
+    parts = run_per_device(after, list(zip(*pieces, strict=True)))
     for device in range(DEVICES):
         assert compare(parts.per_device[device], whole.per_device[device]) == []
 
@@ -177,9 +177,9 @@ def cut(array, sharding):
         return [array] * DEVICES
     tiles = sharding.devices.ids().reshape(sharding.tile)
     parts = [array] * DEVICES
-    for place in np.ndindex(tiles.shape):
+    for tile in np.ndindex(tiles.shape):
         part = array
-        for axis, index in enumerate(place[: array.ndim]):
+        for axis, index in enumerate(tile[: array.ndim]):
             part = np.split(part, sharding.tile[axis], axis)[index]
-        parts[int(tiles[place])] = part
+        parts[int(tiles[tile])] = part
     return parts

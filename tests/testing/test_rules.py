@@ -79,7 +79,7 @@ def greatest_of_sums(is_right: bool):
         )
         with p.rewrite() as r:
             one, other = (
-                [r.op("reduce", each, low, dimensions=dims, to_apply=most.to_apply) for each in (a, b)]
+                [r.op("reduce", value, low, dimensions=dims, to_apply=most.to_apply) for value in (a, b)]
                 if not is_right
                 else (r.op("reduce", r.op("add", b, a), low, dimensions=dims, to_apply=most.to_apply), None)
             )
@@ -109,22 +109,22 @@ RIGHT_AND_WRONG = [
 ]
 
 
-def check(each: Rule):
-    return check_rule(each, lower=oneflow.lower if each.rows is oneflow.OPS else None)
+def check(checked_rule: Rule):
+    return check_rule(checked_rule, lower=oneflow.lower if checked_rule.rows is oneflow.OPS else None)
 
 
-@pytest.mark.parametrize("each", [right for right, _ in RIGHT_AND_WRONG], ids=lambda each: each.name)
-def test_right_rules_pass(each: Rule):
-    found = check(each)
-    assert found.firings >= 20 and found.compared >= 20 and found.worst < 1e-5
+@pytest.mark.parametrize("checked_rule", [right for right, _ in RIGHT_AND_WRONG], ids=str)
+def test_right_rules_pass(checked_rule: Rule):
+    outcome = check(checked_rule)
+    assert outcome.firings >= 20 and outcome.compared >= 20 and outcome.worst < 1e-5
 
 
-@pytest.mark.parametrize("each", [wrong for _, wrong in RIGHT_AND_WRONG], ids=lambda each: each.name)
-def test_wrong_rules_are_caught(each: Rule):
+@pytest.mark.parametrize("checked_rule", [wrong for _, wrong in RIGHT_AND_WRONG], ids=str)
+def test_wrong_rules_are_caught(checked_rule: Rule):
     with pytest.raises(NotEquivalent) as caught:
-        check(each)
+        check(checked_rule)
     message = str(caught.value)
-    assert message.startswith(f"rule {each} changes what a program computes:\n  output 0: ")
+    assert message.startswith(f"rule {checked_rule} changes what a program computes:\n  output 0: ")
     assert all(part in message for part in ("\nbefore:\nHloModule", "\nafter:\nHloModule", "\ninputs:\n  input 0: "))
 
 
@@ -145,8 +145,8 @@ def multiply_by_zero(build, node):
 
 def itself(opcode: str):
     def domain(random: Random) -> str:
-        kind = f"f32[{random.randint(0, 4)}]"
-        return f"ENTRY e {{ x = {kind} parameter(0)\n ROOT a = {kind} {opcode}(x, x) }}"
+        type_text = f"f32[{random.randint(0, 4)}]"
+        return f"ENTRY e {{ x = {type_text} parameter(0)\n ROOT a = {type_text} {opcode}(x, x) }}"
 
     return domain
 
@@ -179,8 +179,8 @@ def test_a_difference_of_rounding_passes_only_where_the_rule_says_so():
 
 
 def test_the_same_seed_makes_the_same_programs():
-    each = transposes(lambda a, b: (a, b))
-    one, other = (str(instance(each, Random(seed))) for seed in (3, 3))
+    checked_rule = transposes(lambda a, b: (a, b))
+    one, other = (str(instance(checked_rule, Random(seed))) for seed in (3, 3))
     assert one == other
 
 
@@ -199,6 +199,6 @@ def many_terms(p):
 
 
 def test_many_kinds_of_terms_are_drawn():
-    found = [instance(many_terms, Random(seed)) for seed in range(40)]
-    assert sum(each is not None for each in found) >= 20
-    assert len({str(each.entry.nodes) for each in found if each}) >= 20
+    instances = [instance(many_terms, Random(seed)) for seed in range(40)]
+    assert sum(item is not None for item in instances) >= 20
+    assert len({str(item.entry.nodes) for item in instances if item}) >= 20

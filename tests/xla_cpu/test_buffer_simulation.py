@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hloom.runtime.oracle import TIMEOUT
 
 from hloom.hlo import parse
 from hloom.planner import Plan
-from hloom.runtime.oracle import TIMEOUT
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh
 from hloom.xla_cpu import simulate_buffers
 from tests.xla_cpu.programs import ATTENTION, CONVOLUTION, LARGEST, SUM

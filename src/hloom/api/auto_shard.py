@@ -37,7 +37,7 @@ def auto_shard(
     The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; a named planner gets `memory`,
     `measure`, `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but for the shardings. The
     program is planned as one device would run it, and nothing is computed: what comes back is called as `f` is, and
-    keeps the plan in `plan`. It runs under GSPMD and Shardy alike, whichever `jax_use_shardy_partitioner` says.
+    keeps the plan in `plan`. It runs under GSPMD or Shardy, whichever `jax_use_shardy_partitioner` says.
     """
     space = mesh_of(mesh)
     demands = {"memory": memory, "measure": measure, "pins": pins, "device": device}
@@ -53,11 +53,11 @@ def auto_shard(
             return plan(module, space, planner=planner, marks=False, **demands).plan
         return planner if isinstance(planner, Plan) else planner(module, space)
 
-    def spread(module: Module) -> runtime.Spread:
+    def shardings(module: Module) -> runtime.ProgramShardings:
         plan = planned(module)
         parameters = annotation.parameter_shardings(plan, module)
         results = annotation.result_shardings(plan, module)
         for_gspmd, for_shardy = partial(annotation.constrain, plan), partial(annotation.constrain_for_shardy, plan)
-        return runtime.Spread(parameters, results, for_gspmd, for_shardy, plan)
+        return runtime.ProgramShardings(parameters, results, for_gspmd, for_shardy, plan)
 
-    return runtime.auto_shard(function, spread, **options)
+    return runtime.auto_shard(function, shardings, **options)

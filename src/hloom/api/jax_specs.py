@@ -27,8 +27,10 @@ def partition_specs(plan: Plan, tree: Any) -> Any:
     if missing:
         raise HloomError(f"the plan splits parameter {missing[0]}, and the tree has {len(leaves)} leaves")
     specs = [plan.parameters.get(number, Spec.replicated(np.ndim(leaf))) for number, leaf in enumerate(leaves)]
-    found = [annotation.placed(spec, np.shape(leaf), plan.mesh) for spec, leaf in zip(specs, leaves, strict=True)]
-    return runtime.partition_specs(tree, [to_mesh_sharding(each, plan.mesh) for each in found])
+    placed_specs = [
+        annotation.placed(spec, np.shape(leaf), plan.mesh) for spec, leaf in zip(specs, leaves, strict=True)
+    ]
+    return runtime.partition_specs(tree, [to_mesh_sharding(spec, plan.mesh) for spec in placed_specs])
 
 
 def result_partition_specs(plan: Plan, module: Module, tree: Any) -> Any:

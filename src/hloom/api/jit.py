@@ -13,9 +13,7 @@ from hloom.passes import PassLike, apply_in_place, resolve
 from hloom.runtime.inside_jit import Stage
 
 
-def jit(
-    function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any
-) -> Any:
+def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:
     """A function as `jax.jit(function, **options)` makes it, its program rewritten by passes before XLA optimises it.
 
     Without a function, a decorator: `@hloom.jit(passes=[...])`. What comes back is jax.jit's own object, with

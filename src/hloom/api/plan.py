@@ -24,7 +24,7 @@ from hloom.planner.plan_json import plan_from_json
 from hloom.planner.plannable import check_plannable
 from hloom.planner.search import predict_plan, search_plans
 from hloom.planner.tensor_families import Table
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 from hloom.sharding.axis_links import mesh_with_links
 from hloom.text import HloomError
@@ -45,7 +45,7 @@ def plan(
     seconds: float = 20.0,
     marks: bool = True,
 ) -> PlanResult:
-    """The best way found to spread a module over a mesh of devices, with what it costs and why.
+    """The best plan found to shard a module over a mesh of devices, with its costs and their causes.
 
     `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `measure` so many plans, and the
     experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
@@ -174,9 +174,9 @@ def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
     """The mesh with the links of a device, and the device's rates; without one, the default rates."""
     if name is None:
         return mesh, Rates()
-    found = device_of(name) if isinstance(name, str) else name
-    linked = mesh_with_links(found, mesh)
-    return linked, Rates.of(found, linked)
+    known = device_of(name) if isinstance(name, str) else name
+    linked = mesh_with_links(known, mesh)
+    return linked, Rates.of(known, linked)
 
 
 def _bytes(memory: float | str | None) -> float | None:

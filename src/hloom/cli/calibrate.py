@@ -1,4 +1,4 @@
-"""`hloom calibrate`: measure this machine through XLA and write what it is as a file of devices."""
+"""`hloom calibrate`: measure this machine through XLA and write the rates as a file of devices."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from hloom.analysis import check_devices
-from hloom.cli.options import as_json
-from hloom.cli.writing import check_folder, write_json, write_text
-from hloom.runtime.calibrate import Rates, calibrate
+from hloom.cli.options import json_option
+from hloom.cli.output import check_folder, write_json, write_text
+from hloom.runtime.calibration import MeasuredRates, calibrate
 
 SMALL_LOOP_BYTES = 1024
 """Loops that touch fewer bytes in a trip XLA's CPU compiler makes into one function (SmallWhileLoopHoistingPass)."""
@@ -29,7 +29,7 @@ PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 
 @click.command("calibrate")
 @click.option("--name", default="cpu", show_default=True, help="What the device is called.")
-@as_json("Write the measurements as JSON.")
+@json_option("Write the measurements as JSON.")
 @click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help="Write into this file.")
 def command(name: str, json_output: bool, output: Path | None) -> None:
     """Measure this machine and write a file of devices.
@@ -46,7 +46,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
         raise click.BadParameter(f"'{name}' should be of letters, digits, - and _", param_hint="--name")
     if output is not None:
         check_folder(output)
-    rates = calibrate(said=lambda what: click.echo(f"measuring: {what}", err=True))
+    rates = calibrate(on_step=lambda what: click.echo(f"measuring: {what}", err=True))
     if json_output:
         write_json(asdict(rates), output)
         return
@@ -55,7 +55,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
     write_text(text, output)
 
 
-def to_toml(rates: Rates, name: str) -> str:
+def to_toml(rates: MeasuredRates, name: str) -> str:
     """The measurements as a file of devices, with one device of this name."""
     source = f"measured by hloom calibrate on {_machine()}"
     head = {

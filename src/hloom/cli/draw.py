@@ -6,22 +6,22 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
-from hloom.cli.writing import write_text
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_text
 from hloom.hlo import write_whole
 from hloom.viz import SUFFIXES, Selection, to_dot, to_json
 
 
 @click.command("draw")
-@from_file
+@file_argument
 @click.option("--computation", metavar="C", help="Draw this computation only.")
 @click.option("--around", metavar="NODE", help="Draw what is near this instruction; C/NODE names its computation.")
 @click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How near: so many uses.")
 @click.option("--across-calls", is_flag=True, help="Let hops lead into and out of called computations.")
 @click.option("--collapse-fusions", is_flag=True, help="Leave out what fusions, calls and wrappers hold.")
-@as_json("Write JSON, whatever OUT is called.")
-@to_output(f"Write into this file; its suffix is the format: {' '.join(SUFFIXES)}.")
+@json_option("Write JSON, whatever OUT is called.")
+@output_option(f"Write into this file; its suffix is the format: {' '.join(SUFFIXES)}.")
 def command(
     file: str,
     strict: bool,
@@ -51,7 +51,7 @@ def command(
     writer = to_json if json_output else to_dot if output is None else SUFFIXES.get(output.suffix.lower())
     if writer is None:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(SUFFIXES)}", param_hint="-o")
-    program = read(Origin(file, strict, module, stage))
+    program = read_module(ModuleSource(file, strict, module, stage))
     selection: Selection = {
         "computation": computation,
         "around": around,
@@ -59,7 +59,7 @@ def command(
         "across_calls": across_calls,
         "collapse_fusions": collapse_fusions,
     }
-    with working("drawing"):
+    with progress("drawing"):
         contents = writer(program, **selection)
     if output is not None:
         write_whole(output, contents)

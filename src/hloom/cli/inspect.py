@@ -1,4 +1,4 @@
-"""`hloom inspect`: the account of a module, as tables or JSON."""
+"""`hloom inspect`: the summary of a module, as tables or JSON."""
 
 from __future__ import annotations
 
@@ -7,31 +7,28 @@ from itertools import groupby
 from pathlib import Path
 
 import click
-from rich import box
 from rich.columns import Columns
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Call, Summary, summary
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read
-from hloom.cli.writing import byte_text, cut, write_json, write_tables
+from hloom.cli.input import read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.tables import byte_text, cut, new_table, write_tables
 
 MOST_LINES = 30
 """How many lines of one table are shown without --all."""
 LEAVES = 3
-"""From how many alike leaves on the tree of calls shows them as one line."""
-
-NUMBERS = frozenset(("count", "instructions", "times", "bytes", "bytes of results"))
-"""The columns that hold numbers."""
+"""From how many similar leaves on the tree of calls shows them as one line."""
 
 
 @click.command("inspect")
-@from_file
+@file_argument
 @click.option("--all", "show_all", is_flag=True, help="Cut no table short.")
-@as_json()
-@to_output("Write into this file, whole or not at all.")
+@json_option()
+@output_option("Write into this file, whole or not at all.")
 def command(
     file: str,
     strict: bool,
@@ -53,65 +50,56 @@ def command(
       hloom inspect dump/ --module jit_f --stage after_optimizations
       jax-program | hloom inspect -
     """
-    found = summary(read(Origin(file, strict, module, stage), show_notes=False))
+    report = summary(read_module(ModuleSource(file, strict, module, stage), show_notes=False))
     if json_output:
-        write_json(found.to_json(), output)
+        write_json(report.to_json(), output)
     else:
-        write_tables(tables(found, None if show_all else MOST_LINES), output)
+        write_tables(tables(report, None if show_all else MOST_LINES), output)
 
 
-def tables(found: Summary, limit: int | None = MOST_LINES) -> Iterator[RenderableType]:
-    """The account as tables, each of at most `limit` lines."""
-    yield _head(found)
-    counts = [_counts("opcodes", found.opcodes, limit), _counts("element types", found.dtypes, limit)]
+def tables(report: Summary, limit: int | None = MOST_LINES) -> Iterator[RenderableType]:
+    """The summary as tables, each of at most `limit` lines."""
+    yield _head(report)
+    counts = [_counts("opcodes", report.opcodes, limit), _counts("element types", report.dtypes, limit)]
     yield Columns(counts, padding=(0, 6))
-    yield _calls(found.calls, limit)
-    if found.largest:
-        yield _largest(found)
-    if found.collectives:
-        yield _collectives(found)
-    if found.custom_calls:
-        yield _counts("custom calls", found.custom_calls, limit)
-    for title, lines in (("unreached", found.unreached), ("unresolved", found.unresolved), ("notes", found.notes)):
+    yield _calls(report.calls, limit)
+    if report.largest:
+        yield _largest(report)
+    if report.collectives:
+        yield _collectives(report)
+    if report.custom_calls:
+        yield _counts("custom calls", report.custom_calls, limit)
+    for title, lines in (("unreached", report.unreached), ("unresolved", report.unresolved), ("notes", report.notes)):
         if lines:
             yield _lines(title, lines, limit)
 
 
-def _table(title: str, *columns: str) -> Table:
-    """A table whose first column names something; the columns of NUMBERS stand to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
-    table.columns[0].style = "cyan"
-    return table
-
-
-def _head(found: Summary) -> Table:
+def _head(report: Summary) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for name, value in _head_rows(found):
+    for name, value in _head_rows(report):
         table.add_row(name, Text(value))
     return table
 
 
-def _head_rows(found: Summary) -> Iterator[tuple[str, str]]:
-    yield "module", f"{found.name} ({found.source})"
-    yield "entry", f"{found.entry}, {found.entry_instruction_count:,} instructions"
-    yield "whole", f"{found.computation_count:,} computations, {found.instruction_count:,} instructions"
-    yield "takes", f"{found.parameter_count:,} parameters, {byte_text(found.parameter_bytes)}"
-    yield "yields", f"{found.output_count:,} outputs, {byte_text(found.output_bytes)}"
-    elided = f"; {found.elided_constant_count:,} left out of the text" if found.elided_constant_count else ""
-    yield "constants", f"{byte_text(found.constant_bytes)}{elided}"
-    yield "devices", f"{found.replica_count:,} replicas x {found.partition_count:,} partitions"
-    if found.sharded_count:
-        yield "sharded", f"{found.sharded_count:,} instructions"
-    if found.is_scheduled:
+def _head_rows(report: Summary) -> Iterator[tuple[str, str]]:
+    yield "module", f"{report.name} ({report.source})"
+    yield "entry", f"{report.entry}, {report.entry_instruction_count:,} instructions"
+    yield "whole", f"{report.computation_count:,} computations, {report.instruction_count:,} instructions"
+    yield "takes", f"{report.parameter_count:,} parameters, {byte_text(report.parameter_bytes)}"
+    yield "yields", f"{report.output_count:,} outputs, {byte_text(report.output_bytes)}"
+    elided = f"; {report.elided_constant_count:,} left out of the text" if report.elided_constant_count else ""
+    yield "constants", f"{byte_text(report.constant_bytes)}{elided}"
+    yield "devices", f"{report.replica_count:,} replicas x {report.partition_count:,} partitions"
+    if report.sharded_count:
+        yield "sharded", f"{report.sharded_count:,} instructions"
+    if report.is_scheduled:
         yield "scheduled", "the order of instructions is the order of execution"
 
 
 def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
-    table = _table(title, title.removesuffix("s"), "count")
+    table = new_table(title, title.removesuffix("s"), ">count")
     shown = list(counts.items())[:limit]
     for name, count in shown:
         table.add_row(Text(name), f"{count:,}")
@@ -122,7 +110,7 @@ def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
 
 
 def _calls(calls: Sequence[Call], limit: int | None) -> Table:
-    table = _table("calls", "computation", "instructions", "called by", "times")
+    table = new_table("calls", "computation", ">instructions", "called by", ">times")
     rows = list(call_rows(calls))
     for row in rows[:limit]:
         table.add_row(*map(Text, row))
@@ -132,16 +120,16 @@ def _calls(calls: Sequence[Call], limit: int | None) -> Table:
 
 
 def call_rows(calls: Sequence[Call]) -> Iterator[tuple[str, str, str, str]]:
-    """The tree of calls as rows; neighbours without calls of their own that look alike are one row."""
+    """The tree of calls as rows; adjacent leaves of the same size and opcodes are one row."""
     numbered = list(enumerate(calls))
 
-    def alike(item: tuple[int, Call]) -> tuple[object, ...]:
-        place, call = item
-        following = calls[place + 1] if place + 1 < len(calls) else None
+    def key(item: tuple[int, Call]) -> tuple[object, ...]:
+        index, call = item
+        following = calls[index + 1] if index + 1 < len(calls) else None
         is_leaf = following is None or following.depth <= call.depth
-        return (call.depth, call.opcodes, call.instructions, call.is_repeated) if is_leaf else (place,)
+        return (call.depth, call.opcodes, call.instructions, call.is_repeated) if is_leaf else (index,)
 
-    for _, group in groupby(numbered, alike):
+    for _, group in groupby(numbered, key):
         members = [call for _, call in group]
         if len(members) >= LEAVES:
             yield _call_row(members[0], f"{members[0].computation} and {len(members) - 1} like it", members)
@@ -156,18 +144,18 @@ def _call_row(call: Call, name: str, members: Sequence[Call]) -> tuple[str, str,
     return f"{indent}{cut(name, 60)}{again}", f"{call.instructions:,}", ", ".join(call.opcodes), f"{times:,}"
 
 
-def _largest(found: Summary) -> Table:
-    table = _table("largest tensors", "instruction", "computation", "opcode", "type", "bytes")
-    for each in found.largest:
-        names = (cut(each.name, 40), cut(each.computation, 40), each.opcode, cut(each.type, 40))
-        table.add_row(*map(Text, names), byte_text(each.bytes))
+def _largest(report: Summary) -> Table:
+    table = new_table("largest tensors", "instruction", "computation", "opcode", "type", ">bytes")
+    for tensor in report.largest:
+        names = (cut(tensor.name, 40), cut(tensor.computation, 40), tensor.opcode, cut(tensor.type, 40))
+        table.add_row(*map(Text, names), byte_text(tensor.bytes))
     return table
 
 
-def _collectives(found: Summary) -> Table:
-    table = _table("collectives", "opcode", "count", "bytes of results")
-    for each in found.collectives:
-        table.add_row(Text(each.opcode), f"{each.count:,}", byte_text(each.bytes))
+def _collectives(report: Summary) -> Table:
+    table = new_table("collectives", "opcode", ">count", ">bytes of results")
+    for group in report.collectives:
+        table.add_row(Text(group.opcode), f"{group.count:,}", byte_text(group.bytes))
     return table
 
 

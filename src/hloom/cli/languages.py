@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 
 from hloom import mlir
-from hloom.cli.options import Origin
-from hloom.cli.reading import read
-from hloom.cli.writing import write_text
+from hloom.cli.input import read_module
+from hloom.cli.options import ModuleSource
+from hloom.cli.output import write_text
 from hloom.dialects import oneflow
 from hloom.hlo import save, to_text
 from hloom.hlo.compression import LIMITS, decompress
@@ -37,7 +37,7 @@ _MLIR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How modules of a language are printed, whole and for people, and brought to HLO, which XLA runs."""
+    """How modules of a language are printed, in full and for people, and lowered to HLO, which XLA runs."""
 
     name: str
     to_text: Callable[[Module], str]
@@ -49,21 +49,21 @@ HLO = Language("HLO", to_text, lambda module: to_text(module, "short"), lambda m
 MLIR = Language("MLIR", oneflow.to_text, oneflow.to_text, oneflow.lower)
 
 
-def read_any(origin: Origin) -> tuple[Module, Language]:
+def read_any(source: ModuleSource) -> tuple[Module, Language]:
     """The module that a command line names, and its language, which the file's name or its first characters say."""
-    if origin.file == STDIN:
+    if source.file == STDIN:
         with _standard_input() as data:
-            return (_read_mlir(origin, data), MLIR) if _MLIR.match(data[:_HEAD]) else (read(origin), HLO)
-    path = Path(origin.file)
+            return (_read_mlir(source, data), MLIR) if _MLIR.match(data[:_HEAD]) else (read_module(source), HLO)
+    path = Path(source.file)
     if path.is_file() and _is_mlir(path):
-        if origin.module is not None or origin.stage is not None:
+        if source.module is not None or source.stage is not None:
             raise HloomError(f"cannot read {path}: it is no directory, which --module and --stage choose from")
-        return _read_mlir(origin, read_bytes(path)), MLIR
-    return read(origin), HLO
+        return _read_mlir(source, read_bytes(path)), MLIR
+    return read_module(source), HLO
 
 
 def write_any(module: Module, language: Language, output: Path | None) -> None:
-    """Write a module to the standard output, or into a file whose name says how; whole or not at all."""
+    """Write a module to the standard output, or into a file, all or nothing, in the form its suffix names."""
     if language is HLO and output is not None and output.suffix.lower() in _PACKED:
         save(module, output)
         return
@@ -83,8 +83,8 @@ def _is_mlir(path: Path) -> bool:
         return _MLIR.match(file.read(_HEAD)) is not None
 
 
-def _read_mlir(origin: Origin, data: bytes) -> Module:
-    name = "<stdin>" if origin.file == STDIN else origin.file
+def _read_mlir(source: ModuleSource, data: bytes) -> Module:
+    name = "<stdin>" if source.file == STDIN else source.file
     text = decompress(data, name, LIMITS).decode("utf-8", "surrogateescape")
     return mlir.parse(Source(text, name), ROWS)
 

@@ -1,4 +1,4 @@
-"""The group of subcommands: each is imported when it runs, and what goes wrong is said once."""
+"""The group of subcommands: each is imported when it runs, and an error is printed once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = {
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }
-"""The subcommands, each a file of this room, with what the list of all of them says."""
+"""The subcommands, each a file of this package, with their lines in the list of all of them."""
 
 
 class Commands(click.Group):

@@ -1,20 +1,24 @@
-"""Why rules did not fire at a node."""
+"""Missed rewrites: the reason of each rule why it does not fire at a node."""
 
 from __future__ import annotations
 
+import linecache
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import CodeType, FrameType
 from typing import Any
 
-from hloom.cli.stepping import steps_of
-from hloom.cli.stopping import stopped_at
-from hloom.ir import Module, Node
-from hloom.rewrite import Report, Rule, explain
+from hloom.cli.pass_report import short_location
+from hloom.cli.steps import steps_of
+from hloom.ir import Apply, Module, Node
+from hloom.rewrite import Builder, Origin, Report, Rule, explain
 from hloom.text import HloomError
 
-UNSAID = "it does not match"
-"""What the driver says of a native rule that gave up without a word."""
+NO_REASON = "it does not match"
+"""The driver's reason for a native rule that gave up without one."""
+_RETURNS = ("return", "return None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,12 @@ class Misses:
     others: int
 
     def lines(self) -> list[str]:
-        found = [f"{self.node} ({self.opcode}), {self.when}:"]
+        lines = [f"{self.node} ({self.opcode}), {self.when}:"]
         width = max((len(rule.name) for rule, _ in self.reasons), default=0)
-        found += [f"  {rule.name:<{width}}  {reason or 'fires here'}" for rule, reason in self.reasons]
+        lines += [f"  {rule.name:<{width}}  {reason or 'fires here'}" for rule, reason in self.reasons]
         if self.others:
-            found.append(f"  rules that look at other opcodes: {self.others:,}")
-        return found if len(found) > 1 else [*found, "  the passes have no rules"]
+            lines.append(f"  rules that look at other opcodes: {self.others:,}")
+        return lines if len(lines) > 1 else [*lines, "  the passes have no rules"]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,7 +54,7 @@ def misses_at(name: str, before: Module, after: Module, report: Report) -> Misse
 
     A name is a node's own, or `graph.node`. Raises HloomError where it is no node's, or that of several.
     """
-    rules = [each.rule for each in report.all_rules()]
+    rules = [rule_report.rule for rule_report in report.all_rules()]
     nodes = _nodes(after, name)
     if nodes:
         return _asked(_only(nodes, name), "as the passes left it", rules)
@@ -75,17 +79,17 @@ def _asked(node: Node, when: str, rules: Iterable[Rule]) -> Misses:
 
 def _with_line(reason: str, rule: Rule, node: Node) -> str:
     """A reason; of native rules that give none, with the line that decided."""
-    line = stopped_at(rule, node) if reason == UNSAID else ""
+    line = _last_line(rule, node) if reason == NO_REASON else ""
     return f"{reason}: {line}" if line else reason
 
 
 def _nodes(module: Module, name: str) -> list[Node]:
-    found = [graph[name] for graph in module.graphs if name in graph]
+    nodes = [graph[name] for graph in module.graphs if name in graph]
     for graph in module.graphs:
         inner = name.removeprefix(f"{graph.name}.")
         if inner != name and inner in graph:
-            found.append(graph[inner])
-    return found
+            nodes.append(graph[inner])
+    return nodes
 
 
 def _only(nodes: list[Node], name: str) -> Node:
@@ -97,3 +101,45 @@ def _only(nodes: list[Node], name: str) -> Node:
 
 def _origin(rule: Rule) -> str | None:
     return None if rule.origin is None else str(rule.origin)
+
+
+def _last_line(rule: Rule, node: Node) -> str:
+    """The location and text of the line after which a native rule gave up at a node; empty where that is unknown."""
+    if not rule.native or not isinstance(node, Apply):
+        return ""
+    code = getattr(rule.function, "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    lines = _lines_run(rule, node, code)
+    while lines and _source(code, lines[-1]) in _RETURNS:
+        lines.pop()
+    if not lines:
+        return ""
+    return f"{short_location(Origin(code.co_filename, lines[-1]))}: {_source(code, lines[-1])}"
+
+
+def _lines_run(rule: Rule, node: Apply, code: CodeType) -> list[int]:
+    """The lines of the rule's own function that ran, in order."""
+    lines: list[int] = []
+
+    def watch(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not code:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+        return watch
+
+    build, before = Builder(node, rule.rows), sys.gettrace()
+    sys.settrace(watch)
+    try:
+        rule.function(build, node)
+    except HloomError:
+        return lines
+    finally:
+        sys.settrace(before)
+        build.discard()
+    return lines
+
+
+def _source(code: CodeType, line: int) -> str:
+    return linecache.getline(code.co_filename, line).strip()

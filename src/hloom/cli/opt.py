@@ -1,4 +1,4 @@
-"""`hloom opt`: passes and rules over a module, with an account of each."""
+"""`hloom opt`: passes and rules over a module, with a report of each."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any
 import click
 from rich.text import Text
 
-from hloom.cli.account import account_tables, first_line, pass_list, rule_list
+from hloom.cli.equivalence import EquivalenceResult, check_equivalence
+from hloom.cli.input import progress
 from hloom.cli.languages import ROWS, Language, check_name, read_any, write_any
 from hloom.cli.misses import Misses, misses_at
-from hloom.cli.options import Origin, as_json, from_file_or_nothing, to_output
-from hloom.cli.own_passes import load_passes
-from hloom.cli.pipelines import PipelineReader
-from hloom.cli.reading import working
-from hloom.cli.stepping import replay_until, step_lines, steps_of
-from hloom.cli.verdict import Verdict, check
-from hloom.cli.writing import check_folder, note_tables, write_json, write_tables
+from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.pass_pipeline import PipelineReader
+from hloom.cli.pass_report import first_line, pass_list, report_tables, rule_list
+from hloom.cli.steps import replay_until, step_lines, steps_of
+from hloom.cli.tables import note_tables, write_tables
+from hloom.cli.user_passes import load_passes
 from hloom.ir import Module, verify
 from hloom.passes import PASSES, Pass, Watch, apply_in_place, sequence
 from hloom.rewrite import Report
-from hloom.runtime.change import place_of
+from hloom.runtime.transformation import location_of
 from hloom.text import HloomError, ParseError
 
 
 @click.command("opt")
-@from_file_or_nothing
+@optional_file_argument
 @click.option("-p", "--passes", metavar="PASSES", multiple=True, help="Passes, by name or as .json files of rules.")
 @click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
 @click.option("--list", "list_passes", is_flag=True, help="List the passes, and end.")
@@ -44,8 +45,8 @@ from hloom.text import HloomError, ParseError
 @click.option("--trace-misses", metavar="NODE", multiple=True, help="Say why each rule does not fire at this node.")
 @click.option("--print-after-all", is_flag=True, help="After each pass, what it changed, as a diff.")
 @click.option("--print-changed", is_flag=True, help="The same, without passes that changed nothing.")
-@as_json('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
-@to_output("Write the module into this file, whole or not at all.")
+@json_option('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
+@output_option("Write the module into this file, whole or not at all.")
 def command(
     file: str | None,
     strict: bool,
@@ -99,7 +100,7 @@ def command(
         raise click.UsageError("--rtol is the tolerance of --verify")
     if output is not None:
         check_folder(output)
-    original, language = read_any(Origin(file, strict, module, stage))
+    original, language = read_any(ModuleSource(file, strict, module, stage))
     if output is not None:
         check_name(output, language)
     if not passes:
@@ -110,20 +111,20 @@ def command(
     keeps_original = is_verified or until is not None or bool(trace_misses)
     run = _run(original, chosen, diffs, verify_each=verify_each, keeps_original=keeps_original)
     if until is not None:
-        with working("replaying"):
+        with progress("replaying"):
             run.replay(until)
     misses = [_guarded(lambda name=name: misses_at(name, run.before, run.after, run.report)) for name in trace_misses]
     if list_steps:
         note_tables(map(Text, step_lines(run.pipeline, run.report)))
     if is_reported and not json_output:
-        note_tables(account_tables(run.pipeline, run.report))
+        note_tables(report_tables(run.pipeline, run.report))
     if not json_output:
-        for each in misses:
-            click.echo("\n".join(each.lines()), err=True)
+        for miss in misses:
+            click.echo("\n".join(miss.lines()), err=True)
     verdict = None
     if is_verified:
-        with working("running both modules"):
-            verdict = check(language.to_hlo(run.before), language.to_hlo(run.after), seed or 0, rtol)
+        with progress("running both modules"):
+            verdict = check_equivalence(language.to_hlo(run.before), language.to_hlo(run.after), seed or 0, rtol)
         if not json_output:
             click.echo("\n".join(verdict.lines()), err=True)
     is_wrong = verdict is not None and not verdict.agrees
@@ -176,8 +177,8 @@ class _Diffs:
 def _reader(load: Sequence[Path], seed: int | None) -> PipelineReader:
     known: dict[str, Pass] = {}
     for path in load:
-        for name, each in load_passes(path).items():
-            if known.setdefault(name, each) is not each:
+        for name, loaded in load_passes(path).items():
+            if known.setdefault(name, loaded) is not loaded:
                 raise HloomError(f"{path}: there is a pass named '{name}' already")
     return PipelineReader(PASSES | known, ROWS, {} if seed is None else {"seed": seed})
 
@@ -191,7 +192,10 @@ def _passes(reader: PipelineReader, text: str) -> list[Pass]:
 
 def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | None) -> None:
     if json_output:
-        listed = [{"pass": each.name, "summary": each.summary, "options": each.options} for each in known.values()]
+        listed = [
+            {"pass": listed_pass.name, "summary": listed_pass.summary, "options": listed_pass.options}
+            for listed_pass in known.values()
+        ]
         write_json(listed, output)
     else:
         write_tables([pass_list(known.values())], output)
@@ -226,27 +230,29 @@ def _run(
             raise HloomError(f"before any pass: {error.message}", error.place, error.hint) from error
     module = original.clone() if keeps_original else original
     watch = Watch(diffs.before, diffs.after) if diffs else None
-    with working("rewriting"):
+    with progress("rewriting"):
         report = _guarded(lambda: apply_in_place(module, chosen, verify_each=verify_each, watch=watch))
     return _Run(sequence("pipeline", chosen), original, module, report)
 
 
 def _guarded(work: Callable[[], Any]) -> Any:
-    """What the work gives; an exception in a user's own pass or rule becomes an error with its place."""
+    """The result of the work; an exception in a user's own pass or rule becomes an error with its location."""
     try:
         return work()
     except (HloomError, OSError, MemoryError):
         raise
     except Exception as error:
-        raise HloomError(f"a pass failed: {type(error).__name__}: {error}", place_of(error.__traceback__)) from error
+        raise HloomError(f"a pass failed: {type(error).__name__}: {error}", location_of(error.__traceback__)) from error
 
 
-def _record(run: _Run, language: Language | None, misses: Sequence[Misses], verdict: Verdict | None) -> dict[str, Any]:
+def _record(
+    run: _Run, language: Language | None, misses: Sequence[Misses], verdict: EquivalenceResult | None
+) -> dict[str, Any]:
     record: dict[str, Any] = {"module": run.after.name, "changed": run.report.changed}
     record["steps"] = [str(step) for step in steps_of(run.report)]
     record["report"] = run.report.to_json()
     if misses:
-        record["misses"] = [each.to_json() for each in misses]
+        record["misses"] = [miss.to_json() for miss in misses]
     if verdict is not None:
         record["verify"] = verdict.to_json()
     if language is not None:

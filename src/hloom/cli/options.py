@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ModuleSource:
     """Where a module comes from, as the command line says it."""
 
     file: str
@@ -27,22 +27,22 @@ class Origin:
         return "the standard input" if self.file == "-" else self.file
 
 
-def from_file(function: Function) -> Function:
+def file_argument(function: Function) -> Function:
     """Add FILE and what says how to read it; the command gets `file`, `strict`, `module` and `stage`."""
     return _from_file(function, required=True)
 
 
-def from_file_or_nothing(function: Function) -> Function:
+def optional_file_argument(function: Function) -> Function:
     """The same where FILE may be left out; `file` is None then."""
     return _from_file(function, required=False)
 
 
-def to_output(what: str) -> Callable[[Function], Function]:
+def output_option(what: str) -> Callable[[Function], Function]:
     """Add -o/--output: the command gets `output`, a path or None for the standard output."""
     return click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help=what)
 
 
-def as_json(what: str = "Write JSON.") -> Callable[[Function], Function]:
+def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:
     """Add --json: the command gets `json_output`."""
     return click.option("--json", "json_output", is_flag=True, help=what)
 

@@ -1,4 +1,4 @@
-"""`hloom plan`: spread a program over a device mesh, and see what XLA's partitioner makes of it."""
+"""`hloom plan`: shard a program over a device mesh, and show what XLA's partitioner makes of the plan."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ import click
 
 from hloom.analysis import bytes_of
 from hloom.api.plan import PlanResult, load_plan, plan
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.plan_tables import record, tables
-from hloom.cli.reading import read, working
-from hloom.cli.writing import check_folder, write_json, write_tables
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.plan_report import record, tables
+from hloom.cli.tables import write_tables
 from hloom.planner.constraints import Forbidden
 from hloom.planner.plan import ENTRY
-from hloom.runtime.side_by_side import SideBySide, run_side_by_side
+from hloom.runtime.device_comparison import DeviceComparison, compare_with_one_device
 from hloom.sharding.spec import Spec, parse_spec
 from hloom.text import HloomError
 
 
-def demands(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say what a plan must keep."""
+def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that constrain a plan."""
     for option in reversed(
         (
             click.option("--memory", metavar="SIZE", help="Bytes a device may hold: 80GiB."),
-            click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix how a value lies: x=[data,-]."),
+            click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix a value's spec: x=[data,-]."),
             click.option("--like", metavar="PLAN", type=click.Path(path_type=Path), help="Keep to this plan.json."),
             click.option(
                 "--forbid",
@@ -42,7 +43,7 @@ def demands(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("plan")
-@from_file
+@file_argument
 @click.option("--mesh", metavar="AXES", required=True, help="As in data=2,model=4.")
 @click.option("--device", metavar="NAME", help="Rates and links of this device, not 100 TFLOP/s and 100 GB/s.")
 @click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
@@ -55,15 +56,15 @@ def demands(function: Callable[..., Any]) -> Callable[..., Any]:
     default=0,
     help="Compile up to K plans and the experts', keep the best.",
 )
-@demands
+@constraint_options
 @click.option("--explain", is_flag=True, help="Show every collective, all families and what other plans there are.")
 @click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
 @click.option("--run", "runs", is_flag=True, help="Run it on virtual devices and compare with one device.")
 @click.option(
     "--timeout", metavar="S", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for a run."
 )
-@as_json("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
-@to_output("Write the plan: .json for JSON, else the annotated HLO.")
+@json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
+@output_option("Write the plan: .json for JSON, else the annotated HLO.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -94,42 +95,46 @@ def command(
     """
     if output is not None:
         check_folder(output)
-    asked = {"memory": _size(memory), "pins": _pins(pins), "forbidden": list(map(_forbidden, forbidden))}
-    program = read(Origin(file, strict, module, stage))
+    asked = {
+        "memory": _parse_size(memory),
+        "pins": _parse_pins(pins),
+        "forbidden": list(map(_parse_forbidden, forbidden)),
+    }
+    program = read_module(ModuleSource(file, strict, module, stage))
     keep = None if like is None else load_plan(like, program)
-    with working("planning"):
+    with progress("planning"):
         planned = plan(program, like=keep, marks=output is None or output.suffix != ".json", **asked, **options)
     if verify and planned.best.measured is None:
-        with working("compiling"):
+        with progress("compiling"):
             planned.best.measured = planned.measure()
             planned.chosen.rank()
     if output is not None:
-        _say_what_is_lost(planned, planned.save(output))
-    beside = _run(planned, timeout) if runs else None
+        _note_unsaved_loops(planned, planned.save(output))
+    comparison = _compare_with_one_device(planned, timeout) if runs else None
     if json_output:
-        write_json(record(planned, beside, is_full=explain), None)
+        write_json(record(planned, comparison, is_full=explain), None)
     else:
-        write_tables(tables(planned, beside, is_full=explain), None)
-    if planned.chosen.missing_bytes > 0 or (beside is not None and beside.differences):
+        write_tables(tables(planned, comparison, is_full=explain), None)
+    if planned.chosen.missing_bytes > 0 or (comparison is not None and comparison.differences):
         context.exit(1)
 
 
-def _size(text: str | None) -> int | None:
+def _parse_size(text: str | None) -> int | None:
     try:
         return None if text is None else bytes_of(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--memory") from None
 
 
-def _pins(texts: Sequence[str]) -> dict[str, Spec]:
-    found: dict[str, Spec] = {}
-    for name, spec in map(_pin, texts):
-        if found.setdefault(name, spec) != spec:
-            raise click.BadParameter(f"{name} cannot lie as both {found[name]} and {spec}", param_hint="--pin")
-    return found
+def _parse_pins(texts: Sequence[str]) -> dict[str, Spec]:
+    specs: dict[str, Spec] = {}
+    for name, spec in map(_parse_pin, texts):
+        if specs.setdefault(name, spec) != spec:
+            raise click.BadParameter(f"{name} cannot have both specs {specs[name]} and {spec}", param_hint="--pin")
+    return specs
 
 
-def _pin(text: str) -> tuple[str, Spec]:
+def _parse_pin(text: str) -> tuple[str, Spec]:
     name, equals, spec = text.partition("=")
     if not equals or not name:
         raise click.BadParameter(f"'{text}' is no pin: write NAME=SPEC, as in x=[data,-]", param_hint="--pin")
@@ -139,14 +144,14 @@ def _pin(text: str) -> tuple[str, Spec]:
         raise click.BadParameter(problem.message, param_hint="--pin") from None
 
 
-def _forbidden(text: str) -> Forbidden:
+def _parse_forbidden(text: str) -> Forbidden:
     try:
         return Forbidden.parse(text)
     except HloomError as problem:
         raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--forbid") from None
 
 
-def _say_what_is_lost(planned: PlanResult, path: Path) -> None:
+def _note_unsaved_loops(planned: PlanResult, path: Path) -> None:
     """A note that other readers of the JSON ignore what the plan says of loops and branches."""
     if path.suffix.lower() == ".json" and planned.plan.computations.keys() - {ENTRY}:
         click.echo(
@@ -155,8 +160,8 @@ def _say_what_is_lost(planned: PlanResult, path: Path) -> None:
         )
 
 
-def _run(planned: PlanResult, timeout: float) -> SideBySide:
+def _compare_with_one_device(planned: PlanResult, timeout: float) -> DeviceComparison:
     """The program on one device and on all of them, with the same random inputs."""
-    with working("running"):
+    with progress("running"):
         devices = planned.plan.mesh.device_count
-        return run_side_by_side(planned.chosen.module, planned.annotate(), devices, timeout=timeout)
+        return compare_with_one_device(planned.chosen.module, planned.annotate(), devices, timeout=timeout)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read
-from hloom.cli.writing import write_json, write_text
+from hloom.cli.input import read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json, write_text
 from hloom.hlo import PrintOptions, save, to_text
 
 
 @click.command("print")
-@from_file
+@file_argument
 @click.option("--short-parsable", is_flag=True, help="The shortest text that reads back.")
 @click.option("--canonical", is_flag=True, help="The same text for modules that differ in names only.")
 @click.option("--ir", is_flag=True, help="A listing of graphs and closures, for people.")
@@ -22,8 +22,8 @@ from hloom.hlo import PrintOptions, save, to_text
 @click.option("--operand-types", is_flag=True, help="Every operand with its type.")
 @click.option("--no-metadata", is_flag=True, help="Leave metadata and stack tables out.")
 @click.option("--elide", type=click.IntRange(min=0), metavar="N", help="Write constants of more elements as {...}.")
-@as_json('Write {"module": NAME, "form": FORM, "text": TEXT}.')
-@to_output("Write into this file, whole or not at all.")
+@json_option('Write {"module": NAME, "form": FORM, "text": TEXT}.')
+@output_option("Write into this file, whole or not at all.")
 def command(
     file: str,
     strict: bool,
@@ -57,7 +57,7 @@ def command(
     given = [name for name, is_given in {**styled, "--elide": elide is not None}.items() if is_given]
     if form == "ir" and given:
         raise click.UsageError(f"{given[0]} styles HLO text, and --ir is another form")
-    program = read(Origin(file, strict, module, stage))
+    program = read_module(ModuleSource(file, strict, module, stage))
     options = FORMS[form]
     if options is not None:
         options = replace(

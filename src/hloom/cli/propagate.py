@@ -1,4 +1,4 @@
-"""`hloom propagate`: what a tiling of some values means for all others, and what it costs."""
+"""`hloom propagate`: sharding propagation from the tiling of some values, and the collectives that it needs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Table as Rows
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
-from hloom.cli.writing import byte_text, cut, write_json, write_tables
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
 from hloom.propagation import Enumeration, Propagation, enumerate_tilings, propagate
 from hloom.propagation.enumeration import LIMIT
 from hloom.sharding import Mesh
@@ -25,7 +25,7 @@ MOST_LINES = 20
 
 
 @click.command("propagate")
-@from_file
+@file_argument
 @click.option("--mesh", metavar="AXES", help="The mesh: names and sizes, as in data=2,model=4.")
 @click.option("--set", "settings", metavar="NAME:DIM=AXIS", multiple=True, help="Split this dimension over the axis.")
 @click.option("--enumerate", "lists", is_flag=True, help="List all complete tilings over the mesh's one axis instead.")
@@ -33,8 +33,8 @@ MOST_LINES = 20
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="List so many tilings.")
 @click.option("--all", "shows_all", is_flag=True, help="Show all values, not only the entry's parameters and results.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
-@as_json("Write JSON: all of it.")
-@to_output("Write into this file.")
+@json_option("Write JSON: all of it.")
+@output_option("Write into this file.")
 def command(
     file: str,
     strict: bool,
@@ -62,18 +62,18 @@ def command(
       hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data --set w:1=model --json
       hloom propagate step.hlo --mesh x=8 --enumerate --prune
     """
-    program = read(Origin(file, strict, module, stage))
+    program = read_module(ModuleSource(file, strict, module, stage))
     chosen = _mesh(mesh, settings, lists, prune)
     if lists:
-        with working("listing tilings"):
+        with progress("listing tilings"):
             listed = enumerate_tilings(program, chosen.names[0], chosen.sizes[0], limit=limit)
             kept = listed.pruned() if prune else listed.tilings
-        record = listed.to_json() | {"tilings": [each.to_json() for each in kept]}
+        record = listed.to_json() | {"tilings": [tiling.to_json() for tiling in kept]}
         parts = _enumerated(listed, listed.table(kept), top)
     else:
-        with working("propagating"):
-            found = propagate(program, settings, chosen)
-        record, parts = (found.to_json() if json_output else {}), _propagated(found, shows_all, top)
+        with progress("propagating"):
+            propagation = propagate(program, settings, chosen)
+        record, parts = (propagation.to_json() if json_output else {}), _propagated(propagation, shows_all, top)
     if json_output:
         write_json(record, output)
     else:
@@ -94,25 +94,25 @@ def _mesh(mesh: str | None, settings: tuple[str, ...], lists: bool, prune: bool)
     return chosen
 
 
-def _propagated(found: Propagation, shows_all: bool, top: int) -> Iterator[RenderableType]:
+def _propagated(propagation: Propagation, shows_all: bool, top: int) -> Iterator[RenderableType]:
     """The report: values, conflicts, what is exchanged."""
-    yield Text(f"{found.module.name} on {found.mesh}, set {', '.join(found.seeds)}\n", style="bold")
-    yield _values(found, shows_all, top)
-    for conflict in found.conflicts[:top]:
+    yield Text(f"{propagation.module.name} on {propagation.mesh}, set {', '.join(propagation.seeds)}\n", style="bold")
+    yield _values(propagation, shows_all, top)
+    for conflict in propagation.conflicts[:top]:
         left = f"{conflict.places:,} places stay unsplit" if conflict.places else "only this instruction runs unsplit"
         yield Text(f"conflict at {conflict}; {left}")
-    if len(found.conflicts) > top:
-        yield Text(f"{len(found.conflicts) - top:,} more conflicts; --top shows them")
-    for node, dimension, axis in found.alone[:top]:
+    if len(propagation.conflicts) > top:
+        yield Text(f"{len(propagation.conflicts) - top:,} more conflicts; --top shows them")
+    for node, dimension, axis in propagation.alone[:top]:
         yield Text(f"{node.name}: {axis} would split dimension {dimension} behind parts that nothing splits")
-    yield _exchanged(found, top)
+    yield _exchanged(propagation, top)
 
 
-def _values(found: Propagation, shows_all: bool, top: int) -> Table:
-    table = _table("values", "value", "type", "spec", "local")
-    rows = list(found.table())
-    entry = found.module.entry
-    ends = {entry.root.name, *(each.name for each in entry.root.inputs)}
+def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
+    table = new_table("values", "value", "type", "spec", "local")
+    rows = list(propagation.table())
+    entry = propagation.module.entry
+    ends = {entry.root.name, *(operand.name for operand in entry.root.inputs)}
     if not shows_all:
         rows = [
             row
@@ -121,58 +121,43 @@ def _values(found: Propagation, shows_all: bool, top: int) -> Table:
         ]
     for row in rows[:top]:
         table.add_row(Text(cut(row["value"], 40)), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
-    hidden = len(found.table()) - len(rows[:top])
+    hidden = len(propagation.table()) - len(rows[:top])
     if hidden:
         table.add_row(Text(f"{hidden:,} more that are split; --all and --top show them"), style="dim")
     return table
 
 
-def _exchanged(found: Propagation, top: int) -> Table:
-    table = _table(f"exchanged: {byte_text(found.wire_bytes)} sent by each device in a run")
-    for name in ("what", "instruction", "value", "axes"):
-        table.add_column(name, overflow="fold")
-    for name in ("sent", "runs"):
-        table.add_column(name, justify="right")
-    table.add_column("why", overflow="fold")
-    ordered = sorted(found.collectives, key=lambda each: -each.total)
-    for each in ordered[:top]:
-        where = each.scope or each.source.replace(UNKNOWN, "")
+def _exchanged(propagation: Propagation, top: int) -> Table:
+    title = f"exchanged: {byte_text(propagation.wire_bytes)} sent by each device in a run"
+    table = new_table(title, "what", "instruction", "value", "axes", ">sent", ">runs", "why")
+    ordered = sorted(propagation.collectives, key=lambda collective: -collective.total)
+    for collective in ordered[:top]:
+        where = collective.scope or collective.source.replace(UNKNOWN, "")
         table.add_row(
-            each.kind,
-            Text(cut(each.node.name, 30)),
-            Text(cut(each.value, 30)),
-            Text(".".join(each.axes)),
-            byte_text(each.wire_bytes),
-            f"{each.times:,}",
-            Text(f"{each.reason}{f', {cut(where, 50)}' if where else ''}"),
+            collective.kind,
+            Text(cut(collective.node.name, 30)),
+            Text(cut(collective.value, 30)),
+            Text(".".join(collective.axes)),
+            byte_text(collective.wire_bytes),
+            f"{collective.times:,}",
+            Text(f"{collective.reason}{f', {cut(where, 50)}' if where else ''}"),
         )
-    if len(ordered) > top:
-        table.add_row(Text(f"{len(ordered) - top:,} more"), style="dim")
+    add_rest(table, len(ordered), top, "")
     return table
 
 
-def _enumerated(found: Enumeration, rows: Rows, top: int) -> Iterator[RenderableType]:
+def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[RenderableType]:
     """The tilings, the cheapest in FLOPs first."""
-    counts = f"{found.components:,} sets of places, {len(found.tilings):,} tilings"
-    yield Text(f"{found.module.name} over {found.mesh}: {counts}\n", style="bold")
-    table = _table("tilings")
-    for name in ("flops", "held", "sent", "parameters split"):
-        table.add_column(name, justify="right")
-    table.add_column("set", overflow="fold")
+    counts = f"{enumeration.components:,} sets of places, {len(enumeration.tilings):,} tilings"
+    yield Text(f"{enumeration.module.name} over {enumeration.mesh}: {counts}\n", style="bold")
+    table = new_table("tilings", ">flops", ">held", ">sent", ">parameters split", "set")
     for row in rows.top(top):
         prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["wire_bytes"])
         table.add_row(*prices, f"{row['parameters']:,}", Text(cut(row["seeds"], 200)))
     yield table
     if len(rows) > top:
         yield Text(f"{len(rows) - top:,} more; --top shows them")
-    if found.is_tied:
-        yield Text("alike parts, such as repeated layers, are split alike: one by one there are too many tilings")
-    if not found.is_complete:
+    if enumeration.is_tied:
+        yield Text("isomorphic parts, such as repeated layers, share a tiling: one by one there are too many")
+    if not enumeration.is_complete:
         yield Text("not all are listed; --limit lists more")
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table

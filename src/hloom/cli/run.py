@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from hloom.cli.options import Origin, as_json, from_file, to_output
-from hloom.cli.reading import read, working
-from hloom.cli.writing import write_json, write_tables
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.tables import new_table, write_tables
 from hloom.hlo import replacing
 from hloom.runtime import Difference, OutputRow, RunResult, compare, load_arrays, run, save_arrays
 
@@ -25,15 +24,15 @@ MOST_DIFFERENCES = 10
 
 
 @click.command("run")
-@from_file
+@file_argument
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
 @click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
 @click.option("--check", metavar="OTHER", help="Run this module too, on the same inputs, and compare the outputs.")
 @click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="The relative tolerance of --check.")
 @click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
-@as_json()
-@to_output("Write the outputs into this .npz file, whole or not at all.")
+@json_option()
+@output_option("Write the outputs into this .npz file, whole or not at all.")
 def command(
     file: str,
     strict: bool,
@@ -67,14 +66,14 @@ def command(
         raise click.UsageError("--rtol is the tolerance of --check")
     if output is not None and output.suffix.lower() != ".npz":
         raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
-    program = read(Origin(file, strict, module, stage))
-    other = None if check is None else read(Origin(check, strict))
+    program = read_module(ModuleSource(file, strict, module, stage))
+    other = None if check is None else read_module(ModuleSource(check, strict))
     arrays = None if inputs is None else load_arrays(inputs)
-    with working(f"running {file}"):
+    with progress(f"running {file}"):
         result = run(program, _in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
     differences = None
     if other is not None:
-        with working(f"running {check}"):
+        with progress(f"running {check}"):
             reference = run(other, result.inputs, devices=devices, timeout=timeout)
         differences = compare(result.outputs, reference.outputs, rtol)
     if output is not None:
@@ -112,7 +111,7 @@ def _record(result: RunResult, check: str | None, differences: Sequence[Differen
         record["check"] = {
             "other": check,
             "agrees": not differences,
-            "differences": [{"output": each.output, "reason": each.reason} for each in differences],
+            "differences": [{"output": difference.output, "reason": difference.reason} for difference in differences],
         }
     return record
 
@@ -132,12 +131,8 @@ def _plain(value: float | complex | None) -> object:
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 
-def _tables(
-    result: RunResult, check: str | None, differences: Sequence[Difference] | None
-) -> Iterator[RenderableType]:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("output", "type", "least", "greatest", "not finite"):
-        table.add_column(name, justify="left" if name == "type" else "right", overflow="fold")
+def _tables(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> Iterator[RenderableType]:
+    table = new_table(None, ">output", "type", ">least", ">greatest", ">not finite")
     for row in result.rows()[:MOST_OUTPUTS]:
         numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
         table.add_row(str(row.number), Text(row.type), *numbers)
@@ -154,7 +149,7 @@ def _verdict(count: int, check: str, differences: Sequence[Difference]) -> Text:
     if not differences:
         return Text(f"all {count:,} outputs agree with those of {check}", style="green")
     lines = [f"{len(differences):,} of {count:,} outputs differ from those of {check}"]
-    lines += [f"  {each}" for each in differences[:MOST_DIFFERENCES]]
+    lines += [f"  {difference}" for difference in differences[:MOST_DIFFERENCES]]
     if len(differences) > MOST_DIFFERENCES:
         lines.append(f"  and {len(differences) - MOST_DIFFERENCES:,} more")
     return Text("\n".join(lines), style="red")

@@ -1,12 +1,11 @@
-"""`jax.jit` of a function that a planner spreads over several devices.
+"""`jax.jit` of a function that a planner shards over several devices.
 
-    function -> jaxpr -> Module -> planner -> Spread -> jax.jit(in_shardings, out_shardings) of the same jaxpr
+    function -> jaxpr -> Module -> planner -> ProgramShardings -> jax.jit(in_shardings, out_shardings) of the same jaxpr
 
-The planner sees the program of one device, calls in the entry inlined, donated arguments as aliases. What it says of
-parameters and results goes to `jax.jit`, what it says of instructions is written into the program on its way to XLA,
-by the door that `jit.py` is, for whichever partitioner jax is set to. Programs that jax derives from the function (its
-gradient, its batched form) have other instructions, which are left to the partitioner's propagation: shard the whole
-training step.
+The planner sees the program of one device, calls in the entry inlined, donated arguments as aliases. Its shardings of
+parameters and results go to `jax.jit`, those of instructions are written into the program on its way to XLA (`jit.py`),
+for whichever partitioner jax is set to. Programs that jax derives from the function (its gradient, its batched form)
+have other instructions, which are left to the partitioner's propagation: shard the entire training step.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from typing import Any
 
 from hloom.hlo import load
 from hloom.ir import MeshSharding, Metadata, Module, Node
-from hloom.runtime.change import Change
-from hloom.runtime.jax_names import names
+from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.jax_shardings import named_sharding, partition_spec
 from hloom.runtime.jit import jit
+from hloom.runtime.transformation import Transformation
 from hloom.text import HloomError, Unsupported
 
-_OURS = ("in_shardings", "out_shardings", "device", "backend")
-"""Options that say where arrays lie."""
+_PLANNED_OPTIONS = ("in_shardings", "out_shardings", "device", "backend")
+"""Options of `jax.jit` that place arrays on devices, which the plan decides."""
 _KEPT_CALLS = ("manual_computation", "shmap_body")
 """Calls whose graphs are one device's program; XLA knows them by these parts of their names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """What a planner says of a module: a sharding per parameter and per result, and how instructions are marked.
+class ProgramShardings:
+    """A planner's answer for a module: a sharding per parameter and per result, and how instructions are annotated.
 
-    `for_gspmd` and `for_shardy` edit a module that is the planned one, node by node and name by name. `plan` is the
-    caller's own.
+    `for_gspmd` and `for_shardy` annotate a module that equals the planned one, node by node and name by name. `plan` is
+    the caller's own.
     """
 
     parameters: Sequence[MeshSharding]
     results: Sequence[MeshSharding]
-    for_gspmd: Change
-    for_shardy: Change
+    for_gspmd: Transformation
+    for_shardy: Transformation
     plan: Any = None
 
 
-Planner = Callable[[Module], Spread]
+Planner = Callable[[Module], ProgramShardings]
 
 
 def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -> AutoShard:
@@ -56,7 +55,7 @@ def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -
     """
     if not callable(function):
         raise HloomError(f"a {type(function).__name__} cannot be sharded: a function can")
-    given = [each for each in _OURS if each in options]
+    given = [option for option in _PLANNED_OPTIONS if option in options]
     if given:
         raise HloomError(f"{given[0]} is for the plan to say", hint="jax.jit takes a plan's partition_specs")
     return AutoShard(function, planner, options)
@@ -64,12 +63,12 @@ def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -
 
 def leaves(tree: Any) -> list[Any]:
     """The leaves of one of jax's trees, in order."""
-    return names().jax.tree.leaves(tree)
+    return jax_internals().jax.tree.leaves(tree)
 
 
 def partition_specs(tree: Any, shardings: Sequence[MeshSharding]) -> Any:
-    """The tree with a `PartitionSpec` in place of each leaf, in order."""
-    structure = names().jax.tree.structure(tree)
+    """The tree with a `PartitionSpec` for each leaf, in order."""
+    structure = jax_internals().jax.tree.structure(tree)
     if structure.num_leaves != len(shardings):
         raise HloomError(f"a tree of {structure.num_leaves} leaves cannot hold {len(shardings)} shardings")
     return structure.unflatten(map(partition_spec, shardings))
@@ -81,12 +80,12 @@ class AutoShard:
     def __init__(self, function: Callable[..., Any], planner: Planner, options: dict[str, Any]) -> None:
         self._planner = planner
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._jitted = names().jax.jit(function, **options)
+        self._jitted = jax_internals().jax.jit(function, **options)
         self._compiler = {name: value for name, value in options.items() if name == "compiler_options"}
-        self._static_places, self._static_names = _static(function, options)
-        self._found: dict[Any, Sharded] = {}
+        self._static_indices, self._static_names = _static(function, options)
+        self._sharded: dict[Any, ShardedFunction] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Sharded:
+    def __call__(self, *args: Any, **kwargs: Any) -> ShardedFunction:
         """The sharded function, planned for these arguments, which may be `jax.ShapeDtypeStruct`s."""
         return self._for(self._split(args, kwargs))
 
@@ -95,33 +94,33 @@ class AutoShard:
         split = self._split(args, kwargs)
         return self._for(split).run(split.leaves)
 
-    def _for(self, split: _Arguments) -> Sharded:
-        uses_shardy = bool(names().jax.config.jax_use_shardy_partitioner)
-        kinds = tuple((kind.shape, kind.dtype, getattr(kind, "weak_type", False)) for kind in split.kinds)
-        key = (uses_shardy, split.structure, kinds, split.static)
+    def _for(self, split: _Arguments) -> ShardedFunction:
+        uses_shardy = bool(jax_internals().jax.config.jax_use_shardy_partitioner)
+        avals = tuple((aval.shape, aval.dtype, getattr(aval, "weak_type", False)) for aval in split.avals)
+        key = (uses_shardy, split.structure, avals, split.static)
         try:
-            found = self._found.get(key)
+            sharded = self._sharded.get(key)
         except TypeError as problem:
             raise HloomError(f"{self._name}: a static argument cannot be hashed: {problem}") from None
-        if found is None:
-            found = self._found[key] = self._planned(split, uses_shardy)
-        return found
+        if sharded is None:
+            sharded = self._sharded[key] = self._planned(split, uses_shardy)
+        return sharded
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
         """The arrays among the arguments, and what is static."""
-        tree, typeof = names().jax.tree, names().core.typeof
-        is_static = [place in self._static_places for place in range(len(args))]
-        arrays = [each for each, static in zip(args, is_static, strict=True) if not static]
+        tree, typeof = jax_internals().jax.tree, jax_internals().core.typeof
+        is_static = [index in self._static_indices for index in range(len(args))]
+        arrays = [argument for argument, static in zip(args, is_static, strict=True) if not static]
         named = {name: value for name, value in kwargs.items() if name not in self._static_names}
         leaves, structure = tree.flatten((tuple(arrays), named))
-        fixed = [(place, args[place]) for place, static in enumerate(is_static) if static]
+        fixed = [(index, args[index]) for index, static in enumerate(is_static) if static]
         fixed += [(name, kwargs[name]) for name in sorted(kwargs.keys() & self._static_names)]
-        kinds = [each if isinstance(each, names().jax.ShapeDtypeStruct) else typeof(each) for each in leaves]
-        return _Arguments(leaves, kinds, structure, tuple(fixed))
+        avals = [leaf if isinstance(leaf, jax_internals().jax.ShapeDtypeStruct) else typeof(leaf) for leaf in leaves]
+        return _Arguments(leaves, avals, structure, tuple(fixed))
 
-    def _planned(self, split: _Arguments, uses_shardy: bool) -> Sharded:
-        found = names()
-        tree = found.jax.tree
+    def _planned(self, split: _Arguments, uses_shardy: bool) -> ShardedFunction:
+        internals = jax_internals()
+        tree = internals.jax.tree
         args, kwargs = split.abstract()
         traced = self._jitted.trace(*args, **kwargs)
         infos, structure = tree.flatten(traced.args_info)
@@ -130,15 +129,15 @@ class AutoShard:
                 f"{self._name} cannot be planned for these arguments: jax takes others, {structure}",
                 hint="arrays of an outer jit or grad must be arguments, not be captured",
             )
-        if found.effects.ordered_effects.filter_in(traced.jaxpr.effects):
+        if internals.effects.ordered_effects.filter_in(traced.jaxpr.effects):
             raise Unsupported(f"{self._name} has ordered effects, which jax keeps to one device")
         donated = tuple(number for number, info in enumerate(infos) if info.donated)
         flat = _flat(traced.jaxpr, self._name)
-        module = _module(flat, traced.jaxpr, donated)
+        module = _traced_module(flat, traced.jaxpr, donated)
         planned = _names(module)
-        spread = self._planner(module)
-        inputs, outputs = _placements(spread, module, traced.jaxpr)
-        change = spread.for_shardy if uses_shardy else spread.for_gspmd
+        shardings = self._planner(module)
+        inputs, outputs = _named_shardings(shardings, module, traced.jaxpr)
+        change = shardings.for_shardy if uses_shardy else shardings.for_gspmd
         was_marked: set[bool] = set()
 
         def marked(program: Module) -> object:
@@ -149,8 +148,8 @@ class AutoShard:
 
         options = {"in_shardings": tuple(inputs), "out_shardings": outputs, "donate_argnums": donated}
         jitted = jit(flat, marked, keep_unused=True, **options, **self._compiler)
-        return Sharded(
-            spread.plan,
+        return ShardedFunction(
+            shardings.plan,
             module,
             tree.unflatten(structure, inputs),
             tree.unflatten(tree.structure(traced.out_info), outputs),
@@ -162,7 +161,7 @@ class AutoShard:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharded:
+class ShardedFunction:
     """A jitted function that runs as a plan says; called with arguments of another signature, it plans for those.
 
     `plan` is the planner's, `module` what it planned, `in_shardings` and `out_shardings` are trees: of the positional
@@ -179,7 +178,7 @@ class Sharded:
     _was_marked: set[bool] = field(repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's results, in the function's own structure, each placed as planned."""
+        """The function's results, in the function's own structure, each sharded as planned."""
         return self._maker.run(args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -189,14 +188,16 @@ class Sharded:
 
     def run(self, leaves: list[Any]) -> Any:
         """The results for the arrays of this signature, in order."""
-        tree = names().jax.tree
+        tree = jax_internals().jax.tree
         shardings = tree.leaves(self.in_shardings)
         moved = [
-            _placed(leaf, sharding, number in self._donated)
+            _moved(leaf, sharding, number in self._donated)
             for number, (leaf, sharding) in enumerate(zip(leaves, shardings, strict=True))
         ]
         results = self._jitted(*moved)
-        if True not in self._was_marked and not any(isinstance(leaf, names().jax.core.Tracer) for leaf in leaves):
+        if True not in self._was_marked and not any(
+            isinstance(leaf, jax_internals().jax.core.Tracer) for leaf in leaves
+        ):
             raise HloomError(
                 f"{self.module.name} is another program for several devices than for one, so its plan does not fit it"
             )
@@ -206,22 +207,22 @@ class Sharded:
 @dataclass(frozen=True, slots=True)
 class _Arguments:
     leaves: list[Any]
-    kinds: list[Any]
+    avals: list[Any]
     structure: Any
     static: tuple[tuple[int | str, Any], ...]
 
     def abstract(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with shapes in place of arrays: where the arrays lie does not change the plan."""
-        jax = names().jax
+        """The arguments with shapes instead of arrays: the current shardings of arrays do not change the plan."""
+        jax = jax_internals().jax
         shapes = [
-            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=getattr(kind, "weak_type", False))
-            for kind in self.kinds
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+            for aval in self.avals
         ]
         arrays, named = jax.tree.unflatten(self.structure, shapes)
         args = list(arrays)
-        for place, value in self.static:
-            if isinstance(place, int):
-                args.insert(place, value)
+        for key, value in self.static:
+            if isinstance(key, int):
+                args.insert(key, value)
         return tuple(args), named | {name: value for name, value in self.static if isinstance(name, str)}
 
 
@@ -248,19 +249,19 @@ def _may_inline(node: Node) -> bool:
 
 
 def _static(function: Callable[..., Any], options: dict[str, Any]) -> tuple[frozenset[int], frozenset[str]]:
-    """Which arguments are static, by place and by name: jax infers one from the other."""
+    """Which arguments are static, by index and by name: jax infers one from the other."""
     try:
         known = signature(function)
     except (TypeError, ValueError):
         known = None
     given = [options.get(f"{which}_{by}") for which in ("donate", "static") for by in ("argnums", "argnames")]
-    _, _, places, called = names().api_util.resolve_argnums(function, known, *given)
+    _, _, indices, called = jax_internals().api_util.resolve_argnums(function, known, *given)
     count = len(known.parameters) if known else 0
-    return frozenset(place if place >= 0 else place + count for place in places), frozenset(called)
+    return frozenset(index if index >= 0 else index + count for index in indices), frozenset(called)
 
 
 def _flat(jaxpr: Any, name: str) -> Callable[..., Any]:
-    apply = names().core.jaxpr_as_fun(jaxpr)
+    apply = jax_internals().core.jaxpr_as_fun(jaxpr)
 
     def flat(*leaves: Any) -> Any:
         return apply(*leaves)
@@ -269,7 +270,7 @@ def _flat(jaxpr: Any, name: str) -> Callable[..., Any]:
     return flat
 
 
-def _module(flat: Callable[..., Any], jaxpr: Any, donated: tuple[int, ...]) -> Module:
+def _traced_module(flat: Callable[..., Any], jaxpr: Any, donated: tuple[int, ...]) -> Module:
     """The program as a change will see it, with donated parameters as aliases of results, named as in Python."""
     seen: list[Module] = []
 
@@ -295,27 +296,27 @@ def _name_parameters(module: Module, jaxpr: Any) -> None:
         module.entry.set_metadata(parameter, Metadata(op_name=name).text())
 
 
-def _placements(spread: Spread, module: Module, jaxpr: Any) -> tuple[list[Any], list[Any]]:
+def _named_shardings(shardings: ProgramShardings, module: Module, jaxpr: Any) -> tuple[list[Any], list[Any]]:
     """jax's shardings of the arguments and of the results: constants that jax adds in front are left out."""
-    kinds, results = jaxpr.in_avals, jaxpr.out_avals
-    if len(spread.parameters) != len(module.entry.parameters) or len(spread.results) != len(results):
+    avals, results = jaxpr.in_avals, jaxpr.out_avals
+    if len(shardings.parameters) != len(module.entry.parameters) or len(shardings.results) != len(results):
         raise HloomError(
-            f"the plan of {module.name} has shardings for {len(spread.parameters)} parameters and "
-            f"{len(spread.results)} results, not for {len(module.entry.parameters)} and {len(results)}"
+            f"the plan of {module.name} has shardings for {len(shardings.parameters)} parameters and "
+            f"{len(shardings.results)} results, not for {len(module.entry.parameters)} and {len(results)}"
         )
-    own = spread.parameters[len(spread.parameters) - len(kinds) :]
-    return list(map(_placement, own, kinds)), list(map(_placement, spread.results, results))
+    own = shardings.parameters[len(shardings.parameters) - len(avals) :]
+    return list(map(_named_sharding, own, avals)), list(map(_named_sharding, shardings.results, results))
 
 
-def _placement(sharding: MeshSharding, kind: Any) -> Any:
-    """jax's sharding of a value; of a random key the hidden dimensions are left whole."""
-    whole = MeshSharding(sharding.mesh, sharding.dimensions[: len(kind.shape)], (), sharding.unreduced)
-    return named_sharding(whole)
+def _named_sharding(sharding: MeshSharding, aval: Any) -> Any:
+    """jax's sharding of a value; of a random key the hidden dimensions are replicated."""
+    visible = MeshSharding(sharding.mesh, sharding.dimensions[: len(aval.shape)], (), sharding.unreduced)
+    return named_sharding(visible)
 
 
-def _placed(leaf: Any, sharding: Any, is_donated: bool) -> Any:
-    """An array that lies elsewhere, moved: jax refuses committed ones that lie otherwise than in_shardings say."""
-    jax = names().jax
+def _moved(leaf: Any, sharding: Any, is_donated: bool) -> Any:
+    """The array, resharded if it is committed to another sharding, which jax refuses where in_shardings are given."""
+    jax = jax_internals().jax
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer) or not leaf.committed:
         return leaf
     if leaf.sharding.is_equivalent_to(sharding, leaf.ndim):

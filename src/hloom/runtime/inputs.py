@@ -1,4 +1,4 @@
-"""Arrays to run a program on: random ones of a seed, and a user's own, checked against what the program takes."""
+"""Inputs of a program: random arrays of a seed, or the user's own, checked against the parameters' types."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ def leaf_type(text: str) -> TensorType:
 def random_inputs(types: Sequence[TensorType], seed: int = 0) -> list[np.ndarray]:
     """One array per type: normal floats, integers from 0 to 7, even odds for pred.
 
-    A parameter's values depend on the seed and its place only, not on the other parameters.
+    A parameter's values depend on the seed and its number only, not on the other parameters.
     """
-    return [random_array(kind, np.random.default_rng([seed, place])) for place, kind in enumerate(types)]
+    return [random_array(array_type, np.random.default_rng([seed, index])) for index, array_type in enumerate(types)]
 
 
-def random_array(kind: TensorType, generator: np.random.Generator) -> np.ndarray:
+def random_array(array_type: TensorType, generator: np.random.Generator) -> np.ndarray:
     """Random values of one type."""
     try:
-        return _values(kind.dtype, kind.dims, generator).astype(kind.dtype.numpy)
+        return _values(array_type.dtype, array_type.dims, generator).astype(array_type.dtype.numpy)
     except (MemoryError, ValueError):
-        raise HloomError(f"an input of type {kind}, {kind.byte_count:,} bytes, is larger than memory") from None
+        raise HloomError(
+            f"an input of type {array_type}, {array_type.byte_count:,} bytes, is larger than memory"
+        ) from None
 
 
 def _values(dtype: DType, dims: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
@@ -65,15 +67,15 @@ def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[st
     ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else list(inputs)
     if len(ordered) != len(types):
         raise HloomError(f"the program takes {len(types)} arrays, {len(ordered)} are given")
-    arrays = [np.asarray(each) for each in ordered]
-    for place, (array, kind) in enumerate(zip(arrays, types, strict=True)):
-        if _type_text(array) != str(kind):
-            raise HloomError(f"input {place} ({names[place]}) is {_type_text(array)}, the program takes {kind}")
+    arrays = [np.asarray(value) for value in ordered]
+    for index, (array, array_type) in enumerate(zip(arrays, types, strict=True)):
+        if _type_text(array) != str(array_type):
+            raise HloomError(f"input {index} ({names[index]}) is {_type_text(array)}, the program takes {array_type}")
     return arrays
 
 
 def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    numbers = {str(place): name for place, name in enumerate(names)}
+    numbers = {str(index): name for index, name in enumerate(names)}
     given = {name if name in names else numbers.get(name, name): value for name, value in inputs.items()}
     missing = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]

@@ -1,7 +1,7 @@
-"""A change of every program at the end of XLA's own pipeline, while a `with` block runs.
+"""A transformation of every module at the end of XLA's own pipeline, while a `with` block runs.
 
-    with inside_jit(change):
-        jax.jit(f)(x)
+with inside_jit(change):
+    jax.jit(f)(x)
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from hloom.hlo import read_proto, write_proto
-from hloom.runtime.change import Change, RewriteError, apply_change, failure
-from hloom.runtime.fusions import check_fusions, fused_opcodes
-from hloom.runtime.jax_names import names
-from hloom.runtime.layouts import fill_layouts
+from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.optimized_module import check_fusions, fill_layouts, fused_opcodes
+from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation, failure
 from hloom.text import HloomError
 
 Stage = Literal["pre_scheduler", "post_scheduler"]
-"""When XLA hands its module over: optimised and fused, before or after it chooses the order of execution."""
+"""When XLA passes its module to the callback: optimised and fused, before or after its scheduler ran."""
 
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
@@ -29,7 +28,7 @@ _CACHE = "jax_enable_compilation_cache"
 
 @contextmanager
 def inside_jit(
-    change: Change, *, stage: Stage = "pre_scheduler", platforms: str | Sequence[str] = "cpu"
+    transformation: Transformation, *, stage: Stage = "pre_scheduler", platforms: str | Sequence[str] = "cpu"
 ) -> Iterator[None]:
     """Change every module that XLA compiles in this process while the block runs; also a decorator of a function.
 
@@ -43,24 +42,24 @@ def inside_jit(
     Raises RewriteError, out of the block, where the change fails or leaves a broken module; inside the block the same
     is jax's JaxRuntimeError with that message.
     """
-    if not callable(change):
-        raise HloomError(f"a {type(change).__name__} cannot change a module: a function of a module can")
-    transformation = _Transformation(change)
-    with _registered(transformation, stage, platforms):
+    if not callable(transformation):
+        raise HloomError(f"a {type(transformation).__name__} cannot change a module: a function of a module can")
+    callback = _Callback(transformation)
+    with _registered(callback, stage, platforms):
         try:
             yield
-        except names().jax.errors.JaxRuntimeError as error:
-            problem = transformation.problem_in(str(error))
+        except jax_internals().jax.errors.JaxRuntimeError as error:
+            problem = callback.problem_in(str(error))
             if problem is None:
                 raise
             raise problem from problem.__cause__  # the change's own exception
 
 
-class _Transformation:
+class _Callback:
     """The callback that XLA calls with a module, and the errors that it raised."""
 
-    def __init__(self, change: Change) -> None:
-        self.change = change
+    def __init__(self, transformation: Transformation) -> None:
+        self.transformation = transformation
         self.problems: list[RewriteError] = []
         self.is_active = True
 
@@ -71,7 +70,7 @@ class _Transformation:
         try:
             module = read_proto(proto)
             subject, known = module.name, fused_opcodes(module)
-            if not apply_change(self.change, module, subject):
+            if not apply_transformation(self.transformation, module, subject):
                 return None
             check_fusions(module, known)
             fill_layouts(module)
@@ -83,29 +82,29 @@ class _Transformation:
 
     def problem_in(self, message: str) -> RewriteError | None:
         """The last error that this message of XLA's quotes."""
-        return next((each for each in reversed(self.problems) if each.message in message), None)
+        return next((problem for problem in reversed(self.problems) if problem.message in message), None)
 
 
 @contextmanager
-def _registered(transformation: _Transformation, stage: Stage, platforms: str | Sequence[str]) -> Iterator[None]:
-    """Let XLA call the transformation; undone at the end, whatever happens.
+def _registered(callback: _Callback, stage: Stage, platforms: str | Sequence[str]) -> Iterator[None]:
+    """Register the callback with XLA; undone at the end, whatever happens.
 
-    jax cannot take back what it registers for backends that start later: there, an inactive transformation stays.
+    jax cannot take back what it registers for backends that start later: there, an inactive callback stays.
     """
-    xla = names().xla
+    xla = jax_internals().xla
     when = _stage(stage)
     name = f"hloom-{next(_NUMBERS)}"
     with _without_caches():
-        xla.register_hlo_module_transformation(transformation, name=name, stage=when, platforms=platforms)
+        xla.register_hlo_module_transformation(callback, name=name, stage=when, platforms=platforms)
         try:
             yield
         finally:
-            transformation.is_active = False
+            callback.is_active = False
             xla.clear_hlo_module_transformation(name, stage=when, platforms=platforms)
 
 
 def _stage(stage: str) -> Any:
-    stages = {each.name.lower(): each for each in names().xla.PipelineStage}
+    stages = {known.name.lower(): known for known in jax_internals().xla.PipelineStage}
     if stage not in stages:
         raise HloomError(f"XLA has no stage '{stage}'", hint=f"the stages are {' and '.join(stages)}")
     return stages[stage]
@@ -121,13 +120,13 @@ class _Caches:
 @contextmanager
 def _without_caches() -> Iterator[None]:
     """Clear jax's caches before and after, and do without the persistent one in between."""
-    found = names()
+    internals = jax_internals()
     with _LOCK:
         if _Caches.depth == 0:
-            _Caches.was_enabled = getattr(found.jax.config, _CACHE)
+            _Caches.was_enabled = getattr(internals.jax.config, _CACHE)
             _switch_cache(False)
         _Caches.depth += 1
-    found.jax.clear_caches()
+    internals.jax.clear_caches()
     try:
         yield
     finally:
@@ -135,10 +134,10 @@ def _without_caches() -> Iterator[None]:
             _Caches.depth -= 1
             if _Caches.depth == 0:
                 _switch_cache(_Caches.was_enabled)
-        found.jax.clear_caches()
+        internals.jax.clear_caches()
 
 
 def _switch_cache(is_enabled: bool) -> None:
     """Turn the persistent cache on or off; jax asks for the switch only once, until the cache is reset."""
-    names().jax.config.update(_CACHE, is_enabled)
-    names().cache.reset_cache()
+    jax_internals().jax.config.update(_CACHE, is_enabled)
+    jax_internals().cache.reset_cache()

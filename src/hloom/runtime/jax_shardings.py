@@ -1,7 +1,7 @@
-"""jax's meshes and shardings from HLO's V3, the form that says the same with the same words, and back.
+"""Conversion between jax's meshes and shardings and HLO's V3 shardings (XLA's NamedSharding), axis by axis.
 
 The devices of a mesh are numbered by their ids here, as `devices_indices_map` shows them. In a program that jax lowers
-they are numbered by their places in the mesh.
+they are numbered by their positions in the mesh.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ def partition_spec(sharding: MeshSharding) -> Any:
 
 def named_sharding(sharding: MeshSharding, devices: Sequence[Any] | None = None) -> Any:
     """A `jax.sharding.NamedSharding`: axes of partial sums are `Explicit`, as jax wants them, manual ones `Manual`."""
-    kinds = {axis.name: "Explicit" for axis in sharding.unreduced} | {axis.name: "Manual" for axis in sharding.manual}
+    axis_types = {axis.name: "Explicit" for axis in sharding.unreduced} | {
+        axis.name: "Manual" for axis in sharding.manual
+    }
     spec = partition_spec(sharding)
-    return xla.libraries().jax.sharding.NamedSharding(_mesh(sharding.mesh, devices, kinds), spec)
+    return xla.libraries().jax.sharding.NamedSharding(_mesh(sharding.mesh, devices, axis_types), spec)
 
 
 def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
@@ -73,15 +75,17 @@ def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
     dimensions = tuple(_dimension(entry, spec.UNCONSTRAINED) for entry in spec.partitions) + (DimensionAxes(),) * (
         rank - len(spec)
     )
-    kind = jax.sharding.AxisType.Manual
-    manual = [name for name, each in zip(mesh.axis_names, mesh.axis_types, strict=True) if each == kind]
+    manual_type = jax.sharding.AxisType.Manual
+    manual = [
+        name for name, axis_type in zip(mesh.axis_names, mesh.axis_types, strict=True) if axis_type == manual_type
+    ]
     unreduced = [name for name in mesh.axis_names if name in spec.unreduced]
     return MeshSharding(
         hlo_mesh(mesh), dimensions, unreduced=tuple(map(Axis, unreduced)), manual=tuple(map(Axis, manual))
     )
 
 
-def _mesh(mesh: HloMesh, devices: Sequence[Any] | None, kinds: dict[str, str]) -> Any:
+def _mesh(mesh: HloMesh, devices: Sequence[Any] | None, axis_types: dict[str, str]) -> Any:
     jax = xla.libraries().jax
     by_number = {device.id: device for device in (jax.devices() if devices is None else devices)}
     missing = [number for number in mesh.order.ids().tolist() if number not in by_number]
@@ -92,7 +96,7 @@ def _mesh(mesh: HloMesh, devices: Sequence[Any] | None, kinds: dict[str, str]) -
         raise HloomError(f"{mesh} names device {missing[0]}, which is missing", hint=hint)
     grid = np.empty(mesh.sizes, dtype=object)
     grid.ravel()[:] = [by_number[number] for number in mesh.order.ids().tolist()]
-    types = tuple(getattr(jax.sharding.AxisType, kinds.get(name, "Auto")) for name in mesh.names)
+    types = tuple(getattr(jax.sharding.AxisType, axis_types.get(name, "Auto")) for name in mesh.names)
     return jax.sharding.Mesh(grid, mesh.names, axis_types=types)
 
 

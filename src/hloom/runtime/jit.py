@@ -1,4 +1,4 @@
-"""`jax.jit` with a change of the program before XLA optimises it."""
+"""`jax.jit` with a transformation of the program before XLA optimises it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from hloom.hlo import load
 from hloom.ir import Module
-from hloom.runtime.change import Change
-from hloom.runtime.jax_names import names
+from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.primitive import Rewrite, call
+from hloom.runtime.transformation import Transformation
 from hloom.text import HloomError
 
 
-def jit(function: Callable[..., Any], change: Change, **options: Any) -> Any:
+def jit(function: Callable[..., Any], transformation: Transformation, **options: Any) -> Any:
     """A function as `jax.jit(function, **options)` makes it, its program changed before XLA sees it.
 
     What comes back is `jax.jit`'s own object, with `lower`, `trace`, `eval_shape` and `clear_cache`, and with
     `rewritten(*args, **kwargs)`: the module that XLA gets for these arguments. The change is applied once for each
-    signature, when the function is lowered: to the whole function, and to each program that a transformation (`grad`,
+    signature, when the function is lowered: to the function, and to each program that a transformation (`grad`,
     `vmap`, ...) makes of it.
 
     Calling it raises RewriteError where the change fails or leaves a broken module, and Unsupported under an export
@@ -29,51 +29,51 @@ def jit(function: Callable[..., Any], change: Change, **options: Any) -> Any:
     """
     if not callable(function):
         raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
-    if not callable(change):
-        raise HloomError(f"a {type(change).__name__} cannot change a module: a function of a module can")
-    rewrite = Rewrite(change, getattr(function, "__name__", type(function).__name__))
+    if not callable(transformation):
+        raise HloomError(f"a {type(transformation).__name__} cannot change a module: a function of a module can")
+    rewrite = Rewrite(transformation, getattr(function, "__name__", type(function).__name__))
 
     @wraps(function)
     def through_primitive(*args: Any, **kwargs: Any) -> Any:
         return _call_rewritten(function, rewrite, args, kwargs)
 
     through_primitive.__name__ = rewrite.name
-    jitted = names().jax.jit(through_primitive, **options)
+    jitted = jax_internals().jax.jit(through_primitive, **options)
     jitted.rewritten = partial(_rewritten, jitted)
     return jitted
 
 
 def _call_rewritten(function: Callable[..., Any], rewrite: Rewrite, args: Any, kwargs: Any) -> Any:
     """Apply the primitive to the arrays among the arguments; static arguments stay as they are."""
-    tree = names().jax.tree
+    tree = jax_internals().jax.tree
     static = {name: value for name, value in kwargs.items() if not _holds_arrays(value)}
-    places = [number for number, value in enumerate(args) if _holds_arrays(value)]
-    traced = ([args[number] for number in places], {name: kwargs[name] for name in kwargs if name not in static})
+    positions = [number for number, value in enumerate(args) if _holds_arrays(value)]
+    traced = ([args[number] for number in positions], {name: kwargs[name] for name in kwargs if name not in static})
     inputs, structure = tree.flatten(traced)
     results: list[Any] = []
 
     def flat(*values: Any) -> list[Any]:
         positional, named = tree.unflatten(structure, values)
-        whole = list(args)
-        for number, value in zip(places, positional, strict=True):
-            whole[number] = value
-        leaves, result_structure = tree.flatten(function(*whole, **static, **named))
+        arguments = list(args)
+        for number, value in zip(positions, positional, strict=True):
+            arguments[number] = value
+        leaves, result_structure = tree.flatten(function(*arguments, **static, **named))
         results.append(result_structure)
         return leaves
 
-    debug = names().api_util.debug_info("hloom.jit", function, traced[0], traced[1])
+    debug = jax_internals().api_util.debug_info("hloom.jit", function, traced[0], traced[1])
     outputs = call(flat, inputs, rewrite, debug)
     return tree.unflatten(results[-1], outputs)
 
 
 def _holds_arrays(value: Any) -> bool:
     """Whether an argument is one that `jax.jit` traces: a static one can be hashed, and arrays cannot."""
-    jax = names().jax
+    jax = jax_internals().jax
     return any(isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(value))
 
 
 def _rewritten(jitted: Any, *args: Any, **kwargs: Any) -> Module:
-    """The module that XLA gets for these arguments, the rewritten function put in place of the call to it."""
+    """The module that XLA gets for these arguments, the call to the rewritten function inlined."""
     module = load(jitted.lower(*args, **kwargs))
     for node in module.entry.nodes:
         if node.opcode == "call":

@@ -1,9 +1,9 @@
-"""A primitive of jax's that holds a function and how it is to be rewritten before XLA sees it.
+"""A jax primitive that holds a function and the transformation of its program before XLA sees it.
 
     rewritten[jaxpr, rewrite](*inputs)
 
 It computes what the jaxpr computes. Each transformation of jax's gives the primitive again, around the transformed
-jaxpr: what belongs to a derivative is rewritten like the function itself. `embed.py` says how it is lowered.
+jaxpr: what belongs to a derivative is rewritten like the function itself. `lowering.py` has its lowering rule.
 
 To follow another jax version, compare the rules with those of `compute_on_p` in jax/_src/compute_on.py, which are
 like these.
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from hloom.runtime.change import Change
-from hloom.runtime.embed import lower
-from hloom.runtime.jax_names import names
+from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.lowering import lower
+from hloom.runtime.transformation import Transformation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewrite:
     """A change and the name of the function that it is for; two are equal only where they are one."""
 
-    change: Change
+    transformation: Transformation
     name: str
 
     def __repr__(self) -> str:
@@ -35,32 +35,34 @@ class Rewrite:
 @lru_cache(1)
 def primitive() -> Any:
     """The primitive with all its rules, made once."""
-    found = names()
-    made = found.core.Primitive("rewritten")
+    internals = jax_internals()
+    made = internals.core.Primitive("rewritten")
     made.multiple_results = True
-    found.dispatch.simple_impl(made)
+    internals.dispatch.simple_impl(made)
     made.def_effectful_abstract_eval(_types)
-    found.mlir.register_lowering(made, lower)
-    found.batching.fancy_primitive_batchers[made] = _batch
-    found.ad.primitive_jvps[made] = _forward
-    found.ad.primitive_linearizations[made] = _linearize
-    found.ad.primitive_transposes[made] = _transpose
-    pe = found.partial_eval
+    internals.mlir.register_lowering(made, lower)
+    internals.batching.fancy_primitive_batchers[made] = _batch
+    internals.ad.primitive_jvps[made] = _forward
+    internals.ad.primitive_linearizations[made] = _linearize
+    internals.ad.primitive_transposes[made] = _transpose
+    pe = internals.partial_eval
     pe.custom_partial_eval_rules[made] = _partial_eval
     pe.partial_eval_jaxpr_custom_rules[made] = partial(pe.closed_call_partial_eval_custom_rule, "jaxpr", _keep_rewrite)
     pe.dce_rules[made] = _eliminate
-    found.references.register_discharge_rule(made)(_discharge)
+    internals.references.register_discharge_rule(made)(_discharge)
     return made
 
 
 def call(function: Callable[..., Any], inputs: Sequence[Any], rewrite: Rewrite, debug: Any) -> Any:
     """Trace a function of a flat list of arrays and apply the primitive; the function's results, flat."""
-    found = names()
-    wrapped = found.linear_util.wrap_init(function, debug_info=debug)
-    jaxpr, _, constants = found.partial_eval.trace_to_jaxpr_dynamic(wrapped, tuple(map(found.core.typeof, inputs)))
-    closed = found.core.ClosedJaxpr(jaxpr, constants)
-    if any(isinstance(each, found.core.Tracer) for each in constants):
-        closed, captured = found.partial_eval.separate_consts(closed)
+    internals = jax_internals()
+    wrapped = internals.linear_util.wrap_init(function, debug_info=debug)
+    jaxpr, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(
+        wrapped, tuple(map(internals.core.typeof, inputs))
+    )
+    closed = internals.core.ClosedJaxpr(jaxpr, constants)
+    if any(isinstance(constant, internals.core.Tracer) for constant in constants):
+        closed, captured = internals.partial_eval.separate_consts(closed)
         inputs = [*captured, *inputs]
     return _bind(inputs, closed, rewrite)
 
@@ -71,17 +73,17 @@ def _bind(inputs: Iterable[Any], jaxpr: Any, rewrite: Rewrite) -> Any:
 
 def _types(*inputs: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
     del inputs, rewrite
-    return jaxpr.out_avals, names().core.positional_effects(jaxpr)
+    return jaxpr.out_avals, jax_internals().core.positional_effects(jaxpr)
 
 
 def _batch(axis: Any, inputs: Any, dims: Any, *, jaxpr: Any, rewrite: Rewrite) -> Any:
-    batched, result_dims = names().batching.batch_jaxpr2(jaxpr, axis, dims)
+    batched, result_dims = jax_internals().batching.batch_jaxpr2(jaxpr, axis, dims)
     return _bind(inputs, batched, rewrite), result_dims
 
 
 def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> Any:
-    ad = names().ad
-    moves = [not isinstance(each, ad.Zero) for each in tangents]
+    ad = jax_internals().ad
+    moves = [not isinstance(tangent, ad.Zero) for tangent in tangents]
     both, results_move = ad.jvp_jaxpr(jaxpr, moves, False)
     outputs = _bind([*primals, *_kept(tangents, moves)], both, rewrite)
     count = len(results_move)
@@ -90,7 +92,7 @@ def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> An
 
 def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
     """The function with residuals, and the linear function of residuals and tangents: each rewritten by itself."""
-    first, count, results_move, forwarded, linear = names().ad.linearize_jaxpr(jaxpr, moves, is_vjp=is_reverse)
+    first, count, results_move, forwarded, linear = jax_internals().ad.linearize_jaxpr(jaxpr, moves, is_vjp=is_reverse)
 
     def apply_linear(residuals: Any, *tangents: Any) -> Any:
         return _with_zeros(_bind([*residuals, *_kept(tangents, moves)], linear, rewrite), results_move, jaxpr)
@@ -102,39 +104,41 @@ def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: 
 
 
 def _transpose(cotangents: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
-    found = names()
-    flat, tree = found.jax.tree.flatten((inputs, cotangents))
-    transposed, result_tree = _transposing()(jaxpr, tree, tuple(map(found.core.typeof, flat)))
-    return found.jax.tree.unflatten(result_tree, _bind(flat, transposed, rewrite))
+    internals = jax_internals()
+    flat, tree = internals.jax.tree.flatten((inputs, cotangents))
+    transposed, result_tree = _transposing()(jaxpr, tree, tuple(map(internals.core.typeof, flat)))
+    return internals.jax.tree.unflatten(result_tree, _bind(flat, transposed, rewrite))
 
 
 @lru_cache(1)
 def _transposing() -> Callable[..., Any]:
     """`_transposed`, remembered for as long as the jaxpr lives."""
-    return names().util.weakref_lru_cache(_transposed)
+    return jax_internals().util.weakref_lru_cache(_transposed)
 
 
-def _transposed(jaxpr: Any, tree: Any, kinds: tuple[Any, ...]) -> tuple[Any, Any]:
+def _transposed(jaxpr: Any, tree: Any, avals: tuple[Any, ...]) -> tuple[Any, Any]:
     """The jaxpr that yields the cotangents of a linear one's undefined inputs, and the tree of what it yields."""
-    found = names()
-    ad, trees = found.ad, []
+    internals = jax_internals()
+    ad, trees = internals.ad, []
 
     def backward(*flat: Any) -> Any:
-        inputs, cotangents = found.jax.tree.unflatten(tree, flat)
+        inputs, cotangents = internals.jax.tree.unflatten(tree, flat)
         results = ad.backward_pass(jaxpr.jaxpr, False, jaxpr.consts, inputs, cotangents)
-        leaves, structure = found.jax.tree.flatten([None if isinstance(each, ad.Zero) else each for each in results])
+        leaves, structure = internals.jax.tree.flatten(
+            [None if isinstance(result, ad.Zero) else result for result in results]
+        )
         trees.append(structure)
         return leaves
 
-    wrapped = found.linear_util.wrap_init(backward, debug_info=jaxpr.jaxpr.debug_info.with_unknown_names())
-    made, _, constants = found.partial_eval.trace_to_jaxpr_dynamic(wrapped, kinds)
-    return found.core.ClosedJaxpr(made, constants), trees[-1]
+    wrapped = internals.linear_util.wrap_init(backward, debug_info=jaxpr.jaxpr.debug_info.with_unknown_names())
+    made, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(wrapped, avals)
+    return internals.core.ClosedJaxpr(made, constants), trees[-1]
 
 
 def _partial_eval(trace: Any, *tracers: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
     """Compute what follows from the known inputs now, and leave the rest as an equation."""
-    found = names()
-    pe = found.partial_eval
+    internals = jax_internals()
+    pe = internals.partial_eval
     unknown = tuple(not tracer.pval.is_known() for tracer in tracers)
     known_part, unknown_part, unknown_results, residual_types, forwarded = pe.partial_eval_jaxpr_nounits_fwd(
         jaxpr, unknown, instantiate=False
@@ -144,19 +148,19 @@ def _partial_eval(trace: Any, *tracers: Any, jaxpr: Any, rewrite: Rewrite) -> An
     count = len(outputs) - len(residual_types)
     residuals = _filled(forwarded, [*jaxpr.consts, *known_inputs], outputs[count:])
     later_inputs = [*map(trace.new_instantiated_const, residuals), *_kept(tracers, unknown)]
-    later = [pe.JaxprTracer(trace, pe.PartialVal.unknown(kind), None) for kind in unknown_part.out_avals]
+    later = [pe.JaxprTracer(trace, pe.PartialVal.unknown(aval), None) for aval in unknown_part.out_avals]
     equation = pe.new_eqn_recipe(
         trace,
         later_inputs,
         later,
         primitive(),
         {"jaxpr": unknown_part, "rewrite": rewrite},
-        found.core.positional_effects(unknown_part),
-        found.source_info.current(),
+        internals.core.positional_effects(unknown_part),
+        internals.source_info.current(),
     )
     for tracer in later:
         tracer.recipe = equation
-    if found.effects.partial_eval_kept_effects.filter_in(unknown_part.effects):
+    if internals.effects.partial_eval_kept_effects.filter_in(unknown_part.effects):
         trace.effect_handles.append(pe.EffectHandle(later_inputs, equation))
     known, unknown_iterator = iter(outputs[:count]), iter(later)
     return [next(unknown_iterator if is_unknown else known) for is_unknown in unknown_results]
@@ -167,18 +171,18 @@ def _keep_rewrite(*arguments: Any) -> tuple[Any, Any]:
     return arguments[-2], arguments[-1]
 
 
-def _discharge(kinds: Sequence[Any], _: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> tuple[list[Any], Any]:
+def _discharge(avals: Sequence[Any], _: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> tuple[list[Any], Any]:
     """Turn references into values: the new values of those that are inputs, and the results."""
-    references = names().references
+    references = jax_internals().references
     outputs = _bind(inputs, references.discharge_state(jaxpr), rewrite)
     count = len(jaxpr.out_avals)
     values = iter(outputs[count:])
-    return [next(values) if isinstance(kind, references.AbstractRef) else None for kind in kinds], outputs[:count]
+    return [next(values) if isinstance(aval, references.AbstractRef) else None for aval in avals], outputs[:count]
 
 
 def _eliminate(used: list[bool], equation: Any) -> tuple[list[bool], Any]:
     """Drop results that nothing uses, and the inputs that only they need."""
-    pe, core = names().partial_eval, names().core
+    pe, core = jax_internals().partial_eval, jax_internals().core
     if not any(used) and not pe.has_effects(equation):
         return [False] * len(equation.invars), None
     jaxpr, used_inputs = pe._cached_closed_call_dce(equation.params["jaxpr"], tuple(used))
@@ -202,10 +206,10 @@ def _kept(values: Iterable[Any], keep: Iterable[bool]) -> Iterator[Any]:
 def _with_zeros(tangents: Sequence[Any], move: Sequence[bool], jaxpr: Any) -> list[Any]:
     """A tangent for every result: symbolic zeros for those that do not move."""
     remaining = iter(tangents)
-    zero = names().ad.Zero
+    zero = jax_internals().ad.Zero
     return [
-        next(remaining) if moves else zero(kind.to_tangent_aval())
-        for moves, kind in zip(move, jaxpr.out_avals, strict=True)
+        next(remaining) if moves else zero(aval.to_tangent_aval())
+        for moves, aval in zip(move, jaxpr.out_avals, strict=True)
     ]
 
 

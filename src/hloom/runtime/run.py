@@ -11,10 +11,10 @@ import numpy as np
 
 from hloom.hlo import parse, print_module
 from hloom.ir import Module, TensorType, dtype_of
-from hloom.runtime import oracle, process
-from hloom.runtime.guard import check_text
+from hloom.runtime import worker_client, xla_queries
 from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
-from hloom.runtime.legalise import legalise, parameter_names
+from hloom.runtime.legalization import legalize, parameter_names
+from hloom.runtime.preflight import check_text
 from hloom.runtime.xla import Placement
 from hloom.text import HloomError
 
@@ -37,9 +37,9 @@ class OutputRow:
 class RunResult:
     """What a run gave.
 
-    `outputs` are whole arrays, tuples flattened and tokens left out. `per_device` holds what each device returned,
+    `outputs` are unsharded arrays, tuples flattened and tokens left out. `per_device` holds what each device returned,
     where there were several; replicas may differ, and `outputs` are then the first one's. `seconds` is the execution,
-    without compiling (`compile_seconds`, nought when the same text was compiled before) and without copying inputs.
+    without compiling (`compile_seconds`, zero when the same text was compiled before) and without copying inputs.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -59,7 +59,7 @@ def run(
     *,
     seed: int = 0,
     devices: int | None = None,
-    timeout: float | None = oracle.TIMEOUT,
+    timeout: float | None = xla_queries.TIMEOUT,
 ) -> RunResult:
     """Legalise a program, compile it and run it in the worker.
 
@@ -69,27 +69,27 @@ def run(
     and a timeout, which is in seconds and counts compiling.
     """
     module = parse(program) if isinstance(program, str) else program
-    legal = legalise(module, _partitions(module, devices))
+    legal = legalize(module, _partitions(module, devices))
     return _run(print_module(legal), inputs, parameter_names(legal), seed, devices, timeout)
 
 
-def run_each(
-    program: Module | str, inputs: Sequence[Sequence[np.ndarray]], *, timeout: float | None = oracle.TIMEOUT
+def run_per_device(
+    program: Module | str, inputs: Sequence[Sequence[np.ndarray]], *, timeout: float | None = xla_queries.TIMEOUT
 ) -> RunResult:
     """Run a partitioned program or one of replicas with one list of inputs per device; otherwise as `run`.
 
     The outputs are in `per_device`, and `inputs` hold the devices' lists one after the other.
     """
     module = parse(program) if isinstance(program, str) else program
-    legal = legalise(module, _partitions(module, len(inputs)))
+    legal = legalize(module, _partitions(module, len(inputs)))
     text = print_module(legal)
     placement = _checked_placement(text, len(inputs))
     if placement.partitions > 1:
-        raise HloomError("the program is whole: its partitions share its inputs, which run takes")
+        raise HloomError("the program is not partitioned yet: its partitions share its inputs, which run takes")
     types = _parameter_types(text, timeout)
-    arrays = [array for each in inputs for array in check_inputs(each, types, parameter_names(legal))]
-    reply, found = process.ask("run", text, arrays, placement=placement, is_per_device=True, timeout=timeout)
-    return _result(arrays, reply, found)
+    arrays = [array for device_inputs in inputs for array in check_inputs(device_inputs, types, parameter_names(legal))]
+    reply, outputs = worker_client.ask("run", text, arrays, placement=placement, is_per_device=True, timeout=timeout)
+    return _result(arrays, reply, outputs)
 
 
 def run_text(
@@ -98,9 +98,9 @@ def run_text(
     *,
     seed: int = 0,
     devices: int | None = None,
-    timeout: float | None = oracle.TIMEOUT,
+    timeout: float | None = xla_queries.TIMEOUT,
 ) -> RunResult:
-    """Compile and run a text as it stands, as `run` does but without reading it ourselves or legalising it."""
+    """Compile and run a text unchanged: as `run`, but without parsing or legalizing it first."""
     return _run(text, inputs, None, seed, devices, timeout)
 
 
@@ -129,8 +129,8 @@ def _run(
     types = _parameter_types(text, timeout)
     known = names or [str(number) for number in range(len(types))]
     arrays = random_inputs(types, seed) if inputs is None else check_inputs(inputs, types, known)
-    reply, found = process.ask("run", text, arrays, placement=placement, timeout=timeout)
-    return _result(arrays, reply, found)
+    reply, outputs = worker_client.ask("run", text, arrays, placement=placement, timeout=timeout)
+    return _result(arrays, reply, outputs)
 
 
 def _checked_placement(text: str, devices: int | None) -> Placement:
@@ -139,19 +139,19 @@ def _checked_placement(text: str, devices: int | None) -> Placement:
 
 
 def _parameter_types(text: str, timeout: float | None) -> list[TensorType]:
-    return [leaf_type(each) for each in oracle.signature(text, timeout).parameters]
+    return [leaf_type(parameter) for parameter in xla_queries.signature(text, timeout).parameters]
 
 
-def _result(arrays: list[np.ndarray], reply: dict[str, Any], found: list[np.ndarray]) -> RunResult:
+def _result(arrays: list[np.ndarray], reply: dict[str, Any], outputs: list[np.ndarray]) -> RunResult:
     count = reply["count"]
-    groups = [tuple(found[start : start + count]) for start in range(count, len(found), max(count, 1))]
-    return RunResult(tuple(arrays), tuple(found[:count]), tuple(groups), reply["seconds"], reply["compile_seconds"])
+    groups = [tuple(outputs[start : start + count]) for start in range(count, len(outputs), max(count, 1))]
+    return RunResult(tuple(arrays), tuple(outputs[:count]), tuple(groups), reply["seconds"], reply["compile_seconds"])
 
 
 def _row(number: int, array: np.ndarray) -> OutputRow:
-    kind = f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
+    type_text = f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     finite = wide[np.isfinite(wide)]
     if not finite.size:
-        return OutputRow(number, kind, None, None, wide.size)
-    return OutputRow(number, kind, finite.min().item(), finite.max().item(), wide.size - finite.size)
+        return OutputRow(number, type_text, None, None, wide.size)
+    return OutputRow(number, type_text, finite.min().item(), finite.max().item(), wide.size - finite.size)

@@ -1,7 +1,7 @@
-"""A module that is annotated for Shardy, as StableHLO in which Shardy's own operations and attributes stand.
+"""Export of a module that is annotated for Shardy to StableHLO with Shardy's own operations and attributes.
 
-HLO carries them in frontend attributes and custom calls; jax and Shardy's tools speak of `sdy.mesh`, `sdy.sharding` and
-`sdy.sharding_constraint`.
+HLO carries them in frontend attributes and custom calls; jax and Shardy's tools use `sdy.mesh`, `sdy.sharding` and
+`sdy.sharding_constraint`. XLA's own direction of this is xla/service/spmd/shardy/round_trip_import.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from hloom.hlo import write_proto
 from hloom.ir import Module
 from hloom.runtime import xla
-from hloom.runtime.jax_names import names
+from hloom.runtime.jax_internals import jax_internals
 from hloom.text import HloomError
 
 _IMPORT = "builtin.module(xla-sdy-round-trip-import-shardy-attrs)"
@@ -24,21 +24,21 @@ def shardy_text(module: Module) -> str:
 
     The conversion is in this process: a module that XLA's parser would abort on should be verified before.
     """
-    found = names()
-    context = found.mlir.make_ir_context()
+    internals = jax_internals()
+    context = internals.mlir.make_ir_context()
     try:
-        program = found.ir.Module.parse(xla.stablehlo_of_proto(write_proto(module, "hlo_module")), context=context)
+        program = internals.ir.Module.parse(xla.stablehlo_of_proto(write_proto(module, "hlo_module")), context=context)
     except Exception as error:
         raise HloomError(f"XLA cannot write {module.name} as StableHLO: {error}") from error
     for function in program.body.operations:
         for operation in _constraints(function):
-            _write_constraint(operation, found.ir)
-    found.passes.PassManager.parse(_IMPORT, context=context).run(program.operation)
+            _write_constraint(operation, internals.ir)
+    internals.passes.PassManager.parse(_IMPORT, context=context).run(program.operation)
     return str(program)
 
 
 def _constraints(function: Any) -> list[Any]:
-    """The custom calls of a function that say how an operand lies on the mesh, in loops and branches too."""
+    """The custom calls of a function that constrain an operand's sharding, in loops and branches too."""
     result: list[Any] = []
     pending = list(function.operation.regions)
     while pending:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hloom.runtime import frames, xla
+from hloom.runtime import messages, xla
 from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
@@ -30,10 +30,10 @@ def main() -> None:
     threading.Thread(target=_die_with, args=(os.getppid(),), daemon=True).start()
     while True:
         try:
-            header, blobs = frames.unpack(lambda count: _read(requests, count))
+            header, blobs = messages.unpack(lambda count: _read(requests, count))
         except EOFError:
             return
-        for piece in frames.pack(*_answer(header, blobs)):
+        for piece in messages.pack(*_answer(header, blobs)):
             answers.write(piece)
         answers.flush()
 
@@ -64,16 +64,18 @@ def _die_with(parent: int) -> None:
 def _answer(header: dict[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[memoryview]]:
     try:
         text = blobs[0].decode("utf-8", "surrogateescape")
-        inputs = [frames.restore(entry, data) for entry, data in zip(header["inputs"], blobs[1:], strict=True)]
+        inputs = [messages.restore(entry, data) for entry, data in zip(header["inputs"], blobs[1:], strict=True)]
         reply, arrays = REQUESTS[header["request"]](text, header, inputs)
-        return {**reply, "arrays": [frames.describe(each) for each in arrays]}, [frames.blob(each) for each in arrays]
+        return {**reply, "arrays": [messages.describe(array) for array in arrays]}, [
+            messages.blob(array) for array in arrays
+        ]
     except HloomError as error:
         return {"error": error.message, "hint": error.hint, "is_ours": True}, []
     except Exception as error:
         return {"error": str(error) or repr(error), "hint": None, "is_ours": False}, []
 
 
-def _placement(header: dict[str, Any]) -> xla.Placement:
+def _named_sharding(header: dict[str, Any]) -> xla.Placement:
     return xla.Placement(header["replicas"], header["partitions"], header["uses_shardy"])
 
 
@@ -100,7 +102,7 @@ def _cost(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer
 
 
 def _compile(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
-    program = xla.compile_text(text, _placement(header))
+    program = xla.compile_text(text, _named_sharding(header))
     return {"compile_seconds": program.compile_seconds, "memory": xla.memory(program)}, []
 
 
@@ -113,15 +115,15 @@ def _partition(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> A
 
 
 def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
-    program = xla.compile_text(text, _placement(header))
+    program = xla.compile_text(text, _named_sharding(header))
     execution = _execute(program, inputs, header)
     single = program.placement.devices == 1
-    arrays = [*execution.outputs, *(each for device in execution.per_device if not single for each in device)]
+    arrays = [*execution.outputs, *(array for device in execution.per_device if not single for array in device)]
     reply = {"seconds": execution.seconds, "compile_seconds": program.compile_seconds, "count": len(execution.outputs)}
     return reply, arrays
 
 
-def _execute(program: xla.Program, inputs: list[np.ndarray], header: dict[str, Any]) -> xla.Execution:
+def _execute(program: xla.CompiledProgram, inputs: list[np.ndarray], header: dict[str, Any]) -> xla.Execution:
     if not header["is_per_device"]:
         return xla.execute(program, inputs)
     count = len(program.parameters)

@@ -1,8 +1,8 @@
 """XLA through jaxlib: the one file that touches jaxlib's private names.
 
 Everything here runs in the calling process, where a crash of XLA is a crash of ours: other files call it through the
-worker, but for the doors into `jax.jit`, which are in the user's process anyway. Nothing is imported from jax until a
-function needs it. Facts about jaxlib stand beside the line they explain.
+worker, except `hloom.jit` and `inside_jit`, which run in the user's process anyway. Nothing is imported from jax until
+a function needs it. Facts about jaxlib are in comments at the line they explain.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def check_version() -> None:
     """Raise HloomError where jax is missing or of a version whose private names we do not know. Imports nothing."""
     for package in ("jax", "jaxlib"):
         try:
-            found = version(package)
+            installed = version(package)
         except PackageNotFoundError:
             raise HloomError(f"running needs {package}", hint="pip install 'hloom[run]'") from None
-        if not OLDEST <= _numbers(found) < NEWEST:
+        if not OLDEST <= _numbers(installed) < NEWEST:
             low, high = (".".join(map(str, bound)) for bound in (OLDEST, NEWEST))
             raise HloomError(
-                f"{package} {found} is not supported: hloom uses names that may differ between versions",
+                f"{package} {installed} is not supported: hloom uses names that may differ between versions",
                 hint=f"pip install 'jax>={low},<{high}' 'jaxlib>={low},<{high}'",
             )
 
@@ -113,9 +113,9 @@ def _leaves(shape: Any) -> list[str]:
 
 
 def cost_analysis(text: str) -> dict[str, float]:
-    """XLA's own cost analysis of a program as it stands; a while body counts once."""
-    found = libraries()
-    return dict(found.private.hlo_module_cost_analysis(_client(), parse_hlo(text)))
+    """XLA's own cost analysis (HloCostAnalysis) of a program, not optimised before; a while body counts once."""
+    xla = libraries()
+    return dict(xla.private.hlo_module_cost_analysis(_client(), parse_hlo(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CompiledProgram:
     """A compiled program, what it takes and yields, and where it runs."""
 
     executable: Any
@@ -144,18 +144,18 @@ class Program:
 
 
 @lru_cache(KEPT_EXECUTABLES)
-def compile_text(text: str, placement: Placement) -> Program:
+def compile_text(text: str, placement: Placement) -> CompiledProgram:
     """Compile a text for the CPU client; XLA's refusals come as jax's own errors.
 
     The client takes StableHLO, so what has no counterpart there is refused, and layouts become the default ones.
     """
-    found = libraries()
+    xla = libraries()
     parameters, results = signature(text)
     start = time.perf_counter()
-    program = found.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
-    devices = found.client.DeviceList(tuple(_devices(placement)))
+    program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, _options(placement))
-    return Program(executable, parameters, results, placement, time.perf_counter() - start)
+    return CompiledProgram(executable, parameters, results, placement, time.perf_counter() - start)
 
 
 def _options(placement: Placement) -> Any:
@@ -163,20 +163,20 @@ def _options(placement: Placement) -> Any:
     options = client.CompileOptions()
     build = options.executable_build_options
     order = np.arange(placement.devices).reshape(placement.replicas, placement.partitions)
-    for each in (options, build):
-        each.num_replicas, each.num_partitions = placement.replicas, placement.partitions
-        each.device_assignment = client.DeviceAssignment.create(order)
+    for target in (options, build):
+        target.num_replicas, target.num_partitions = placement.replicas, placement.partitions
+        target.device_assignment = client.DeviceAssignment.create(order)
     build.use_spmd_partitioning = placement.partitions > 1
     build.use_shardy_partitioner = placement.uses_shardy  # where it is on, plain sharding= is silently ignored
     return options
 
 
-def partition(text: str, partitions: int, directory: str) -> Program:
+def partition(text: str, partitions: int, directory: str) -> CompiledProgram:
     """Compile a text whose instructions carry shardings and leave the stages around the partitioner in a directory.
 
     Collectives stay as the partitioner makes them: not combined, the code generated without optimising.
     """
-    found = libraries()
+    xla = libraries()
     placement = Placement(1, partitions)
     options = _options(placement)
     build = options.executable_build_options
@@ -192,13 +192,13 @@ def partition(text: str, partitions: int, directory: str) -> Program:
     ]
     parameters, results = signature(text)
     start = time.perf_counter()
-    program = found.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
-    devices = found.client.DeviceList(tuple(_devices(placement)))
+    program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, options)
-    return Program(executable, parameters, results, placement, time.perf_counter() - start)
+    return CompiledProgram(executable, parameters, results, placement, time.perf_counter() - start)
 
 
-def memory(program: Program) -> dict[str, int]:
+def memory(program: CompiledProgram) -> dict[str, int]:
     """Bytes per device of arguments, outputs, temporaries, and of outputs that reuse arguments."""
     stats = program.executable.get_compiled_memory_stats()
     arguments, outputs = stats.argument_size_in_bytes, stats.output_size_in_bytes
@@ -209,31 +209,31 @@ def memory(program: Program) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What one run gave: whole outputs, each device's own, and the seconds it took. Token results are left out."""
+    """The result of one run: unsharded outputs, the shards of each device, and seconds. Tokens are left out."""
 
     outputs: list[np.ndarray]
     per_device: list[list[np.ndarray]]
     seconds: float
 
 
-def execute(program: Program, inputs: Sequence[np.ndarray]) -> Execution:
-    """Run on whole inputs, one per flattened parameter, whose types must be right: XLA only compares byte counts."""
+def execute(program: CompiledProgram, inputs: Sequence[np.ndarray]) -> Execution:
+    """Run on unsharded inputs, one per flattened parameter, of the right types: XLA only compares byte counts."""
     put = libraries().jax.device_put
     shardings = _shardings(program.placement, program.executable.get_parameter_shardings(), len(inputs))
-    found = [put(_padded(each, sharding), sharding) for each, sharding in zip(inputs, shardings, strict=True)]
-    return _execute(program, found)
+    placed = [put(_padded(array, sharding), sharding) for array, sharding in zip(inputs, shardings, strict=True)]
+    return _execute(program, placed)
 
 
 def _padded(array: np.ndarray, sharding: Any) -> np.ndarray:
-    """The array with zeros behind dimensions that are split unevenly, which jax cannot place and XLA looks over."""
+    """The array padded with zeros where shards are uneven, which jax cannot place on devices and XLA ignores."""
     if sharding.is_fully_replicated:
         return array
     counts = sharding._hlo_sharding.tile_assignment_dimensions()[: array.ndim]
     missing = [-size % count for size, count in zip(array.shape, counts, strict=True)]
-    return np.pad(array, [(0, each) for each in missing]) if any(missing) else array
+    return np.pad(array, [(0, amount) for amount in missing]) if any(missing) else array
 
 
-def execute_each(program: Program, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
+def execute_each(program: CompiledProgram, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
     """Run replicas on inputs of their own: one list of arrays per device."""
     jax = libraries().jax
     devices = _devices(program.placement)
@@ -245,7 +245,7 @@ def execute_each(program: Program, inputs: Sequence[Sequence[np.ndarray]]) -> Ex
     return _execute(program, arrays)
 
 
-def _execute(program: Program, arrays: list[Any]) -> Execution:
+def _execute(program: CompiledProgram, arrays: list[Any]) -> Execution:
     jax = libraries().jax
     jax.block_until_ready(arrays)
     start = time.perf_counter()
@@ -253,44 +253,45 @@ def _execute(program: Program, arrays: list[Any]) -> Execution:
     jax.block_until_ready(shards)
     seconds = time.perf_counter() - start
     shardings = _shardings(program.placement, program.executable.get_output_shardings(), len(shards))
-    found = [
-        (parts, sharding, _dims(kind))
-        for parts, sharding, kind in zip(shards, shardings, program.results, strict=True)
-        if kind != TOKEN  # a token cannot be fetched
+    results = [
+        (parts, sharding, _dims(result_type))
+        for parts, sharding, result_type in zip(shards, shardings, program.results, strict=True)
+        if result_type != TOKEN  # a token cannot be fetched
     ]
-    outputs = [_assembled(parts, sharding, dims) for parts, sharding, dims in found]
+    outputs = [_assembled(parts, sharding, dims) for parts, sharding, dims in results]
     devices = range(program.placement.devices)
-    return Execution(outputs, [[np.asarray(parts[number]) for parts, _, _ in found] for number in devices], seconds)
+    return Execution(outputs, [[np.asarray(parts[number]) for parts, _, _ in results] for number in devices], seconds)
 
 
-def _dims(kind: str) -> tuple[int, ...]:
-    inside = kind[kind.index("[") + 1 : -1]
+def _dims(type_text: str) -> tuple[int, ...]:
+    inside = type_text[type_text.index("[") + 1 : -1]
     return tuple(int(size.removeprefix("<=")) for size in inside.split(",") if size)
 
 
 def _assembled(shards: list[Any], sharding: Any, dims: tuple[int, ...]) -> np.ndarray:
-    """The whole array of its devices' shards; uneven ones carry padding, whatever shape they say, which is cut off."""
+    """The unsharded array of its devices' shards; the padding of uneven ones is cut off."""
     if sharding.is_fully_replicated:
         return np.asarray(shards[0])
     counts = sharding._hlo_sharding.tile_assignment_dimensions()[: len(dims)]
     padded = tuple(-(-size // count) * count for size, count in zip(dims, counts, strict=True))
-    places = sharding.devices_indices_map(padded)
-    whole = np.empty(padded, shards[0].dtype)
+    indices_map = sharding.devices_indices_map(padded)
+    assembled = np.empty(padded, shards[0].dtype)
     for shard in shards:
-        part, place = np.asarray(shard), places[next(iter(shard.devices()))]
-        starts = [each.start or 0 for each in place]
-        whole[tuple(slice(start, start + size) for start, size in zip(starts, part.shape, strict=True))] = part
-    return whole[tuple(slice(0, size) for size in dims)]
+        part, indices = np.asarray(shard), indices_map[next(iter(shard.devices()))]
+        starts = [bounds.start or 0 for bounds in indices]
+        assembled[tuple(slice(start, start + size) for start, size in zip(starts, part.shape, strict=True))] = part
+    return assembled[tuple(slice(0, size) for size in dims)]
 
 
-def _shardings(placement: Placement, found: Any, count: int) -> list[Any]:
-    """How each value lies on the devices: as compiled, or whole on every device."""
+def _shardings(placement: Placement, compiled: Any, count: int) -> list[Any]:
+    """The sharding of each value: as compiled, or replicated."""
     hlo, make = libraries().hlo, libraries().private.GSPMDSharding
-    whole = hlo.HloSharding.replicate()
-    is_split = placement.partitions > 1 and bool(found)
-    chosen = [hlo.HloSharding.from_proto(each) for each in found] if is_split else [whole] * count
+    replicated = hlo.HloSharding.replicate()
+    is_split = placement.partitions > 1 and bool(compiled)
+    chosen = [hlo.HloSharding.from_proto(proto) for proto in compiled] if is_split else [replicated] * count
     devices = libraries().client.DeviceList(tuple(_devices(placement)))
-    return [make(devices, whole if each.is_manual() or each.is_maximal() else each) for each in chosen]
+    kept = [replicated if sharding.is_manual() or sharding.is_maximal() else sharding for sharding in chosen]
+    return [make(devices, sharding) for sharding in kept]
 
 
 def _client() -> Any:

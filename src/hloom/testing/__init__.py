@@ -1,11 +1,11 @@
-"""What tests of programs assert: that they cost no more than they should, do not communicate, compute the same.
+"""Assertions for tests of programs: costs within bounds, no collectives, the same results, rules that keep them.
 
     def test_step():
         module = hloom.parse(jax.jit(step).lower(*arguments).as_text("hlo"))
         assert_flops(module, at_most=3e9)
         assert_no_collective(module, "all-gather")
 
-Each raises AssertionError, which names the instructions and source lines that are to blame. To add an assertion, write
+Each raises AssertionError, which names the instructions and source lines that cause it. To add an assertion, write
 it in the file of what it asserts about, or in a new one.
 """
 

@@ -1,4 +1,4 @@
-"""Assertions about what a program costs and whether it talks to other devices."""
+"""Assertions about a program's FLOPs, bytes accessed and collectives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def assert_flops(
     `trip_counts` say how often loops run whose counts depend on the data; without them such a loop fails the
     assertion of an upper bound, since it might run for ever.
     """
-    _assert_within("FLOPs", lambda each: each.flops, cost(module, trip_counts=trip_counts), at_most, at_least)
+    _assert_within("FLOPs", lambda total: total.flops, cost(module, trip_counts=trip_counts), at_most, at_least)
 
 
 def assert_bytes_accessed(
@@ -36,12 +36,12 @@ def assert_bytes_accessed(
     trip_counts: Mapping[str, int] | None = None,
 ) -> None:
     """Assert that the bytes that one run reads and writes lie within bounds; otherwise as `assert_flops`."""
-    found = cost(module, trip_counts=trip_counts)
-    _assert_within("bytes", lambda each: each.bytes_accessed, found, at_most, at_least)
+    report = cost(module, trip_counts=trip_counts)
+    _assert_within("bytes", lambda total: total.bytes_accessed, report, at_most, at_least)
 
 
 def assert_no_collective(module: Module, *opcodes: str) -> None:
-    """Assert that a module holds no instruction of these opcodes; without opcodes, none that talks to other devices.
+    """Assert that a module holds no instruction of these opcodes; without opcodes, no collective at all.
 
     An opcode stands for its asynchronous form too: `all-gather` for `all-gather-start`. Computations that nothing calls
     count as well. Raises ValueError for an opcode that does not communicate.
@@ -61,13 +61,13 @@ def assert_no_collective(module: Module, *opcodes: str) -> None:
 
 
 def _assert_within(
-    unit: str, measure: Callable[[Cost], int], found: CostReport, at_most: float | None, at_least: float | None
+    unit: str, measure: Callable[[Cost], int], report: CostReport, at_most: float | None, at_least: float | None
 ) -> None:
-    total, name = measure(found.total), found.module.name
+    total, name = measure(report.total), report.module.name
     if at_most is not None and total > at_most:
-        raise AssertionError(f"{name} takes {total:,} {unit}, more than {at_most:,}:{_greatest(unit, measure, found)}")
-    if at_most is not None and found.unknown_loops:
-        names = ", ".join(loop.name for loop in found.unknown_loops[:SHOWN])
+        raise AssertionError(f"{name} takes {total:,} {unit}, more than {at_most:,}:{_greatest(unit, measure, report)}")
+    if at_most is not None and report.unknown_loops:
+        names = ", ".join(loop.name for loop in report.unknown_loops[:SHOWN])
         raise AssertionError(
             f"{name} takes at least {total:,} {unit}; how many is not known: the data decide how often {names} run. "
             "Give their trip_counts"
@@ -76,15 +76,15 @@ def _assert_within(
         raise AssertionError(f"{name} takes {total:,} {unit}, fewer than {at_least:,}")
 
 
-def _greatest(unit: str, measure: Callable[[Cost], int], found: CostReport) -> str:
-    ordered = sorted(found.per_node, key=lambda each: -measure(each.total))
-    return "".join(f"\n  {_line(each, measure, unit, found.module)}" for each in ordered[:SHOWN])
+def _greatest(unit: str, measure: Callable[[Cost], int], report: CostReport) -> str:
+    ordered = sorted(report.per_node, key=lambda node_cost: -measure(node_cost.total))
+    return "".join(f"\n  {_line(node_cost, measure, unit, report.module)}" for node_cost in ordered[:SHOWN])
 
 
-def _line(each: NodeCost, measure: Callable[[Cost], int], unit: str, module: Module) -> str:
-    times = measure(each.times)
+def _line(node_cost: NodeCost, measure: Callable[[Cost], int], unit: str, module: Module) -> str:
+    times = measure(node_cost.times)
     often = f" in {times:,} runs" if times != 1 else ""
-    return f"{measure(each.total):,} {unit}{often}: {_place(each.node, module)}"
+    return f"{measure(node_cost.total):,} {unit}{often}: {_place(node_cost.node, module)}"
 
 
 def _place(node: Node, module: Module) -> str:

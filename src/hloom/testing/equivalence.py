@@ -23,7 +23,7 @@ def assert_equivalent(
 ) -> None:
     """Assert that two programs, run on XLA's CPU client on the same inputs, yield the same outputs.
 
-    Without inputs, random ones of the seed are used. Tolerances are those of `hloom.runtime.compare`: without them,
+    Without inputs, random ones of the seed are used. Tolerances are those of `hloom.runtime.comparison`: without them,
     what rounding in another order may change. Raises AssertionError naming the outputs that differ, where, and the
     instructions that yield them; errors of running come as `hloom.runtime.run` raises them.
     """
@@ -32,7 +32,7 @@ def assert_equivalent(
     differences = compare(one.outputs, other.outputs, rtol=rtol, atol=atol)
     if not differences:
         return
-    modules = [parse(each) if isinstance(each, str) else each for each in (left, right)]
+    modules = [parse(program) if isinstance(program, str) else program for program in (left, right)]
     lines = "".join(f"\n  {_line(difference, modules)}" for difference in differences[:SHOWN])
     more = f"\n  and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
     raise AssertionError(f"the programs differ in {len(differences):,} of {len(one.outputs):,} outputs:{lines}{more}")
@@ -40,7 +40,7 @@ def assert_equivalent(
 
 def _line(difference: Difference, modules: list[Module]) -> str:
     makers = [_place(module, difference.output) for module in modules]
-    return "\n    ".join([str(difference), *(each for each in makers if each is not None)])
+    return "\n    ".join([str(difference), *(maker for maker in makers if maker is not None)])
 
 
 def _place(module: Module, output: int) -> str | None:

@@ -16,19 +16,19 @@ def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | 
     the peak with their source lines, and ValueError for a text that is no number of bytes.
     """
     limit = bytes_of(at_most) if isinstance(at_most, str) else at_most
-    found = memory(module, schedule=schedule)
-    if found.peak <= limit:
+    report = memory(module, schedule=schedule)
+    if report.peak <= limit:
         return
-    lines = "".join(f"\n  {_line(each)}" for each in found.at_peak[:SHOWN])
-    given = f"; donating inputs would save {found.donatable_bytes:,}" if found.donatable_bytes else ""
+    lines = "".join(f"\n  {_line(buffer)}" for buffer in report.at_peak[:SHOWN])
+    given = f"; donating inputs would save {report.donatable_bytes:,}" if report.donatable_bytes else ""
     raise AssertionError(
-        f"{found.module} takes {found.peak:,} bytes, more than {limit:,}, at {found.peak_instruction}{given}:{lines}"
+        f"{report.module} takes {report.peak:,} bytes, more than {limit:,}, at {report.peak_instruction}{given}:{lines}"
     )
 
 
-def _line(each: LiveBuffer) -> str:
-    element = "".join(f"{{{place}}}" for place in each.index)
+def _line(buffer: LiveBuffer) -> str:
+    element = "".join(f"{{{index}}}" for index in buffer.index)
     return (
-        f"{each.bytes:,} bytes, {each.kind}: {each.computation}/{each.name}{element} = {each.type} {each.opcode}  "
-        f"{each.source}"
+        f"{buffer.bytes:,} bytes, {buffer.kind}: {buffer.computation}/{buffer.name}{element} = {buffer.type} "
+        f"{buffer.opcode}  {buffer.source}"
     )

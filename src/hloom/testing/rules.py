@@ -1,4 +1,4 @@
-"""Whether a rule keeps what a program computes: many random programs in which it fires, both sides run through XLA.
+"""Equivalence check of a rewrite rule: many random programs in which it fires, both sides run through XLA.
 
     found = check_rule(MY_RULE)
     assert found.firings >= 20
@@ -23,8 +23,8 @@ from hloom.ir import Module, dtype_of, verify
 from hloom.rewrite import Rule, RuleError, apply_at, rewrite
 from hloom.rewrite.instances import instances
 from hloom.runtime import XlaError, compare, run
-from hloom.testing.drawing import draw
-from hloom.testing.joining import join, kind_of
+from hloom.testing.joined_program import device_counts, join_programs
+from hloom.testing.random_inputs import draw_inputs
 from hloom.text import HloomError
 
 Domain = Callable[[Random], str | Module]
@@ -35,7 +35,7 @@ Lower = Callable[[Module], Module]
 TOLERANCES: Mapping[str, float] = {
     "f64": 1e-12, "c128": 1e-12, "f32": 2e-6, "c64": 2e-6, "f16": 4e-3, "bf16": 3.2e-2,
 }  # fmt: skip
-"""How far results may lie apart, relative to the larger: a few roundings. Narrower floats get NARROW."""
+"""Relative tolerance of results: a few roundings. Narrower floats get NARROW."""
 NARROW = 0.26
 LOOSEST = 0.3
 TRIES = 8
@@ -108,7 +108,7 @@ def check_rule(
             pairs = kept + programs.pairs(firings - len(kept))
     else:
         raise RuleError(f"rule {rule}: XLA takes few of the programs made from its pattern", hint=NARROW_IT)
-    rewrites = sum(each.rewrites for each in pairs)
+    rewrites = sum(pair.rewrites for pair in pairs)
     return Equivalence(rule.name, programs.made, len(pairs), rewrites, compared, worst, perf_counter() - started)
 
 
@@ -153,21 +153,21 @@ class _Programs:
         self.made = 0
 
     def pairs(self, count: int) -> list[_Pair]:
-        found: list[_Pair] = []
+        pairs: list[_Pair] = []
         most = self.made + count * (TRIES if self.is_given else PATTERN_TRIES)
-        while len(found) < count:
+        while len(pairs) < count:
             before = next(self.source, None) if self.made < most else None
             if before is None:
                 raise RuleError(
-                    f"rule {self.rule} fired in {len(found)} of {self.made} programs made for it, not in {count}",
+                    f"rule {self.rule} fired in {len(pairs)} of {self.made} programs made for it, not in {count}",
                     hint=NARROW_IT,
                 )
             self.made += 1
             after, rewrites = _rewritten(self.rule, before)
             if rewrites:
                 _verify(self.rule, before, after)
-                found += self.lowered(_Pair(before, after, rewrites))
-        return found
+                pairs += self.lowered(_Pair(before, after, rewrites))
+        return pairs
 
     def lowered(self, pair: _Pair) -> list[_Pair]:
         """The pair as HLO; none where a program that was made from a pattern is nothing that can be lowered."""
@@ -217,20 +217,20 @@ def _verify(rule: Rule, before: Module, after: Module) -> None:
 
 def _groups(pairs: Sequence[_Pair]) -> list[list[_Pair]]:
     """The programs that can be run as one."""
-    found: dict[tuple, list[_Pair]] = {}
-    for each in pairs:
-        found.setdefault(kind_of(each.before), []).append(each)
-    return list(found.values())
+    groups: dict[tuple, list[_Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(device_counts(pair.before), []).append(pair)
+    return list(groups.values())
 
 
 def _run(rule: Rule, pairs: Sequence[_Pair], name: str, seed: int, settings: Mapping[str, Any]) -> tuple[int, float]:
     """Run programs before and after on the same inputs; how many arrays were compared and the greatest error."""
-    joined = join([(each.before, each.after) for each in pairs])
-    inputs = draw(name, joined.input_types, seed, positive=bool(settings.get("positive")))
+    joined = join_programs([(pair.before, pair.after) for pair in pairs])
+    inputs = draw_inputs(name, joined.input_types, seed, positive=bool(settings.get("positive")))
     outputs = run(joined.module, inputs).outputs
     worst = 0.0
     for number, pair in enumerate(pairs):
-        left, right = ([outputs[place] for place in joined.places[2 * number + side]] for side in (0, 1))
+        left, right = ([outputs[index] for index in joined.output_indices[2 * number + side]] for side in (0, 1))
         problem = _differences(left, right, settings)
         if problem:
             given = _inputs_of(joined.input_types, inputs, pairs, number)
@@ -242,11 +242,11 @@ def _run(rule: Rule, pairs: Sequence[_Pair], name: str, seed: int, settings: Map
 
 def _differences(left: list[np.ndarray], right: list[np.ndarray], settings: Mapping[str, Any]) -> str:
     lines = []
-    for place, (one, other) in enumerate(zip(left, right, strict=False)):
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
         relative = 0.0 if settings.get("exact") else _tolerance(one, settings.get("tolerance"))
-        lines += [f"output {place}: {each.reason}" for each in compare([one], [other], relative)]
+        lines += [f"output {index}: {difference.reason}" for difference in compare([one], [other], relative)]
         if settings.get("exact") and not lines and one.dtype.kind != "c" and _signs_differ(one, other):
-            lines.append(f"output {place}: the signs of zeros differ")
+            lines.append(f"output {index}: the signs of zeros differ")
     if len(left) != len(right):
         lines.append(f"{len(left)} outputs became {len(right)}")
     return "\n  ".join(lines[:5])
@@ -261,19 +261,19 @@ def _signs_differ(one: np.ndarray, other: np.ndarray) -> bool:
 
 def _tolerance(array: np.ndarray, given: float | None) -> float:
     """The tolerance of an array's type; one that is given is that of f32, and the others grow as much."""
-    kind = dtype_of(array.dtype)
-    if not (kind.is_float or kind.is_complex):
+    element_type = dtype_of(array.dtype)
+    if not (element_type.is_float or element_type.is_complex):
         return 0.0
     factor = 1.0 if given is None else given / TOLERANCES["f32"]
-    return min(TOLERANCES.get(kind.name, NARROW) * factor, LOOSEST)
+    return min(TOLERANCES.get(element_type.name, NARROW) * factor, LOOSEST)
 
 
 def _error(one: np.ndarray, other: np.ndarray) -> float:
     """The greatest relative error of finite results."""
-    kind = dtype_of(one.dtype)
-    if not (kind.is_float or kind.is_complex) or not one.size:
+    element_type = dtype_of(one.dtype)
+    if not (element_type.is_float or element_type.is_complex) or not one.size:
         return 0.0
-    wide = np.complex128 if kind.is_complex else np.float64
+    wide = np.complex128 if element_type.is_complex else np.float64
     with np.errstate(all="ignore"):
         left, right = one.astype(wide), other.astype(wide)
         ratio = np.abs(left - right) / np.maximum(np.maximum(np.abs(left), np.abs(right)), 1e-30)
@@ -286,11 +286,11 @@ def _both(before: Module, after: Module) -> str:
 
 def _inputs_of(types: Sequence[Any], inputs: Sequence[np.ndarray], pairs: Sequence[_Pair], number: int) -> str:
     def leaves(pair: _Pair) -> int:
-        return sum(len(list(each.type.leaves())) for each in pair.before.entry.parameters if each.type)
+        return sum(len(list(parameter.type.leaves())) for parameter in pair.before.entry.parameters if parameter.type)
 
     start = sum(map(leaves, pairs[:number]))
     shown = [
-        f"\n  input {place}: {types[start + place]} {np.array2string(inputs[start + place], threshold=64)}"
-        for place in range(leaves(pairs[number]))
+        f"\n  input {index}: {types[start + index]} {np.array2string(inputs[start + index], threshold=64)}"
+        for index in range(leaves(pairs[number]))
     ]
     return "\ninputs:" + "".join(shown)

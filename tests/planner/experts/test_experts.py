@@ -15,7 +15,7 @@ from hloom.planner.experts.roles import Roles
 from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
 from hloom.propagation.dataflow import Wiring
-from hloom.runtime.partition import partition
+from hloom.runtime import partition
 from hloom.sharding import Mesh, spec_of
 
 TRAINED = """HloModule trained, input_output_alias={ {0}: (0, {}), {1}: (1, {}), {2}: (2, {}) }

@@ -1,0 +1,95 @@
+"""Equivalence of two modules: both run on XLA's CPU client, on the same random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Module, TensorType
+from hloom.runtime import Difference, compare, random_inputs, run
+
+MOST_DIFFERENCES = 10
+"""How many outputs that differ are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalenceResult:
+    """What a comparison found: the outputs that differ beyond the tolerance, and the worst difference at all."""
+
+    seed: int
+    outputs: int
+    differences: Sequence[Difference]
+    worst: Difference | None
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+    def lines(self) -> list[str]:
+        """The verdict for people."""
+        if self.agrees:
+            worst = f"the worst difference: {self.worst}" if self.worst else "to the last bit"
+            count = f"{self.outputs:,} of {self.outputs:,} outputs"
+            return [f"verified on random inputs of seed {self.seed}: {count} agree, {worst}"]
+        lines = [f"{len(self.differences):,} of {self.outputs:,} outputs differ on random inputs of seed {self.seed}"]
+        lines += [f"  {difference}" for difference in self.differences[:MOST_DIFFERENCES]]
+        if len(self.differences) > MOST_DIFFERENCES:
+            lines.append(f"  and {len(self.differences) - MOST_DIFFERENCES:,} more")
+        return [*lines, f"the worst difference: {self.worst}"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "agrees": self.agrees,
+            "seed": self.seed,
+            "outputs": self.outputs,
+            "differences": [
+                {"output": difference.output, "reason": difference.reason} for difference in self.differences
+            ],
+            "worst": None if self.worst is None else _difference_to_json(self.worst),
+        }
+
+
+def check_equivalence(before: Module, after: Module, seed: int, rtol: float | None = None) -> EquivalenceResult:
+    """Run two modules of HLO on the same inputs and compare; where a rule gave an input another type, it is a mask."""
+    kinds = _input_types(before), _input_types(after)
+    if kinds[0] == kinds[1] or len(kinds[0]) != len(kinds[1]):
+        first = run(before, seed=seed)
+        second = run(after, first.inputs)
+    else:
+        inputs = _inputs_of_two(kinds[0], kinds[1], seed)
+        first, second = run(before, inputs[0]), run(after, inputs[1])
+    differences = compare(first.outputs, second.outputs, rtol)
+    return EquivalenceResult(seed, len(first.outputs), differences, _worst(first.outputs, second.outputs))
+
+
+def _worst(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Difference | None:
+    differences = compare(left, right, rtol=0, atol=0)
+    return max(differences, key=lambda difference: difference.relative if difference.size else np.inf, default=None)
+
+
+def _input_types(module: Module) -> list[TensorType]:
+    leaves = [
+        leaf for parameter in module.entry.parameters for leaf in (parameter.type.leaves() if parameter.type else ())
+    ]
+    return [leaf for leaf in leaves if isinstance(leaf, TensorType)]
+
+
+def _inputs_of_two(
+    left: Sequence[TensorType], right: Sequence[TensorType], seed: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs of two modules that differ in some types only: there, what is drawn is 0 or 1, a mask in either type."""
+    first, second = random_inputs(left, seed), random_inputs(right, seed)
+    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+        if one.dtype is not other.dtype:
+            mask = np.random.default_rng([seed, index]).integers(0, 2, one.dims)
+            first[index], second[index] = mask.astype(one.dtype.numpy), mask.astype(other.dtype.numpy)
+    return first, second
+
+
+def _difference_to_json(worst: Difference) -> dict[str, Any]:
+    numbers = {"absolute": worst.absolute, "relative": worst.relative}
+    plain = {name: value if np.isfinite(value) else str(value) for name, value in numbers.items()}
+    return {"output": worst.output, "reason": worst.reason, "index": list(worst.index), **plain}

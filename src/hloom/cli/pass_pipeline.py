@@ -1,0 +1,89 @@
+"""Pipelines as a command line says them: `simplify,cse`, `fixpoint(fold,cse),my_rules.json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hloom.ir import Op
+from hloom.passes import Pass, fixpoint, rules_pass
+from hloom.rewrite import Rule, RuleError, load_rules
+from hloom.text import Cursor, ParseError, Source
+
+FIXPOINT = "fixpoint"
+"""`fixpoint(a,b)` runs a and b again and again until neither changes anything."""
+RULE_FILE = ".json"
+"""How the name of a file of rules ends."""
+
+_NAME = re.compile(r"[^\s,()]+")
+_DEEPEST = 20
+
+
+class PipelineReader:
+    """Reads pipelines of the passes that can be named; options go to the passes that take them."""
+
+    def __init__(self, known: Mapping[str, Pass], rows: Mapping[str, Op], options: Mapping[str, Any]) -> None:
+        self.known = known
+        self.rows = rows
+        self.options = options
+        self.taken: set[str] = set()
+
+    def read(self, text: str) -> list[Pass]:
+        """The passes of a text; raises ParseError with its place, and RuleError for a file of rules that is wrong."""
+        cursor = Cursor(Source(text, "-p"))
+        passes = self._list(cursor, 0)
+        if cursor.peek():
+            raise cursor.error(f"expected ',' or the end, found {cursor.found()}")
+        return passes
+
+    def _list(self, cursor: Cursor, depth: int) -> list[Pass]:
+        passes = [self._one(cursor, depth)]
+        while cursor.accept(","):
+            passes.append(self._one(cursor, depth))
+        return passes
+
+    def _one(self, cursor: Cursor, depth: int) -> Pass:
+        start = cursor.skip()
+        name = cursor.read(_NAME, "a pass")[0]
+        if not cursor.at("("):
+            return self._configured(self._named(name, start, cursor))
+        if name != FIXPOINT:
+            raise cursor.error(f"'{name}' takes no passes, {FIXPOINT} does", start)
+        if depth == _DEEPEST:
+            raise cursor.error(f"more than {_DEEPEST} fixpoints, one in another", start)
+        cursor.expect("(")
+        parts = self._list(cursor, depth + 1)
+        if not cursor.accept(")"):
+            raise cursor.error(f"expected ',' or ')', found {cursor.found()}")
+        return fixpoint(cursor.text[start : cursor.position], parts)
+
+    def _named(self, name: str, start: int, cursor: Cursor) -> Pass:
+        if name in self.known:
+            return self.known[name]
+        if name.endswith(RULE_FILE):
+            return rules_pass(Path(name).stem, self._rules(name), f"the rules of {name}")
+        raise self._unknown(name, start, cursor)
+
+    def _rules(self, name: str) -> list[Rule]:
+        try:
+            return load_rules(Path(name), self.rows)
+        except RuleError as error:
+            if error.message.startswith(name):
+                raise
+            raise RuleError(f"{name}: {error.message}", error.place, error.hint) from None
+
+    def _unknown(self, name: str, start: int, cursor: Cursor) -> ParseError:
+        if name == FIXPOINT:
+            hint = f"{FIXPOINT} takes passes: {FIXPOINT}(simplify,cse)"
+        else:
+            near = get_close_matches(name, self.known, 3)
+            hint = f"near: {', '.join(near)}" if near else "hloom opt --list lists the passes"
+        return cursor.error(f"there is no pass named '{name}'", start, hint)
+
+    def _configured(self, named: Pass) -> Pass:
+        given = {name: value for name, value in self.options.items() if name in named.options}
+        self.taken.update(given)
+        return named.with_options(**given)

@@ -1,0 +1,218 @@
+"""The report of `hloom plan`: as tables for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.api.plan import PlanResult
+from hloom.cli.tables import byte_text, cut, new_table
+from hloom.planner.candidates import Candidate, compare
+from hloom.planner.cost_model import Rates
+from hloom.planner.explanation import Alternative, Cause, Explanation
+from hloom.planner.partitioned import PartitionedProgram
+from hloom.runtime.device_comparison import DeviceComparison
+
+BRIEF = 8
+"""How many families, and how many causes, are shown unless all are asked for."""
+WIDEST, NARROW = 44, 24
+"""The widths at which names, and scopes and values, are cut."""
+COUNTS = frozenset({"FLOPs"})
+"""What is no number of bytes."""
+
+
+def tables(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> list[RenderableType]:
+    """The candidates, what the best splits and sends and why, what was measured, and how it runs."""
+    parts: list[RenderableType] = [_candidates(planned), *_explained(planned, is_full=is_full)]
+    parts += _compared(planned.best)
+    parts += [Text(line) for line in _lines(planned, device_run)]
+    return parts
+
+
+def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> dict[str, Any]:
+    """All of it as JSON."""
+    chosen = planned.chosen
+    measured = planned.best.measured
+    record: dict[str, Any] = {
+        "plan": planned.to_json(),
+        "name": planned.plan.name,
+        "step_seconds": planned.step_seconds,
+        "binding": planned.explanation.binding,
+        "candidates": [_record_of(candidate, chosen.rates) for candidate in chosen.candidates],
+        "planning_seconds": chosen.planning_seconds,
+        "measuring_seconds": chosen.measuring_seconds,
+        "missing_bytes": chosen.missing_bytes,
+        "notes": chosen.notes,
+    }
+    if isinstance(measured, PartitionedProgram):
+        rows = compare(measured, planned.best)
+        record["compared"] = {row.name: {"expected": row.expected, "measured": row.measured} for row in rows}
+    if is_full:
+        record["explanation"] = planned.explanation.to_json()
+        record["alternatives"] = [asdict(alternative) for alternative in planned.alternatives]
+    if device_run is not None:
+        record["run"] = {
+            "agrees": not device_run.differences,
+            "outputs": device_run.outputs,
+            "worst": device_run.worst,
+            "not_finite": device_run.not_finite,
+            "differences": [str(difference) for difference in device_run.differences],
+        }
+    return record
+
+
+def _record_of(candidate: Candidate, rates: Rates) -> dict[str, Any]:
+    expected, measured = candidate.expected, candidate.measured
+    return {
+        "name": candidate.plan.name,
+        "step_seconds": candidate.step(rates) if candidate.price() is not None else None,
+        "expected": None
+        if expected is None
+        else {"comm_bytes": dict(expected.comm_bytes), "flops": expected.flops, "memory": candidate.memory},
+        "bound_seconds": candidate.bound,
+        "gap": candidate.gap,
+        "measured": None
+        if measured is None
+        else {"comm_bytes": dict(measured.comm_bytes_by_kind), "flops": measured.flops, "memory": measured.memory},
+    }
+
+
+def _candidates(planned: PlanResult) -> Table:
+    """The candidates, best first; what was not measured is expected."""
+    rates = planned.chosen.rates
+    table = new_table("plans, best first", "plan", ">step ms", ">sends", ">holds", ">gap %", "")
+    for candidate in planned.chosen.candidates:
+        price, held = candidate.price(), candidate.held()
+        table.add_row(
+            candidate.plan.name,
+            "" if price is None else _ms(price.seconds(rates)),
+            "" if price is None else byte_text(round(price.sent)),
+            "" if held is None else byte_text(round(held)),
+            _gap_text(candidate),
+            "expected" if candidate.measured is None else "measured",
+        )
+    return table
+
+
+def _gap_text(candidate: Candidate) -> str:
+    if candidate.gap is None:
+        return ""
+    return f"{100 * max(0.0, candidate.gap):.2f}" + (" tied" if candidate.is_tied else "")
+
+
+def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType]:
+    explanation, limit = planned.explanation, None if is_full else BRIEF
+    yield Text(explanation.does)
+    yield Text()
+    yield _families(explanation, limit)
+    yield _causes(explanation.causes, limit)
+    if is_full:
+        yield _limits(explanation)
+        yield _alternatives(planned.alternatives)
+    elif explanation.limits:
+        parts = ", ".join(f"{limit_row.name} {100 * limit_row.share:.0f} %" for limit_row in explanation.limits[:3])
+        yield Text(f"what binds: {explanation.binding} ({parts})")
+
+
+def _families(explanation: Explanation, limit: int | None) -> Table:
+    table = new_table("what is split", "tensors", ">count", "type", "split", ">saves", ">sends", "by")
+    shown = list(explanation.table)
+    for family in shown[:limit]:
+        table.add_row(
+            Text(cut(family.name, WIDEST)),
+            str(family.count),
+            family.type,
+            Text(str(family.spec)),
+            byte_text(round(family.saved_bytes)),
+            byte_text(round(family.sent_bytes)),
+            ", ".join(sorted(family.sent)),
+        )
+    _add_rest(table, len(shown), limit)
+    return table
+
+
+def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
+    """The collectives, isomorphic ones as one, those that send most first."""
+    groups: dict[tuple, list[Cause]] = {}
+    for cause in causes:
+        groups.setdefault(cause.likeness, []).append(cause)
+    ordered = sorted(groups.values(), key=lambda group: -sum(cause.sent for cause in group))
+    table = new_table("collectives", "caused by", ">count", "from", "kind", "over", ">times", ">sends", "why")
+    for group in ordered[:limit]:
+        first = group[0]
+        table.add_row(
+            Text(cut(first.instruction, NARROW)),
+            str(len(group)),
+            Text(cut(PurePath(first.source).name or first.scope, NARROW)),
+            first.kind,
+            ",".join(first.axes),
+            f"{sum(cause.times for cause in group):,.0f}",
+            byte_text(round(sum(cause.sent for cause in group))),
+            Text(first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}"),
+        )
+    _add_rest(table, len(ordered), limit)
+    return table
+
+
+def _limits(explanation: Explanation) -> Table:
+    table = new_table(f"what binds: {explanation.binding}", "", ">ms", ">% of a step", "bytes")
+    for limit in explanation.limits:
+        sent = byte_text(round(limit.bytes)) if limit.bytes else ""
+        table.add_row(limit.name, _ms(limit.seconds), f"{100 * limit.share:.1f}", sent)
+    return table
+
+
+def _alternatives(alternatives: Sequence[Alternative]) -> Table:
+    table = new_table("the best other plans", "plan", ">step ms", ">sends", ">holds", "differs")
+    for alternative in alternatives:
+        table.add_row(
+            Text(alternative.name),
+            _ms(alternative.seconds),
+            byte_text(round(alternative.sent)),
+            "" if alternative.memory is None else byte_text(round(alternative.memory)),
+            Text("\n".join(alternative.differences)),
+        )
+    return table
+
+
+def _compared(best: Candidate) -> Iterator[Table]:
+    """What was expected beside what was measured."""
+    rows = compare(best.measured, best) if isinstance(best.measured, PartitionedProgram) else ()
+    if not rows:
+        return
+    table = new_table("what a device does", "", ">expected", ">XLA's partitioner", ">off by %")
+    for row in rows:
+        numbers = (row.expected, row.measured)
+        texts = [f"{number:,.0f}" if row.name in COUNTS else byte_text(round(number)) for number in numbers]
+        table.add_row(row.name, *texts, f"{100 * row.error:+.1f}")
+    yield table
+
+
+def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator[str]:
+    chosen = planned.chosen
+    measured = f", measured in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
+    yield f"planned in {chosen.planning_seconds:.1f} s{measured}"
+    yield from (*chosen.notes, *planned.best.notes)
+    if chosen.missing_bytes > 0:
+        yield f"does not fit: the smallest plan found needs {byte_text(round(chosen.missing_bytes))} more"
+    if device_run is None:
+        return
+    yield f"results differ from one device's by {device_run.worst:.1e} of the largest value"
+    if device_run.not_finite:
+        yield f"{device_run.not_finite} of the {device_run.outputs} results hold no finite number on random inputs"
+    yield from (str(difference) for difference in device_run.differences)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.3f}" if seconds >= 1e-4 else f"{1e3 * seconds:.2g}"
+
+
+def _add_rest(table: Table, count: int, limit: int | None) -> None:
+    if limit is not None and count > limit:
+        table.add_row(f"and {count - limit} more: --explain")

@@ -1,0 +1,316 @@
+"""Legalization of optimised HLO for XLA's client, which takes StableHLO: only ops that StableHLO has, and no layouts.
+
+Execution is on logical arrays, so layouts mean nothing, except to bitcasts (see `bitcast_expander.py`) and to
+custom-calls that constrain theirs. To make another op legal, write a function of its node and put it in REWRITES; to
+refuse one, put its reason in REFUSED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from hloom.ir import (
+    TOKEN,
+    Attributes,
+    BufferType,
+    Constant,
+    Graph,
+    Module,
+    Node,
+    TensorType,
+    TupleType,
+    Type,
+    without_layout,
+)
+from hloom.ir.literal import Literal
+from hloom.ir.replica_groups import ExplicitGroups
+from hloom.ops import OPS
+from hloom.runtime.bitcast_expander import expand_bitcast
+from hloom.runtime.emitter import Emitter, tensor_type
+from hloom.runtime.op_expanders import (
+    FORMULAS,
+    expand_constant,
+    expand_float,
+    expand_high_multiply,
+    expand_select,
+    split_index_vector,
+)
+from hloom.runtime.preflight import HOST_CALLBACKS
+from hloom.runtime.replicas import partitions_to_replicas
+from hloom.text import HloomError, Unsupported
+
+MOST_NAMED = 10
+"""How many instructions an error names."""
+_KEPT_HEADER = ("replica_count", "num_partitions", "frontend_attributes")
+_DROPPED = ("control-predecessors", "statistics", "origin", "outer_dimension_partitions")
+_LAYOUT_CONSTRAINTS = "operand_layout_constraints"
+
+REFUSED = {
+    "infeed": "nothing feeds it",
+    "outfeed": "nothing takes it",
+    "recv": "nothing sends to it",
+    "recv-done": "nothing sends to it",
+    "send": "nothing receives it",
+    "send-done": "nothing receives it",
+    "stochastic-convert": "XLA's CPU backend has none",
+    "scaled-dot": "StableHLO has none",
+    "ragged-dot": "XLA's CPU backend has none",
+    "ragged-all-to-all": "XLA's CPU backend has none",
+    "collective-broadcast": "XLA's CPU backend has none",
+    "scan": "StableHLO has none",
+}
+"""Opcodes that cannot be run, and why."""
+
+
+def legalize(module: Module, partitions: int = 1) -> Module:
+    """A copy of a module that XLA's CPU client takes, computing the same.
+
+    A scheduled module on several partitions is one device's share already, and becomes a program of replicas.
+    Raises Unsupported naming every instruction that cannot be made legal, and HloomError for elided constants.
+    """
+    _check_complete(module)
+    copy = module.clone()
+    bitcasts = [(node, node.inputs[0].type) for node in copy.nodes() if node.opcode == "bitcast" and node.inputs]
+    for node in list(copy.nodes()):
+        _drop_carried(node)
+    problems = _rewrite_every(copy, dict(bitcasts))
+    if problems:
+        more = f"\n  and {len(problems) - MOST_NAMED} more" if len(problems) > MOST_NAMED else ""
+        named = "\n  ".join(problems[:MOST_NAMED])
+        raise Unsupported(f"cannot be made legal for XLA's CPU client:\n  {named}{more}")
+    _drop_token_parameters(copy.entry)
+    for graph in copy.graphs:
+        graph.execution_thread = None
+        _drop_layouts(graph)
+    if module.is_scheduled and partitions > 1:
+        partitions_to_replicas(copy, partitions)
+    _trim_header(copy, module.is_scheduled)
+    return copy
+
+
+def parameter_names(module: Module) -> list[str]:
+    """The names of the entry's flattened parameters: `x`, and `pair.0`, `pair.1` for a tuple's elements."""
+    names: list[str] = []
+    for parameter in module.entry.parameters:
+        pending: list[tuple[str, Type | None]] = [(parameter.name, parameter.type)]
+        while pending:
+            name, value_type = pending.pop()
+            if isinstance(value_type, TupleType):
+                elements = [(f"{name}.{number}", element) for number, element in enumerate(value_type.elements)]
+                pending += reversed(elements)
+            elif value_type is not TOKEN:
+                names.append(name)
+    return names
+
+
+def _check_complete(module: Module) -> None:
+    unresolved = module.unresolved
+    if unresolved:
+        raise Unsupported(f"a fragment cannot run: nothing defines {', '.join(map(str, unresolved[:MOST_NAMED]))}")
+    elided = (f"{node.name} in {node.graph.name}" for node in module.nodes() if _is_elided(node))
+    named = list(islice(elided, MOST_NAMED))
+    if named:
+        raise HloomError(
+            f"the data of constants were left out of the text, as {{...}}, and are never invented: {', '.join(named)}",
+            hint="print the program with whole constants: print_large_constants in XLA's HloPrintOptions, "
+            "--xla_dump_large_constants among XLA_FLAGS",
+        )
+
+
+def _is_elided(node: Node) -> bool:
+    value: Any = node.value if isinstance(node, Constant) else node.attributes.get("literal")
+    return isinstance(value, Literal) and value.is_elided
+
+
+def _drop_carried(node: Node) -> None:
+    """Take away what only the optimised program's schedule or a person needs."""
+    graph = node.graph
+    graph.set_metadata(node, None)
+    dropped = [name for name in _DROPPED if name in node.attributes]
+    if node.opcode != "custom-call" and "backend_config" in node.attributes:
+        dropped.append("backend_config")
+    if dropped:
+        graph.set_attributes(node, node.attributes.changed(dict.fromkeys(dropped)))
+
+
+def _rewrite_every(module: Module, bitcast_sources: dict[Node, Type | None]) -> list[str]:
+    problems: list[str] = []
+    for graph in module.graphs:
+        for node in graph.nodes:
+            try:
+                _rewrite(node, bitcast_sources)
+            except Unsupported as error:
+                problems.append(f"{node.name} ({node.opcode}) in {graph.name}: {error.message}")
+        _erase_starts(graph)
+    return problems
+
+
+def _rewrite(node: Node, bitcast_sources: dict[Node, Type | None]) -> None:
+    if node.opcode in REFUSED:
+        raise Unsupported(REFUSED[node.opcode])
+    if node.opcode == "bitcast":
+        _rewrite_bitcast(node, bitcast_sources[node])
+        return
+    if "replica_groups" in node.attributes:
+        _list_groups(node)
+    if node.opcode in SPLIT and len(node.inputs) > 1:
+        _split_collective(node)
+        return
+    rewrite = REWRITES.get(node.opcode)
+    if rewrite is not None:
+        rewrite(node)
+
+
+def _rewrite_bitcast(node: Node, source: Type | None) -> None:
+    if not isinstance(source, TensorType) or not source.is_static:
+        raise Unsupported(f"its operand's type is {source or 'not written'}: an array of static size is needed")
+    expand_bitcast(node, source, tensor_type(node))
+
+
+def _list_groups(node: Node) -> None:
+    """Write replica groups out: the conversion to StableHLO fails for ranges and meshes in some ops."""
+    groups = node.attributes["replica_groups"]
+    if not isinstance(groups, ExplicitGroups):
+        listed = ExplicitGroups(groups.groups(0))
+        node.graph.set_attributes(node, node.attributes.changed(replica_groups=listed))
+
+
+def _split_collective(node: Node) -> None:
+    """A collective of several arrays as one per array, each on a channel of its own: StableHLO's take one.
+
+    all-reduce(x, y)  ->  tuple(all-reduce(x), all-reduce(y))
+    """
+    if not isinstance(node.type, TupleType):
+        raise Unsupported(f"its type is {node.type or 'not written'}: a tuple is needed")
+    emitter = Emitter(node)
+    channels = _channels(node, len(node.inputs))
+    parts = [
+        emitter.apply(node.opcode, (value,), result_type, **node.attributes.changed(channel_id=number, sharding=None))
+        for value, result_type, number in zip(node.inputs, node.type.elements, channels, strict=True)
+    ]
+    emitter.finish(emitter.apply("tuple", tuple(parts), node.type))
+
+
+def _channels(node: Node, count: int) -> list[int | None]:
+    """The node's channel and further ones that nothing uses yet, or none at all where the node has none."""
+    channel = node.attributes.get("channel_id")
+    if channel is None:
+        return [None] * count
+    highest = max(other.attributes.get("channel_id") or 0 for other in node.graph.module.nodes())
+    return [channel, *range(highest + 1, highest + count)]
+
+
+def _rewrite_fusion(node: Any) -> None:
+    called = _called(node)
+    kept = {name: node.attributes[name] for name in ("sharding", "frontend_attributes") if name in node.attributes}
+    node.graph.set_attributes(node, Attributes(to_apply=called, **kept))
+    node.graph.set_function(node, OPS["call"])
+
+
+def _rewrite_async_done(node: Node) -> None:
+    """Call at async-done what async-start called."""
+    start = _start_of(node, "async-start", through="async-update")
+    emitter = Emitter(node)
+    emitter.finish(emitter.apply("call", start.inputs, node.type, to_apply=_called(start)))
+
+
+def _called(node: Node) -> Graph:
+    called = node.attributes.get("calls")
+    if not isinstance(called, Graph):
+        raise Unsupported(f"{node.name} has no calls=")
+    return called
+
+
+def _rewrite_started(node: Node) -> None:
+    """Do at OP-done what OP-start began."""
+    opcode = node.opcode.removesuffix("-done")
+    start = _start_of(node, f"{opcode}-start")
+    emitter = Emitter(node)
+    kept = {name: value for name, value in start.attributes.items() if name in OPS[opcode].attributes}
+    emitter.finish(emitter.apply(opcode, start.inputs, node.type, **kept))
+
+
+def _start_of(node: Node, opcode: str, through: str = "") -> Node:
+    start = node.inputs[0]
+    while start.opcode == through:
+        start = start.inputs[0]
+    if start.opcode != opcode:
+        raise Unsupported(f"its operand {start.name} is {start.opcode}, not {opcode}")
+    return start
+
+
+def _erase_starts(graph: Graph) -> None:
+    """Take out what began asynchronously, once nothing waits for it; what is still used is left for XLA to refuse."""
+    for node in reversed(graph.nodes):
+        if node.opcode in _STARTS and not node.users and not node.is_output:
+            graph.erase(node)
+
+
+def _rewrite_to_operand(node: Node) -> None:
+    Emitter(node).finish(node.inputs[0])
+
+
+def _rewrite_triangular_solve(node: Node) -> None:
+    if node.attributes.get("transpose_a") is None:
+        node.graph.set_attributes(node, node.attributes.changed(transpose_a="NO_TRANSPOSE"))
+
+
+def _refuse_callback(node: Node) -> None:
+    target = node.attributes.get("custom_call_target")
+    if target in HOST_CALLBACKS:
+        raise Unsupported(f"{target} calls a Python function of the process that lowered the program")
+
+
+REWRITES: dict[str, Callable[[Node], None]] = {
+    "fusion": _rewrite_fusion,
+    "async-done": _rewrite_async_done,
+    "all-gather-done": _rewrite_started,
+    "all-reduce-done": _rewrite_started,
+    "collective-permute-done": _rewrite_started,
+    "copy-done": _rewrite_started,
+    "add-dependency": _rewrite_to_operand,
+    "domain": _rewrite_to_operand,
+    "triangular-solve": _rewrite_triangular_solve,
+    "custom-call": _refuse_callback,
+    "mulhi": expand_high_multiply,
+    "constant": expand_constant,
+    "tuple-select": expand_select,
+    "dynamic-slice": split_index_vector,
+    "dynamic-update-slice": split_index_vector,
+    **dict.fromkeys(FORMULAS, expand_float),
+}
+SPLIT = frozenset(("all-gather", "all-reduce", "reduce-scatter"))
+_STARTS = frozenset(
+    ("async-start", "async-update", "all-gather-start", "all-reduce-start", "collective-permute-start", "copy-start")
+)
+
+
+def _drop_token_parameters(entry: Graph) -> None:
+    """Let a token that the entry is given be made inside: a token cannot be given from outside."""
+    for parameter in list(entry.parameters):
+        if parameter.type is TOKEN:
+            emitter = Emitter(parameter)
+            emitter.finish(emitter.apply("after-all", (), TOKEN))
+
+
+def _drop_layouts(graph: Graph) -> None:
+    for node in graph.nodes:
+        if isinstance(node.type, BufferType):
+            raise Unsupported(f"{node.name} in {graph.name}: a buffer, {node.type}, cannot be run")
+        if _LAYOUT_CONSTRAINTS not in node.attributes and node.type is not None:
+            graph.set_type(node, without_layout(node.type))
+
+
+def _trim_header(module: Module, is_optimised: bool) -> None:
+    """Keep of the header what says where the program runs; Shardy's notes in an optimised program are spent."""
+    kept = _KEPT_HEADER[:-1] if is_optimised else _KEPT_HEADER
+    module.attributes = Attributes({name: module.attributes[name] for name in kept if name in module.attributes})
+    module.stack_tables = None
+    if not is_optimised:
+        return
+    for graph in module.graphs:
+        for node in graph.nodes:
+            if "frontend_attributes" in node.attributes:
+                graph.set_attributes(node, node.attributes.changed(frontend_attributes=None))

@@ -1,0 +1,117 @@
+"""Lowering the primitive: its function as a module of its own, changed, then put into the module around it.
+
+    jaxpr -> StableHLO -> HLO -> Module -> change -> HLO -> StableHLO -> a private function, called
+
+Meshes and shardings that the conversion would lose are moved by `lowered_shardings.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.hlo import read_proto, write_proto
+from hloom.ir import Module
+from hloom.runtime import xla
+from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
+from hloom.runtime.transformation import RewriteError, apply_transformation
+from hloom.text import Unsupported
+
+_COUNTS = ("mhlo.num_partitions", "mhlo.num_replicas")
+
+
+def lower(context: Any, *arguments: Any, jaxpr: Any, rewrite: Any) -> Sequence[Any]:
+    """The primitive's lowering rule: the values of the call to the rewritten function."""
+    internals = jax_internals()
+    outer = context.module_context
+    _check(outer, rewrite)
+    tokens = context.tokens_in
+    effects = list(tokens.effects())
+    constants = internals.core.jaxpr_const_args(jaxpr.jaxpr)
+    inner = _lowered(outer, jaxpr, effects, constants, context.avals_in, rewrite)
+    name = _embed(outer, _changed(outer, inner.module, rewrite), rewrite.name)
+    values = [
+        internals.mlir.ir_constants(constant, const_lowering=context.const_lowering, aval=aval)
+        for constant, aval in constants
+    ]
+    inputs = [*(tokens.get(effect) for effect in effects), *values, *arguments]
+    flat_inputs, _ = internals.mlir.ir_tree_registry.flatten(inputs)
+    types = [internals.mlir.token_type()] * len(effects)
+    types += [internals.mlir.aval_to_ir_types(outer, aval) for aval in context.avals_out]
+    flat_types, tree = internals.mlir.ir_tree_registry.flatten(types)
+    results = internals.func.CallOp(flat_types, internals.ir.FlatSymbolRefAttr.get(name), flat_inputs).results
+    outputs = tree.unflatten(results)
+    if effects:
+        later = dict(zip(effects, outputs[: len(effects)], strict=True))
+        context.set_tokens_out(tokens.update_tokens(internals.mlir.TokenSet(later)))
+    return outputs[len(effects) :]
+
+
+def _check(outer: Any, rewrite: Any) -> None:
+    if outer.shape_poly_state.dim_vars:
+        raise Unsupported(f"{rewrite.name}: HLO has no symbolic dimensions, so it cannot be rewritten for export")
+    if len(outer.platforms) > 1:
+        raise Unsupported(f"{rewrite.name}: a program for several platforms at once cannot be rewritten")
+
+
+def _lowered(outer: Any, jaxpr: Any, effects: list[Any], constants: Any, avals: Any, rewrite: Any) -> Any:
+    """The function as the main one of a module in the same MLIR context, sharing channels and callbacks."""
+    mlir, ir = jax_internals().mlir, jax_internals().ir
+    inner = mlir.ModuleContext(
+        platforms=outer.platforms,
+        backend=outer.backend,
+        axis_context=outer.axis_context,
+        keepalives=outer.keepalives,
+        channel_iterator=outer.channel_iterator,
+        host_callbacks=outer.host_callbacks,
+        lowering_parameters=outer.lowering_parameters,
+        context=outer.context,
+        shape_poly_state=outer.shape_poly_state,
+        all_default_mem_kind=outer.all_default_mem_kind,
+    )
+    attributes = inner.module.operation.attributes
+    attributes["sym_name"] = ir.StringAttr.get(mlir.sanitize_name(rewrite.name))
+    for count in _COUNTS:
+        if count in outer.module.operation.attributes:
+            attributes[count] = outer.module.operation.attributes[count]
+    argument_names = jaxpr.jaxpr.debug_info.safe_arg_names(len(jaxpr.in_avals))
+    mlir.lower_jaxpr_to_fun(
+        inner,
+        f"jit({rewrite.name})",
+        jaxpr,
+        effects,
+        main_function=True,
+        num_const_args=len(constants),
+        in_avals=[*(aval for _, aval in constants), *avals],
+        arg_names=[*("" for _ in constants), *argument_names],
+    )
+    return inner
+
+
+def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
+    """The program after the change, or itself where nothing was changed."""
+    module = _hlo_of(program)
+    if not apply_transformation(rewrite.transformation, module, rewrite.name):
+        return program
+    insert_sharding_calls(module, rewrite.name)
+    try:
+        converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
+        made = jax_internals().ir.Module.parse(converted, context=outer.context)
+    except Exception as error:
+        raise RewriteError(f"XLA does not take {rewrite.name} after rewriting: {error}") from error
+    drop_result_shardings(made)
+    return made
+
+
+def _hlo_of(program: Any) -> Module:
+    internals = jax_internals()
+    copy = internals.ir.Module.parse(internals.mlir.module_to_bytecode(program), context=program.context)
+    lift_meshes(copy)
+    return read_proto(xla.proto_of_stablehlo(internals.mlir.module_to_bytecode(copy)))
+
+
+def _embed(outer: Any, program: Any, name: str) -> str:
+    """Move a program's functions and meshes into the module around; its main function's name there."""
+    move_meshes(program, outer)
+    return jax_internals().mlir.merge_mlir_modules(outer.module, name, program, dst_symtab=outer.symbol_table)

@@ -1,0 +1,189 @@
+"""The parent's side of the worker: started once, kept warm, killed at a timeout, started again after a crash."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from hloom.runtime import messages, xla
+from hloom.text import HloomError
+
+SPARE_DEVICES = 8
+"""A worker has at least so many virtual devices; they cost nothing until a program uses them."""
+START_SECONDS = 120.0
+"""How long importing jax may take before the first answer, on top of a request's own time."""
+TAIL_LINES = 12
+"""How many lines of what XLA printed before it crashed an error shows."""
+
+_FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ (?P<location>[\w./-]+:\d+)\] (?P<words>.*)", re.MULTILINE)
+_STACK_LINE = re.compile(r"^ +@ |^\*\*\* |^ *0x[0-9a-f]+ ")
+
+
+class XlaError(HloomError):
+    """What XLA itself says of a program: it refuses it, or it died of it."""
+
+
+class XlaCrash(XlaError):
+    """The program made XLA abort or fault; the worker is started again for the next one."""
+
+
+class Worker:
+    """One child process with XLA in it."""
+
+    def __init__(self, devices: int) -> None:
+        self.devices = devices
+        self.owner = os.getpid()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._is_warm = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "hloom.runtime.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+            env={**os.environ, **xla.environment(devices), "PYTHONPATH": _search_path()},
+            start_new_session=True,
+        )
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it still runs and belongs to this process, not to one that this was forked from."""
+        return self.owner == os.getpid() and self._process.poll() is None
+
+    def ask(
+        self, request: dict[str, Any], text: str, inputs: Sequence[np.ndarray], seconds: float | None
+    ) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """Send one request and wait for its answer.
+
+        Raises HloomError where the worker refuses, XlaError where XLA does, XlaCrash where XLA dies of it; after a
+        crash or a timeout the worker is of no more use.
+        """
+        request = {**request, "inputs": [messages.describe(array) for array in inputs]}
+        data = text.encode("utf-8", "surrogateescape")
+        deadline = None if seconds is None else time.monotonic() + seconds + (0.0 if self._is_warm else START_SECONDS)
+        os.lseek(self._errors.fileno(), 0, os.SEEK_SET)  # the child shares the file's position
+        os.ftruncate(self._errors.fileno(), 0)
+        try:
+            self._send(messages.pack(request, [data, *map(messages.blob, inputs)]))
+            reply, blobs = messages.unpack(lambda count: self._read(count, deadline))
+        except (BrokenPipeError, EOFError):
+            raise self._crash() from None
+        except TimeoutError:
+            self.close()
+            raise HloomError(f"XLA was stopped after {seconds:g} s", hint="give a longer timeout") from None
+        except BaseException:
+            self.close()
+            raise
+        self._is_warm = True
+        if "error" in reply:
+            error_type = HloomError if reply["is_ours"] else XlaError
+            raise error_type(reply["error"], hint=reply["hint"])
+        return reply, [messages.restore(entry, blob) for entry, blob in zip(reply["arrays"], blobs, strict=True)]
+
+    def close(self) -> None:
+        """End the child, whatever it does."""
+        if self.owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            if pipe is not None:
+                pipe.close()
+
+    def _send(self, pieces: list[bytes | memoryview]) -> None:
+        assert self._process.stdin is not None
+        descriptor = self._process.stdin.fileno()
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+
+    def _read(self, count: int, deadline: float | None) -> bytes:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        data = bytearray()
+        while len(data) < count:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([descriptor], [], [], left)[0]:
+                raise TimeoutError
+            piece = os.read(descriptor, min(count - len(data), 1 << 20))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+    def _crash(self) -> XlaCrash:
+        code = self._process.wait()
+        self._errors.seek(0)
+        printed = self._errors.read().decode("utf-8", "replace")
+        self.close()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+        fatal = _FATAL.search(printed)
+        if fatal:
+            return XlaCrash(f"XLA crashed ({how}): {fatal['words']} ({fatal['location']})")
+        lines = [line for line in printed.splitlines() if line.strip() and not _STACK_LINE.match(line)]
+        return XlaCrash(f"XLA crashed ({how})", hint="\n  ".join(lines[-TAIL_LINES:]) or None)
+
+
+_LOCK = threading.RLock()
+_KEPT: list[Worker] = []
+
+
+def ask(
+    request: str,
+    text: str,
+    inputs: Sequence[np.ndarray] = (),
+    *,
+    placement: xla.Placement | None = None,
+    is_per_device: bool = False,
+    timeout: float | None = None,
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Put one request to the warm worker, starting it if need be; see `Worker.ask` for what is raised."""
+    where = placement or xla.Placement()
+    header = {
+        "request": request,
+        "replicas": where.replicas,
+        "partitions": where.partitions,
+        "uses_shardy": where.uses_shardy,
+        "is_per_device": is_per_device,
+    }
+    with _LOCK:
+        return _worker(where.devices).ask(header, text, inputs, timeout)
+
+
+def close() -> None:
+    """End the worker, if there is one; the next request starts another."""
+    with _LOCK:
+        while _KEPT:
+            _KEPT.pop().close()
+
+
+def _worker(devices: int) -> Worker:
+    if _KEPT and _KEPT[0].is_usable and _KEPT[0].devices >= devices:
+        return _KEPT[0]
+    close()
+    xla.check_version()
+    _KEPT.append(Worker(max(devices, SPARE_DEVICES)))
+    return _KEPT[0]
+
+
+def _search_path() -> str:
+    """Where the child finds the package that is running here, installed or not."""
+    own = str(Path(__file__).resolve().parents[2])
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([own, inherited] if inherited else [own])
+
+
+atexit.register(close)

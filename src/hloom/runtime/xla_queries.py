@@ -1,0 +1,98 @@
+"""Queries to XLA about a program: whether it parses and compiles, how it prints, its types, costs, memory, partitions.
+
+Every function asks the worker, so that a text that makes XLA crash raises an error and does not end this process. All
+raise XlaError with XLA's own message; timeouts are in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.hlo import parse, print_module
+from hloom.ir import Module
+from hloom.runtime import worker_client
+from hloom.runtime.worker_client import XlaError
+from hloom.runtime.xla import Placement
+
+TIMEOUT = 120.0
+"""How long XLA may take over one text, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSignature:
+    """The types of a text's flattened parameters and results, as HLO writes them, without layouts."""
+
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def accepts(text: str, timeout: float | None = TIMEOUT) -> str | None:
+    """None where XLA's parser reads a text, else its message; what crashes the parser is not accepted either."""
+    return _refusal("parse", text, None, timeout)
+
+
+def compiles(text: str, placement: Placement | None = None, timeout: float | None = TIMEOUT) -> str | None:
+    """None where XLA compiles a text for the CPU, else its message."""
+    return _refusal("compile", text, placement, timeout)
+
+
+def canonical(text: str, timeout: float | None = TIMEOUT) -> str:
+    """A text as XLA prints it with canonical names and whole constants: equal for modules that differ in names only."""
+    return worker_client.ask("canonical", text, timeout=timeout)[0]["text"]
+
+
+def printed(text: str, timeout: float | None = TIMEOUT) -> str:
+    """A text as XLA prints it with nothing left out."""
+    return worker_client.ask("printed", text, timeout=timeout)[0]["text"]
+
+
+def signature(text: str, timeout: float | None = TIMEOUT) -> ProgramSignature:
+    """What a text's entry takes and yields, as XLA reads it."""
+    reply, _ = worker_client.ask("signature", text, timeout=timeout)
+    return ProgramSignature(tuple(reply["parameters"]), tuple(reply["results"]))
+
+
+def cost(text: str, timeout: float | None = TIMEOUT) -> dict[str, float]:
+    """XLA's cost analysis: `flops`, `bytes accessed`, `transcendentals` and more; a while body counts once."""
+    return worker_client.ask("cost", text, timeout=timeout)[0]["cost"]
+
+
+def memory(text: str, placement: Placement | None = None, timeout: float | None = TIMEOUT) -> dict[str, int]:
+    """Bytes per device once compiled for the CPU: `arguments`, `outputs`, `temporaries`, `aliases` and `peak`."""
+    return worker_client.ask("compile", text, placement=placement, timeout=timeout)[0]["memory"]
+
+
+def _refusal(request: str, text: str, placement: Placement | None, timeout: float | None) -> str | None:
+    try:
+        worker_client.ask(request, text, placement=placement, timeout=timeout)
+    except XlaError as error:
+        return error.message
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The program of one device right after the partitioner, the bytes that it takes, and the seconds of compiling.
+
+    `op_name` of its instructions is the name of the instruction that each comes from.
+    """
+
+    module: Module
+    memory: int
+    seconds: float
+
+
+def partition(module: Module, devices: int, *, timeout: float | None = TIMEOUT) -> Compiled:
+    """Compile an annotated module for so many virtual CPU devices, in the worker; raises as `run` does."""
+    text = print_module(_named(module))
+    reply, _ = worker_client.ask("partition", text, placement=Placement(1, devices), timeout=timeout)
+    return Compiled(parse(reply["text"]), reply["memory"]["peak"], reply["compile_seconds"])
+
+
+def _named(module: Module) -> Module:
+    """A copy whose instructions carry their own names as metadata, which the partitioner copies to what it emits."""
+    copy = module.clone()
+    for graph in copy.graphs:
+        for node in graph.nodes:
+            graph.set_metadata(node, f'op_name="{node.name}"')
+    return copy
