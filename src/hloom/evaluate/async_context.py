@@ -15,8 +15,8 @@ def context(node: Apply) -> tuple[Value, ...]:
         return ()
     return tuple(
         assemble(
-            kind,
-            iter([np.zeros(each.dims, each.dtype.numpy) for each in kind.leaves() if isinstance(each, TensorType)]),
+            type_,
+            iter([np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in type_.leaves() if isinstance(leaf, TensorType)]),
         )
-        for kind in node.type.elements[2:]
+        for type_ in node.type.elements[2:]
     )

@@ -41,7 +41,7 @@ def _gradient(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 def _doubles(operands: Values) -> list[np.ndarray]:
-    return [each.astype(np.float64) for each in arrays_of(operands)]
+    return [array.astype(np.float64) for array in arrays_of(operands)]
 
 
 def _axes(node: Apply, x: np.ndarray) -> tuple[tuple[int, ...], list[int]]:
@@ -56,8 +56,9 @@ def _normalised(node: Apply, x: np.ndarray, mean: np.ndarray, variance: np.ndarr
 
 
 def _rounded(operands: Values, *results: np.ndarray) -> tuple[np.ndarray, ...]:
-    kinds = [dtype_of(each.dtype) for each in arrays_of(operands)]
+    kinds = [dtype_of(result.dtype) for result in arrays_of(operands)]
     kinds = [kinds[0], kinds[1], kinds[1]]
     return tuple(
-        round_doubles(each.reshape(-1), kind).reshape(each.shape) for each, kind in zip(results, kinds, strict=False)
+        round_doubles(result.reshape(-1), type_).reshape(result.shape)
+        for result, type_ in zip(results, kinds, strict=False)
     )

@@ -29,43 +29,45 @@ def scalar_bitcast(node: Apply, operand: np.ndarray) -> np.ndarray:
     return reinterpreted(operand.reshape(-1), source, target).reshape(operand.shape)
 
 
-def in_memory(array: np.ndarray, kind: TensorType, other: TensorType) -> np.ndarray:
+def in_memory(array: np.ndarray, array_type: TensorType, other: TensorType) -> np.ndarray:
     """An array with its dimensions cut and ordered as they lie in memory.
 
     Where the type at the other end has the same dimensions and tiles (ones aside), the tiles are left out. Raises
     Unsupported where they are not the same and leave padding in memory.
     """
-    cut, order = memory_order(kind, other)
+    cut, order = memory_order(array_type, other)
     return array.reshape(cut).transpose(order)
 
 
-def out_of_memory(memory: np.ndarray, kind: TensorType, other: TensorType) -> np.ndarray:
+def out_of_memory(memory: np.ndarray, array_type: TensorType, other: TensorType) -> np.ndarray:
     """The array of a type whose memory is given: the inverse of `in_memory`."""
-    cut, order = memory_order(kind, other)
-    return memory.reshape([cut[place] for place in order]).transpose(np.argsort(order)).reshape(kind.dims)
+    cut, order = memory_order(array_type, other)
+    return memory.reshape([cut[dim] for dim in order]).transpose(np.argsort(order)).reshape(array_type.dims)
 
 
-def memory_order(kind: TensorType, other: TensorType) -> tuple[list[int], list[int]]:
+def memory_order(array_type: TensorType, other: TensorType) -> tuple[list[int], list[int]]:
     """The dimensions cut into the pieces that lie together in memory, and the order in which these lie there."""
-    layout = kind.layout or default_layout(kind.rank)
+    layout = array_type.layout or default_layout(array_type.rank)
     major_to_minor = list(reversed(layout.minor_to_major))
-    if not layout.tiles or _lies_alike(kind, other):
-        return list(kind.dims), major_to_minor
-    memory = [(axis, kind.dims[axis], 1) for axis in major_to_minor]  # (axis, size, step) per place in memory
+    if not layout.tiles or _lies_alike(array_type, other):
+        return list(array_type.dims), major_to_minor
+    memory = [(axis, array_type.dims[axis], 1) for axis in major_to_minor]  # (axis, size, step) per place in memory
     for tile in layout.tiles:
-        memory = _tiled(memory, tile, kind)
-    places = sorted(range(len(memory)), key=lambda place: (memory[place][0], -memory[place][2]))
-    return [memory[place][1] for place in places], [places.index(place) for place in range(len(memory))]
+        memory = _tiled(memory, tile, array_type)
+    places = sorted(range(len(memory)), key=lambda dim: (memory[dim][0], -memory[dim][2]))
+    return [memory[dim][1] for dim in places], [places.index(dim) for dim in range(len(memory))]
 
 
-def _tiled(memory: list[tuple[int, int, int]], tile: tuple[int, ...], kind: TensorType) -> list[tuple[int, int, int]]:
+def _tiled(
+    memory: list[tuple[int, int, int]], tile: tuple[int, ...], array_type: TensorType
+) -> list[tuple[int, int, int]]:
     if COMBINED in tile or len(tile) > len(memory):
-        raise Unsupported(f"the tiles of {kind} join dimensions")
+        raise Unsupported(f"the tiles of {array_type} join dimensions")
     kept = len(memory) - len(tile)
     outer, inner = memory[:kept], []
     for (axis, size, step), length in zip(memory[kept:], tile, strict=True):
         if size % length:
-            raise Unsupported(f"the tiles of {kind} leave padding in memory")
+            raise Unsupported(f"the tiles of {array_type} leave padding in memory")
         outer.append((axis, size // length, step * length))
         inner.append((axis, length, step))
     return outer + inner
@@ -73,18 +75,18 @@ def _tiled(memory: list[tuple[int, int, int]], tile: tuple[int, ...], kind: Tens
 
 def _lies_alike(one: TensorType, other: TensorType) -> bool:
     """Whether two arrays have the same dimensions in memory, ones aside, and the same tiles."""
-    layouts = [each.layout or default_layout(each.rank) for each in (one, other)]
+    layouts = [type_.layout or default_layout(type_.rank) for type_ in (one, other)]
     sizes = [
-        [kind.dims[axis] for axis in reversed(layout.minor_to_major) if kind.dims[axis] != 1]
-        for kind, layout in zip((one, other), layouts, strict=True)
+        [array_type.dims[axis] for axis in reversed(layout.minor_to_major) if array_type.dims[axis] != 1]
+        for array_type, layout in zip((one, other), layouts, strict=True)
     ]
     return sizes[0] == sizes[1] and layouts[0].tiles == layouts[1].tiles
 
 
 def reinterpreted(memory: np.ndarray, source: TensorType, target: TensorType) -> np.ndarray:
     """The bits of elements read as another type; several narrow elements lie in a wide one, the first lowest."""
-    for kind in (source, target):
-        stored = (kind.layout.element_bits if kind.layout else 0) or kind.dtype.byte_count * 8
-        if stored != kind.dtype.bits:
-            raise Unsupported(f"the elements of {kind} are stored in {stored} bits each")
+    for type_ in (source, target):
+        stored = (type_.layout.element_bits if type_.layout else 0) or type_.dtype.byte_count * 8
+        if stored != type_.dtype.bits:
+            raise Unsupported(f"the elements of {type_} are stored in {stored} bits each")
     return np.ascontiguousarray(memory).view(target.dtype.numpy)

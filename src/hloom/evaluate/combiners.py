@@ -38,7 +38,7 @@ def opcode_of(graph: Graph) -> str | Replace | None:
         return Replace(root.number) if len(graph.parameters) == 2 else None
     if root.opcode not in _UFUNCS or len(graph.parameters) != 2 or set(root.inputs) != set(graph.parameters):
         return None
-    return root.opcode if all(each.type is root.type for each in graph.parameters) else None
+    return root.opcode if all(parameter.type is root.type for parameter in graph.parameters) else None
 
 
 def ufunc_of(graph: Graph, dtype: np.dtype) -> np.ufunc | Replace | None:
@@ -70,5 +70,5 @@ def wide_ufunc_of(graph: Graph, dtype: np.dtype) -> tuple[np.ufunc, np.dtype] | 
         return _UFUNCS[known], np.dtype(np.float32)
     if known in _EXTREMES and dtype in (np.float32, np.float64):
         return _UFUNCS[known], dtype
-    found = ufunc_of(graph, dtype)
-    return (found, dtype) if isinstance(found, np.ufunc) else None
+    ufunc = ufunc_of(graph, dtype)
+    return (ufunc, dtype) if isinstance(ufunc, np.ufunc) else None

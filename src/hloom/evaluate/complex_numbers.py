@@ -94,7 +94,7 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def in_double(function: Function) -> Function:
     """A function computed in c128."""
-    return lambda *operands: function(*(each.astype(np.complex128) for each in operands))
+    return lambda *operands: function(*(operand.astype(np.complex128) for operand in operands))
 
 
 _TRANSCENDENTAL: dict[str, Function] = {

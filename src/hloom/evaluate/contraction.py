@@ -26,10 +26,10 @@ def widened(operand: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _wide(operand: np.ndarray) -> type:
-    kind = dtype_of(operand.dtype)
-    if kind.is_complex:
+    element_type = dtype_of(operand.dtype)
+    if element_type.is_complex:
         return np.complex128
-    return np.float64 if kind.is_float else np.int64
+    return np.float64 if element_type.is_float else np.int64
 
 
 def narrowed(total: np.ndarray, dtype: DType) -> np.ndarray:

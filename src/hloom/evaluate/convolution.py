@@ -24,12 +24,14 @@ def _convolution(node: Apply, operands: Values, run: Runner) -> Value:
     features, batches = node.attribute("feature_group_count"), node.attribute("batch_group_count")
     images = _with_padding(_images(widened(left, right), labels, features, batches), window)
     kernel = _kernel(widened(right, left), labels, features * batches)
-    sizes = [output_size(size, each) for size, each in zip(images.shape[2:-1], window.dimensions, strict=True)]
+    sizes = [
+        output_size(size, dimension) for size, dimension in zip(images.shape[2:-1], window.dimensions, strict=True)
+    ]
     batch, groups = images.shape[0], images.shape[1]
     total = np.zeros((batch, groups, *sizes, kernel.shape[-1]), images.dtype)
-    for place in np.ndindex(*(each.size for each in window.dimensions)):
-        shifted = images[:, :, *slices(place, sizes, window)]
-        weights = kernel[:, *_tap(place, window)].reshape(groups, *[1] * max(len(sizes) - 1, 0), *kernel.shape[-2:])
+    for offset in np.ndindex(*(dimension.size for dimension in window.dimensions)):
+        shifted = images[:, :, *slices(offset, sizes, window)]
+        weights = kernel[:, *_tap(offset, window)].reshape(groups, *[1] * max(len(sizes) - 1, 0), *kernel.shape[-2:])
         total += shifted @ weights if sizes else (shifted[:, :, None] @ weights)[:, :, 0]
     return narrowed(_result(total, labels), array_type(node).dtype)
 
@@ -53,7 +55,7 @@ def _kernel(right: np.ndarray, labels: ConvolutionDimensions, groups: int) -> np
 
 
 def _with_padding(images: np.ndarray, window: Window) -> np.ndarray:
-    padding = [base_padding(each) for each in window.dimensions]
+    padding = [base_padding(dimension) for dimension in window.dimensions]
     return padded(images, np.zeros((), images.dtype), [*_NO_PADDING * 2, *padding, *_NO_PADDING])
 
 
@@ -71,16 +73,16 @@ def output_size(size: int, dimension: WindowDimension) -> int:
     return max((size - reach) // dimension.stride + 1, 0) if dimension.size else 0
 
 
-def slices(place: tuple[int, ...], sizes: list[int], window: Window) -> Iterator[slice]:
+def slices(tap: tuple[int, ...], sizes: list[int], window: Window) -> Iterator[slice]:
     """The elements that stand at one place of the window, for each place that the window takes."""
-    for offset, size, each in zip(place, sizes, window.dimensions, strict=True):
-        start = offset * each.window_dilation
-        yield slice(start, start + max((size - 1) * each.stride + 1, 0), each.stride)
+    for offset, size, dimension in zip(tap, sizes, window.dimensions, strict=True):
+        start = offset * dimension.window_dilation
+        yield slice(start, start + max((size - 1) * dimension.stride + 1, 0), dimension.stride)
 
 
-def _tap(place: tuple[int, ...], window: Window) -> Iterator[int]:
-    for offset, each in zip(place, window.dimensions, strict=True):
-        yield each.size - 1 - offset if each.reversal else offset
+def _tap(tap: tuple[int, ...], window: Window) -> Iterator[int]:
+    for offset, dimension in zip(tap, window.dimensions, strict=True):
+        yield dimension.size - 1 - offset if dimension.reversal else offset
 
 
 def _result(total: np.ndarray, labels: ConvolutionDimensions) -> np.ndarray:

@@ -16,28 +16,30 @@ from hloom.text import Unsupported
 def _broadcast(node: Apply, operands: Values, run: Runner) -> Value:
     """Operand dimension i becomes result dimension dimensions[i]; dynamic ones keep the operand's present size."""
     (operand,) = arrays_of(operands)
-    kind = array_type(node)
+    operand_type = array_type(node)
     dimensions = node.attribute("dimensions") or ()
-    sizes, between = list(kind.dims), [1] * kind.rank
-    for place, dimension in enumerate(dimensions):
-        between[dimension] = operand.shape[place]
-        if kind.dynamic and kind.dynamic[dimension]:
-            sizes[dimension] = operand.shape[place]
-    if any(moves and place not in dimensions for place, moves in enumerate(kind.dynamic or ())):
+    sizes, between = list(operand_type.dims), [1] * operand_type.rank
+    for dim, dimension in enumerate(dimensions):
+        between[dimension] = operand.shape[dim]
+        if operand_type.dynamic and operand_type.dynamic[dimension]:
+            sizes[dimension] = operand.shape[dim]
+    if any(moves and dim not in dimensions for dim, moves in enumerate(operand_type.dynamic or ())):
         raise Unsupported("the size of a dynamic dimension is not known")
-    order = sorted(range(operand.ndim), key=lambda place: dimensions[place])
+    order = sorted(range(operand.ndim), key=lambda dim: dimensions[dim])
     return np.broadcast_to(operand.transpose(order).reshape(between), sizes)
 
 
 @evaluator("reshape")
 def _reshape(node: Apply, operands: Values, run: Runner) -> Value:
     (operand,) = arrays_of(operands)
-    kind = array_type(node)
-    if kind.dynamic is None:
-        return operand.reshape(kind.dims)
-    if sum(kind.dynamic) != 1:
+    operand_type = array_type(node)
+    if operand_type.dynamic is None:
+        return operand.reshape(operand_type.dims)
+    if sum(operand_type.dynamic) != 1:
         raise Unsupported("the sizes of several dynamic dimensions are not known")
-    return operand.reshape([-1 if moves else size for size, moves in zip(kind.dims, kind.dynamic, strict=True)])
+    return operand.reshape(
+        [-1 if moves else size for size, moves in zip(operand_type.dims, operand_type.dynamic, strict=True)]
+    )
 
 
 @evaluator("dynamic-reshape")
@@ -55,7 +57,7 @@ def _transpose(node: Apply, operands: Values, run: Runner) -> Value:
 @evaluator("slice")
 def _slice(node: Apply, operands: Values, run: Runner) -> Value:
     (operand,) = arrays_of(operands)
-    return operand[tuple(slice(each.start, each.limit, each.stride) for each in node.attribute("slice"))]
+    return operand[tuple(slice(part.start, part.limit, part.stride) for part in node.attribute("slice"))]
 
 
 @evaluator("pad")
@@ -70,15 +72,15 @@ def padded(operand: np.ndarray, value: np.ndarray, padding: Sequence[PaddingDime
     >>> padded(np.array([1, 2, 3]), np.array(0), [PaddingDimension(-1, 2, 1)])
     array([0, 2, 0, 3, 0, 0])
     """
-    spread = [size + max(size - 1, 0) * each.interior for size, each in zip(operand.shape, padding, strict=True)]
-    sizes = [max(each.low + size + each.high, 0) for size, each in zip(spread, padding, strict=True)]
+    spread = [size + max(size - 1, 0) * padded.interior for size, padded in zip(operand.shape, padding, strict=True)]
+    sizes = [max(padded.low + size + padded.high, 0) for size, padded in zip(spread, padding, strict=True)]
     result = np.full(sizes, value, operand.dtype)
     target, source = [], []
-    for count, spread_size, size, each in zip(operand.shape, spread, sizes, padding, strict=True):
-        step = each.interior + 1
-        first = -(min(each.low, 0) // step)  # the first element that is not cropped away
-        last = min(count, -(-(min(size - each.low, spread_size)) // step))  # and the first behind that is
-        start = each.low + first * step
+    for count, spread_size, size, padded in zip(operand.shape, spread, sizes, padding, strict=True):
+        step = padded.interior + 1
+        first = -(min(padded.low, 0) // step)  # the first element that is not cropped away
+        last = min(count, -(-(min(size - padded.low, spread_size)) // step))  # and the first behind that is
+        start = padded.low + first * step
         target.append(slice(start, max(start + (last - first - 1) * step + 1, start) if last > first else start, step))
         source.append(slice(first, max(last, first)))
     result[tuple(target)] = operand[tuple(source)]
@@ -98,19 +100,19 @@ def _reverse(node: Apply, operands: Values, run: Runner) -> Value:
 
 @evaluator("iota")
 def _iota(node: Apply, operands: Values, run: Runner) -> Value:
-    kind = array_type(node)
+    operand_type = array_type(node)
     dimension = node.attribute("iota_dimension")
-    between = [1] * kind.rank
-    between[dimension] = kind.dims[dimension]
-    return np.broadcast_to(counted(kind, kind.dims[dimension]).reshape(between), kind.dims)
+    between = [1] * operand_type.rank
+    between[dimension] = operand_type.dims[dimension]
+    return np.broadcast_to(counted(operand_type, operand_type.dims[dimension]).reshape(between), operand_type.dims)
 
 
-def counted(kind: TensorType, count: int) -> np.ndarray:
+def counted(array_type: TensorType, count: int) -> np.ndarray:
     """0, 1, 2, ... in an element type; integers wrap around."""
     numbers = np.arange(count)
-    if kind.dtype.is_float:
-        return from_doubles(numbers.astype(np.float64), kind.dtype)[0]
-    return numbers.astype(kind.dtype.numpy)
+    if array_type.dtype.is_float:
+        return from_doubles(numbers.astype(np.float64), array_type.dtype)[0]
+    return numbers.astype(array_type.dtype.numpy)
 
 
 @evaluator("get-dimension-size")
@@ -125,5 +127,5 @@ def _set_dimension_size(node: Apply, operands: Values, run: Runner) -> Value:
     operand, size = arrays_of(operands)
     dimension = node.attribute("dimensions")[0]
     growth = int(size) - operand.shape[dimension]
-    padding = [PaddingDimension(0, growth if place == dimension else 0) for place in range(operand.ndim)]
+    padding = [PaddingDimension(0, growth if dim == dimension else 0) for dim in range(operand.ndim)]
     return padded(operand, np.zeros((), operand.dtype), padding)

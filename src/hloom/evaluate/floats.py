@@ -38,11 +38,11 @@ def _imaginary(x: np.ndarray) -> np.ndarray:
 
 def in_double(function: Function) -> Function:
     """A function computed in f64."""
-    return lambda *operands: function(*(each.astype(np.float64) for each in operands))
+    return lambda *operands: function(*(operand.astype(np.float64) for operand in operands))
 
 
 def _error(x: np.ndarray) -> np.ndarray:
-    return np.array([math.erf(each) for each in x.ravel().tolist()], np.float64).reshape(x.shape)
+    return np.array([math.erf(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:

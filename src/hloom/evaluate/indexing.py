@@ -56,7 +56,7 @@ def _gather(node: Apply, operands: Values, run: Runner) -> Value:
     batch_dims = [size for axis, size in enumerate(indices.shape) if axis != vector_dimension]
     slices = operand.reshape(-1)[places].reshape((*batch_dims, *(sizes[axis] for axis in kept)))
     offset_dims = node.attribute("offset_dims")
-    batch_places = [place for place in range(slices.ndim) if place not in offset_dims]
+    batch_places = [dim for dim in range(slices.ndim) if dim not in offset_dims]
     return slices.transpose(np.argsort([*batch_places, *offset_dims]))
 
 
@@ -76,7 +76,7 @@ def index_vectors(
     result[..., list(mapped)] = signed(vectors)
     for operand_axis, indices_axis in batching.items():
         axis = indices_axis - (indices_axis > vector_dimension)
-        between = [-1 if place == axis else 1 for place in range(len(batch_dims))]
+        between = [-1 if dim == axis else 1 for dim in range(len(batch_dims))]
         result[..., operand_axis] = np.arange(batch_dims[axis]).reshape(between)
     return result.reshape(math.prod(batch_dims), rank)
 
@@ -98,7 +98,7 @@ def linear_grid(dims: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) 
     grid = np.zeros([sizes[axis] for axis in axes], np.int64)
     steps = strides(dims)
     for number, axis in enumerate(axes):
-        between = [-1 if place == number else 1 for place in range(len(axes))]
+        between = [-1 if dim == number else 1 for dim in range(len(axes))]
         grid = grid + (np.arange(sizes[axis]) * steps[axis]).reshape(between)
     return grid
 

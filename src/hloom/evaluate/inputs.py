@@ -17,41 +17,41 @@ Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 def arguments_of(graph: Graph, inputs: Inputs) -> list[Value]:
     """The values of a graph's parameters; raises HloomError naming the first array that does not fit."""
-    parameters = [(each.name, _known(each.name, each.type)) for each in graph.parameters]
-    leaves = [leaf for name, kind in parameters for leaf in named_leaves(name, kind) if leaf[1] is not TOKEN]
+    parameters = [(parameter.name, _known(parameter.name, parameter.type)) for parameter in graph.parameters]
+    leaves = [leaf for name, type_ in parameters for leaf in named_leaves(name, type_) if leaf[1] is not TOKEN]
     given = _in_order(inputs, [name for name, _ in leaves])
-    arrays: list[Value] = [_checked(name, kind, value) for (name, kind), value in zip(leaves, given, strict=True)]
+    arrays: list[Value] = [_checked(name, type_, value) for (name, type_), value in zip(leaves, given, strict=True)]
     waiting = iter(arrays)
-    return [assemble(kind, waiting) for _, kind in parameters]
+    return [assemble(type_, waiting) for _, type_ in parameters]
 
 
-def named_leaves(name: str, kind: Type) -> Iterator[tuple[str, Type]]:
+def named_leaves(name: str, type_: Type) -> Iterator[tuple[str, Type]]:
     """The leaves of a type, named by their place: `x`, or `pair.0` and `pair.1.0`."""
-    pending = [(name, kind)]
+    pending = [(name, type_)]
     while pending:
-        name, kind = pending.pop()
-        if isinstance(kind, TupleType):
-            elements = [(f"{name}.{number}", element) for number, element in enumerate(kind.elements)]
+        name, type_ = pending.pop()
+        if isinstance(type_, TupleType):
+            elements = [(f"{name}.{number}", element) for number, element in enumerate(type_.elements)]
             pending.extend(reversed(elements))
         else:
-            yield name, kind
+            yield name, type_
 
 
-def assemble(kind: Type, leaves: Iterator[Value]) -> Value:
+def assemble(type_: Type, leaves: Iterator[Value]) -> Value:
     """A value of a type out of the arrays that it consists of; tokens are not among them."""
     done: list[Value] = []
-    pending: list[tuple[Type, bool]] = [(kind, False)]
+    pending: list[tuple[Type, bool]] = [(type_, False)]
     while pending:
-        each, has_elements = pending.pop()
-        if has_elements and isinstance(each, TupleType):
-            count = len(each.elements)
+        type_, has_elements = pending.pop()
+        if has_elements and isinstance(type_, TupleType):
+            count = len(type_.elements)
             elements = tuple(done[len(done) - count :])
             done[len(done) - count :] = [elements]
-        elif isinstance(each, TupleType):
-            pending.append((each, True))
-            pending.extend((element, False) for element in reversed(each.elements))
+        elif isinstance(type_, TupleType):
+            pending.append((type_, True))
+            pending.extend((element, False) for element in reversed(type_.elements))
         else:
-            done.append(TOKEN_VALUE if each is TOKEN else next(leaves))
+            done.append(TOKEN_VALUE if type_ is TOKEN else next(leaves))
     return done[0]
 
 
@@ -59,17 +59,17 @@ def leaves_of(value: Value) -> Iterator[np.ndarray]:
     """The arrays of a value, in order; tokens are left out."""
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, tuple):
-            pending.extend(reversed(each))
-        elif each is not TOKEN_VALUE:
-            yield np.asarray(each)
+        item = pending.pop()
+        if isinstance(item, tuple):
+            pending.extend(reversed(item))
+        elif item is not TOKEN_VALUE:
+            yield np.asarray(item)
 
 
-def _known(name: str, kind: Type | None) -> Type:
-    if kind is None:
+def _known(name: str, type_: Type | None) -> Type:
+    if type_ is None:
         raise HloomError(f"the type of parameter {name} is not written")
-    return kind
+    return type_
 
 
 def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
@@ -83,22 +83,22 @@ def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
     return list(inputs)
 
 
-def _checked(name: str, kind: Type, value: Any) -> np.ndarray:
-    if not isinstance(kind, TensorType):
-        raise Unsupported(f"parameter {name} of type {kind} cannot be given from outside")
+def _checked(name: str, type_: Type, value: Any) -> np.ndarray:
+    if not isinstance(type_, TensorType):
+        raise Unsupported(f"parameter {name} of type {type_} cannot be given from outside")
     array = np.asarray(value)
-    if not fits(array, kind):
-        raise HloomError(f"input {name} is {_type_text(array)}, the program takes {kind}")
+    if not fits(array, type_):
+        raise HloomError(f"input {name} is {_type_text(array)}, the program takes {type_}")
     return array
 
 
-def fits(array: np.ndarray, kind: TensorType) -> bool:
+def fits(array: np.ndarray, array_type: TensorType) -> bool:
     """Whether an array is of a type; a dynamic dimension may be smaller than its bound, which may be none."""
-    if array.dtype != kind.dtype.numpy or array.ndim != kind.rank:
+    if array.dtype != array_type.dtype.numpy or array.ndim != array_type.rank:
         return False
-    if kind.dynamic is None:
-        return array.shape == kind.dims
-    sizes = zip(array.shape, kind.dims, kind.dynamic, strict=True)
+    if array_type.dynamic is None:
+        return array.shape == array_type.dims
+    sizes = zip(array.shape, array_type.dims, array_type.dynamic, strict=True)
     return all(size == bound or (moves and (bound < 0 or size < bound)) for size, bound, moves in sizes)
 
 

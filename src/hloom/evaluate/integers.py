@@ -116,7 +116,7 @@ def _high_multiply(bits: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     letter = x.dtype.kind
     if bits < 64:
         return (x.astype(f"{letter}8") * y.astype(f"{letter}8")) >> bits
-    low, high = zip(*((unsigned(each) & 0xFFFFFFFF, unsigned(each) >> 32) for each in (x, y)), strict=True)
+    low, high = zip(*((unsigned(operand) & 0xFFFFFFFF, unsigned(operand) >> 32) for operand in (x, y)), strict=True)
     cross, other = low[0] * high[1], high[0] * low[1]
     middle = ((low[0] * low[1]) >> 32) + (cross & 0xFFFFFFFF) + (other & 0xFFFFFFFF)
     product = (high[0] * high[1] + (middle >> 32) + (cross >> 32) + (other >> 32)).astype(np.uint64)

@@ -18,7 +18,7 @@ def _cholesky(node: Apply, operands: Values, run: Runner) -> Value:
     wide = _wide(operand)
     lower = np.tril(wide) if is_lower else _adjoint(np.triu(wide))
     matrices = lower.reshape(math.prod(lower.shape[:-2]), *lower.shape[-2:])
-    factors = np.array([_factor(each) for each in matrices], lower.dtype).reshape(lower.shape)
+    factors = np.array([_factor(matrix) for matrix in matrices], lower.dtype).reshape(lower.shape)
     return (factors if is_lower else _adjoint(factors)).astype(operand.dtype)
 
 
@@ -33,7 +33,7 @@ def _factor(lower: np.ndarray) -> np.ndarray:
 @evaluator("triangular-solve")
 def _triangular_solve(node: Apply, operands: Values, run: Runner) -> Value:
     """x of op(a) x = b, or of x op(a) = b; the other triangle of a is not read."""
-    a, b = (_wide(each) for each in arrays_of(operands))
+    a, b = (_wide(matrix) for matrix in arrays_of(operands))
     how, is_lower = node.attribute("transpose_a"), node.attribute("lower")
     if how in ("TRANSPOSE", "ADJOINT"):
         a, is_lower = (_adjoint(a) if how == "ADJOINT" else _transposed(a)), not is_lower
@@ -60,11 +60,11 @@ def _fft(node: Apply, operands: Values, run: Runner) -> Value:
     """A transform of the last dimensions, as many as `fft_length` has."""
     (operand,) = arrays_of(operands)
     length = node.attribute("fft_length")
-    kind = array_type(node)
-    if 0 in kind.dims or 0 in operand.shape:
-        return np.zeros(kind.dims, kind.dtype.numpy)
+    operand_type = array_type(node)
+    if 0 in operand_type.dims or 0 in operand.shape:
+        return np.zeros(operand_type.dims, operand_type.dtype.numpy)
     axes = tuple(range(operand.ndim - len(length), operand.ndim))
-    return _TRANSFORMS[node.attribute("fft_type")](_wide(operand), length, axes).astype(kind.dtype.numpy)
+    return _TRANSFORMS[node.attribute("fft_type")](_wide(operand), length, axes).astype(operand_type.dtype.numpy)
 
 
 _TRANSFORMS = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}

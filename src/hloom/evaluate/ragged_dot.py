@@ -21,18 +21,18 @@ def _ragged_dot(node: Apply, operands: Values, run: Runner) -> Value:
     left, right, sizes = arrays_of(operands)
     wide_left, wide_right = widened(left, right), widened(right, left)
     (ragged,) = node.attribute("lhs_ragged_dims")
-    kind = array_type(node)
+    operand_type = array_type(node)
     if ragged in node.attribute("lhs_batch_dims"):
-        return narrowed(product(node, wide_left, wide_right), kind.dtype)
+        return narrowed(product(node, wide_left, wide_right), operand_type.dtype)
     masks = group_masks(left.shape, sizes, ragged, outer_axes(node, left.ndim, ragged))
     parts = [np.where(mask, wide_left, 0) for mask in masks]
     if ragged in node.attribute("lhs_contracting_dims"):
-        return narrowed(np.stack([product(node, part, wide_right) for part in parts]), kind.dtype)
+        return narrowed(np.stack([product(node, part, wide_right) for part in parts]), operand_type.dtype)
     (group_axis,) = node.attribute("rhs_group_dims")
-    total = np.zeros(kind.dims, wide_left.dtype)
+    total = np.zeros(operand_type.dims, wide_left.dtype)
     for number, part in enumerate(parts):
-        total += product(node, part, np.take(wide_right, [number], axis=group_axis)).reshape(kind.dims)
-    return narrowed(total, kind.dtype)
+        total += product(node, part, np.take(wide_right, [number], axis=group_axis)).reshape(operand_type.dims)
+    return narrowed(total, operand_type.dtype)
 
 
 def outer_axes(node: Apply, rank: int, ragged: int) -> list[int]:

@@ -27,14 +27,18 @@ _HALF = np.uint64(32)
 def _rng_bit_generator(node: Apply, operands: Values, run: Runner) -> Value:
     """The state and the numbers, or the numbers alone where the type says so."""
     (state,) = arrays_of(operands)
-    kind = type_of(node)
-    wanted = kind.elements[-1] if isinstance(kind, TupleType) else array_type(node)
+    operand_type = type_of(node)
+    wanted = operand_type.elements[-1] if isinstance(operand_type, TupleType) else array_type(node)
     if not isinstance(wanted, TensorType) or wanted.dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT):
         raise Unsupported(f"XLA makes no random bits of {wanted}")
     generate = _ALGORITHMS[node.attribute("algorithm")]
     following, numbers = generate(_as_words(state), wanted.dims, max(wanted.dtype.bits, 32))
     elements = _as_elements(numbers, wanted.dtype)
-    return (following.view(state.dtype).reshape(state.shape), elements) if isinstance(kind, TupleType) else elements
+    return (
+        (following.view(state.dtype).reshape(state.shape), elements)
+        if isinstance(operand_type, TupleType)
+        else elements
+    )
 
 
 def _as_words(state: np.ndarray) -> np.ndarray:

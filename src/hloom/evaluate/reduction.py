@@ -33,7 +33,7 @@ def _reduce(node: Apply, operands: Values, run: Runner) -> Value:
             total = _with_signed_noughts(function, total, numbers, first, tuple(axes))
         results = (total.astype(initial[0].dtype),)
     else:
-        results = reduced(run, graph, [rows_of(each, axes) for each in inputs], initial)
+        results = reduced(run, graph, [rows_of(array, axes) for array in inputs], initial)
     return results if isinstance(type_of(node), TupleType) else results[0]
 
 
@@ -44,7 +44,7 @@ def _with_signed_noughts(
     is_nought = total == 0
     if not is_nought.any():
         return total
-    wins = np.signbit if function is np.minimum else lambda each: ~np.signbit(each)
+    wins = np.signbit if function is np.minimum else lambda x: ~np.signbit(x)
     is_won = ((numbers == 0) & wins(numbers)).any(axis=axes) | ((initial == 0) & wins(initial))
     won = -0.0 if function is np.minimum else 0.0
     return np.where(is_nought, np.where(is_won, won, -won), total).astype(total.dtype)
@@ -59,8 +59,8 @@ def rows_of(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
 
 def reduced(run: Runner, graph: Graph, rows: Sequence[np.ndarray], initial: Sequence[np.ndarray]) -> Arrays:
     """Reduce the first dimension of arrays by a graph, on all of what follows at once."""
-    total: Arrays = tuple(np.broadcast_to(each, rows[0].shape[1:]) for each in initial)
-    has_same_types = all(each.dtype == row.dtype for each, row in zip(initial, rows, strict=True))
+    total: Arrays = tuple(np.broadcast_to(start, rows[0].shape[1:]) for start in initial)
+    has_same_types = all(start.dtype == row.dtype for start, row in zip(initial, rows, strict=True))
     if len(rows[0]) > SEQUENTIAL_STEPS and has_same_types:
         rows = _halved(run, graph, rows)
     for number in range(len(rows[0])):
@@ -79,7 +79,7 @@ def _halved(run: Runner, graph: Graph, rows: Sequence[np.ndarray]) -> Sequence[n
 
 def as_tuple(value: Value) -> Arrays:
     """The arrays that a graph yields, one or several."""
-    return tuple(np.asarray(each) for each in (value if isinstance(value, tuple) else (value,)))
+    return tuple(np.asarray(array) for array in (value if isinstance(value, tuple) else (value,)))
 
 
 def combiner(run: Runner, graph: Graph, dtypes: Sequence[np.dtype]) -> Callable[[Arrays, Arrays], Arrays]:
@@ -101,17 +101,19 @@ def _scan(node: Apply, operands: Values, run: Runner) -> Value:
     (axis,) = node.attribute("dimensions")
     outputs = _empty_outputs(type_of(node), carries)
     places = range(inputs[0].shape[axis])
-    for place in reversed(places) if node.attribute("is_reverse") else places:
-        values = as_tuple(run.call(node.attribute("to_apply"), [*(each.take(place, axis) for each in inputs), *state]))
+    for index in reversed(places) if node.attribute("is_reverse") else places:
+        values = as_tuple(
+            run.call(node.attribute("to_apply"), [*(operand.take(index, axis) for operand in inputs), *state])
+        )
         for output, value in zip(outputs, values, strict=False):
-            np.moveaxis(output, axis, 0)[place] = value
+            np.moveaxis(output, axis, 0)[index] = value
         state = values[len(outputs) :]
     return (*outputs, *state)
 
 
-def _empty_outputs(kind: Type, carries: int) -> list[np.ndarray]:
+def _empty_outputs(type_: Type, carries: int) -> list[np.ndarray]:
     """Arrays for what a scan puts together, without values yet."""
-    if not isinstance(kind, TupleType):
-        raise Unsupported(f"it should yield a tuple, not {kind}")
-    elements = kind.elements[: len(kind.elements) - carries]
-    return [np.empty(each.dims, each.dtype.numpy) for each in elements if isinstance(each, TensorType)]
+    if not isinstance(type_, TupleType):
+        raise Unsupported(f"it should yield a tuple, not {type_}")
+    elements = type_.elements[: len(type_.elements) - carries]
+    return [np.empty(element.dims, element.dtype.numpy) for element in elements if isinstance(element, TensorType)]

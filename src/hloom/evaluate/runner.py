@@ -177,8 +177,8 @@ class GraphRunner:
         for step in plan.steps:
             node = cast(Apply, step.node)
             values[node] = apply(node, tuple([values[operand] for operand in node.inputs]))
-            for each in step.forgotten:
-                del values[each]
+            for member in step.forgotten:
+                del values[member]
         self._depth -= 1
         return values[graph.root]
 
@@ -190,7 +190,9 @@ class GraphRunner:
         """Take what a node is about to compute from what may still be."""
         if self._left is None:
             return
-        self._left -= max([_size_of(node.type), *(each.size for each in operands if isinstance(each, np.ndarray))])
+        self._left -= max(
+            [_size_of(node.type), *(operand.size for operand in operands if isinstance(operand, np.ndarray))]
+        )
         if self._left < 0:
             raise LimitReached(f"{node.name}: more than {self._limit} elements would be computed")
 
@@ -206,7 +208,7 @@ def _plan_of(graph: Graph) -> Plan:
         if isinstance(node, Constant):
             constants[node] = _constant_value(node)
         elif not isinstance(node, Parameter):
-            last_uses = [each for each in dict.fromkeys(node.inputs) if each not in seen]
+            last_uses = [member for member in dict.fromkeys(node.inputs) if member not in seen]
             seen.update(last_uses)
             unused = [node] if node not in seen else []
             steps.append(Step(node, (*last_uses, *unused)))
@@ -254,22 +256,22 @@ def _row(node: Apply) -> Evaluator:
     return row
 
 
-def _size_of(kind: Type | None) -> int:
-    leaves = () if kind is None else kind.leaves()
+def _size_of(type_: Type | None) -> int:
+    leaves = () if type_ is None else type_.leaves()
     arrays = (leaf for leaf in leaves if isinstance(leaf, TensorType) and UNBOUNDED not in leaf.dims)
     return 1 + sum(math.prod(array.dims) for array in arrays)
 
 
-def _fits(value: Value, kind: Type | None) -> bool:
+def _fits(value: Value, type_: Type | None) -> bool:
     """Whether a value is of a type; a dynamic dimension may be smaller than its bound."""
-    pending: list[tuple[Value, Type | None]] = [(value, kind)]
+    pending: list[tuple[Value, Type | None]] = [(value, type_)]
     while pending:
-        value, kind = pending.pop()
-        if isinstance(kind, TupleType):
-            if not isinstance(value, tuple) or len(value) != len(kind.elements):
+        value, type_ = pending.pop()
+        if isinstance(type_, TupleType):
+            if not isinstance(value, tuple) or len(value) != len(type_.elements):
                 return False
-            pending.extend(zip(value, kind.elements, strict=True))
-        elif isinstance(kind, TensorType) and not (isinstance(value, np.ndarray) and fits(value, kind)):
+            pending.extend(zip(value, type_.elements, strict=True))
+        elif isinstance(type_, TensorType) and not (isinstance(value, np.ndarray) and fits(value, type_)):
             return False
     return True
 

@@ -29,14 +29,14 @@ def is_pointwise(graph: Graph, known: dict[Graph, bool]) -> bool:
     pending = [graph]
     family: list[Graph] = []
     while pending:
-        each = pending.pop()
-        if each in family or known.get(each):
+        member = pending.pop()
+        if member in family or known.get(member):
             continue
-        if known.get(each) is False or not all(map(_allows, each.nodes)):
+        if known.get(member) is False or not all(map(_allows, member.nodes)):
             known[graph] = False
             return False
-        family.append(each)
-        pending.extend(called for node in each.nodes for called in node.called_graphs)
+        family.append(member)
+        pending.extend(called for node in member.nodes for called in node.called_graphs)
     known.update(dict.fromkeys(family, True))
     return True
 
@@ -55,16 +55,16 @@ def _allows(node: Node) -> bool:
     return node.opcode in CALLS or (row is not None and row.is_pointwise)
 
 
-def _is_scalar_of(kind: Type | None, other: Type) -> bool:
-    if not isinstance(kind, TensorType) or not isinstance(other, TensorType):
+def _is_scalar_of(type_: Type | None, other: Type) -> bool:
+    if not isinstance(type_, TensorType) or not isinstance(other, TensorType):
         return False
-    return kind.rank == other.rank == 0 and kind.dtype is other.dtype
+    return type_.rank == other.rank == 0 and type_.dtype is other.dtype
 
 
-def _is_scalar_as_wide(kind: Type | None, other: Type) -> bool:
-    if not isinstance(kind, TensorType) or not isinstance(other, TensorType):
+def _is_scalar_as_wide(type_: Type | None, other: Type) -> bool:
+    if not isinstance(type_, TensorType) or not isinstance(other, TensorType):
         return False
-    return kind.rank == other.rank == 0 and kind.dtype.bits == other.dtype.bits
+    return type_.rank == other.rank == 0 and type_.dtype.bits == other.dtype.bits
 
 
 def stretched(value: Value, shape: tuple[int, ...]) -> Value:
@@ -78,14 +78,14 @@ def stretched(value: Value, shape: tuple[int, ...]) -> Value:
 def elements(arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> Iterator[tuple[np.ndarray, ...]]:
     """The scalars of arrays, one of each at a time, after broadcasting to a shape."""
     whole = [np.broadcast_to(array, shape) for array in arrays]
-    return (tuple(array[(*place, ...)] for array in whole) for place in np.ndindex(shape))
+    return (tuple(array[(*index, ...)] for array in whole) for index in np.ndindex(shape))
 
 
-def stacked(rows: Sequence[Value], shape: tuple[int, ...], kind: Type | None) -> Value:
+def stacked(rows: Sequence[Value], shape: tuple[int, ...], type_: Type | None) -> Value:
     """The arrays of which one scalar, or one tuple of scalars, per element is given."""
-    if isinstance(kind, TupleType):
-        columns = [[row[number] for row in rows if isinstance(row, tuple)] for number in range(len(kind.elements))]
-        return tuple(stacked(column, shape, each) for column, each in zip(columns, kind.elements, strict=True))
-    if not isinstance(kind, TensorType) or kind.rank:
-        raise Unsupported(f"a mapped computation should yield scalars, not {kind}")
-    return np.array(rows, kind.dtype.numpy).reshape(shape)
+    if isinstance(type_, TupleType):
+        columns = [[row[number] for row in rows if isinstance(row, tuple)] for number in range(len(type_.elements))]
+        return tuple(stacked(column, shape, type_) for column, type_ in zip(columns, type_.elements, strict=True))
+    if not isinstance(type_, TensorType) or type_.rank:
+        raise Unsupported(f"a mapped computation should yield scalars, not {type_}")
+    return np.array(rows, type_.dtype.numpy).reshape(shape)

@@ -20,10 +20,10 @@ def _scatter(node: Apply, operands: Values, run: Runner) -> Value:
     count = len(arrays) // 2
     inputs, indices, updates = arrays[:count], arrays[count], arrays[count + 1 :]
     places, sources = update_places(node, inputs[0].shape, indices, updates[0].shape)
-    flat = [each.reshape(-1).copy() for each in inputs]
-    moved = [each.reshape(-1)[sources] for each in updates]
+    flat = [array.reshape(-1).copy() for array in inputs]
+    moved = [array.reshape(-1)[sources] for array in updates]
     combine_at(run, node.attribute("to_apply"), flat, places, moved)
-    results = tuple(each.reshape(inputs[0].shape) for each in flat)
+    results = tuple(array.reshape(inputs[0].shape) for array in flat)
     return results[0] if count == 1 else results
 
 
@@ -83,6 +83,6 @@ def _combine_in_rounds(
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         chosen = by_rank[start:end]
         where = places[chosen]
-        combined = run.map(graph, [*(each[where] for each in targets), *(each[chosen] for each in updates)])
+        combined = run.map(graph, [*(array[where] for array in targets), *(array[chosen] for array in updates)])
         for target, value in zip(targets, combined if isinstance(combined, tuple) else (combined,), strict=True):
             target[where] = value

@@ -21,7 +21,7 @@ def _sort(node: Apply, operands: Values, run: Runner) -> Value:
     graph = node.attribute("to_apply")
     keys = plain_keys(graph, arrays)
     order = stable_order(run, graph, arrays, axis) if keys is None else np.argsort(keys, axis=axis, kind="stable")
-    results = tuple(np.take_along_axis(each, order, axis) for each in arrays)
+    results = tuple(np.take_along_axis(array, order, axis) for array in arrays)
     return results if isinstance(type_of(node), TupleType) else results[0]
 
 
@@ -31,9 +31,9 @@ def plain_keys(graph: Graph, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     None where it says more, or where the operand has NaNs that it does not order.
     """
     root = graph.output
-    if root is None or root.opcode != "compare" or not all(isinstance(each, Parameter) for each in root.inputs):
+    if root is None or root.opcode != "compare" or not all(isinstance(operand, Parameter) for operand in root.inputs):
         return None
-    left, right = (each.number for each in root.inputs if isinstance(each, Parameter))
+    left, right = (operand.number for operand in root.inputs if isinstance(operand, Parameter))
     direction = root.attributes.get("direction")
     if left // 2 != right // 2 or left == right or direction not in _DESCENDS:
         return None
@@ -47,14 +47,14 @@ def ordered_keys(array: np.ndarray, *, is_total: bool) -> np.ndarray | None:
 
     In the total order -NaN < -inf < -0 < 0 < inf < NaN.
     """
-    kind = dtype_of(array.dtype)
-    if kind.kind is Kind.COMPLEX:
+    element_type = dtype_of(array.dtype)
+    if element_type.kind is Kind.COMPLEX:
         return None
-    if not kind.is_float:
+    if not element_type.is_float:
         return (
             array.view(np.uint8)
-            if kind.kind is Kind.BOOLEAN
-            else array.astype(array.dtype if kind.bits >= 8 else np.int8)
+            if element_type.kind is Kind.BOOLEAN
+            else array.astype(array.dtype if element_type.bits >= 8 else np.int8)
         )
     if not is_total:
         if np.isnan(array).any():
@@ -65,14 +65,14 @@ def ordered_keys(array: np.ndarray, *, is_total: bool) -> np.ndarray | None:
 
 def total_order_keys(array: np.ndarray) -> np.ndarray:
     """Integers ordered as floats are in the total order; the one NaN of types that have no -0 comes first."""
-    kind = dtype_of(array.dtype)
+    element_type = dtype_of(array.dtype)
     bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}").reshape(array.shape)
-    if kind.bits < 8:
+    if element_type.bits < 8:
         bits = bits << 4 >> 4
-    if kind.name == "f8e8m0fnu":
+    if element_type.name == "f8e8m0fnu":
         return bits.view(np.uint8)
     keys = np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
-    return np.where(np.isnan(array), np.int16(-999), keys) if kind.name.endswith("fnuz") else keys
+    return np.where(np.isnan(array), np.int16(-999), keys) if element_type.name.endswith("fnuz") else keys
 
 
 def stable_order(run: Runner, graph: Graph, arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
@@ -81,7 +81,7 @@ def stable_order(run: Runner, graph: Graph, arrays: Sequence[np.ndarray], axis: 
     A sorting network compares many pairs in one run of the comparator; what the comparator leaves open, the
     elements' places decide, which makes the order stable.
     """
-    rows = [np.moveaxis(each, axis, 0).copy() for each in arrays]
+    rows = [np.moveaxis(array, axis, 0).copy() for array in arrays]
     between = [-1, *[1] * (rows[0].ndim - 1)]
     rows.append(np.broadcast_to(np.arange(len(rows[0])).reshape(between), rows[0].shape).copy())
     for low, high in network(len(rows[0])):
@@ -96,7 +96,7 @@ def stable_order(run: Runner, graph: Graph, arrays: Sequence[np.ndarray], axis: 
 
 
 def _is_less(run: Runner, graph: Graph, first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> np.ndarray:
-    pairs = [each for pair in zip(first[:-1], second[:-1], strict=True) for each in pair]
+    pairs = [row for pair in zip(first[:-1], second[:-1], strict=True) for row in pair]
     (less,) = as_tuple(run.map(graph, pairs))
     return less
 

@@ -127,10 +127,10 @@ def type_of(node: Node) -> Type:
 
 def array_type(node: Node) -> TensorType:
     """The type of a node that yields an array; raises Unsupported for others."""
-    kind = type_of(node)
-    if not isinstance(kind, TensorType):
-        raise Unsupported(f"it should yield an array, not {kind}")
-    return kind
+    operand_type = type_of(node)
+    if not isinstance(operand_type, TensorType):
+        raise Unsupported(f"it should yield an array, not {operand_type}")
+    return operand_type
 
 
 def arrays_of(operands: Sequence[Value]) -> list[np.ndarray]:

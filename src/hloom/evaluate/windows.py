@@ -26,20 +26,20 @@ class Sliding:
 
     def over(self, array: np.ndarray) -> np.ndarray:
         """An array with the window's padding and dilation, made of noughts."""
-        padding = [base_padding(each) for each in self.window.dimensions]
+        padding = [base_padding(dimension) for dimension in self.window.dimensions]
         return padded(array, np.zeros((), array.dtype), padding)
 
     def places(self) -> Iterator[tuple[slice, ...]]:
         """For each place inside the window, the elements that stand there as it slides."""
-        for place in np.ndindex(*(each.size for each in self.window.dimensions)):
-            yield tuple(slices(place, self.sizes, self.window))
+        for offset in np.ndindex(*(dimension.size for dimension in self.window.dimensions)):
+            yield tuple(slices(offset, self.sizes, self.window))
 
 
 def sliding(window: Window | None, dims: Sequence[int]) -> Sliding:
     """A window over an array of these dimensions; one without sizes is of one element."""
     window = window or Window(tuple(WindowDimension() for _ in dims))
     is_real = padded(np.ones(dims, np.bool_), np.zeros((), np.bool_), [base_padding(d) for d in window.dimensions])
-    sizes = [output_size(size, each) for size, each in zip(is_real.shape, window.dimensions, strict=True)]
+    sizes = [output_size(size, dimension) for size, dimension in zip(is_real.shape, window.dimensions, strict=True)]
     return Sliding(window, sizes, is_real)
 
 
@@ -50,14 +50,14 @@ def _reduce_window(node: Apply, operands: Values, run: Runner) -> Value:
     count = len(arrays) // 2
     initial, graph = arrays[count:], node.attribute("to_apply")
     view = sliding(node.attribute("window"), arrays[0].shape)
-    inputs = [view.over(each) for each in arrays[:count]]
-    combine = combiner(run, graph, [each.dtype for each in initial])
-    total: Arrays = tuple(np.broadcast_to(each, view.sizes) for each in initial)
-    for place in view.places():
-        is_real = view.is_real[place]
+    inputs = [view.over(start) for start in arrays[:count]]
+    combine = combiner(run, graph, [start.dtype for start in initial])
+    total: Arrays = tuple(np.broadcast_to(start, view.sizes) for start in initial)
+    for offset in view.places():
+        is_real = view.is_real[offset]
         if not is_real.any():
             continue
-        combined = combine(total, tuple(each[place] for each in inputs))
+        combined = combine(total, tuple(start[offset] for start in inputs))
         total = combined if is_real.all() else _chosen(is_real, combined, total)
     return total if isinstance(type_of(node), TupleType) else total[0]
 
@@ -86,10 +86,10 @@ def selected_places(node: Apply, operand: np.ndarray, run: Runner) -> tuple[np.n
     numbers = view.over(np.arange(math.prod(operand.shape)).reshape(operand.shape))
     best, best_number = np.zeros(view.sizes, operand.dtype), np.zeros(view.sizes, np.int64)
     is_found = np.zeros(view.sizes, np.bool_)
-    for place in view.places():
-        is_real, candidate = view.is_real[place], values[place]
+    for offset in view.places():
+        is_real, candidate = view.is_real[offset], values[offset]
         (stays,) = as_tuple(run.map(node.attribute("select"), [best, candidate]))
         moves = is_real & ~(is_found & stays)
-        best, best_number = np.where(moves, candidate, best), np.where(moves, numbers[place], best_number)
+        best, best_number = np.where(moves, candidate, best), np.where(moves, numbers[offset], best_number)
         is_found = is_found | is_real
     return best_number, is_found

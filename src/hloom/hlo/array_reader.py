@@ -82,48 +82,48 @@ class ArrayReader:
             if match is None:
                 raise cursor.error(f"expected a value of {self.type}, found {cursor.found()}")
             cursor.position = match.end()
-            kind = str(match.lastgroup)
-            if kind in _NUMBERS and self.width == 2:
-                raise cursor.error(f"expected '(', as {self.type.dtype} has two parts", match.start(kind))
-            steps[kind](match[kind], match.start(kind))
+            token_type = str(match.lastgroup)
+            if token_type in _NUMBERS and self.width == 2:
+                raise cursor.error(f"expected '(', as {self.type.dtype} has two parts", match.start(token_type))
+            steps[token_type](match[token_type], match.start(token_type))
             if not self.depth:
                 return self._finish()
 
-    def _comma(self, text: str, place: int) -> None:
+    def _comma(self, text: str, position: int) -> None:
         """Commas mean nothing; one in a literal's place makes XLA read zeros."""
 
-    def _open(self, text: str, place: int) -> None:
+    def _open(self, text: str, position: int) -> None:
         self.depth += 1
         if self.depth > self.type.rank:
-            raise self.cursor.error(f"too many '{{' for {self.type}, which has rank {self.type.rank}", place)
+            raise self.cursor.error(f"too many '{{' for {self.type}, which has rank {self.type.rank}", position)
         if self.depth > 1:
-            self._count(self.depth - 2, place)
+            self._count(self.depth - 2, position)
 
-    def _close(self, text: str, place: int) -> None:
+    def _close(self, text: str, position: int) -> None:
         if not self.depth:
-            raise self.cursor.error(f"expected a value of {self.type}, found '}}'", place)
+            raise self.cursor.error(f"expected a value of {self.type}, found '}}'", position)
         self.depth -= 1
-        expected, found = self.type.dims[self.depth], self.seen[self.depth]
-        if expected != found:
+        expected, count = self.type.dims[self.depth], self.seen[self.depth]
+        if expected != count:
             if self.stray >= 0:
                 raise self._out_of_place()
-            message = f"expected {expected} elements in dimension {self.depth} of {self.type}, found {found}"
-            raise self.cursor.error(message, place)
+            message = f"expected {expected} elements in dimension {self.depth} of {self.type}, found {count}"
+            raise self.cursor.error(message, position)
         self.seen[self.depth] = 0
 
-    def _dots(self, text: str, place: int) -> None:
+    def _dots(self, text: str, position: int) -> None:
         if self.depth != 1:
-            raise self.cursor.error("'...' stands only directly inside the outermost braces", place)
+            raise self.cursor.error("'...' stands only directly inside the outermost braces", position)
         self.seen[0] = self.type.dims[0]
         self.elided = True
 
-    def _pair(self, text: str, place: int) -> None:
+    def _pair(self, text: str, position: int) -> None:
         if self.width == 1:
-            raise self.cursor.error(f"'(' begins a complex number, but the elements are {self.type.dtype}", place)
+            raise self.cursor.error(f"'(' begins a complex number, but the elements are {self.type.dtype}", position)
         if self.depth != self.type.rank:
-            self.stray = place
+            self.stray = position
             raise self._out_of_place()
-        self._begin_element(place)
+        self._begin_element(position)
         self._part()
         self.cursor.expect(",", "between the parts of a complex number")
         self._part()
@@ -131,89 +131,89 @@ class ArrayReader:
 
     def _part(self) -> None:
         match = self.cursor.match(_TOKEN)
-        kind = "" if match is None else str(match.lastgroup)
-        if match is None or kind not in _NUMBERS:
-            place = self.cursor.skip() if match is None else match.start(kind)
-            raise self.cursor.error("expected a number as a part of a complex number", place)
-        if kind == "special":
-            self._append_special(match[kind], match.start(kind))
+        token_type = "" if match is None else str(match.lastgroup)
+        if match is None or token_type not in _NUMBERS:
+            position = self.cursor.skip() if match is None else match.start(token_type)
+            raise self.cursor.error("expected a number as a part of a complex number", position)
+        if token_type == "special":
+            self._append_special(match[token_type], match.start(token_type))
         else:
-            value = self._parse_integer if kind == "integer" else self._parse_decimal
-            self._append(value(match[kind], match.start(kind)), match.start(kind))
+            value = self._parse_integer if token_type == "integer" else self._parse_decimal
+            self._append(value(match[token_type], match.start(token_type)), match.start(token_type))
 
-    def _boolean(self, text: str, place: int) -> None:
+    def _boolean(self, text: str, position: int) -> None:
         if self.type.dtype.kind is not Kind.BOOLEAN:
-            raise self.cursor.error(f"'{text}' is no value of {self.type.dtype}", place)
-        self._begin_element(place)
-        self._append(text == "true", place)
+            raise self.cursor.error(f"'{text}' is no value of {self.type.dtype}", position)
+        self._begin_element(position)
+        self._append(text == "true", position)
 
-    def _integer(self, text: str, place: int) -> None:
-        self._begin_element(place)
-        self._append(self._parse_integer(text, place), place)
+    def _integer(self, text: str, position: int) -> None:
+        self._begin_element(position)
+        self._append(self._parse_integer(text, position), position)
 
-    def _decimal(self, text: str, place: int) -> None:
-        self._require_float(text, place)
-        self._begin_element(place)
-        self._append(self._parse_decimal(text, place), place)
+    def _decimal(self, text: str, position: int) -> None:
+        self._require_float(text, position)
+        self._begin_element(position)
+        self._append(self._parse_decimal(text, position), position)
 
-    def _special(self, text: str, place: int) -> None:
-        self._require_float(text, place)
-        self._begin_element(place)
-        self._append_special(text, place)
+    def _special(self, text: str, position: int) -> None:
+        self._require_float(text, position)
+        self._begin_element(position)
+        self._append_special(text, position)
 
-    def _require_float(self, text: str, place: int) -> None:
+    def _require_float(self, text: str, position: int) -> None:
         if not self.type.dtype.is_float:
-            raise self.cursor.error(f"expected an integer for {self.type.dtype}, found '{_shorten(text)}'", place)
+            raise self.cursor.error(f"expected an integer for {self.type.dtype}, found '{_shorten(text)}'", position)
 
-    def _begin_element(self, place: int) -> None:
+    def _begin_element(self, position: int) -> None:
         """Make sure that there is room for one more element."""
         if self.depth == self.type.rank and self.depth:
-            self._count(self.depth - 1, place)
+            self._count(self.depth - 1, position)
         elif self.type.rank and self.stray < 0:
-            self.stray = place
+            self.stray = position
         if len(self.values) >= self.total:
             raise self._out_of_place()
 
-    def _count(self, dimension: int, place: int) -> None:
+    def _count(self, dimension: int, position: int) -> None:
         self.seen[dimension] += 1
         if self.seen[dimension] > self.type.dims[dimension]:
             expected = self.type.dims[dimension]
-            raise self.cursor.error(f"more than {expected} elements in dimension {dimension} of {self.type}", place)
+            raise self.cursor.error(f"more than {expected} elements in dimension {dimension} of {self.type}", position)
 
     def _out_of_place(self) -> ParseError:
         return self.cursor.error(f"expected '{{': {self.type} has rank {self.type.rank}", self.stray)
 
-    def _parse_integer(self, text: str, place: int) -> int:
+    def _parse_integer(self, text: str, position: int) -> int:
         """A 64-bit integer; from 2^63 on it wraps, as XLA's do, for floats too."""
         digits = text.lstrip("-").lstrip("0") or "0"
         value = int(digits) if len(digits) < 40 else HIGHEST_INTEGER
         value = -value if text.startswith("-") else value
         if not LOWEST_INTEGER <= value < HIGHEST_INTEGER:
             hint = "for a float type, write it as a decimal: 1e20" if "d" in self.values.typecode else None
-            raise self.cursor.error(f"integer {_shorten(text)} does not fit into 64 bits", place, hint)
+            raise self.cursor.error(f"integer {_shorten(text)} does not fit into 64 bits", position, hint)
         return value - 2**64 if value >= 2**63 else value
 
-    def _parse_decimal(self, text: str, place: int) -> float:
+    def _parse_decimal(self, text: str, position: int) -> float:
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            raise self.cursor.error(f"{_shorten(text)} is out of range even for f64", place)
+            raise self.cursor.error(f"{_shorten(text)} is out of range even for f64", position)
         return value
 
-    def _append(self, value: float, place: int) -> None:
+    def _append(self, value: float, position: int) -> None:
         self.values.append(value)
-        self.places.append(place)
+        self.places.append(position)
 
-    def _append_special(self, text: str, place: int) -> None:
+    def _append_special(self, text: str, position: int) -> None:
         """Append inf or nan; NaNs are kept as bits, for Python's floats promise nothing about those."""
         word = text.lstrip("-")
         if word == "inf":
-            self._append(float(text), place)
+            self._append(float(text), position)
             return
         payload = 2**51 if word == "nan" else int(word[len("nan(0x") : -1], 16)
         if not 0 < payload < 2**52:
-            raise self.cursor.error("a NaN's payload lies between 0x1 and 0xfffffffffffff", place)
+            raise self.cursor.error("a NaN's payload lies between 0x1 and 0xfffffffffffff", position)
         self.payloads.append((len(self.values), (text.startswith("-") << 63) | (0x7FF << 52) | payload))
-        self._append(0.0, place)
+        self._append(0.0, position)
 
     def _finish(self) -> Literal:
         data = self._convert()
@@ -236,17 +236,17 @@ class ArrayReader:
         return data
 
     def _out_of_range(self, index: int, values: np.ndarray) -> ParseError:
-        dtype, place = self.type.dtype, self.places[index]
+        dtype, position = self.type.dtype, self.places[index]
         if dtype.is_integer:
             low, high = integer_range(dtype)
-            return self.cursor.error(f"value {values[index]} is out of range for {dtype}: [{low}, {high}]", place)
+            return self.cursor.error(f"value {values[index]} is out of range for {dtype}: [{low}, {high}]", position)
         if np.isnan(values[index]):
             width = PAYLOAD_BITS.get(component(dtype).name, 0)
             room = f"at most 0x{2**width - 1:x}" if width else "it has none"
-            return self.cursor.error(f"this NaN payload does not fit into {dtype}: {room}", place)
+            return self.cursor.error(f"this NaN payload does not fit into {dtype}: {room}", position)
         least, greatest = float_range(dtype)
         message = f"value {values[index]:.9g} is out of range for {dtype}: [{least:.9g}, {greatest:.9g}]"
-        return self.cursor.error(message, place)
+        return self.cursor.error(message, position)
 
     def _fill(self, data: np.ndarray, count: int) -> np.ndarray:
         """Zeros after a bare number."""

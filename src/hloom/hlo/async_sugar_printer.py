@@ -71,7 +71,7 @@ def _says_no_more(start: Node, graph: Graph) -> bool:
         return False
     if not isinstance(root, Apply) or not isinstance(root.function, Op) or root.function.name not in OPS:
         return False
-    kind = start.type
+    type_ = start.type
     names = [parameter.name for parameter in graph.parameters]
     return (
         graph.name.startswith(WRAPPED)
@@ -81,10 +81,11 @@ def _says_no_more(start: Node, graph: Graph) -> bool:
         and root.inputs == tuple(graph.parameters)
         and root.raw_metadata is None
         and set(root.attributes) <= own_attributes(root.function) - set(OF_THE_PAIR)
-        and not any(each.attributes or each.raw_metadata is not None for each in graph.parameters)
+        and not any(parameter_.attributes or parameter_.raw_metadata is not None for parameter_ in graph.parameters)
         and graph.execution_thread == start.attributes.get("async_execution_thread")
-        and isinstance(kind, TupleType)
-        and len(kind.elements) > 1
-        and kind.elements[0] is TupleType([each.type for each in graph.parameters if each.type is not None])
-        and kind.elements[1] is root.type
+        and isinstance(type_, TupleType)
+        and len(type_.elements) > 1
+        and type_.elements[0]
+        is TupleType([parameter_.type for parameter_ in graph.parameters if parameter_.type is not None])
+        and type_.elements[1] is root.type
     )

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from hloom.hlo.async_chain import wrapped_opcode
 from hloom.hlo.attribute_reader import arranged, read_attributes
+from hloom.hlo.reader_state import ComputationState
 from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType, Type
 from hloom.ops import OPS
 from hloom.text import Cursor
-
-if TYPE_CHECKING:
-    from hloom.hlo.computation_reader import BodyReader
 
 STEPS = ("-start", "-update", "-done")
 OWN_OPCODES = frozenset(("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"))
@@ -24,10 +21,16 @@ OF_THE_PAIR = ("async_execution_thread", "output_to_operand_aliasing")
 
 
 def read_sugar(
-    cursor: Cursor, body: BodyReader, opcode: str, name: str, type_: Type | None, inputs: tuple[Node, ...], start: int
+    cursor: Cursor,
+    body: ComputationState,
+    opcode: str,
+    name: str,
+    type_: Type | None,
+    inputs: tuple[Node, ...],
+    start: int,
 ) -> Apply | None:
     """`slice-start(x), slice={[0:8]}` as async-start of a computation around the op; None if it is none."""
-    step = next((each for each in STEPS if opcode.endswith(each)), None)
+    step = next((suffix for suffix in STEPS if opcode.endswith(suffix)), None)
     op = OPS.get(opcode.removesuffix(step)) if step else None
     if step is None or op is None or op.name in OWN_OPCODES:
         return None
@@ -69,10 +72,10 @@ def own_attributes(op: Op) -> set[str]:
     return set(op.attributes) - set(OPS["tuple"].attributes)
 
 
-def _wrap(body: BodyReader, op: Op, type_: TupleType, inputs: tuple[Node, ...], attributes: Attributes) -> Graph:
+def _wrap(body: ComputationState, op: Op, type_: TupleType, inputs: tuple[Node, ...], attributes: Attributes) -> Graph:
     graph = body.reader.module.add_graph(WRAPPED)
     operand_types = type_.elements[0].elements if isinstance(type_.elements[0], TupleType) else ()
     types = [node.type for node in inputs] if len(operand_types) != len(inputs) else list(operand_types)
-    parameters = [graph.add_parameter(kind, parameter_name(number)) for number, kind in enumerate(types)]
+    parameters = [graph.add_parameter(array_type, parameter_name(number)) for number, array_type in enumerate(types)]
     graph.set_output(graph.add_apply(op, parameters, type_.elements[1], attributes, op.name))
     return graph

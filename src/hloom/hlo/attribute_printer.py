@@ -42,13 +42,13 @@ def write_value(op: Op, name: str, value: Any, name_of: Name, limit: int | None 
     attribute = op.attributes.get(name)
     if attribute is None or isinstance(value, Verbatim):
         return str(value)
-    kind = attribute.kind
-    writer = _WRITERS.get(kind)
+    attribute_kind = attribute.kind
+    writer = _WRITERS.get(attribute_kind)
     if writer is not None:
         return writer(value)
-    if kind is _K.GRAPH:
+    if attribute_kind is _K.GRAPH:
         return name_of(value)
-    if kind is _K.LITERAL:
+    if attribute_kind is _K.LITERAL:
         return format_typed_literal(value, limit=limit)
     return "{" + ", ".join(map(name_of, value)) + "}"
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hloom.hlo.tokens import read_braced, read_list
+from hloom.hlo.reader_state import ComputationState
+from hloom.hlo.tokens import ATTRIBUTE_NAME, read_braced, read_list
 from hloom.hlo.value_reader import READERS, read_choice, read_verbatim
 from hloom.ir import METADATA_FIELDS, Attribute, AttributeKind, Attributes, Op, Verbatim, read_metadata
 from hloom.text import Cursor
 
-if TYPE_CHECKING:
-    from hloom.hlo.computation_reader import BodyReader
-
-ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=")
 METADATA = "metadata"
 _SAID = frozenset(("lhs_contracting_dims", "rhs_contracting_dims", "largest"))
 """What XLA prints where it is the default too, and is kept where the text says it."""
 
 
-def read_attributes(cursor: Cursor, op: Op, body: BodyReader) -> tuple[Attributes, str | None]:
+def read_attributes(cursor: Cursor, op: Op, body: ComputationState) -> tuple[Attributes, str | None]:
     """Everything from the first comma on: the attributes in the row's order, and the raw metadata.
 
     Raises ParseError for repeated attributes and bad values; for unknown attributes only in strict mode.
@@ -56,7 +52,7 @@ def arranged(op: Op, values: dict[str, Any]) -> Attributes:
     return Attributes(kept)
 
 
-def _read_known(cursor: Cursor, attribute: Attribute, body: BodyReader) -> Any:
+def _read_known(cursor: Cursor, attribute: Attribute, body: ComputationState) -> Any:
     if attribute.kind is AttributeKind.ENUM:
         return read_choice(cursor, attribute)
     if attribute.kind is AttributeKind.GRAPH:
@@ -83,7 +79,7 @@ def _read_metadata(cursor: Cursor) -> str:
     return raw
 
 
-def _read_unknown(cursor: Cursor, name: str, op: Op, body: BodyReader, start: int) -> Verbatim:
+def _read_unknown(cursor: Cursor, name: str, op: Op, body: ComputationState, start: int) -> Verbatim:
     if body.reader.strict:
         known = ", ".join(op.attributes) or "none"
         raise cursor.error(f"{op} has no attribute '{name}'", start, f"it has {known}")

@@ -7,13 +7,11 @@ in memos; the careful one (`instruction.py`) reads what the fast one refuses, to
 from __future__ import annotations
 
 import re
-from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
 from hloom.hlo.instruction_reader import read_instruction, static_type
 from hloom.hlo.literal_reader import read_literal
-from hloom.hlo.tokens import NAME
+from hloom.hlo.reader_state import ComputationState
 from hloom.hlo.type_reader import read_type
 from hloom.ir import (
     COMMON,
@@ -21,9 +19,7 @@ from hloom.ir import (
     Apply,
     Attributes,
     Constant,
-    Graph,
     Literal,
-    Missing,
     Node,
     Op,
     Parameter,
@@ -31,9 +27,6 @@ from hloom.ir import (
     compatible,
 )
 from hloom.text import Cursor, HloomError, Source
-
-if TYPE_CHECKING:
-    from hloom.hlo.module_reader import ModuleReader
 
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
@@ -57,37 +50,10 @@ MEMORABLE = 256
 """Texts longer than this are not remembered: they hardly repeat."""
 
 
-class BodyReader:
+class ComputationReader(ComputationState):
     """Reads one computation's instructions into its graph."""
 
-    __slots__ = (
-        "_signature",
-        "graph",
-        "names",
-        "nodes",
-        "operands_become_parameters",
-        "parameter_count",
-        "reader",
-        "root",
-        "signature_at",
-        "suffixes",
-        "text",
-    )
-
-    def __init__(
-        self, reader: ModuleReader, graph: Graph, *, operands_become_parameters: bool = False, signature_at: int = -1
-    ) -> None:
-        self.reader = reader
-        self.graph = graph
-        self.text = reader.text
-        self.nodes: list[Node] = []
-        self.names: dict[str, Node] = {}
-        self.root: Node | None = None
-        self.signature_at = signature_at
-        self._signature: dict[str, tuple[int, Type]] | None = None
-        self.operands_become_parameters = operands_become_parameters
-        self.suffixes: dict[str, int] = {}
-        self.parameter_count = 0
+    __slots__ = ()
 
     def read(self, cursor: Cursor, window: int = LARGE) -> None:
         """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
@@ -163,14 +129,14 @@ class BodyReader:
         percent = text.find("%", start, stop) >= 0
         before = len(nodes)
         for root, name, kind_text, operand_text, rest in matches:
-            kind = kinds.get(kind_text) or self._kind(kind_text)
-            if kind is None:
+            known = kinds.get(kind_text) or self._kind(kind_text)
+            if known is None:
                 break
-            type_, row, memo = kind
+            type_, row, memo = known
             metadata, attributes = None, EMPTY
             if rest:
-                plain, found, inside = rest.partition(", metadata={")
-                if found:
+                plain, separator, inside = rest.partition(", metadata={")
+                if separator:
                     if inside.find("}") != len(inside) - 1 or "{" in inside or '"' in plain:
                         parts = _split_metadata(rest)
                         if parts is None:
@@ -207,13 +173,6 @@ class BodyReader:
                 self.root = node
         return len(nodes) - before, lines
 
-    def forget(self, node: Node) -> None:
-        """Take the last node back, to be read again."""
-        self.nodes.pop()
-        del self.names[node.name]
-        if self.root is node:
-            self.root = None
-
     # What the fast way looks up; None sends the line the careful way.
 
     def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes]] | None:
@@ -223,10 +182,10 @@ class BodyReader:
         row = self.reader.rows.get(opcode)
         if type_ is None or row is None:
             return None
-        kind = type_, row, self.reader.attribute_memos[row]
+        known = type_, row, self.reader.attribute_memos[row]
         if len(text) < MEMORABLE:
-            self.reader.kinds[text] = kind
-        return kind
+            self.reader.kinds[text] = known
+        return known
 
     def _type(self, text: str) -> Type | None:
         cursor = Cursor(Source(text))
@@ -308,60 +267,6 @@ class BodyReader:
             self.reader.literals[type_, text] = literal
         return literal
 
-    # What the careful way needs
-
-    def read_node_reference(self, cursor: Cursor) -> Node:
-        """A name that must be, or in tolerant mode may become, a node of this computation."""
-        start = cursor.skip()
-        return self.resolve(cursor, cursor.read(NAME, "the name of an instruction")[1], None, start)
-
-    def resolve(self, cursor: Cursor, name: str, type_: Type | None, start: int) -> Node:
-        """The node of a name; one that nothing has defined so far is an error in strict mode, else marked missing."""
-        node = self.names.get(name)
-        if node is not None:
-            if type_ is not None and not compatible(type_, node.type):
-                raise cursor.error(f"operand {name} is said to be {type_}, but it is {node.type}", start)
-            return node
-        if self.operands_become_parameters:
-            if type_ is None and self.reader.strict:
-                raise cursor.error(f"operand {name} needs a type, for it becomes a parameter", start)
-            self.parameter_count += 1
-            return self._add_parameter(name, type_, self.parameter_count - 1)
-        if self.reader.strict:
-            raise cursor.error(f"nothing before this is called '{name}' in {self.graph.name}", start)
-        if name in self.signature:  # the text has lost the parameter's own line
-            number, signature_type = self.signature[name]
-            return self._add_parameter(name, type_ or signature_type, number)
-        missing = Missing(name, type_, self.graph)
-        self.names[name] = missing
-        self.graph.missing.append(missing)
-        return missing
-
-    @property
-    def signature(self) -> dict[str, tuple[int, Type]]:
-        """The numbers and types of the parameters that the heading names, read when first asked for."""
-        if self._signature is None:
-            self._signature = {}
-            if self.signature_at >= 0:
-                self._signature, _ = self.reader.read_signature(Cursor(self.reader.source, self.signature_at))
-        return self._signature
-
-    def unused_name(self, stem: str) -> str:
-        """The stem, or the stem with the first free number behind a dot."""
-        if stem not in self.names:
-            return stem
-        number = self.suffixes.get(stem, 1)
-        while f"{stem}.{number}" in self.names:
-            number += 1
-        self.suffixes[stem] = number + 1
-        return f"{stem}.{number}"
-
-    def _add_parameter(self, name: str, type_: Type | None, number: int) -> Parameter:
-        node = Parameter(name, type_, number, EMPTY, None, self.graph)
-        self.nodes.append(node)
-        self.names[name] = node
-        return node
-
     def _finish(self, cursor: Cursor, opening: int) -> None:
         if not self.nodes:
             raise cursor.error(f"the computation {self.graph.name} has no instructions", opening - 1)
@@ -370,27 +275,16 @@ class BodyReader:
             cursor.accept(",")
             self.graph.execution_thread = self.reader.read_execution_thread(cursor)
 
-    def complete(self) -> None:
-        """Hand the nodes to the graph: its output and its parameters by number."""
-        graph = self.graph
-        graph.adopt(self.nodes, self.names)
-        graph.output = self.root if self.root is not None else self.nodes[-1]
-        graph.parameters = [node for node in self.nodes if isinstance(node, Parameter)]
-        graph.parameters.sort(key=_number)
-
-
-_number = attrgetter("number")
-
 
 def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
     """The matches of the lines before the first that is not plain."""
-    found: list[tuple[str, ...]] = []
+    matches: list[tuple[str, ...]] = []
     for match in LINE.finditer(text, start, stop):
         if match.start() != start:
             break
-        found.append(tuple(group or "" for group in match.groups()))
+        matches.append(tuple(group or "" for group in match.groups()))
         start = match.end() + 1
-    return found
+    return matches
 
 
 def _split_metadata(rest: str) -> tuple[str, str] | None:

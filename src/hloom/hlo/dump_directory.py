@@ -64,10 +64,10 @@ def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
         names = sorted(os.listdir(root))
     except OSError as problem:
         raise unreadable(root, problem) from None
-    found = [(match, root / name) for name in names if (match := _FILE.fullmatch(name))]
-    found = found or [(match, root / name) for name in names if (match := _OTHER.fullmatch(name))]
+    matches = [(match, root / name) for name in names if (match := _FILE.fullmatch(name))]
+    matches = matches or [(match, root / name) for name in names if (match := _OTHER.fullmatch(name))]
     chosen: dict[tuple[str, str, str | None], tuple[int, DumpedModule]] = {}
-    for match, path in found:
+    for match, path in matches:
         groups = match.groupdict()
         key = (groups["name"], groups.get("stage") or "", groups.get("number"))
         rank = _PREFERENCE[groups["format"]]
@@ -106,7 +106,10 @@ def listing(entries: Sequence[DumpedModule]) -> str:
     stages: dict[str, list[str]] = {}
     for entry in entries:
         stages.setdefault(entry.label, []).append(entry.stage)
-    lines = [f"{label}{': ' if any(found) else ''}{_stages(found)}" for label, found in stages.items()]
+    lines = [
+        f"{label}{': ' if any(stages_of_label) else ''}{_stages(stages_of_label)}"
+        for label, stages_of_label in stages.items()
+    ]
     further = [f"and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
     return "\n  ".join(lines[:MOST_LISTED] + further)
 
@@ -129,5 +132,5 @@ def _stages(stages: Sequence[str]) -> str:
 
 
 def _order(entry: DumpedModule) -> tuple[int, str, int, str]:
-    place = 0 if entry.stage == BEFORE else 2 if entry.stage.endswith(AFTER) else 1
-    return (-1 if entry.number is None else entry.number, entry.name, place, entry.stage)
+    rank = 0 if entry.stage == BEFORE else 2 if entry.stage.endswith(AFTER) else 1
+    return (-1 if entry.number is None else entry.number, entry.name, rank, entry.stage)

@@ -82,14 +82,14 @@ def _element_places(text: bytes, type: TensorType) -> np.ndarray | None:
 
 def _brackets_fit(text: bytes, type: TensorType) -> bool:
     """Whether the brackets alone are those of the type; their number is compared before any are made."""
-    found = text.translate(None, _NOT_BRACKETS)
+    brackets = text.translate(None, _NOT_BRACKETS)
     pairs = sum(math.prod(type.dims[:level]) for level in range(type.rank))
-    if len(found) != 2 * (pairs + (type.element_count if type.dtype.is_complex else 0)):
+    if len(brackets) != 2 * (pairs + (type.element_count if type.dtype.is_complex else 0)):
         return False
     expected = b"{" + b"()" * (type.dims[-1] if type.dtype.is_complex else 0) + b"}"
     for size in reversed(type.dims[:-1]):
         expected = b"{" + expected * size + b"}"
-    return found == expected
+    return brackets == expected
 
 
 def _commas_fit(commas: np.ndarray, first: np.ndarray, places: np.ndarray, last: np.ndarray) -> bool:
@@ -157,8 +157,8 @@ def _read_numbers(text: bytes, places: np.ndarray, numpy_dtype: type) -> np.ndar
     return values if values.size == places.size else None
 
 
-def _word(text: bytes, place: int) -> bytes:
-    end = place
+def _word(text: bytes, position: int) -> bytes:
+    end = position
     while _IS_TOKEN[text[end]]:
         end += 1
-    return text[place:end]
+    return text[position:end]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hloom.hlo.attribute_reader import ATTRIBUTE_NAME
-from hloom.hlo.strict_checks import check_word
+from hloom.hlo.reserved_words import check_word
 from hloom.hlo.tokens import (
+    ATTRIBUTE_NAME,
     IDENTIFIER,
     NAME,
     read_boolean,
@@ -74,16 +74,16 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
         ),
         "StackFrames": lambda c: _read_rows(c, tables.stack_frames, _read_frame),
     }
-    found = False
+    has_section = False
     start = cursor.skip()
     for title, read in sections.items():
         if cursor.at(title) and IDENTIFIER.match(cursor.text, cursor.position)[0] == title:  # type: ignore[index]
             cursor.accept(title)
             read(cursor)
-            found = True
-        elif strict and found:
+            has_section = True
+        elif strict and has_section:
             raise cursor.error(f"the stack tables that begin here lack '{title}'", start)
-    return tables if found else None
+    return tables if has_section else None
 
 
 def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor], Any]) -> None:
@@ -134,11 +134,11 @@ def _read_alias(cursor: Cursor) -> InputOutputAlias:
     parameter = read_natural(cursor, "a parameter's number")
     cursor.expect(",")
     parameter_index = read_integers(cursor)
-    kind = "may-alias"
+    alias_kind = "may-alias"
     if cursor.accept(","):
-        kind = cursor.read(_ALIAS_KIND, "may-alias or must-alias")[0]
+        alias_kind = cursor.read(_ALIAS_KIND, "may-alias or must-alias")[0]
     cursor.expect(")")
-    return InputOutputAlias(output_index, parameter, parameter_index, kind)
+    return InputOutputAlias(output_index, parameter, parameter_index, alias_kind)
 
 
 def _read_donor(cursor: Cursor) -> BufferDonor:

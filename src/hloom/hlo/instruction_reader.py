@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hloom.hlo.async_sugar_reader import read_sugar
 from hloom.hlo.attribute_reader import read_attributes
 from hloom.hlo.layout_inference import with_layouts
 from hloom.hlo.literal_reader import read_literal
-from hloom.hlo.strict_checks import call_problem
+from hloom.hlo.reader_state import ComputationState
+from hloom.hlo.reserved_words import check_name
+from hloom.hlo.strict_checks import call_problem, check_call
 from hloom.hlo.tokens import NAME, read_integer
 from hloom.hlo.type_reader import read_type
 from hloom.ir import (
@@ -32,9 +33,6 @@ from hloom.ir import (
 )
 from hloom.ops import OPS, unknown_op
 from hloom.text import Cursor
-
-if TYPE_CHECKING:
-    from hloom.hlo.computation_reader import BodyReader
 
 DEEPEST = 10_000
 """How deep operands may nest; XLA's own parser overflows its stack some way above this."""
@@ -58,7 +56,7 @@ class _Call:
     inputs: list[Node] = field(default_factory=list)
 
 
-def read_instruction(cursor: Cursor, body: BodyReader) -> None:
+def read_instruction(cursor: Cursor, body: ComputationState) -> None:
     """`ROOT name = type opcode(operands), attributes`: the next node of the body."""
     if cursor.at(",") and body.nodes:
         _reopen(cursor, body)
@@ -68,18 +66,19 @@ def read_instruction(cursor: Cursor, body: BodyReader) -> None:
         cursor.position += 4
         if body.root is not None:
             raise cursor.error(f"{body.graph.name} has a second ROOT; the first is {body.root.name}", start)
-    place = cursor.skip()
+    position = cursor.skip()
     name = cursor.read(NAME, "an instruction's name")[1]
-    body.reader.check_name(cursor, name, place)
-    if cursor.text.startswith("=", cursor.position) and not cursor.text.startswith("%", place):
-        raise cursor.error(f"a space is needed between '{name}' and '='", place)
+    if body.reader.strict:
+        check_name(cursor, name, position)
+    if cursor.text.startswith("=", cursor.position) and not cursor.text.startswith("%", position):
+        raise cursor.error(f"a space is needed between '{name}' and '='", position)
     cursor.expect("=", f"after the name '{name}'")
-    node = read_expression(cursor, body, name, place)
+    node = read_expression(cursor, body, name, position)
     if is_root:
         body.root = node
 
 
-def _reopen(cursor: Cursor, body: BodyReader) -> None:
+def _reopen(cursor: Cursor, body: ComputationState) -> None:
     """A line that begins with a comma goes on with the instruction before it: read that again, from its start."""
     last = body.nodes[-1]
     at = cursor.text.rfind(last.name, 0, cursor.position)
@@ -94,7 +93,7 @@ def _reopen(cursor: Cursor, body: BodyReader) -> None:
     raise cursor.error("no instruction goes on here")
 
 
-def read_expression(cursor: Cursor, body: BodyReader, name: str, place: int) -> Node:
+def read_expression(cursor: Cursor, body: ComputationState, name: str, position: int) -> Node:
     """`type opcode(operands), attributes`, entered into the body under a name."""
     type_ = _read_optional_type(cursor)
     start = cursor.skip()
@@ -112,15 +111,15 @@ def read_expression(cursor: Cursor, body: BodyReader, name: str, place: int) -> 
         else:
             node = _apply(cursor, body, name, type_, op, inputs, start)
     if isinstance(body.names.get(name), Missing):
-        raise cursor.error(f"'{name}' is used in {body.graph.name} before it is defined here", place)
+        raise cursor.error(f"'{name}' is used in {body.graph.name} before it is defined here", position)
     if name in body.names:
-        raise cursor.error(f"'{name}' is already defined in {body.graph.name}", place)
+        raise cursor.error(f"'{name}' is already defined in {body.graph.name}", position)
     body.names[name] = node
     body.nodes.append(node)
     return node
 
 
-def read_operands(cursor: Cursor, body: BodyReader) -> tuple[Node, ...]:
+def read_operands(cursor: Cursor, body: ComputationState) -> tuple[Node, ...]:
     """Operands up to the closing parenthesis: names, typed names, elements of tuples, nested instructions."""
     plain = _PLAIN_OPERANDS.match(cursor.text, cursor.position, cursor.end)
     if plain:
@@ -147,7 +146,7 @@ def read_operands(cursor: Cursor, body: BodyReader) -> tuple[Node, ...]:
             raise cursor.error(f"expected ',' or ')' among the operands, found {cursor.found()}")
 
 
-def _read_operand(cursor: Cursor, body: BodyReader, call: _Call) -> _Call | None:
+def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call | None:
     """One operand, appended to the call; or the nested instruction that begins here."""
     start = cursor.skip()
     type_ = _read_optional_type(cursor)
@@ -161,41 +160,41 @@ def _read_operand(cursor: Cursor, body: BodyReader, call: _Call) -> _Call | None
     if type_ is not None and body.operands_become_parameters and cursor.peek() in (",", ")"):
         call.inputs.append(body.resolve(cursor, body.unused_name(f"_{body.parameter_count}"), type_, start))
         return None
-    place = cursor.skip()
+    position = cursor.skip()
     name = cursor.read(NAME, "an operand")[1]
-    node = body.resolve(cursor, name, None if cursor.at("#") else type_, place)
+    node = body.resolve(cursor, name, None if cursor.at("#") else type_, position)
     if body.reader.strict and cursor.at("#"):
         raise cursor.error("elements of tuples as operands ('name#0') are newer than what XLA's parser reads here")
     while element := cursor.match(_ELEMENT_INDEX):
-        node = _element(cursor, body, node, int(element[1][:9]), place)
+        node = _element(cursor, body, node, int(element[1][:9]), position)
     if node.type is None:
         node.type = type_
     call.inputs.append(node)
     return None
 
 
-def _element(cursor: Cursor, body: BodyReader, node: Node, index: int, place: int) -> Node:
+def _element(cursor: Cursor, body: ComputationState, node: Node, index: int, position: int) -> Node:
     """`name#1`: the element of a tuple, as a get-tuple-element of its own."""
-    kind = node.type
-    if kind is not None and not (isinstance(kind, TupleType) and index < len(kind.elements)):
-        raise cursor.error(f"{node.name} is {kind}: it has no element {index}", place)
-    type_ = kind.elements[index] if isinstance(kind, TupleType) else None
+    array_type = node.type
+    if array_type is not None and not (isinstance(array_type, TupleType) and index < len(array_type.elements)):
+        raise cursor.error(f"{node.name} is {array_type}: it has no element {index}", position)
+    type_ = array_type.elements[index] if isinstance(array_type, TupleType) else None
     name = body.unused_name(f"{node.name}.{index}")
     return _enter(
         body, Apply(name, type_, OPS["get-tuple-element"], (node,), Attributes(index=index), None, body.graph)
     )
 
 
-def _nested(cursor: Cursor, body: BodyReader, call: _Call) -> Node:
+def _nested(cursor: Cursor, body: ComputationState, call: _Call) -> Node:
     op = OPS.get(call.opcode) or _unknown(cursor, body, call.opcode, call.start)
     name = body.unused_name(f"{call.opcode}.anon")
     if body.reader.strict:
-        body.reader.check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
+        check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
     type_ = call.type or _inferred(cursor, body, op, call.inputs, EMPTY, call.start)
     return _enter(body, Apply(name, type_, op, tuple(call.inputs), EMPTY, None, body.graph))
 
 
-def _nested_leaf(cursor: Cursor, body: BodyReader, opcode: str, type_: Type | None) -> Node:
+def _nested_leaf(cursor: Cursor, body: ComputationState, opcode: str, type_: Type | None) -> Node:
     """A parameter or constant among the operands; it has no attributes."""
     name = body.unused_name(f"{opcode}.anon")
     if opcode == "parameter":
@@ -204,7 +203,7 @@ def _nested_leaf(cursor: Cursor, body: BodyReader, opcode: str, type_: Type | No
     return _enter(body, Constant(name, type_, literal, EMPTY, None, body.graph))
 
 
-def _enter(body: BodyReader, node: Node) -> Node:
+def _enter(body: ComputationState, node: Node) -> Node:
     body.names[node.name] = node
     body.nodes.append(node)
     return node
@@ -216,7 +215,7 @@ def _read_optional_type(cursor: Cursor) -> Type | None:
     return read_type(cursor)
 
 
-def _read_parameter(cursor: Cursor, body: BodyReader, name: str, type_: Type | None) -> Parameter:
+def _read_parameter(cursor: Cursor, body: ComputationState, name: str, type_: Type | None) -> Parameter:
     number = _parameter_number(cursor, type_)
     attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
     return Parameter(name, type_, number, attributes, metadata, body.graph)
@@ -233,7 +232,7 @@ def _parameter_number(cursor: Cursor, type_: Type | None) -> int:
     return number
 
 
-def _read_constant(cursor: Cursor, body: BodyReader, name: str, type_: Type | None) -> Constant:
+def _read_constant(cursor: Cursor, body: ComputationState, name: str, type_: Type | None) -> Constant:
     literal, type_ = _literal(cursor, type_)
     attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
     return Constant(name, type_, literal, attributes, metadata, body.graph)
@@ -254,21 +253,21 @@ def _literal(cursor: Cursor, type_: Type | None) -> tuple[Literal, Type]:
 
 
 def _apply(
-    cursor: Cursor, body: BodyReader, name: str, type_: Type | None, op: Op, inputs: tuple[Node, ...], start: int
+    cursor: Cursor, body: ComputationState, name: str, type_: Type | None, op: Op, inputs: tuple[Node, ...], start: int
 ) -> Apply:
     attributes, metadata = read_attributes(cursor, op, body)
     if body.reader.strict:
-        body.reader.check_call(cursor, op, type_, inputs, attributes, start)
+        check_call(cursor, op, type_, inputs, attributes, start)
     type_ = type_ or _inferred(cursor, body, op, inputs, attributes, start)
     return Apply(name, type_, op, inputs, attributes, metadata, body.graph)
 
 
 def _inferred(
-    cursor: Cursor, body: BodyReader, op: Op, inputs: Sequence[Node], attributes: Attributes, start: int
+    cursor: Cursor, body: ComputationState, op: Op, inputs: Sequence[Node], attributes: Attributes, start: int
 ) -> Type | None:
     """The type that the text leaves out; None where it cannot be told, which only strict reading refuses."""
     types = [node.type for node in inputs]
-    known = [kind for kind in types if kind is not None]
+    known = [type_ for type_ in types if type_ is not None]
     if op.infer is None or len(known) < len(types) or call_problem(op, None, inputs, attributes):
         return None
     try:
@@ -279,7 +278,7 @@ def _inferred(
         return None
 
 
-def _unknown(cursor: Cursor, body: BodyReader, opcode: str, start: int) -> Op:
+def _unknown(cursor: Cursor, body: ComputationState, opcode: str, start: int) -> Op:
     if body.reader.strict:
         raise cursor.error(f"no opcode is called '{opcode}'", start)
     body.reader.note(f"no opcode is called '{opcode}': kept as it is", start)

@@ -31,8 +31,8 @@ def _merged(type: Type, model: Type | None) -> Type:
     return type
 
 
-def _operand(place: int) -> _Rule:
-    return lambda inputs, _: inputs[place].type
+def _operand(position: int) -> _Rule:
+    return lambda inputs, _: inputs[position].type
 
 
 def _operands(inputs: Sequence[Node], _: Mapping[str, Any]) -> Type | None:
@@ -47,8 +47,8 @@ def _sorted(inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type | Non
 
 
 def _element(inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type | None:
-    kind = inputs[0].type
-    return kind.elements[attributes["index"]] if isinstance(kind, TupleType) else None
+    type_ = inputs[0].type
+    return type_.elements[attributes["index"]] if isinstance(type_, TupleType) else None
 
 
 def _called(name: str) -> _Rule:
@@ -66,20 +66,20 @@ def _conditional(inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type 
 
 
 def _transposed(inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type | None:
-    kind, order = inputs[0].type, attributes["dimensions"]
-    if not isinstance(kind, TensorType):
+    operand_type, order = inputs[0].type, attributes["dimensions"]
+    if not isinstance(operand_type, TensorType):
         return None
-    written = kind.layout or default_layout(kind.rank)
-    layout = replace(written, minor_to_major=tuple(order.index(each) for each in written.minor_to_major))
-    if kind.layout is None and layout == written:
+    written = operand_type.layout or default_layout(operand_type.rank)
+    layout = replace(written, minor_to_major=tuple(order.index(dim) for dim in written.minor_to_major))
+    if operand_type.layout is None and layout == written:
         return None
-    return TensorType(kind.dtype, [kind.dims[dimension] for dimension in order], layout)
+    return TensorType(operand_type.dtype, [operand_type.dims[dimension] for dimension in order], layout)
 
 
 def _first_of_tuple(inputs: Sequence[Node], _: Mapping[str, Any]) -> Type | None:
-    kind = inputs[0].type
+    type_ = inputs[0].type
     vector = inputs[1].type
-    return TupleType((kind, vector, vector)) if kind is not None and vector is not None else None
+    return TupleType((type_, vector, vector)) if type_ is not None and vector is not None else None
 
 
 _FIRST = (

@@ -57,14 +57,14 @@ def _read_after_mesh(cursor: Cursor, mesh: Mesh) -> MeshSharding:
         return _read_mesh_parts(cursor, mesh)
     start = cursor.skip()
     word = cursor.match(IDENTIFIER)
-    kind = word[0] if word else ""
-    if kind not in ("replicated", "unreduced", "manual"):
+    word_text = word[0] if word else ""
+    if word_text not in ("replicated", "unreduced", "manual"):
         cursor.position = start
         raise cursor.error(f"expected '[', replicated, unreduced or manual after the mesh, found {cursor.found()}")
-    if not mesh.names and kind != "replicated":
-        raise cursor.error(f"a sharding over a mesh without axes cannot be {kind}", start)
+    if not mesh.names and word_text != "replicated":
+        raise cursor.error(f"a sharding over a mesh without axes cannot be {word_text}", start)
     whole = tuple(map(Axis, mesh.names))
-    unreduced, manual = (whole if kind == each else () for each in ("unreduced", "manual"))
+    unreduced, manual = (whole if word_text == name else () for name in ("unreduced", "manual"))
     return MeshSharding(mesh, unreduced=unreduced, manual=manual, metadata=_read_last_metadata(cursor))
 
 
@@ -82,7 +82,7 @@ def _read_mesh_parts(cursor: Cursor, mesh: Mesh) -> MeshSharding:
             metadata += read_metadata_list(cursor)
             continue
         if name not in lists:
-            raise cursor.error(f"expected one of {', '.join(f'{each}=' for each in (*lists, 'metadata'))}", start)
+            raise cursor.error(f"expected one of {', '.join(f'{entry}=' for entry in (*lists, 'metadata'))}", start)
         reduction = _read_reduction(cursor) if name == "unreduced" else reduction
         _read_axes(cursor, mesh, taken, lists[name])
     return MeshSharding(mesh, dimensions, *map(tuple, lists.values()), reduction=reduction, metadata=metadata)
@@ -133,15 +133,15 @@ def read_metadata_list(cursor: Cursor) -> tuple[Metadata, ...]:
     start = cursor.skip()
     cursor.expect("{")
     if not cursor.at("{"):
-        found = read_metadata(cursor)
+        metadata = read_metadata(cursor)
         cursor.expect("}")
-        return (found,)
+        return (metadata,)
     cursor.position = start
     return read_list(cursor, _read_braced_metadata)
 
 
 def _read_braced_metadata(cursor: Cursor) -> Metadata:
     cursor.expect("{")
-    found = read_metadata(cursor)
+    metadata = read_metadata(cursor)
     cursor.expect("}")
-    return found
+    return metadata

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gc
 import re
 import warnings
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Sequence
 
-from hloom.hlo.computation_reader import SMALL, BodyReader
+from hloom.hlo.computation_reader import SMALL, ComputationReader
 from hloom.hlo.header_reader import read_header, read_stack_tables
 from hloom.hlo.instruction_reader import read_expression, read_instruction
-from hloom.hlo.strict_checks import check_aliases, check_call, check_graph, check_name, check_word
-from hloom.hlo.tokens import NAME, read_string
-from hloom.hlo.type_reader import read_type
-from hloom.ir import Attributes, Graph, Literal, Module, Node, Op, Type
-from hloom.ops import COMMON, OPS
-from hloom.text import Cursor, HloomWarning, Place, Source
+from hloom.hlo.reader_state import ModuleState
+from hloom.hlo.reserved_words import check_word
+from hloom.hlo.strict_checks import check_aliases, check_graph
+from hloom.hlo.tokens import NAME
+from hloom.ir import Attributes, Graph, Module, Type
+from hloom.text import Cursor, HloomWarning, Source
 
 DEEPEST = 60
 """How deep computations may nest inside attributes."""
@@ -26,11 +23,7 @@ _HEADING = re.compile(r"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.-]*+) (\((?=[^{}\n]*\) 
 _ENTRY = re.compile(r"ENTRY(?![A-Za-z0-9_.=-])")
 _HEADER = re.compile(r"HloModule(?![A-Za-z0-9_.=-])")
 _COMPUTATION = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+\s*(?:\{|\(\s*(?:\)|%?[A-Za-z_][A-Za-z0-9_.-]*+\s*:))")
-_COLON_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+):")
-_THREAD = re.compile(r"execution_thread=")
 _NAMED = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+(?:\s*=\s|\s+=)|%[A-Za-z_][A-Za-z0-9_.-]*+=|ROOT\s")
-LEAF = Op("parameter or constant", attributes=COMMON)
-"""What parameters and constants may carry."""
 
 
 def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
@@ -61,25 +54,11 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     return module
 
 
-class ModuleReader:
-    """What all computations of one text share: the module, the memos, and the names of graphs."""
+class ModuleReader(ModuleState):
+    """Reads a whole text into its module."""
 
     def __init__(self, source: Source, strict: bool) -> None:
-        self.source = source
-        self.text = source.text
-        self.strict = strict
-        self.module = Module()
-        self.module.source_name = source.name
-        self.rows = {**OPS, "parameter": LEAF, "constant": LEAF}
-        self.leaf_row = LEAF
-        self.types: dict[str, Type] = {}
-        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes]]] = {}
-        self.literals: dict[tuple[Type, str], Literal] = {}
-        self.attribute_memos: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
-        self.unknown_ops: dict[str, Op] = {}
-        self.notes: list[tuple[int, str]] = []
-        self.line_limit = -1
-        self.graphs: dict[str, Graph] = {}
+        super().__init__(source, strict)
         self._entry: Graph | None = None
         self._nested: set[Graph] = set()
         self._depth = 0
@@ -109,7 +88,7 @@ class ModuleReader:
         self.module.name = "_"
         self.module.attributes = Attributes(is_scheduled=True)
         graph = Graph("_", self.module)
-        body = BodyReader(self, graph, operands_become_parameters=True)
+        body = ComputationReader(self, graph, operands_become_parameters=True)
         if not cursor.peek():
             raise cursor.error("expected HLO, found an empty text")
         while cursor.peek():
@@ -153,7 +132,7 @@ class ModuleReader:
             raise cursor.error(f"a computation '{name}' is already defined", start)
         graph = self.graphs.setdefault(name, Graph(name, self.module))
         opening = cursor.position
-        body = BodyReader(self, graph, signature_at=signature_at)
+        body = ComputationReader(self, graph, signature_at=signature_at)
         body.read(cursor)
         if self.strict:
             check_graph(self, graph, opening, cursor.position, result)
@@ -167,39 +146,7 @@ class ModuleReader:
         self.module.append_graph(graph)
         self.graphs[graph.name] = graph
 
-    def read_signature(self, cursor: Cursor) -> tuple[dict[str, tuple[int, Type]], Type]:
-        """`(name: type, ...) -> type`: the parameters' numbers and types by name, and the result's type."""
-        parameters: dict[str, tuple[int, Type]] = {}
-        cursor.expect("(")
-        while not cursor.accept(")"):
-            if parameters:
-                cursor.expect(",")
-            start = cursor.skip()
-            if not self.strict:
-                cursor.accept("%")
-            name = cursor.read(_COLON_NAME, "a parameter's name and ':'")[1]
-            if name in parameters and self.strict:
-                name = f"{name}:{start}"  # XLA throws the names away: a repeated one is no error
-            parameters[name] = (len(parameters), read_type(cursor))
-        cursor.expect("->")
-        return parameters, read_type(cursor)
-
-    def read_graph_reference(self, cursor: Cursor, body: BodyReader) -> Graph:
-        """The computation that a name or a nested `{...}` stands for."""
-        if cursor.at("{"):
-            return self._read_nested(cursor)
-        start = cursor.skip()
-        name = cursor.read(NAME, "a computation's name or '{'")[1]
-        if self.strict:
-            check_word(cursor, name, start)
-        graph = self.graphs.get(name)
-        if graph is None or (self.strict and graph.name not in self.module):
-            if self.strict:
-                raise cursor.error(f"no computation before this is called '{name}'", start)
-            graph = self.graphs[name] = self.module.declare_graph(name)
-        return graph
-
-    def _read_nested(self, cursor: Cursor) -> Graph:
+    def read_nested(self, cursor: Cursor) -> Graph:
         start = cursor.position
         if cursor.source is not self.source:
             raise cursor.error("a nested computation is read where it stands, in the careful way", start)
@@ -208,7 +155,7 @@ class ModuleReader:
             raise cursor.error(f"computations nest deeper than {DEEPEST}", start)
         cursor.expect("{")
         graph = Graph("_", self.module)
-        BodyReader(self, graph).read(cursor, SMALL)
+        ComputationReader(self, graph).read(cursor, SMALL)
         graph.name = self.module.unique_graph_name(graph.name)
         if self.strict:
             check_graph(self, graph, start, cursor.position, None)
@@ -216,32 +163,3 @@ class ModuleReader:
         self._nested.add(graph)
         self._depth -= 1
         return graph
-
-    def read_execution_thread(self, cursor: Cursor) -> str:
-        """`execution_thread="host"`."""
-        cursor.read(_THREAD, "execution_thread=")
-        return read_string(cursor)
-
-    def note(self, message: str, position: int) -> None:
-        """Remember that something was kept that hloom does not understand."""
-        self.notes.append((position, message))
-
-    def placed_notes(self) -> list[str]:
-        """The notes with their places, all lines counted once."""
-        starts = [0, *(match.end() for match in re.finditer("\n", self.text))] if self.notes else []
-        lines = [bisect_right(starts, position) for position, _ in self.notes]
-        return [
-            f"{Place(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
-            for line, (position, message) in zip(lines, self.notes, strict=True)
-        ]
-
-    def check_name(self, cursor: Cursor, name: str, start: int) -> None:
-        """In strict mode, refuse reserved names."""
-        if self.strict:
-            check_name(cursor, name, start)
-
-    def check_call(
-        self, cursor: Cursor, op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes, start: int
-    ) -> None:
-        """Refuse what XLA refuses of an application."""
-        check_call(cursor, op, type_, inputs, attributes, start)

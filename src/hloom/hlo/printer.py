@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
 from hloom.hlo.attribute_printer import write_attributes
 from hloom.hlo.header_printer import print_header
-from hloom.hlo.module_reader import LEAF
-from hloom.hlo.strict_checks import RESERVED
+from hloom.hlo.reader_state import LEAF
+from hloom.hlo.reserved_words import RESERVED
 from hloom.ir import (
     Apply,
     Attributes,
@@ -141,7 +141,7 @@ def _sorted_graphs(module: Module, callers: dict[Graph, list[Node]]) -> list[Gra
         while stack:
             graph = stack[-1]
             waiting = (
-                [each for each in calls[graph] if each not in done and not each.is_declared]
+                [callee for callee in calls[graph] if callee not in done and not callee.is_declared]
                 if graph not in done
                 else []
             )
@@ -233,9 +233,9 @@ class _Printer:
                 elif count == 2:
                     operands = f"%{inputs[0].name}, %{inputs[1].name}"
                 elif count < 6:
-                    operands = ", ".join(["%" + each.name for each in inputs])
+                    operands = ", ".join(["%" + operand.name for operand in inputs])
                 else:
-                    operands = list_with_indices(["%" + each.name for each in inputs])
+                    operands = list_with_indices(["%" + operand.name for operand in inputs])
                 add(f"{root}{node.name} = {type_._text} {function.name}({operands}){tail}")
             elif type(node) is Parameter:
                 add(f"{root}{node.name} = {type_._text} parameter({node.number}){tail}")
@@ -250,7 +250,7 @@ class _Printer:
             return head + self._leaf(node) + self._tail(node)
         if not isinstance(node.function, Op):
             raise _computed_call(node)
-        operands = list_with_indices([self._operand(each) for each in node.inputs])
+        operands = list_with_indices([self._operand(operand) for operand in node.inputs])
         if node in self.short.nodes:
             op, attributes = self.short.nodes[node]
             return f"{head}{op.name}({operands}){self._written(op, attributes, node.raw_metadata)}"
@@ -262,8 +262,8 @@ class _Printer:
             return f"{self._type_text(node.type)} {name}".rstrip()
         return name
 
-    def _name(self, each: Graph | Node) -> str:
-        name = self.canonical.get(each) or each.name
+    def _name(self, item: Graph | Node) -> str:
+        name = self.canonical.get(item) or item.name
         return f"%{name}" if self.percent or name in RESERVED else name
 
     def _type_text(self, type: Type) -> str:
@@ -280,7 +280,7 @@ class _Printer:
         if parameters and parameters[-1].number != len(parameters) - 1:
             return ""
         try:
-            parts = [f"{names.get(each) or each.name}: {texts[each.type]}" for each in parameters]
+            parts = [f"{names.get(parameter) or parameter.name}: {texts[parameter.type]}" for parameter in parameters]
             return f"({', '.join(parts)}) -> {texts[graph.root.type]} "
         except KeyError:
             return ""
@@ -331,5 +331,5 @@ def _canonical_names(module: Module) -> dict[Referent, str]:
     names: dict[Referent, str] = {}
     for number, graph in enumerate(ordered_graphs(module)):
         names[graph] = f"computation_{number}"
-        names.update((node, f"tmp_{place}") for place, node in enumerate(graph.nodes))
+        names.update((node, f"tmp_{index}") for index, node in enumerate(graph.nodes))
     return names

@@ -138,14 +138,14 @@ _HINT = f"a sharding has {', '.join(_WORDS)}, {', '.join(f'{name}=' for name in 
 
 
 def _finish(cursor: Cursor, written: _Written, start: int) -> LeafSharding:
-    kind = next((kind for kind in _KINDS if kind in written.words), None)
+    kind_word = next((kind_word for kind_word in _KINDS if kind_word in written.words), None)
     named = isinstance(written.devices, ExplicitDevices) or written.device is not None
-    if kind == "maximal":
+    if kind_word == "maximal":
         return Maximal(_only_device(cursor, written, start), written.group, written.metadata)
-    if kind is not None and named:
-        raise cursor.error(f"a sharding that is {kind} takes no devices", written.devices_at)
-    if kind is not None:
-        return Uniform(kind, written.group, written.metadata)
+    if kind_word is not None and named:
+        raise cursor.error(f"a sharding that is {kind_word} takes no devices", written.devices_at)
+    if kind_word is not None:
+        return Uniform(kind_word, written.group, written.metadata)
     return _finish_tiled(cursor, written, start)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from hloom.hlo.async_chain import chain_start
+from hloom.hlo.reader_state import ModuleState
+from hloom.hlo.reserved_words import RESERVED, name_problem
 from hloom.ir import (
-    DTYPES,
     UNBOUNDED,
     Apply,
     Attributes,
@@ -25,33 +25,6 @@ from hloom.ir import (
 )
 from hloom.text import Cursor, HloomError, ParseError
 
-if TYPE_CHECKING:
-    from hloom.hlo.module_reader import ModuleReader
-
-RESERVED = frozenset(
-    [
-        "nan",
-        "true",
-        "false",
-        "inf",
-        "HloModule",
-        "ENTRY",
-        "ROOT",
-        "maximal",
-        "replicated",
-        "manual",
-        "unknown",
-        "unreduced",
-        "last_tile_dim_replicate",
-        "shard_as",
-        "shard_like",
-        "FileNames",
-        "FunctionNames",
-        "FileLocations",
-        "StackFrames",
-    ]
-)
-"""Words that are names only behind `%`."""
 NOT_TODAY = frozenset(
     (
         "tuple-select",
@@ -61,35 +34,8 @@ NOT_TODAY = frozenset(
     )
 )
 """Opcodes, and opcodes with attributes, of 2020 and July 2026."""
-TYPE_NAMES = frozenset(DTYPES) | {"token", "opaque"}
-"""Words that are never names."""
-
-
 _Check = Callable[[Type | None, Sequence[Node], Attributes], str | None]
 """Why an application is refused, or None: from its written type, its inputs and its attributes."""
-
-
-def check_name(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse instructions' names that XLA keeps for itself."""
-    problem = _name_problem(name, cursor.text.startswith("%", start))
-    if problem:
-        raise cursor.error(problem, start)
-
-
-def check_word(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
-    if (name in RESERVED or name in TYPE_NAMES) and not cursor.text.startswith("%", start):
-        raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
-
-
-def _name_problem(name: str, has_percent: bool) -> str | None:
-    if name in TYPE_NAMES:
-        return f"'{name}' is a type and cannot be an instruction's name"
-    if name in RESERVED and not has_percent:
-        return f"'{name}' is a reserved word; as a name it needs a %"
-    if name.startswith("__") and not name.startswith("__xla_"):
-        return f"names that begin with two underscores are reserved: '{name}'"
-    return None
 
 
 def check_call(
@@ -244,8 +190,8 @@ def _layout_constraints(_: Type | None, inputs: Sequence[Node], attributes: Attr
 
 
 def _domain(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
-    kind = attributes["domain"].kind
-    return None if kind == "sharding" else f"domains are of the kind 'sharding', not '{kind}'"
+    domain_kind = attributes["domain"].kind
+    return None if domain_kind == "sharding" else f"domains are of the kind 'sharding', not '{domain_kind}'"
 
 
 def _pairs(attributes: Attributes) -> str | None:
@@ -290,7 +236,7 @@ _CHECKS: dict[str, _Check] = {
 }
 
 
-def check_graph(reader: ModuleReader, graph: Graph, start: int, end: int, result: Type | None) -> None:
+def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result: Type | None) -> None:
     """Check a computation that is complete: what the fast way of reading did not look at, parameters, the result."""
     for node in graph.nodes:
         if node.raw_metadata is not None:
@@ -299,9 +245,9 @@ def check_graph(reader: ModuleReader, graph: Graph, start: int, end: int, result
             _check_sharding(reader, node, start, end)
         if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
             _check_leaf_counts(reader, node, start, end)
-        problem = _name_problem(node.name, True)
+        problem = name_problem(node.name, True)
         if node.name in RESERVED and not _is_written_with_percent(reader, node.name, start, end):
-            problem = _name_problem(node.name, False)
+            problem = name_problem(node.name, False)
         if problem is None and isinstance(node, Apply) and isinstance(node.function, Op):
             problem = call_problem(node.function, node.type, node.inputs, node.attributes)
         if problem:
@@ -315,7 +261,7 @@ def check_graph(reader: ModuleReader, graph: Graph, start: int, end: int, result
         raise _error_at(reader, root.name, start, end, problem)
 
 
-def _check_metadata(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> None:
     """Read what is otherwise left unread, and point at the instruction where it is malformed."""
     try:
         _ = node.metadata
@@ -323,7 +269,7 @@ def _check_metadata(reader: ModuleReader, node: Node, start: int, end: int) -> N
         raise _error_at(reader, node.name, start, end, f"in its metadata: {problem.message}") from None
 
 
-def _check_sharding(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+def _check_sharding(reader: ModuleState, node: Node, start: int, end: int) -> None:
     sharding = node.attributes["sharding"]
     for leaf in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
         if isinstance(leaf, MeshSharding) and leaf.reduction != "sum":
@@ -331,7 +277,7 @@ def _check_sharding(reader: ModuleReader, node: Node, start: int, end: int) -> N
             raise _error_at(reader, node.name, start, end, problem)
 
 
-def _check_leaf_counts(reader: ModuleReader, node: Node, start: int, end: int) -> None:
+def _check_leaf_counts(reader: ModuleState, node: Node, start: int, end: int) -> None:
     if "outer_dimension_partitions" in node.attributes:
         raise _error_at(reader, node.name, start, end, "outer_dimension_partitions was read in 2020 only")
     given = len(node.attributes["parameter_replication"])
@@ -340,7 +286,7 @@ def _check_leaf_counts(reader: ModuleReader, node: Node, start: int, end: int) -
         raise _error_at(reader, node.name, start, end, f"parameter_replication needs {leaves} values, not {given}")
 
 
-def check_aliases(reader: ModuleReader, cursor: Cursor) -> None:
+def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
     """Check that the header's aliases name outputs and parameters that the entry has."""
     entry = reader.module.entry
     for alias in reader.module.attributes.get("input_output_alias", ()):
@@ -352,29 +298,31 @@ def check_aliases(reader: ModuleReader, cursor: Cursor) -> None:
 
 def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
     """The type at a place inside nested tuples; None where there is no such place."""
-    for place in index:
-        if not isinstance(type_, TupleType) or not 0 <= place < len(type_.elements):
+    for element_index in index:
+        if not isinstance(type_, TupleType) or not 0 <= element_index < len(type_.elements):
             return None
-        type_ = type_.elements[place]
+        type_ = type_.elements[element_index]
     return type_
 
 
-def _parameter_error(reader: ModuleReader, graph: Graph, numbers: list[int], start: int, end: int) -> ParseError:
-    place, parameter = next((place, each) for place, each in enumerate(graph.parameters) if each.number != place)
-    wrong = f"{parameter.number} is given twice" if parameter.number < place else f"{place} is missing"
+def _parameter_error(reader: ModuleState, graph: Graph, numbers: list[int], start: int, end: int) -> ParseError:
+    number, parameter = next(
+        (number, parameter_) for number, parameter_ in enumerate(graph.parameters) if parameter_.number != number
+    )
+    wrong = f"{parameter.number} is given twice" if parameter.number < number else f"{number} is missing"
     problem = f"parameter numbers of {graph.name} must be 0 to {len(numbers) - 1}, each once: {wrong}"
     return _error_at(reader, parameter.name, start, end, problem)
 
 
-def _definition(reader: ModuleReader, name: str, start: int, end: int) -> re.Match[str] | None:
+def _definition(reader: ModuleState, name: str, start: int, end: int) -> re.Match[str] | None:
     return re.compile(rf"(?<![\w.%-])%?{re.escape(name)}\s*=(?=\s)").search(reader.text, start, end)
 
 
-def _is_written_with_percent(reader: ModuleReader, name: str, start: int, end: int) -> bool:
-    found = _definition(reader, name, start, end)
-    return found is None or found[0].startswith("%")
+def _is_written_with_percent(reader: ModuleState, name: str, start: int, end: int) -> bool:
+    definition = _definition(reader, name, start, end)
+    return definition is None or definition[0].startswith("%")
 
 
-def _error_at(reader: ModuleReader, name: str, start: int, end: int, problem: str) -> ParseError:
-    found = _definition(reader, name, start, end)
-    return Cursor(reader.source).error(problem, found.start() if found else start)
+def _error_at(reader: ModuleState, name: str, start: int, end: int, problem: str) -> ParseError:
+    definition = _definition(reader, name, start, end)
+    return Cursor(reader.source).error(problem, definition.start() if definition else start)

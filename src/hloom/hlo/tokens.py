@@ -12,6 +12,7 @@ Value = TypeVar("Value")
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*+)")
+ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=")
 INTEGER = re.compile(r"-?[0-9]++(?![A-Za-z_.])")
 NUMBER = re.compile(
     r"-?(?:(?:[0-9]++(?:\.[0-9]*+)?|(?<=-)\.[0-9]++)(?:[eE][+-]?[0-9]++)?|inf\b|nan\b(?:\(0x[0-9a-fA-F]+\))?)"

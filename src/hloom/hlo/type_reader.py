@@ -52,17 +52,17 @@ def read_type(cursor: Cursor) -> Type:
         elif not (pending and _read_plain_elements(cursor, pending[-1])):
             if cursor.at("("):
                 continue
-            kind = _read_leaf(cursor)
+            type_ = _read_leaf(cursor)
             if not pending:
-                return kind
-            pending[-1].append(kind)
+                return type_
+            pending[-1].append(type_)
             if cursor.accept(","):
                 continue
         while pending and cursor.accept(")"):
-            kind = TupleType(pending.pop())
+            type_ = TupleType(pending.pop())
             if not pending:
-                return kind
-            pending[-1].append(kind)
+                return type_
+            pending[-1].append(type_)
             if cursor.accept(","):
                 break
         else:
@@ -73,10 +73,10 @@ def _read_plain_elements(cursor: Cursor, elements: list[Type]) -> bool:
     """Move over plain elements and the commas behind them; whether the tuple's last element was among them."""
     position = cursor.position
     while match := _TUPLE_ELEMENT.match(cursor.text, position, cursor.end):
-        kind = _simple_type(match[1])
-        if kind is None:
+        type_ = _simple_type(match[1])
+        if type_ is None:
             break
-        elements.append(kind)
+        elements.append(type_)
         position = match.end()
         if match[2] == ")":
             cursor.position = position - 1
@@ -196,7 +196,7 @@ def _read_layout(cursor: Cursor, rank: int) -> Layout:
 
 
 def _later(name: str, parts: dict[str, object]) -> bool:
-    order = [each for _, each, _ in sorted(_PARTS, key=lambda part: _RANKS[part[1]])]
+    order = [part_name for _, part_name, _ in sorted(_PARTS, key=lambda part: _RANKS[part[1]])]
     return any(order.index(other) > order.index(name) for other in parts)
 
 

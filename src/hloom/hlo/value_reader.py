@@ -53,10 +53,10 @@ def read_window(cursor: Cursor) -> Window:
     cursor.expect("{")
     columns: dict[str, list[str]] = {}
     while not cursor.accept("}"):
-        place = cursor.skip()
+        position = cursor.skip()
         key = cursor.read(_WINDOW_KEY, "size=, stride=, pad=, lhs_dilate=, rhs_dilate= or rhs_reversal=")[1]
         if key in columns:
-            raise cursor.error(f"'{key}' is given twice", place)
+            raise cursor.error(f"'{key}' is given twice", position)
         columns[key] = cursor.read(_WINDOW_VALUE, "numbers such as 3x3")[0].split("x")
     sizes = columns.get("size")
     if sizes is None:

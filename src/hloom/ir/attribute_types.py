@@ -45,8 +45,8 @@ def _one(*kinds: type) -> Check:
     return lambda value: type(value) in kinds
 
 
-def _kind_of(kind: type) -> Check:
-    return lambda value: isinstance(value, kind)
+def _kind_of(class_: type) -> Check:
+    return lambda value: isinstance(value, class_)
 
 
 def _all(check: Check) -> Check:

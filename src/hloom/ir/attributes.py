@@ -55,7 +55,7 @@ class Attributes(dict[str, Any]):
         """The graphs and nodes that the values are or hold, in order."""
         if self.refers:
             for value in self.values():
-                yield from (each for each in _parts(value) if isinstance(each, Referent))
+                yield from (part for part in _parts(value) if isinstance(part, Referent))
 
     def mapped(self, change: Mapping[Any, Any]) -> Attributes:
         """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""
@@ -76,7 +76,7 @@ def _mapped(value: Any, change: Mapping[Any, Any]) -> Any:
     if not _refers(value):
         return value
     if isinstance(value, tuple):
-        return tuple(change.get(each, each) for each in value)
+        return tuple(change.get(part, part) for part in value)
     return change.get(value, value)
 
 

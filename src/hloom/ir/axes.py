@@ -73,10 +73,10 @@ class AxisMap:
         """Where a factor stands: ("operand" or "result", which one, which dimension)."""
         sides = (("operand", self.operands), ("result", self.results))
         return [
-            (side, number, place)
+            (side, number, dim)
             for side, values in sides
             for number, dimensions in enumerate(values)
-            for place, dimension in enumerate(dimensions)
+            for dim, dimension in enumerate(dimensions)
             if factor in dimension
         ]
 

@@ -170,8 +170,8 @@ def as_iota(devices: Devices) -> IotaDevices | None:
             return None
         factors.insert(0, (run, step))
         ids = ids[::run]
-    found = _iota(factors)
-    return found if np.array_equal(found.ids(), devices.ids()) else None
+    iota = _iota(factors)
+    return iota if np.array_equal(iota.ids(), devices.ids()) else None
 
 
 def same_order(left: Devices, right: Devices) -> bool:

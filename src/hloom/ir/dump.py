@@ -64,8 +64,8 @@ class _Listing:
         yield f"# nodes : {module.node_count}"
         for name, value in module.attributes.items():
             yield f"# header: {name}={_line(self._value(value, None))}"
-        for each in module.unresolved:
-            yield f"# unresolved: {each}"
+        for entry in module.unresolved:
+            yield f"# unresolved: {entry}"
 
     def _graph(self, graph: Graph) -> Iterator[str]:
         parameters = ", ".join(self.names[parameter] for parameter in graph.parameters)
@@ -84,8 +84,8 @@ class _Listing:
         yield "}"
 
     def _node(self, node: Node, graph: Graph) -> Iterator[str]:
-        inputs = ", ".join(self._reference(each, graph) for each in node.inputs)
-        taken = ", ".join(_type(each.type) for each in node.inputs)
+        inputs = ", ".join(self._reference(operand, graph) for operand in node.inputs)
+        taken = ", ".join(_type(operand.type) for operand in node.inputs)
         signature = f"({taken}) -> ({_type(node.type)})"
         if isinstance(node, Constant):
             inputs, signature = self._value(node.value, graph), _type(node.type)
@@ -112,7 +112,7 @@ class _Listing:
         if isinstance(value, Referent):
             return _graph_name(value) if isinstance(value, Graph) else self._reference(value, graph)
         if isinstance(value, tuple):
-            return f"({', '.join(self._value(each, graph) for each in value)})"
+            return f"({', '.join(self._value(item, graph) for item in value)})"
         text = _TEXTS.get(type(value))
         return text(value) if text else _type(value) if isinstance(value, Type) else str(value)
 
@@ -130,8 +130,8 @@ class _Listing:
             yield f"      # Malformed metadata: {_line(node.raw_metadata)}"
             return
         if metadata.op_name or metadata.op_type:
-            kind = f" {metadata.op_type}" if metadata.op_type else ""
-            yield f"      # Scope:{kind} ({_line(metadata.op_name)})"
+            scope_type = f" {metadata.op_type}" if metadata.op_type else ""
+            yield f"      # Scope:{scope_type} ({_line(metadata.op_name)})"
         if metadata.source_file:
             yield f"      # In file {_line(metadata.source_file)}:{metadata.source_line}"
         if metadata.stack_frame_id and self.module.stack_tables:
@@ -164,8 +164,8 @@ def _graph_name(graph: Graph) -> str:
     return f"@?{graph.name}" if graph.is_declared else f"@{graph.name}"
 
 
-def _type(kind: Type | None) -> str:
-    return "<?>" if kind is None else f"<{kind}>"
+def _type(type_: Type | None) -> str:
+    return "<?>" if type_ is None else f"<{type_}>"
 
 
 def _line(text: str) -> str:

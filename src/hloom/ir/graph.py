@@ -106,13 +106,13 @@ class Graph(Referent):
 
     def __getitem__(self, name: str) -> Node:
         """The node of this name; raises HloomError, with near misses, where there is none."""
-        found = self._names.get(name.lstrip("%"))
-        if found is None:
+        node = self._names.get(name.lstrip("%"))
+        if node is None:
             near = get_close_matches(name, self._names, 3)
             raise HloomError(
                 f"graph {self.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None
             )
-        return found
+        return node
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -248,7 +248,7 @@ class Graph(Referent):
         for user in old.users:
             graph = user.graph
             graph._unuse(user)
-            user.inputs = tuple(replacement if each is old else each for each in user.inputs)
+            user.inputs = tuple(replacement if operand is old else operand for operand in user.inputs)
             user.attributes = user.attributes.mapped({old: replacement})
             if isinstance(user, Apply) and user.function is old:
                 user.function = replacement
@@ -257,14 +257,14 @@ class Graph(Referent):
             if graph.output is old:
                 graph.output = replacement
 
-    def move_before(self, node: Node, place: Node) -> None:
+    def move_before(self, node: Node, successor: Node) -> None:
         """Move a node in the order."""
         self._owns(node)
-        self._owns(place)
-        if node is place:
+        self._owns(successor)
+        if node is successor:
             return
         self._unlink(node)
-        self._link(node, place)
+        self._link(node, successor)
 
     def erase(self, node: Node) -> None:
         """Take a node out; raises HloomError while something uses it or it is the output."""
@@ -290,7 +290,7 @@ class Graph(Referent):
         called = [graph] if graph else list(call.called_graphs)
         if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
             raise HloomError(f"cannot inline {call!r}: it does not call one defined graph with its inputs")
-        if any(not each.is_graph for each in call.attributes.referents()):
+        if any(not referent.is_graph for referent in call.attributes.referents()):
             raise HloomError(f"cannot inline {call!r}: it has control predecessors")
         if called[0].missing or any(nested.parent is called[0] for nested in called[0]._may_yield()):
             raise HloomError(f"cannot inline {call!r}: {called[0].name} has missing names or nested graphs")
@@ -449,5 +449,5 @@ def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
         return Constant(name, node.type, value, attributes, metadata, graph)
     assert isinstance(node, Apply), f"{node!r} cannot be copied"
     function: Any = node.function
-    inputs = tuple(mapping.get(each, each) for each in node.inputs)
+    inputs = tuple(mapping.get(operand, operand) for operand in node.inputs)
     return Apply(name, node.type, mapping.get(function, function), inputs, attributes, metadata, graph)

@@ -53,9 +53,9 @@ def infer_axes(
 def node_axes(node: Apply) -> AxisMap | None:
     """The axis map of a node; None where its op has none."""
     types = [operand.type for operand in node.inputs]
-    if any(kind is None for kind in types):
+    if any(type_ is None for type_ in types):
         raise TypeProblem(f"{node!r} has operands whose types are not known")
-    known = [kind for kind in types if kind is not None]
+    known = [type_ for type_ in types if type_ is not None]
     result = node.type
     if result is None and node.op.axes is not None:
         result = infer_type(node.op, known, node.attributes)
@@ -80,13 +80,13 @@ class Inference:
         if None in types:
             return None
         key = (node.function, types, id(node.attributes), node.type if _asks_for_result(node.function.infer) else None)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = _attempt(node, types)
+        cached = self._memo.get(key)
+        if cached is None:
+            cached = self._memo[key] = _attempt(node, types)
             self._kept.append(node.attributes)  # so that its id stays its own
-        if isinstance(found, TypeProblem):
-            raise found
-        return found
+        if isinstance(cached, TypeProblem):
+            raise cached
+        return cached
 
     def fill(self, graph: Graph) -> None:
         """Give the nodes whose types the text leaves out their types, in order; those without a rule stay as they are.
@@ -143,7 +143,7 @@ def arguments(op: Op, rule: Callable[..., Any], attributes: Mapping[str, Any], r
 def wanted(rule: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """The keyword parameters of a rule and the attributes they stand for."""
     parameters = inspect.signature(rule).parameters.values()
-    names = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    names = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     return tuple((name, _ATTRIBUTE_NAMES.get(name, name)) for name in names)
 
 

@@ -190,8 +190,8 @@ def literal_of(value: Any, dtype: DType | None = None) -> Literal:
     data = np.asarray(value)
     if data.dtype.byteorder not in "=|":
         data = data.astype(data.dtype.newbyteorder("="))
-    found = _dtype_for(value, data)
-    wanted = found if dtype is None else dtype
+    own = _dtype_for(value, data)
+    wanted = own if dtype is None else dtype
     if data.dtype != wanted.numpy:
         data = _convert(data, wanted)
     return Literal.array(TensorType(wanted, data.shape), data)
@@ -199,11 +199,11 @@ def literal_of(value: Any, dtype: DType | None = None) -> Literal:
 
 def _dtype_for(value: Any, data: np.ndarray) -> DType:
     try:
-        found = dtype_of(data.dtype)
+        element_type = dtype_of(data.dtype)
     except (KeyError, TypeError):
         raise HloomError(f"no element type holds numpy's {data.dtype}") from None
     if isinstance(value, (np.ndarray, np.generic)):
-        return found
+        return element_type
     return dtype_named(_DTYPES_OF_SCALARS[type(data.flat[0].item())] if data.size else "f32")
 
 

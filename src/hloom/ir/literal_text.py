@@ -66,10 +66,10 @@ def _tuple_parts(elements: Sequence[Literal]) -> list[Literal | str]:
 
 
 def _type_text(literal: Literal) -> str:
-    kind = literal.type
-    if isinstance(kind, TensorType) and kind.layout is None:
-        return str(kind.with_layout(default_layout(kind.rank)))
-    return str(kind)
+    type_ = literal.type
+    if isinstance(type_, TensorType) and type_.layout is None:
+        return str(type_.with_layout(default_layout(type_.rank)))
+    return str(type_)
 
 
 def _format_leaf(literal: Literal, limit: int | None) -> str:
@@ -78,15 +78,15 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
     data = literal.numpy()
     if limit is not None and data.ndim and data.size > limit:
         return ELIDED
-    kind = literal.type
-    assert isinstance(kind, TensorType), "leaves with data are arrays"
-    if kind.dtype.kind is Kind.BOOLEAN and not data.ndim:
+    type_ = literal.type
+    assert isinstance(type_, TensorType), "leaves with data are arrays"
+    if type_.dtype.kind is Kind.BOOLEAN and not data.ndim:
         return "true" if data else "false"
-    if not data.ndim and kind.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
-        return _plain_scalar(float(data), kind.dtype)
+    if not data.ndim and type_.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
+        return _plain_scalar(float(data), type_.dtype)
     if literal.is_splat:
-        return _nest(_element_texts(data.reshape(-1)[:1], kind.dtype) * data.size, kind.dims)
-    return _nest(_element_texts(data.reshape(-1), kind.dtype), kind.dims)
+        return _nest(_element_texts(data.reshape(-1)[:1], type_.dtype) * data.size, type_.dims)
+    return _nest(_element_texts(data.reshape(-1), type_.dtype), type_.dims)
 
 
 def _plain_scalar(value: float, dtype: DType) -> str:

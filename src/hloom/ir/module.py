@@ -79,13 +79,13 @@ class Module:
 
     def __getitem__(self, name: str) -> Graph:
         """The graph of this name; raises HloomError, with near misses, where there is none."""
-        found = self._names.get(name.lstrip("%"))
-        if found is None:
+        graph = self._names.get(name.lstrip("%"))
+        if graph is None:
             near = get_close_matches(name, self._names, 3)
             raise HloomError(
                 f"module {self.name} has no graph '{name}'", hint=f"near: {', '.join(near)}" if near else None
             )
-        return found
+        return graph
 
     @property
     def entry(self) -> Graph:
@@ -196,8 +196,8 @@ class Module:
             if nested.parent in mapping:
                 mapping[nested] = self.add_graph(nested.name, mapping[nested.parent])
                 family.append(nested)
-        for each in family:
-            _copy_graph(each, mapping[each], mapping)
+        for member in family:
+            _copy_graph(member, mapping[member], mapping)
         return mapping[graph]
 
     def clone(self) -> Module:

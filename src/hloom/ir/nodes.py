@@ -102,7 +102,7 @@ class Node(Referent):
     @property
     def called_graphs(self) -> Iterator[Graph]:
         """The graphs its attributes hold or it is, in order, repeats included."""
-        return (each for each in self.attributes.referents() if each.is_graph)
+        return (referent for referent in self.attributes.referents() if referent.is_graph)
 
     def operand_types(self) -> tuple[Type | None, ...]:
         """The types of the inputs."""
@@ -210,9 +210,9 @@ class Apply(Node):
 
     def attribute(self, name: str) -> Any:
         """An attribute's value, or the default that its row gives; None where there is neither."""
-        found = self.attributes.get(name)
-        if found is not None or not isinstance(self.function, Op):
-            return found
+        value = self.attributes.get(name)
+        if value is not None or not isinstance(self.function, Op):
+            return value
         row = self.function.attributes.get(name)
         return row.default if row else None
 

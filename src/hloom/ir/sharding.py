@@ -214,10 +214,12 @@ Sharding: TypeAlias = LeafSharding | TupleSharding
 
 
 def _extras(group: ShardGroup | None, metadata: Sequence[Metadata]) -> str:
-    place = f" metadata={{{metadata[0].text()}}}" if len(metadata) == 1 else _metadata_list(metadata).lstrip(",")
-    return f"{group or ''}{place}"
+    metadata_text = (
+        f" metadata={{{metadata[0].text()}}}" if len(metadata) == 1 else _metadata_list(metadata).lstrip(",")
+    )
+    return f"{group or ''}{metadata_text}"
 
 
 def _metadata_list(metadata: Sequence[Metadata]) -> str:
-    listed = ", ".join(f"{{{each.text()}}}" for each in metadata)
+    listed = ", ".join(f"{{{entry.text()}}}" for entry in metadata)
     return f", metadata={{{listed}}}" if metadata else ""

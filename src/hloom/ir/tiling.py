@@ -153,9 +153,9 @@ def lowered(sharding: LeafSharding) -> Lowered:
     sizes = [mesh.size(piece) for piece in pieces]
     tile = tuple(math.prod(sizes[index] for index in part) for part in tiles)
     kinds = ("manual", "unreduced", "replicated")
-    for kind, part, size in zip(kinds, tiles[-3:], tile[-3:], strict=True):
-        if size == mesh.device_count and (part or kind == "replicated"):
-            return Uniform(kind, None, sharding.metadata)
+    for subgroup, part, size in zip(kinds, tiles[-3:], tile[-3:], strict=True):
+        if size == mesh.device_count and (part or subgroup == "replicated"):
+            return Uniform(subgroup, None, sharding.metadata)
     devices = mesh.order.transposed(sizes, [index for part in tiles for index in part])
     return canonical(Tiled(tile, devices, kinds, None, sharding.metadata))
 
@@ -176,9 +176,9 @@ def canonical(sharding: Tiled) -> Lowered:
     if math.prod(data) == 1 and len(set(sharding.subgroups)) == 1 and sharding.subgroups[0] in UNIFORM_KINDS:
         return Uniform(sharding.subgroups[0], sharding.group, sharding.metadata)
     sizes: dict[str, int] = dict.fromkeys(SUBGROUP_KINDS, 1)
-    for kind, size in zip(sharding.subgroups, sharding.tile[sharding.rank :], strict=True):
-        sizes[kind] *= size
-    kinds = tuple(kind for kind, size in sizes.items() if size > 1)
+    for type_, size in zip(sharding.subgroups, sharding.tile[sharding.rank :], strict=True):
+        sizes[type_] *= size
+    kinds = tuple(type_ for type_, size in sizes.items() if size > 1)
     if math.prod(data) == 1 and len(kinds) == 1 and kinds[0] in UNIFORM_KINDS:
         return Uniform(kinds[0], sharding.group, sharding.metadata)
     if not data and not kinds:
@@ -187,11 +187,11 @@ def canonical(sharding: Tiled) -> Lowered:
         devices = _sorted_devices(sharding, sizes["replicated"])
     except Unsupported:
         return sharding
-    return replace(sharding, tile=(*data, *(sizes[kind] for kind in kinds)), devices=devices, subgroups=kinds)
+    return replace(sharding, tile=(*data, *(sizes[type_] for type_ in kinds)), devices=devices, subgroups=kinds)
 
 
 def _sorted_devices(sharding: Tiled, copies: int) -> Devices:
-    kinds = [-1] * sharding.rank + [SUBGROUP_KINDS.index(kind) for kind in sharding.subgroups]
+    kinds = [-1] * sharding.rank + [SUBGROUP_KINDS.index(type_) for type_ in sharding.subgroups]
     order = sorted(range(len(kinds)), key=kinds.__getitem__)
     devices = sharding.devices.transposed(sharding.tile, order)
     return devices.sorted_within(copies) if copies > 1 else devices
@@ -227,9 +227,9 @@ def _same(left: Lowered, right: Lowered) -> bool:
     return isinstance(left, Uniform) and isinstance(right, Uniform) and left.kind == right.kind
 
 
-def _check_rank(sharding: LeafSharding, found: int, rank: int) -> None:
-    if found != rank:
-        raise HloomError(f"{sharding} is for arrays of rank {found}, not {rank}")
+def _check_rank(sharding: LeafSharding, own_rank: int, rank: int) -> None:
+    if own_rank != rank:
+        raise HloomError(f"{sharding} is for arrays of rank {own_rank}, not {rank}")
 
 
 def _check_fit(sharding: Tiled) -> None:

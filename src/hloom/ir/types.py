@@ -34,9 +34,9 @@ class Type:
     def _intern(cls, *key: object) -> tuple[Type, bool]:
         """The object for a key and whether it was just made."""
         full = (cls, *key)
-        found = Type._interned.get(full)
-        if found is not None:
-            return found, False
+        interned = Type._interned.get(full)
+        if interned is not None:
+            return interned, False
         made = object.__new__(cls)
         object.__setattr__(made, "_key", full)
         Type._interned[full] = made
@@ -64,11 +64,11 @@ class Type:
         """The types that are not tuples, in order."""
         pending: list[Type] = [self]
         while pending:
-            kind = pending.pop()
-            if isinstance(kind, TupleType):
-                pending.extend(reversed(kind.elements))
+            type_ = pending.pop()
+            if isinstance(type_, TupleType):
+                pending.extend(reversed(type_.elements))
             else:
-                yield kind
+                yield type_
 
     @property
     def byte_count(self) -> int:
@@ -237,22 +237,22 @@ def list_with_indices(texts: Sequence[str]) -> str:
     return ", ".join(f"/*index={i}*/{text}" if i and i % 5 == 0 else text for i, text in enumerate(texts))
 
 
-def without_layout(kind: Type) -> Type:
+def without_layout(type_: Type) -> Type:
     """The same type with every layout left out."""
-    if isinstance(kind, TensorType):
-        return kind if kind.layout is None else kind.with_layout(None)
-    if not isinstance(kind, (TupleType, BufferType)):
-        return kind
-    return map_leaves(kind, without_layout)
+    if isinstance(type_, TensorType):
+        return type_ if type_.layout is None else type_.with_layout(None)
+    if not isinstance(type_, (TupleType, BufferType)):
+        return type_
+    return map_leaves(type_, without_layout)
 
 
-def map_leaves(kind: Type, change: Callable[[Type], Type]) -> Type:
+def map_leaves(type_: Type, change: Callable[[Type], Type]) -> Type:
     """Rebuild a type with every leaf changed; nesting may be of any depth."""
-    if isinstance(kind, BufferType):
-        return BufferType(change(kind.element))
-    if not isinstance(kind, TupleType):
-        return change(kind)
-    stack: list[tuple[TupleType, list[Type]]] = [(kind, [])]
+    if isinstance(type_, BufferType):
+        return BufferType(change(type_.element))
+    if not isinstance(type_, TupleType):
+        return change(type_)
+    stack: list[tuple[TupleType, list[Type]]] = [(type_, [])]
     while True:
         current, done = stack[-1]
         if len(done) < len(current.elements):
@@ -284,8 +284,8 @@ def compatible(a: Type | None, b: Type | None) -> bool:
     return map_leaves(a, _static) is map_leaves(b, _static)
 
 
-def _static(kind: Type) -> Type:
-    return TensorType(kind.dtype, kind.dims) if isinstance(kind, TensorType) else kind
+def _static(type_: Type) -> Type:
+    return TensorType(type_.dtype, type_.dims) if isinstance(type_, TensorType) else type_
 
 
 TOKEN = TokenType()

@@ -207,11 +207,11 @@ class _Verifier:
                     raise self.bad(f"attribute {name} is {_cut(repr(value))}, not {wanted}")
             elif op is None or op.is_known:
                 raise self.bad(f"{op.name if op else self.node.opcode if self.node else ''} has no attribute {name}")
-        for each in attributes.referents():
-            if each.is_graph:
-                self.check_reference(each)
-            elif each not in self.defined:
-                self.check_use(each)
+        for referent in attributes.referents():
+            if referent.is_graph:
+                self.check_reference(referent)
+            elif referent not in self.defined:
+                self.check_use(referent)
 
     def check_value(self, node: Constant) -> None:
         value: Any = node.value
@@ -234,10 +234,12 @@ class _Verifier:
             self.calls[graph][called] = None
 
     def check_parameters(self, graph: Graph) -> None:
-        found = [node for node in graph.nodes if isinstance(node, Parameter)]
+        parameter_nodes = [node for node in graph.nodes if isinstance(node, Parameter)]
         listed = graph.parameters
-        if set(found) != set(listed) or len(found) != len(listed):
-            raise self.bad(f"it lists {len(listed)} parameters, which are not its {len(found)} parameter nodes")
+        if set(parameter_nodes) != set(listed) or len(parameter_nodes) != len(listed):
+            raise self.bad(
+                f"it lists {len(listed)} parameters, which are not its {len(parameter_nodes)} parameter nodes"
+            )
         expected = 0
         for parameter in graph.parameters:
             self.node = parameter
@@ -274,8 +276,8 @@ class _Verifier:
                     self.node = node
                     raise self.bad("the index of its users is not what a recount gives")
 
-    def open(self, name: str, kind: str) -> None:
-        self.unresolved[Unresolved(name, kind, self.graph.name if self.graph else "")] = None
+    def open(self, name: str, what: str) -> None:
+        self.unresolved[Unresolved(name, what, self.graph.name if self.graph else "")] = None
 
     def note(self, text: str) -> None:
         """Note why the level is FUNCTIONAL, once per graph."""
@@ -302,9 +304,9 @@ def _used(node: Node) -> Iterable[Any]:
 def _neighbours(graph: Graph | None, node: Node) -> str:
     """The node's line, marked, between those of the nodes around it."""
     nodes = list(graph.nodes) if graph else []
-    place = next((index for index, each in enumerate(nodes) if each is node), None)
-    around = [node] if place is None else nodes[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
-    return "\n".join(f"  {'>' if each is node else ' '} {_cut(repr(each))}" for each in around)
+    number = next((index for index, member in enumerate(nodes) if member is node), None)
+    around = [node] if number is None else nodes[max(0, number - NEIGHBOURS) : number + NEIGHBOURS + 1]
+    return "\n".join(f"  {'>' if member is node else ' '} {_cut(repr(member))}" for member in around)
 
 
 def _arity(op: Op) -> str:

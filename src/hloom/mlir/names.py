@@ -80,7 +80,7 @@ class Names:
 
     def _grouped(self, opcode: str, count: int, counters: _Counters) -> tuple[Group, ...]:
         hints = self._hints.get(opcode, ())
-        starts = [0, *(place for place in range(1, count) if place < len(hints) and hints[place])]
+        starts = [0, *(index for index in range(1, count) if index < len(hints) and hints[index])]
         ends = [*starts[1:], count]
         groups: list[Group] = []
         for start, end in zip(starts, ends, strict=True):
@@ -102,9 +102,9 @@ class Names:
 
 
 def _unique(name: str, counters: _Counters) -> str:
-    found = name
-    while found in counters.taken:
-        found = f"{name}_{counters.conflict}"
+    unique = name
+    while unique in counters.taken:
+        unique = f"{name}_{counters.conflict}"
         counters.conflict += 1
-    counters.taken.add(found)
-    return found
+    counters.taken.add(unique)
+    return unique

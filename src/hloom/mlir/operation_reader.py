@@ -79,10 +79,10 @@ class OperationReader:
             attributes = _known(op, attributes)
         if extra:
             attributes = attributes.changed(extra)
-        kind = result_type(results)
+        type_ = result_type(results)
         if len(results) > MOST_RESULTS:
             raise cursor.error(f"{name} has more than {MOST_RESULTS} results", start)
-        return body.add(op, inputs, kind, attributes, packs)
+        return body.add(op, inputs, type_, attributes, packs)
 
     def custom(self, position: int) -> Exception:
         """The error at an op that is not in the generic form."""
@@ -96,20 +96,20 @@ class OperationReader:
         cursor.expect("(", "before the operands")
         if cursor.accept(")"):
             return ()
-        found = [self.use(body)]
+        values = [self.use(body)]
         while cursor.accept(","):
-            found.append(self.use(body))
+            values.append(self.use(body))
         cursor.expect(")", "behind the operands")
-        return tuple(found)
+        return tuple(values)
 
     def use(self, body: Body) -> Node:
         """The value that a name stands for."""
         cursor = self.cursor
         match = cursor.read(USE, "a value's name")
-        found = body.find(match[1], int(match[2] or 0))
-        if found is None:
+        value = body.find(match[1], int(match[2] or 0))
+        if value is None:
             raise cursor.error(f"'{match[0]}' is not defined before it is used", match.start())
-        return found
+        return value
 
     def details(self, body: Body, depth: int) -> tuple[tuple[str, ...], tuple[Graph, ...], Attributes]:
         """`<{properties}> (regions) {attributes}`: the properties' names, the regions, and all attributes."""
@@ -136,18 +136,18 @@ class OperationReader:
         cursor.expect(":", "before the types")
         plain = cursor.match(_SIGNATURE)
         if plain is not None:
-            found = self._signatures.get(plain[0])
-            if found is not None:
-                return found
+            cached = self._signatures.get(plain[0])
+            if cached is not None:
+                return cached
             cursor.position = plain.start()
         if not cursor.at("("):
             raise cursor.error(f"expected '(' before the operands' types, found {cursor.found()}")
         operands = read_types(cursor, self.values.types)
         cursor.expect("->", "before the results' types")
-        found = operands, read_types(cursor, self.values.types)
+        cached = operands, read_types(cursor, self.values.types)
         if plain is not None and plain.end() == cursor.position:
-            self._signatures[plain[0]] = found
-        return found
+            self._signatures[plain[0]] = cached
+        return cached
 
     def check_operands(self, inputs: tuple[Node, ...], spellings: tuple[str, ...], position: int) -> None:
         """Raise ParseError unless operands and their types agree."""
@@ -183,11 +183,11 @@ class OperationReader:
         """`({...}, {...})`."""
         cursor, inner = self.cursor, deeper(self.cursor, depth)
         cursor.expect("(")
-        found = [self.region(body, inner)]
+        regions = [self.region(body, inner)]
         while cursor.accept(","):
-            found.append(self.region(body, inner))
+            regions.append(self.region(body, inner))
         cursor.expect(")", "behind the regions")
-        return tuple(found)
+        return tuple(regions)
 
     def region(self, body: Body, depth: int) -> Graph:
         """`{^bb0(%a: type): ops}`, as a graph that yields its last op."""
@@ -208,8 +208,8 @@ class OperationReader:
     def refuse_block(self) -> None:
         """Raise Unsupported where another block begins."""
         if self.cursor.at("^"):
-            place = self.cursor.source.place(self.cursor.skip())
-            raise Unsupported("a region of several blocks is not read", place)
+            location = self.cursor.source.place(self.cursor.skip())
+            raise Unsupported("a region of several blocks is not read", location)
 
     def arguments(self, body: Body) -> None:
         """`(%a: type {attributes}, ...)`, where there is one."""

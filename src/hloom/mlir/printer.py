@@ -30,14 +30,14 @@ def to_text(module: Module, hints: Hints = _NO_HINTS) -> str:
     lines: list[str] = []
     margin = "  " if form.is_written else ""
     forms = _forms(module)
-    graphs = {each.name: module[each.name] for each in forms if each.types is None}
-    loose = {graphs[each.name] for each in forms if not each.keyword}
+    graphs = {function_form.name: module[function_form.name] for function_form in forms if function_form.types is None}
+    loose = {graphs[function_form.name] for function_form in forms if not function_form.keyword}
     names = Names(list(graphs.values()), loose, hints, is_generic=form.is_generic)
-    for each in forms:
-        if each.types is not None:
-            lines.append(margin + _declaration(each))
+    for function_form in forms:
+        if function_form.types is not None:
+            lines.append(margin + _declaration(function_form))
             continue
-        lines += _GraphPrinter(graphs[each.name], each, names).lines(margin)
+        lines += _GraphPrinter(graphs[function_form.name], function_form, names).lines(margin)
     if not form.is_written:
         return "".join(f"{line}\n" for line in lines)
     if form.is_generic and not lines:
@@ -105,7 +105,7 @@ def _results(spellings: Sequence[str], form: FunctionForm) -> str:
     if len(form.result_attributes) != len(spellings):
         return f" -> {result_list(tuple(spellings))}"
     pairs = zip(spellings, form.result_attributes, strict=True)
-    return " -> (" + ", ".join(kind + (f" {print_dictionary(each)}" if each else "") for kind, each in pairs) + ")"
+    return " -> (" + ", ".join(type_ + (f" {print_dictionary(pair)}" if pair else "") for type_, pair in pairs) + ")"
 
 
 def _function_attributes(form: FunctionForm) -> str:
@@ -142,8 +142,8 @@ class _GraphPrinter:
         """`"func.func"() <{...}> ({` and so on."""
         form, returned = self.form, self.returned()
         spelled = tuple(self.spelling(node) for node in returned)
-        kind = function_type(tuple(map(self.spelling, self.graph.parameters)), spelled)
-        values = form.attributes.changed(sym_name=form.name, function_type=TypeValue(kind))
+        signature = function_type(tuple(map(self.spelling, self.graph.parameters)), spelled)
+        values = form.attributes.changed(sym_name=form.name, function_type=TypeValue(signature))
         properties, attributes = _split(form.properties, values)
         first = f'{margin}"{form.keyword}"() {properties and properties + " "}({{'
         uses = ", ".join(f"%{self.names.values[node]}" for node in returned)
@@ -187,8 +187,8 @@ class _GraphPrinter:
     def operation(self, node: Apply, margin: str, depth: int, lines: list[str]) -> None:
         """Put an op's lines behind the others."""
         properties, attributes = self.details(node)
-        uses = ", ".join([f"%{self.names.values[each]}" for each in node.inputs])
-        types = ", ".join([self.spelling(each) for each in node.inputs])
+        uses = ", ".join([f"%{self.names.values[operand]}" for operand in node.inputs])
+        types = ", ".join([self.spelling(operand) for operand in node.inputs])
         regions = node.attributes.get(REGIONS) or ()
         start = f"{margin}{self.defined(node)}{quote(node.opcode)}({uses}){properties}"
         end = f"{attributes} : ({types}) -> {result_list(self.result_spellings(node))}"
@@ -208,26 +208,26 @@ class _GraphPrinter:
         groups = self.names.groups.get(node)
         if not groups:
             return ""
-        return ", ".join(f"%{each.name}" + (f":{each.count}" if each.count > 1 else "") for each in groups) + " = "
+        return ", ".join(f"%{group.name}" + (f":{group.count}" if group.count > 1 else "") for group in groups) + " = "
 
     def details(self, node: Apply) -> tuple[str, str]:
         """The properties and the attributes of an op, each with the space before it."""
-        found = self._details.get(id(node.attributes))
-        if found is None:
+        spellings = self._details.get(id(node.attributes))
+        if spellings is None:
             names = node.attributes.get(PROPERTIES) or ()
             properties = names.text.split(",") if isinstance(names, Verbatim) else names
-            values = Attributes({name: each for name, each in node.attributes.items() if name not in _OWN}) or EMPTY
+            values = Attributes({name: value for name, value in node.attributes.items() if name not in _OWN}) or EMPTY
             parts = _split(properties, values)
-            found = self._details[id(node.attributes)] = (parts[0] and " " + parts[0], parts[1] and " " + parts[1])
-        return found
+            spellings = self._details[id(node.attributes)] = (parts[0] and " " + parts[0], parts[1] and " " + parts[1])
+        return spellings
 
     def result_spellings(self, node: Node) -> tuple[str, ...]:
-        found = self.spellings.get(node)
-        if found is None:
+        spellings = self.spellings.get(node)
+        if spellings is None:
             written = node.attributes.get(SPELLINGS)
             text = written.text if isinstance(written, Verbatim) else written
-            found = self.spellings[node] = result_spellings(node.type, text)
-        return found
+            spellings = self.spellings[node] = result_spellings(node.type, text)
+        return spellings
 
     def spelling(self, node: Node) -> str:
         """How the type of one value is spelled."""

@@ -69,8 +69,10 @@ class _Reader:
         if cursor.peek():
             raise cursor.error(f"expected the end of the text, found {cursor.found()}")
         module = self.module
-        functions = [each.name for each in self.forms if each.types is None and each.keyword]
-        bodies = functions or [each.name for each in self.forms if each.types is None]
+        functions = [
+            function_form.name for function_form in self.forms if function_form.types is None and function_form.keyword
+        ]
+        bodies = functions or [function_form.name for function_form in self.forms if function_form.types is None]
         if bodies:
             module.entry = module[bodies[0]]
         if form.name:
@@ -255,13 +257,17 @@ class _Reader:
             results = self.function_body(body, keyword, None)
         cursor.expect(")", "behind the function's region")
         given = self.generic_closing(properties, attributes)
-        name, kind = given.get("sym_name"), given.get("function_type")
-        if not isinstance(name, str) or not isinstance(kind, TypeValue) or not kind.text.startswith("("):
+        name, function_type = given.get("sym_name"), given.get("function_type")
+        if (
+            not isinstance(name, str)
+            or not isinstance(function_type, TypeValue)
+            or not function_type.text.startswith("(")
+        ):
             raise cursor.error(f"{keyword} needs the attributes sym_name and function_type", start)
         if name in self.names:
             raise cursor.error(f"'@{name}' is defined already", start)
         self.names.add(name)
-        types = _function_types(kind.text)
+        types = _function_types(function_type.text)
         if results is None:
             self.module.declare_graph(name)
         else:
@@ -287,31 +293,31 @@ class _Reader:
             if cursor.at("}"):
                 raise cursor.error(f"the body of {keyword} must end with {FUNCTIONS[keyword]}")
             self.operations.operation(body, 0)
-        found, spellings = self.returned(body, is_generic=generic is not None)
+        values, spellings = self.returned(body, is_generic=generic is not None)
         if generic and generic[1] != GENERIC_RETURNS[keyword]:
             raise cursor.error(f"{keyword} ends with {GENERIC_RETURNS[keyword]}, not with {generic[1]}", start)
         if results is not None and spellings != results:
             message = f"({', '.join(spellings)}) is returned, but the function yields ({', '.join(results)})"
             raise cursor.error(message, start)
-        self.operations.check_operands(found, spellings, start)
+        self.operations.check_operands(values, spellings, start)
         self.operations.location()
         cursor.expect("}", "behind the function's body")
-        if len(found) == 1:
-            body.finish(found[0])
+        if len(values) == 1:
+            body.finish(values[0])
         else:
-            kind = TupleType([each.type for each in found if each.type]) if found else EMPTY_TUPLE
-            body.finish(body.add(TUPLE, found, kind, EMPTY, []))
+            type_ = TupleType([value.type for value in values if value.type]) if values else EMPTY_TUPLE
+            body.finish(body.add(TUPLE, values, type_, EMPTY, []))
         return spellings
 
     def returned(self, body: Body, *, is_generic: bool) -> tuple[tuple[Node, ...], tuple[str, ...]]:
         """The values behind a return, and their types."""
         cursor = self.cursor
         if is_generic:
-            found: tuple[Any, ...] = self.operations.operands(body)
+            operands: tuple[Any, ...] = self.operations.operands(body)
             spellings, results = self.operations.signature()
             if results:
                 raise cursor.error("what returns yields nothing itself")
-            return found, spellings
+            return operands, spellings
         if not cursor.at("%"):
             return (), ()
         values = [self.operations.use(body)]

@@ -42,9 +42,9 @@ class Body:
         """The value of a name, or of one of its results; None where there is none."""
         body: Body | None = self
         while body is not None:
-            found = body.scope.get(name)
-            if found is not None:
-                return body._value(found, number)
+            value = body.scope.get(name)
+            if value is not None:
+                return body._value(value, number)
             body = body.parent
         return None
 
@@ -70,13 +70,13 @@ class Body:
         return node
 
     def add(
-        self, op: Op, inputs: tuple[Node, ...], kind: Type, attributes: Attributes, packs: list[tuple[str, int]]
+        self, op: Op, inputs: tuple[Node, ...], type_: Type, attributes: Attributes, packs: list[tuple[str, int]]
     ) -> Apply:
         """An op; `packs` are the names of its results in the text and how many each stands for."""
-        stem = packs[0][0] if packs and not isinstance(kind, TupleType) else op.name.rpartition(".")[2]
-        node = Apply(self._unique(stem), kind, op, inputs, attributes, None, self.graph)
+        stem = packs[0][0] if packs and not isinstance(type_, TupleType) else op.name.rpartition(".")[2]
+        node = Apply(self._unique(stem), type_, op, inputs, attributes, None, self.graph)
         groups: list[Results] = []
-        if not isinstance(kind, TupleType):
+        if not isinstance(type_, TupleType):
             for name, _ in packs:
                 self.scope[name] = node
         else:
@@ -100,20 +100,20 @@ class Body:
                 for index in sorted(group.made):
                     yield group.made[index]
 
-    def _value(self, found: Node | Results, number: int) -> Node | None:
-        if isinstance(found, Node):
-            return found if number == 0 else None
-        if number >= found.count:
+    def _value(self, value: Node | Results, number: int) -> Node | None:
+        if isinstance(value, Node):
+            return value if number == 0 else None
+        if number >= value.count:
             return None
-        made = found.made.get(number)
+        made = value.made.get(number)
         if made is None:
-            index = found.first + number
-            kind = found.apply.type
-            assert isinstance(kind, TupleType), "only those have groups of results"
-            name = self._unique(found.name if found.count == 1 else f"{found.name}.{number}")
+            index = value.first + number
+            type_ = value.apply.type
+            assert isinstance(type_, TupleType), "only those have groups of results"
+            name = self._unique(value.name if value.count == 1 else f"{value.name}.{number}")
             attributes = _INDICES[index] if index < len(_INDICES) else Attributes(index=index)
-            made = Apply(name, kind.elements[index], ELEMENT, (found.apply,), attributes, None, self.graph)
-            found.made[number] = made
+            made = Apply(name, type_.elements[index], ELEMENT, (value.apply,), attributes, None, self.graph)
+            value.made[number] = made
             self._names[name] = made
         return made
 

@@ -52,11 +52,11 @@ def read_types(cursor: Cursor, aliases: dict[str, str], depth: int = 0) -> tuple
         return (read_type(cursor, aliases, depth),)
     if cursor.accept(")"):
         return ()
-    found = [read_type(cursor, aliases, depth)]
+    types = [read_type(cursor, aliases, depth)]
     while cursor.accept(","):
-        found.append(read_type(cursor, aliases, depth))
+        types.append(read_type(cursor, aliases, depth))
     cursor.expect(")", "behind the types")
-    return tuple(found)
+    return tuple(types)
 
 
 def read_function_type(cursor: Cursor, aliases: dict[str, str], depth: int = 0) -> str:

@@ -70,14 +70,16 @@ def type_of(text: str) -> Type:
 
 
 @lru_cache(maxsize=65536)
-def spell(kind: Type) -> str:
+def spell(type_: Type) -> str:
     """The canonical spelling of an array type; raises Unsupported for types that MLIR's builtin ones do not hold."""
-    if not isinstance(kind, TensorType):
-        raise Unsupported(f"a value of type {kind} has no MLIR type")
-    if kind.dynamic and any(moves and size != UNBOUNDED for size, moves in zip(kind.dims, kind.dynamic, strict=True)):
-        raise Unsupported(f"MLIR's tensors have no bounded dimensions, but {kind} does")
-    sizes = "".join("?x" if size == UNBOUNDED else f"{size}x" for size in kind.dims)
-    return f"tensor<{sizes}{SPELLINGS[kind.dtype]}>"
+    if not isinstance(type_, TensorType):
+        raise Unsupported(f"a value of type {type_} has no MLIR type")
+    if type_.dynamic and any(
+        moves and size != UNBOUNDED for size, moves in zip(type_.dims, type_.dynamic, strict=True)
+    ):
+        raise Unsupported(f"MLIR's tensors have no bounded dimensions, but {type_} does")
+    sizes = "".join("?x" if size == UNBOUNDED else f"{size}x" for size in type_.dims)
+    return f"tensor<{sizes}{SPELLINGS[type_.dtype]}>"
 
 
 def result_type(texts: tuple[str, ...]) -> Type:
@@ -87,16 +89,16 @@ def result_type(texts: tuple[str, ...]) -> Type:
     return TupleType([type_of(text) for text in texts]) if texts else EMPTY_TUPLE
 
 
-def result_spellings(kind: Type | None, written: str | None) -> tuple[str, ...]:
+def result_spellings(type_: Type | None, written: str | None) -> tuple[str, ...]:
     """How an op's results are spelled: as written, as far as that still means the type; canonically elsewhere."""
     texts = tuple(written.split(SEPARATOR)) if written else ()
-    if kind is None:
+    if type_ is None:
         raise Unsupported("a value without a type cannot be printed")
-    if texts and result_type(texts) is kind:
+    if texts and result_type(texts) is type_:
         return texts
-    if isinstance(kind, TupleType):
-        return tuple(spell(element) for element in kind.elements)
-    return (spell(kind),)
+    if isinstance(type_, TupleType):
+        return tuple(spell(element) for element in type_.elements)
+    return (spell(type_),)
 
 
 def written_spellings(texts: tuple[str, ...]) -> str | None:
@@ -106,8 +108,8 @@ def written_spellings(texts: tuple[str, ...]) -> str | None:
 
 @lru_cache(maxsize=65536)
 def _is_canonical(text: str) -> bool:
-    kind = type_of(text)
-    return kind is not OPAQUE and spell(kind) == text
+    type_ = type_of(text)
+    return type_ is not OPAQUE and spell(type_) == text
 
 
 def shaped_element(text: str) -> str:

@@ -55,16 +55,16 @@ def _in_array(value: Any, depth: int) -> str:
     return print_value(value, depth + 1)
 
 
-def _number(value: float, kind: str) -> str:
-    if isinstance(value, bool) or kind == "i1":
+def _number(value: float, type_: str) -> str:
+    if isinstance(value, bool) or type_ == "i1":
         return "true" if value else "false"
-    return print_float(value, kind) if is_float(kind) else str(value)
+    return print_float(value, type_) if is_float(type_) else str(value)
 
 
-def _nested(value: Any, kind: str, depth: int = 0) -> str:
+def _nested(value: Any, type_: str, depth: int = 0) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join([_nested(each, kind, depth + 1) for each in value]) + "]"
-    return quote(value) if isinstance(value, str) else _number(value, kind)
+        return "[" + ", ".join([_nested(item, type_, depth + 1) for item in value]) + "]"
+    return quote(value) if isinstance(value, str) else _number(value, type_)
 
 
 def _dense(value: Dense, depth: int) -> str:
@@ -73,14 +73,14 @@ def _dense(value: Dense, depth: int) -> str:
 
 
 def _array(value: TypedArray, depth: int) -> str:
-    inside = ", ".join([_number(each, value.type) for each in value.values])
+    inside = ", ".join([_number(item, value.type) for item in value.values])
     return f"array<{value.type}: {inside}>" if inside else f"array<{value.type}>"
 
 
 _PRINTERS: dict[type, Callable[[Any, int], str]] = {
     bool: lambda value, depth: "true" if value else "false",
     str: lambda value, depth: quote(value),
-    tuple: lambda value, depth: "[" + ", ".join([_in_array(each, depth) for each in value]) + "]",
+    tuple: lambda value, depth: "[" + ", ".join([_in_array(item, depth) for item in value]) + "]",
     Attributes: print_dictionary,
     Unit: lambda value, depth: "unit",
     TypedNumber: lambda value, depth: f"{_number(value.value, value.type)} : {value.type}",

@@ -57,10 +57,10 @@ class ValueReader:
             return reader(self, depth)
         start = cursor.skip()
         word = cursor.match_ahead(BARE)
-        found = _WORDS.get(word[0]) if word else None
-        if word and found is not None:
+        word_value = _WORDS.get(word[0]) if word else None
+        if word and word_value is not None:
             cursor.position = word.end()
-            return found[0]
+            return word_value[0]
         if word and word[0] in ("dense", "array"):
             cursor.position = word.end()
             return self._dense(start) if word[0] == "dense" else self._array()
@@ -75,11 +75,11 @@ class ValueReader:
         plain = cursor.match(_PLAIN_DICTIONARY)
         if plain is None:
             return self._dictionary(depth)
-        found = self._memo.get(plain[0])
-        if found is None:
+        cached = self._memo.get(plain[0])
+        if cached is None:
             cursor.position = plain.start()
-            found = self._memo[plain[0]] = self._dictionary(depth)
-        return found
+            cached = self._memo[plain[0]] = self._dictionary(depth)
+        return cached
 
     def _dictionary(self, depth: int) -> Attributes:
         cursor, inner = self.cursor, deeper(self.cursor, depth)
@@ -154,42 +154,42 @@ class ValueReader:
         match = cursor.read(NUMBER, "a number")
         text = match[0]
         is_decimal = "." in text
-        kind = read_type(cursor, self.types, depth) if cursor.accept(":") else "f64" if is_decimal else "i64"
-        if kind not in ELEMENTS and not _INTEGER_TYPE.fullmatch(kind):
-            return OpaqueValue(f"{text} : {kind}")
-        value = self.number(text, kind, match.start())
-        if "x" in text and isinstance(value, float) and int(text, 16) != to_bits(value, ELEMENTS[kind]):
-            return OpaqueValue(f"0x{int(text, 16):X} : {kind}")  # a NaN whose payload Python's floats lose
-        return value if isinstance(value, bool) else TypedNumber(value, kind)
+        type_ = read_type(cursor, self.types, depth) if cursor.accept(":") else "f64" if is_decimal else "i64"
+        if type_ not in ELEMENTS and not _INTEGER_TYPE.fullmatch(type_):
+            return OpaqueValue(f"{text} : {type_}")
+        value = self.number(text, type_, match.start())
+        if "x" in text and isinstance(value, float) and int(text, 16) != to_bits(value, ELEMENTS[type_]):
+            return OpaqueValue(f"0x{int(text, 16):X} : {type_}")  # a NaN whose payload Python's floats lose
+        return value if isinstance(value, bool) else TypedNumber(value, type_)
 
-    def number(self, text: str, kind: str, start: int) -> int | float | bool:
+    def number(self, text: str, type_: str, start: int) -> int | float | bool:
         """A number of a type, rounded or checked against its range."""
         cursor = self.cursor
         if len(text) > _LONGEST_NUMBER:
             raise cursor.error(f"a number of {len(text)} digits is too long", start)
-        if not is_float(kind):
-            return self._integer(text, kind, start)
+        if not is_float(type_):
+            return self._integer(text, type_, start)
         if "." in text:
-            return rounded(float(text), kind)
+            return rounded(float(text), type_)
         if "x" not in text:
-            raise cursor.error(f"'{text}' is no number of type {kind}: write '{text}.0'", start)
-        found = from_bits(int(text, 16), kind) if not text.startswith("-") else None
-        if found is None:
-            raise cursor.error(f"'{text}' has more bits than {kind}", start)
-        return found
+            raise cursor.error(f"'{text}' is no number of type {type_}: write '{text}.0'", start)
+        value = from_bits(int(text, 16), type_) if not text.startswith("-") else None
+        if value is None:
+            raise cursor.error(f"'{text}' has more bits than {type_}", start)
+        return value
 
-    def _integer(self, text: str, kind: str, start: int) -> int | bool:
+    def _integer(self, text: str, type_: str, start: int) -> int | bool:
         cursor = self.cursor
-        match = _INTEGER_TYPE.fullmatch(kind)
+        match = _INTEGER_TYPE.fullmatch(type_)
         if match is None or "." in text:
-            raise cursor.error(f"'{text}' is no number of type {kind}", start)
+            raise cursor.error(f"'{text}' is no number of type {type_}", start)
         value, bits = int(text, 16 if "x" in text else 10), int(match[2] or _INDEX_BITS)
         sign = match[1] or ""
         low = 0 if sign == "u" else -(1 << (bits - 1)) if bits else 0
         high = (1 << (bits - 1 if sign == "s" and bits else bits)) - 1
         if not low <= value <= high:
-            raise cursor.error(f"{text} does not fit into {kind}", start)
-        if kind == "i1":
+            raise cursor.error(f"{text} does not fit into {type_}", start)
+        if type_ == "i1":
             return bool(value)
         is_wrapped = not sign and value >> (bits - 1)  # of the signless types the upper half is negative
         return value - (1 << bits) if is_wrapped and value > 0 else value
@@ -197,25 +197,25 @@ class ValueReader:
     def _array(self) -> TypedArray:
         cursor = self.cursor
         cursor.expect("<", "behind 'array'")
-        kind = read_type(cursor, self.types)
-        if not is_float(kind) and not _INTEGER_TYPE.fullmatch(kind):
-            raise cursor.error(f"an array holds integers or floats, not {kind}")
+        type_ = read_type(cursor, self.types)
+        if not is_float(type_) and not _INTEGER_TYPE.fullmatch(type_):
+            raise cursor.error(f"an array holds integers or floats, not {type_}")
         values: list[int | float | bool] = []
         if cursor.accept(":"):
             while True:
-                values.append(self._element(kind))
+                values.append(self._element(type_))
                 if not cursor.accept(","):
                     break
         cursor.expect(">", "behind the array")
-        return TypedArray(tuple(values), kind)
+        return TypedArray(tuple(values), type_)
 
-    def _element(self, kind: str) -> int | float | bool:
+    def _element(self, type_: str) -> int | float | bool:
         cursor = self.cursor
         for word, value in (("true", True), ("false", False)):
-            if kind == "i1" and cursor.accept(word):
+            if type_ == "i1" and cursor.accept(word):
                 return value
-        match = cursor.read(NUMBER, f"a number of type {kind}")
-        return self.number(match[0], kind, match.start())
+        match = cursor.read(NUMBER, f"a number of type {type_}")
+        return self.number(match[0], type_, match.start())
 
     def _dense(self, start: int) -> Dense | OpaqueValue:
         cursor = self.cursor
@@ -236,7 +236,7 @@ class ValueReader:
         cursor.position = after
         return Dense(elements, shaped)
 
-    def _elements(self, kind: str) -> Any:
+    def _elements(self, type_: str) -> Any:
         """Numbers nested in brackets to any depth."""
         cursor = self.cursor
         if cursor.at('"'):
@@ -249,7 +249,7 @@ class ValueReader:
                 if not cursor.at("]"):
                     continue
             else:
-                stack[-1].append(self._element(kind))
+                stack[-1].append(self._element(type_))
             while len(stack) > 1 and cursor.accept("]"):
                 done = tuple(stack.pop())
                 stack[-1].append(done)

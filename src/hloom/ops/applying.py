@@ -15,8 +15,8 @@ def applying(opcode: str) -> Callable[..., Any]:
     """
 
     def apply(*operands: Any, **attributes: Any) -> Any:
-        for each in operands:
-            apply_op = getattr(each, "apply_op", None)
+        for operand in operands:
+            apply_op = getattr(operand, "apply_op", None)
             if apply_op is not None:
                 return apply_op(opcode, operands, attributes)
         raise TypeError(f"none of the operands of {opcode} says how to apply an op: {operands!r}")

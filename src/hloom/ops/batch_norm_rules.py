@@ -15,8 +15,8 @@ _FLOAT = frozenset({Kind.FLOAT})
 
 def infer_batch_norm_training(operand: Type, scale: Type, offset: Type, *, feature_index: int) -> TupleType:
     """(the normalised operand, the mean and the variance of each feature)."""
-    kind, feature = _check(operand, {"scale": scale, "offset": offset}, feature_index)
-    return TupleType((kind, feature, feature))
+    operand_type, feature = _check(operand, {"scale": scale, "offset": offset}, feature_index)
+    return TupleType((operand_type, feature, feature))
 
 
 def infer_batch_norm_inference(
@@ -31,11 +31,11 @@ def infer_batch_norm_grad(
     operand: Type, scale: Type, mean: Type, variance: Type, gradient: Type, *, feature_index: int
 ) -> TupleType:
     """(the operand's gradient, those of scale and offset for each feature)."""
-    kind, feature = _check(operand, {"scale": scale, "mean": mean, "variance": variance}, feature_index)
+    operand_type, feature = _check(operand, {"scale": scale, "mean": mean, "variance": variance}, feature_index)
     given = array(gradient, "the gradient")
-    if not (same_dims(kind, given) and same_elements(kind, given)):
-        raise TypeProblem(f"the gradient must have the operand's type {kind}, but is {given}")
-    return TupleType((kind, feature, feature))
+    if not (same_dims(operand_type, given) and same_elements(operand_type, given)):
+        raise TypeProblem(f"the gradient must have the operand's type {operand_type}, but is {given}")
+    return TupleType((operand_type, feature, feature))
 
 
 def normalisation_axes(*operands: Type, feature_index: int) -> AxisMap:
@@ -49,12 +49,12 @@ def pointwise_normalisation_axes(*operands: Type, feature_index: int) -> AxisMap
 
 
 def _axes(operands: Sequence[Type], feature_index: int, others: FactorKind, statistics: int) -> AxisMap:
-    kind = array(operands[0])
-    dimension_in(feature_index, kind, "feature_index:")
+    operand_type = array(operands[0])
+    dimension_in(feature_index, operand_type, "feature_index:")
     build = AxisMapBuilder()
     factors = [
-        [build.factor(size, FactorKind.PARALLEL if place == feature_index else others)]
-        for place, size in enumerate(kind.dims)
+        [build.factor(size, FactorKind.PARALLEL if dim == feature_index else others)]
+        for dim, size in enumerate(operand_type.dims)
     ]
     vector = [factors[feature_index]]
     for operand in operands:
@@ -67,12 +67,14 @@ def _axes(operands: Sequence[Type], feature_index: int, others: FactorKind, stat
 
 def _check(operand: Type, vectors: dict[str, Type], feature_index: int) -> tuple[TensorType, TensorType]:
     """The operand, and the type of one value per feature."""
-    kind = array(operand)
-    of_kinds(kind, _FLOAT)
-    dimension_in(feature_index, kind, "feature_index:")
-    size, moves = extents(kind)[feature_index]
-    for role, each in vectors.items():
-        vector = array(each, f"the {role}")
-        if vector.rank != 1 or not sizes_agree(vector.dims[0], size) or not same_elements(vector, kind):
-            raise TypeProblem(f"the {role} must be {kind.dtype}[{size}], one value for each feature, but is {vector}")
-    return kind, tensor(kind.dtype, [(size, moves)])
+    operand_type = array(operand)
+    of_kinds(operand_type, _FLOAT)
+    dimension_in(feature_index, operand_type, "feature_index:")
+    size, moves = extents(operand_type)[feature_index]
+    for role, vector_type in vectors.items():
+        vector = array(vector_type, f"the {role}")
+        if vector.rank != 1 or not sizes_agree(vector.dims[0], size) or not same_elements(vector, operand_type):
+            raise TypeProblem(
+                f"the {role} must be {operand_type.dtype}[{size}], one value for each feature, but is {vector}"
+            )
+    return operand_type, tensor(operand_type.dtype, [(size, moves)])

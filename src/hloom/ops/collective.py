@@ -173,9 +173,13 @@ def _ragged_all_to_all(operand: Type, output: Type, *offsets_and_sizes: Type) ->
         raise TypeProblem(f"ragged-all-to-all moves rows of {operand} into {output}: the element types must agree")
     if operand_array.dims[1:] != output_array.dims[1:]:
         raise TypeProblem(f"ragged-all-to-all moves rows: {operand} and {output} may differ in dimension 0 only")
-    for each in _arrays(offsets_and_sizes, "ragged-all-to-all"):
-        if not each.dtype.is_integer or each.dims != _arrays(offsets_and_sizes, "")[0].dims or each.rank not in (1, 2):
-            raise TypeProblem(f"offsets and sizes are integer vectors of one length, not {each}")
+    for vector in _arrays(offsets_and_sizes, "ragged-all-to-all"):
+        if (
+            not vector.dtype.is_integer
+            or vector.dims != _arrays(offsets_and_sizes, "")[0].dims
+            or vector.rank not in (1, 2)
+        ):
+            raise TypeProblem(f"offsets and sizes are integer vectors of one length, not {vector}")
     return without_layout(output)
 
 
@@ -234,10 +238,10 @@ def _recv_done(operand: Type) -> Type:
     return TupleType([without_layout(_transfer_state(operand, "recv-done").elements[0]), TOKEN])
 
 
-def _transfer_state(kind: Type | None, what: str) -> TupleType:
-    if not isinstance(kind, TupleType) or len(kind.elements) != 3 or kind.elements[2] is not TOKEN:
-        raise TypeProblem(f"{what} deals in tuples (value, u32[], token[]), not {kind}")
-    return kind
+def _transfer_state(type_: Type | None, what: str) -> TupleType:
+    if not isinstance(type_, TupleType) or len(type_.elements) != 3 or type_.elements[2] is not TOKEN:
+        raise TypeProblem(f"{what} deals in tuples (value, u32[], token[]), not {type_}")
+    return type_
 
 
 def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type) -> AxisMap:
@@ -248,7 +252,7 @@ def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type
     results: list[list[list[int]]] = []
     for operand, yielded in zip(_arrays(operands, "a collective"), written, strict=True):
         assert isinstance(yielded, TensorType), "a collective yields arrays"
-        shared = [None if place == moved else build.factor(size) for place, size in enumerate(operand.dims)]
+        shared = [None if dim == moved else build.factor(size) for dim, size in enumerate(operand.dims)]
         parts = [build.factor(operand.dims[p], FactorKind.SHIFTED) if f is None else f for p, f in enumerate(shared)]
         build.operand(*[[part] for part in parts])
         wholes = [build.factor(yielded.dims[p], FactorKind.SHIFTED) if f is None else f for p, f in enumerate(shared)]

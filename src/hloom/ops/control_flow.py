@@ -74,7 +74,7 @@ def _element_axes(operand: Type, *, index: int) -> AxisMap:
     assert isinstance(operand, TupleType), "inferred before"
     skipped = len(leaves_of(operand.elements[:index]))
     yielded = list(operand.elements[index].leaves())
-    return passed_on(leaves_of([operand]), yielded, [(skipped + place, place) for place in range(len(yielded))])
+    return passed_on(leaves_of([operand]), yielded, [(skipped + dim, dim) for dim in range(len(yielded))])
 
 
 def _call(*operands: Type, to_apply: Graph, result: Type | None) -> Type:
@@ -143,10 +143,12 @@ def _conditional(
     if not branches or len(branches) != len(operands):
         raise TypeProblem(f"conditional has {len(branches)} branches and {len(operands)} operands for them")
     results = [result_of_graph(g, [o], "the branch") for g, o in zip(branches, operands, strict=True)]
-    known = [(graph, kind) for graph, kind in zip(branches, results, strict=True) if kind is not None]
-    for graph, kind in known[1:]:
-        if not same_shape(kind, known[0][1]):
-            raise TypeProblem(f"branch {known[0][0].name} yields {known[0][1]}, but branch {graph.name} yields {kind}")
+    known = [(graph, array_type) for graph, array_type in zip(branches, results, strict=True) if array_type is not None]
+    for graph, array_type in known[1:]:
+        if not same_shape(array_type, known[0][1]):
+            raise TypeProblem(
+                f"branch {known[0][0].name} yields {known[0][1]}, but branch {graph.name} yields {array_type}"
+            )
     yielded = known[0][1] if known else result
     if yielded is None:
         raise TypeProblem("no branch is defined here: the type must be written")

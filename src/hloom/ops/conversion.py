@@ -21,23 +21,25 @@ def _convert(operand: Type, *, result: Type | None) -> Type:
 
 
 def _reduce_precision(operand: Type, *, exponent_bits: int, mantissa_bits: int) -> Type:
-    kind = array(operand)
-    of_kinds(kind, _FLOAT)
+    operand_type = array(operand)
+    of_kinds(operand_type, _FLOAT)
     if exponent_bits < 1:
         raise TypeProblem(f"exponent_bits={exponent_bits}, but at least 1 is needed to tell 0 from infinity")
     if mantissa_bits < 0:
         raise TypeProblem(f"mantissa_bits={mantissa_bits} must not be negative")
-    return kind
+    return operand_type
 
 
 def _stochastic_convert(operand: Type, random: Type, *, result: Type | None) -> Type:
-    kind, bits = array(operand), array(random, "the random numbers")
-    of_kinds(kind, _FLOAT)
-    if bits.dtype.kind is not Kind.UNSIGNED or bits.dtype.bits != kind.dtype.bits:
-        raise TypeProblem(f"the random numbers must be u{kind.dtype.bits}, as wide as {kind}, but are {bits}")
-    if extents(bits) != extents(kind):
-        raise TypeProblem(f"the random numbers must have the dimensions of {kind}, but are {bits}")
-    return kind.with_dtype(_written_element(result))
+    operand_type, bits = array(operand), array(random, "the random numbers")
+    of_kinds(operand_type, _FLOAT)
+    if bits.dtype.kind is not Kind.UNSIGNED or bits.dtype.bits != operand_type.dtype.bits:
+        raise TypeProblem(
+            f"the random numbers must be u{operand_type.dtype.bits}, as wide as {operand_type}, but are {bits}"
+        )
+    if extents(bits) != extents(operand_type):
+        raise TypeProblem(f"the random numbers must have the dimensions of {operand_type}, but are {bits}")
+    return operand_type.with_dtype(_written_element(result))
 
 
 def _bitcast_convert(operand: Type, *, result: Type | None) -> Type:
@@ -46,36 +48,36 @@ def _bitcast_convert(operand: Type, *, result: Type | None) -> Type:
     bitcast-convert(f32[2])   as u8    is   u8[2,4]
     bitcast-convert(u8[2,4])  as f32   is   f32[2]
     """
-    kind, element = array(operand), _written_element(result)
-    if kind.dtype.is_complex != element.is_complex:
-        raise TypeProblem(f"{kind} cannot become {element}: only one of them is complex")
-    ratio = _ratio(kind, element)
-    if kind.dtype.bits > element.bits:
-        return tensor(element, [*extents(kind), (ratio, False)])
+    operand_type, element = array(operand), _written_element(result)
+    if operand_type.dtype.is_complex != element.is_complex:
+        raise TypeProblem(f"{operand_type} cannot become {element}: only one of them is complex")
+    ratio = _ratio(operand_type, element)
+    if operand_type.dtype.bits > element.bits:
+        return tensor(element, [*extents(operand_type), (ratio, False)])
     if ratio == 1:
-        return kind.with_dtype(element)
-    if not kind.rank or kind.dims[-1] != ratio:
-        needed = f"its last dimension must be {ratio}, for {ratio} {kind.dtype} make one {element}"
-        raise TypeProblem(f"{kind} cannot become {element}: {needed}")
-    return tensor(element, extents(kind)[:-1])
+        return operand_type.with_dtype(element)
+    if not operand_type.rank or operand_type.dims[-1] != ratio:
+        needed = f"its last dimension must be {ratio}, for {ratio} {operand_type.dtype} make one {element}"
+        raise TypeProblem(f"{operand_type} cannot become {element}: {needed}")
+    return tensor(element, extents(operand_type)[:-1])
 
 
-def _ratio(kind: TensorType, element: DType) -> int:
-    few, many = sorted((kind.dtype.bits, element.bits))
+def _ratio(array_type: TensorType, element: DType) -> int:
+    few, many = sorted((array_type.dtype.bits, element.bits))
     if many % few:
-        raise TypeProblem(f"{kind} cannot become {element}: {many} bits are no multiple of {few}")
+        raise TypeProblem(f"{array_type} cannot become {element}: {many} bits are no multiple of {few}")
     return many // few
 
 
 def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
     """The dimensions stay; the minor one that holds parts of an element is on one side only."""
-    kind, made = array(operand), array(result, "the result")
+    operand_type, made = array(operand), array(result, "the result")
     build = AxisMapBuilder()
-    shared = [[build.factor(size)] for size in kind.dims[: min(kind.rank, made.rank)]]
-    parts = (kind.dims if kind.rank > made.rank else made.dims)[len(shared) :]
+    shared = [[build.factor(size)] for size in operand_type.dims[: min(operand_type.rank, made.rank)]]
+    parts = (operand_type.dims if operand_type.rank > made.rank else made.dims)[len(shared) :]
     apart = [[build.factor(size, FactorKind.WHOLE)] for size in parts]
-    build.operand(*shared, *(apart if kind.rank > made.rank else []))
-    return build.result(*shared, *([] if kind.rank > made.rank else apart)).finish()
+    build.operand(*shared, *(apart if operand_type.rank > made.rank else []))
+    return build.result(*shared, *([] if operand_type.rank > made.rank else apart)).finish()
 
 
 ROWS = table(

@@ -49,11 +49,11 @@ def infer_convolution(
     image, kernel = array(lhs, "the left operand"), _kernel(rhs)
     window = window or NO_WINDOW
     check_convolution(image, kernel, window, dim_labels, feature_group_count, batch_group_count, sparsity_config)
-    found = {str(number): each for number, each in enumerate(_spatial(image, kernel, window, dim_labels))}
+    extent_of = {str(number): extent for number, extent in enumerate(_spatial(image, kernel, window, dim_labels))}
     batch, moves = extents(image)[dim_labels.lhs.index("b")]
-    found["b"] = batch if batch == UNBOUNDED else batch // batch_group_count, moves
-    found["f"] = kernel.dims[dim_labels.rhs.index("o")], False
-    return tensor(element_of(image, kernel, result), [found[label] for label in dim_labels.output])
+    extent_of["b"] = batch if batch == UNBOUNDED else batch // batch_group_count, moves
+    extent_of["f"] = kernel.dims[dim_labels.rhs.index("o")], False
+    return tensor(element_of(image, kernel, result), [extent_of[label] for label in dim_labels.output])
 
 
 def convolution_axes(
@@ -81,7 +81,7 @@ def convolution_axes(
     batch = build.factor(image.dims[dim_labels.lhs.index("b")] // batch_group_count)
     group = [build.factor(groups)] if groups > 1 else []
     spatial = [build.factor(size, FactorKind.WINDOWED) for size, _ in _spatial(image, kernel, window, dim_labels)]
-    taps = [build.factor(each.size, FactorKind.CONTRACTED, adds) for each in window.dimensions]
+    taps = [build.factor(dimension.size, FactorKind.CONTRACTED, adds) for dimension in window.dimensions]
     inward = build.factor(kernel.dims[dim_labels.rhs.index("i")], FactorKind.CONTRACTED, adds)
     kept = [build.factor(block, FactorKind.INDEXED, adds)] if block > 1 else []
     outward = build.factor(kernel.dims[dim_labels.rhs.index("o")] // groups)
@@ -113,8 +113,8 @@ def check_convolution(
         raise TypeProblem(f"{counts} exclude each other")
     _check_ranks(image, kernel, window, labels)
     _check_groups(image, kernel, labels, feature_groups, batch_groups, kept_of(sparsity))
-    sizes = tuple(each.size for each in window.dimensions)
-    taps = tuple(kernel.dims[place] for place in labels.spatial(labels.rhs))
+    sizes = tuple(dimension.size for dimension in window.dimensions)
+    taps = tuple(kernel.dims[dim] for dim in labels.spatial(labels.rhs))
     if sizes != taps:
         raise TypeProblem(f"the window {window} is not of the size of the kernel {kernel} ({labels})")
     if kernel.dynamic and kernel.dynamic[labels.rhs.index("o")]:
@@ -123,12 +123,12 @@ def check_convolution(
 
 def kept_of(sparsity: Sparsity | None) -> int:
     """Of how many input features a kernel keeps one; raises TypeProblem where it keeps several."""
-    found = _KERNEL_SPARSITY.search(str(sparsity)) if sparsity else None
-    if not found:
+    match = _KERNEL_SPARSITY.search(str(sparsity)) if sparsity else None
+    if not match:
         return 1
-    if found[1] != "1":
-        raise TypeProblem(f"sparsity_config={sparsity}: a kernel keeps 1 of several features, not {found[1]}")
-    return int(found[2])
+    if match[1] != "1":
+        raise TypeProblem(f"sparsity_config={sparsity}: a kernel keeps 1 of several features, not {match[1]}")
+    return int(match[2])
 
 
 def _kernel(rhs: Type) -> TensorType:
@@ -141,8 +141,8 @@ def _kernel(rhs: Type) -> TensorType:
 def _spatial(image: TensorType, kernel: TensorType, window: Window, labels: ConvolutionDimensions) -> Sequence[Extent]:
     """The result's spatial dimensions; dynamic where the image's or the kernel's are."""
     across, taps = extents(image), extents(kernel)
-    base = [across[place] for place in labels.spatial(labels.lhs)]
-    moving = [taps[place][1] for place in labels.spatial(labels.rhs)]
+    base = [across[dim] for dim in labels.spatial(labels.lhs)]
+    moving = [taps[dim][1] for dim in labels.spatial(labels.rhs)]
     return [(size, moves or also) for (size, moves), also in zip(positions(base, window), moving, strict=True)]
 
 
@@ -150,9 +150,9 @@ def _check_ranks(image: TensorType, kernel: TensorType, window: Window, labels: 
     rank = labels.spatial_rank + 2
     if len(window.dimensions) != labels.spatial_rank:
         raise TypeProblem(f"the window {window} must have as many dimensions as dim_labels={labels} has digits")
-    for side, kind, text in (("left", image, labels.lhs), ("right", kernel, labels.rhs)):
-        if kind.rank != rank or len(text) != rank:
-            raise TypeProblem(f"the {side} operand {kind} must have rank {rank}, as dim_labels={labels} says")
+    for side, array_type, text in (("left", image, labels.lhs), ("right", kernel, labels.rhs)):
+        if array_type.rank != rank or len(text) != rank:
+            raise TypeProblem(f"the {side} operand {array_type} must have rank {rank}, as dim_labels={labels} says")
     if len(labels.output) != rank:
         raise TypeProblem(f"dim_labels={labels} must give the result {rank} dimensions")
 

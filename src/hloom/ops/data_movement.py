@@ -50,51 +50,51 @@ _NUMBERS = frozenset({Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT, Kind.COMPLEX})
 
 def _broadcast(operand: Type, *, dimensions: tuple[int, ...] | None, result: Type | None) -> Type:
     """The written type, after checking that the operand's dimensions fit into it; a scalar's may be left out."""
-    kind, places = array(operand), dimensions or ()
-    if len(places) != kind.rank:
-        raise TypeProblem(f"dimensions={_braces(places)} must name a place for each dimension of {kind}")
+    operand_type, places = array(operand), dimensions or ()
+    if len(places) != operand_type.rank:
+        raise TypeProblem(f"dimensions={_braces(places)} must name a place for each dimension of {operand_type}")
     if result is None:
-        if kind.rank:
+        if operand_type.rank:
             raise TypeProblem("the type must be written: the operand does not say what it is broadcast to")
-        return kind
+        return operand_type
     made = array(result, "the result")
-    if made.dtype is not kind.dtype:
-        raise TypeProblem(f"the result must be of type {kind.dtype} like the operand, but is {made}")
+    if made.dtype is not operand_type.dtype:
+        raise TypeProblem(f"the result must be of type {operand_type.dtype} like the operand, but is {made}")
     if len(set(places)) != len(places):
         raise TypeProblem(f"dimensions={_braces(places)} names a place twice")
-    for size, place in zip(kind.dims, places, strict=True):
-        wanted = made.dims[dimension_in(place, made, "the broadcast dimension")]
+    for size, dim in zip(operand_type.dims, places, strict=True):
+        wanted = made.dims[dimension_in(dim, made, "the broadcast dimension")]
         if size not in (wanted, UNBOUNDED):
-            raise TypeProblem(f"a dimension of size {size} of {kind} cannot become dimension {place} of {made}")
+            raise TypeProblem(f"a dimension of size {size} of {operand_type} cannot become dimension {dim} of {made}")
     return made
 
 
 def _broadcast_axes(operand: Type, *, dimensions: tuple[int, ...] | None, result: Type) -> AxisMap:
     build = AxisMapBuilder()
     factors = [[build.factor(size)] for size in array(result, "the result").dims]
-    return build.operand(*[factors[place] for place in dimensions or ()]).result(*factors).finish()
+    return build.operand(*[factors[dim] for dim in dimensions or ()]).result(*factors).finish()
 
 
 def _transpose(operand: Type, *, dimensions: tuple[int, ...]) -> Type:
-    kind = array(operand)
-    if not permutation(dimensions, kind.rank):
-        raise TypeProblem(f"dimensions={_braces(dimensions)} must be a permutation of the dimensions of {kind}")
-    return result_from(_transpose_axes(kind, dimensions=dimensions), [kind], kind.dtype)
+    operand_type = array(operand)
+    if not permutation(dimensions, operand_type.rank):
+        raise TypeProblem(f"dimensions={_braces(dimensions)} must be a permutation of the dimensions of {operand_type}")
+    return result_from(_transpose_axes(operand_type, dimensions=dimensions), [operand_type], operand_type.dtype)
 
 
 def _transpose_axes(operand: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
     build = AxisMapBuilder()
     factors = [[build.factor(size)] for size in array(operand).dims]
-    return build.operand(*factors).result(*[factors[place] for place in dimensions]).finish()
+    return build.operand(*factors).result(*[factors[dim] for dim in dimensions]).finish()
 
 
 def _reverse(operand: Type, *, dimensions: tuple[int, ...]) -> Type:
-    kind = array(operand)
+    operand_type = array(operand)
     if len(set(dimensions)) != len(dimensions):
         raise TypeProblem(f"dimensions={_braces(dimensions)} names a dimension twice")
-    for place in dimensions:
-        dimension_in(place, kind, "the reversed dimension")
-    return kind
+    for dim in dimensions:
+        dimension_in(dim, operand_type, "the reversed dimension")
+    return operand_type
 
 
 def _reverse_axes(operand: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
@@ -111,14 +111,14 @@ def _concatenate(*operands: Type, dimensions: tuple[int, ...]) -> Type:
     first, (along,) = kinds[0], dimensions
     dimension_in(along, first, "the concatenated dimension")
     element, made = first.dtype, extents(first)
-    for number, each in enumerate(kinds[1:], 1):
-        if each.rank != first.rank:
-            raise TypeProblem(f"the operands must have the same rank, but are {first} and {each}")
-        if not same_elements(first, each):
-            raise TypeProblem(f"the operands must have the same element type, but are {first} and {each}")
-        element = wider(each.dtype, first.dtype)
-        for place, (a, b) in enumerate(zip(made, extents(each), strict=True)):
-            made[place] = _joined(a, b) if place == along else _agreed(a, b, f"dimension {place} of operand {number}")
+    for number, type_ in enumerate(kinds[1:], 1):
+        if type_.rank != first.rank:
+            raise TypeProblem(f"the operands must have the same rank, but are {first} and {type_}")
+        if not same_elements(first, type_):
+            raise TypeProblem(f"the operands must have the same element type, but are {first} and {type_}")
+        element = wider(type_.dtype, first.dtype)
+        for dim, (a, b) in enumerate(zip(made, extents(type_), strict=True)):
+            made[dim] = _joined(a, b) if dim == along else _agreed(a, b, f"dimension {dim} of operand {number}")
     return tensor(element, made)
 
 
@@ -138,11 +138,12 @@ def _agreed(a: Extent, b: Extent, what: str) -> Extent:
 
 
 def _concatenate_axes(*operands: Type, dimensions: tuple[int, ...], result: Type) -> AxisMap:
-    kind = FactorKind.SHIFTED if len(operands) > 1 else FactorKind.PARALLEL
+    factor_kind = FactorKind.SHIFTED if len(operands) > 1 else FactorKind.PARALLEL
     build = AxisMapBuilder()
     dims = array(result, "the result").dims
     factors = [
-        [build.factor(size, kind if place == dimensions[0] else FactorKind.PARALLEL)] for place, size in enumerate(dims)
+        [build.factor(size, factor_kind if dim == dimensions[0] else FactorKind.PARALLEL)]
+        for dim, size in enumerate(dims)
     ]
     for _ in operands:
         build.operand(*factors)
@@ -150,37 +151,39 @@ def _concatenate_axes(*operands: Type, dimensions: tuple[int, ...], result: Type
 
 
 def _pad(operand: Type, value: Type, *, padding: tuple[PaddingDimension, ...]) -> Type:
-    kind, filler = array(operand), scalar(value, "the padding value")
-    if len(padding) != kind.rank:
-        raise TypeProblem(f"padding={'x'.join(map(str, padding))} must give every dimension of {kind} its part")
-    if not same_elements(kind, filler):
-        raise TypeProblem(f"the padding value must be {kind.dtype} like the operand, but is {filler}")
-    sides = zip(extents(kind), padding, strict=True)
-    return tensor(wider(kind.dtype, filler.dtype), [_padded(*each, place) for place, each in enumerate(sides)])
+    operand_type, filler = array(operand), scalar(value, "the padding value")
+    if len(padding) != operand_type.rank:
+        raise TypeProblem(f"padding={'x'.join(map(str, padding))} must give every dimension of {operand_type} its part")
+    if not same_elements(operand_type, filler):
+        raise TypeProblem(f"the padding value must be {operand_type.dtype} like the operand, but is {filler}")
+    sides = zip(extents(operand_type), padding, strict=True)
+    return tensor(wider(operand_type.dtype, filler.dtype), [_padded(*pair, dim) for dim, pair in enumerate(sides)])
 
 
-def _padded(extent: Extent, padding: PaddingDimension, place: int) -> Extent:
+def _padded(extent: Extent, padding: PaddingDimension, dim: int) -> Extent:
     size, moves = extent
     if padding.interior < 0:
-        raise TypeProblem(f"padding {padding} of dimension {place}: the interior padding must not be negative")
+        raise TypeProblem(f"padding {padding} of dimension {dim}: the interior padding must not be negative")
     if size == UNBOUNDED:
         return extent
     made = size + padding.low + padding.high + max(size - 1, 0) * padding.interior
     if made < 0:
-        raise TypeProblem(f"padding {padding} takes more than dimension {place} has: its size is {size}")
+        raise TypeProblem(f"padding {padding} takes more than dimension {dim} has: its size is {size}")
     return made, moves
 
 
 def _pad_axes(operand: Type, value: Type, *, padding: tuple[PaddingDimension, ...], result: Type) -> AxisMap:
-    touched = {place for place, each in enumerate(padding) if each.low or each.high or each.interior}
+    touched = {dim for dim, padded in enumerate(padding) if padded.low or padded.high or padded.interior}
     return _moved(array(operand).dims, array(result, "the result").dims, touched, scalars=1)
 
 
 def _slice(operand: Type, *, slice: tuple[SliceDimension, ...]) -> Type:
-    kind = array(operand)
-    if len(slice) != kind.rank:
-        raise TypeProblem(f"slice={{{', '.join(map(str, slice))}}} must give every dimension of {kind} its part")
-    return tensor(kind.dtype, [_sliced(*each) for each in zip(extents(kind), slice, strict=True)])
+    operand_type = array(operand)
+    if len(slice) != operand_type.rank:
+        raise TypeProblem(
+            f"slice={{{', '.join(map(str, slice))}}} must give every dimension of {operand_type} its part"
+        )
+    return tensor(operand_type.dtype, [_sliced(*pair) for pair in zip(extents(operand_type), slice, strict=True)])
 
 
 def _sliced(extent: Extent, part: SliceDimension) -> Extent:
@@ -195,7 +198,7 @@ def _sliced(extent: Extent, part: SliceDimension) -> Extent:
 
 def _slice_axes(operand: Type, *, slice: tuple[SliceDimension, ...], result: Type) -> AxisMap:
     before = array(operand).dims
-    touched = {place for place, (size, part) in enumerate(zip(before, slice, strict=True)) if _cuts(size, part)}
+    touched = {dim for dim, (size, part) in enumerate(zip(before, slice, strict=True)) if _cuts(size, part)}
     return _moved(before, array(result, "the result").dims, touched)
 
 
@@ -207,8 +210,8 @@ def _moved(before: tuple[int, ...], after: tuple[int, ...], touched: set[int], s
     """The map of an op that keeps dimensions in place; those touched are shifted, and have the result's size."""
     build = AxisMapBuilder()
     factors = [
-        [build.factor(size, FactorKind.SHIFTED if place in touched else FactorKind.PARALLEL)]
-        for place, size in enumerate(after)
+        [build.factor(size, FactorKind.SHIFTED if dim in touched else FactorKind.PARALLEL)]
+        for dim, size in enumerate(after)
     ]
     build.operand(*factors[: len(before)])
     for _ in range(scalars):
@@ -232,13 +235,13 @@ def _iota_axes(*, result: Type) -> AxisMap:
 
 
 def _measured(operand: Type, dimensions: tuple[int, ...]) -> tuple[TensorType, int]:
-    kind = array(operand)
+    operand_type = array(operand)
     if not dimensions:
         raise TypeProblem("dimensions={} must name a dimension")
-    place = dimension_in(dimensions[0], kind, "the measured dimension")
-    if kind.dims[place] > LARGEST_MEASURABLE:
-        raise TypeProblem(f"dimension {place} of {kind} is too large for s32: at most {LARGEST_MEASURABLE}")
-    return kind, place
+    dim = dimension_in(dimensions[0], operand_type, "the measured dimension")
+    if operand_type.dims[dim] > LARGEST_MEASURABLE:
+        raise TypeProblem(f"dimension {dim} of {operand_type} is too large for s32: at most {LARGEST_MEASURABLE}")
+    return operand_type, dim
 
 
 def _get_dimension_size(operand: Type, *, dimensions: tuple[int, ...]) -> Type:
@@ -250,25 +253,25 @@ def _get_dimension_size_axes(operand: Type, *, dimensions: tuple[int, ...]) -> A
     """The sizes of the parts of the measured dimension add up; the others do not matter."""
     build = AxisMapBuilder()
     measured = dimensions[0]
-    kinds = [(FactorKind.REDUCED, "add") if place == measured else (FactorKind.PARALLEL, "")
-             for place in range(array(operand).rank)]  # fmt: skip
+    kinds = [(FactorKind.REDUCED, "add") if dim == measured else (FactorKind.PARALLEL, "")
+             for dim in range(array(operand).rank)]  # fmt: skip
     sizes = zip(array(operand).dims, kinds, strict=True)
-    return build.operand(*[[build.factor(size, *kind)] for size, kind in sizes]).result().finish()
+    return build.operand(*[[build.factor(size, *factor_kind)] for size, factor_kind in sizes]).result().finish()
 
 
 def _set_dimension_size(operand: Type, size: Type, *, dimensions: tuple[int, ...]) -> Type:
-    kind, place = _measured(operand, dimensions)
+    operand_type, dim = _measured(operand, dimensions)
     if array(size, "the size") is not TensorType(_SIZE):
         raise TypeProblem(f"the size must be s32[], but is {size}")
-    return tensor(kind.dtype, [(n, moves or d == place) for d, (n, moves) in enumerate(extents(kind))])
+    return tensor(operand_type.dtype, [(n, moves or d == dim) for d, (n, moves) in enumerate(extents(operand_type))])
 
 
 def _set_dimension_size_axes(operand: Type, size: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
     """A dimension with a size of its own must lie in one place: how much a part holds would differ."""
     build = AxisMapBuilder()
     factors = [
-        [build.factor(n, FactorKind.WHOLE if place == dimensions[0] else FactorKind.PARALLEL)]
-        for place, n in enumerate(array(operand).dims)
+        [build.factor(n, FactorKind.WHOLE if dim == dimensions[0] else FactorKind.PARALLEL)]
+        for dim, n in enumerate(array(operand).dims)
     ]
     return build.operand(*factors).operand().result(*factors).finish()
 

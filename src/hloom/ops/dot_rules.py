@@ -73,8 +73,8 @@ def axes_of(lhs: TensorType, rhs: TensorType, numbers: DotNumbers) -> AxisMap:
     """The map of a plain product; raises TypeProblem where the operands do not fit."""
     check_dot(lhs, rhs, numbers)
     build = AxisMapBuilder()
-    found = dot_factors(build, lhs, rhs, numbers)
-    build.operand(*single(found.left)).operand(*single(found.right)).result(*single(found.result))
+    factors = dot_factors(build, lhs, rhs, numbers)
+    build.operand(*single(factors.left)).operand(*single(factors.right)).result(*single(factors.result))
     return build.finish()
 
 
@@ -120,34 +120,34 @@ def dot_factors(
     adds = sum_of(lhs, rhs)
     left: list[int] = []
     right: dict[int, int] = {}
-    for place, size in enumerate(lhs.dims):
-        partner = partners.get(place)
+    for dim, size in enumerate(lhs.dims):
+        partner = partners.get(dim)
         if partner is None:
-            left.append(build.factor(size, FactorKind.WHOLE if place == whole else FactorKind.PARALLEL))
+            left.append(build.factor(size, FactorKind.WHOLE if dim == whole else FactorKind.PARALLEL))
             continue
         common = size if size >= 0 else rhs.dims[partner]
-        if place == whole:
+        if dim == whole:
             right[partner] = build.factor(common, FactorKind.WHOLE)
-        elif place in contracted:
+        elif dim in contracted:
             right[partner] = build.factor(common, FactorKind.CONTRACTED, adds)
         else:
             right[partner] = build.factor(common)
         left.append(right[partner])
-    free = [place for place in range(rhs.rank) if place not in right]
-    for place in free:
-        kind, reducer = (FactorKind.INDEXED, adds) if place == indexed else (FactorKind.PARALLEL, "")
-        right[place] = build.factor(rhs.dims[place], kind, reducer)
-    batch = [left[place] for place in numbers.lhs_batch]
-    rows = [left[place] for place in range(lhs.rank) if place not in partners]
-    return Sides(left, [right[place] for place in range(rhs.rank)], batch + rows + [right[place] for place in free])
+    free = [dim for dim in range(rhs.rank) if dim not in right]
+    for dim in free:
+        factor_kind, reducer = (FactorKind.INDEXED, adds) if dim == indexed else (FactorKind.PARALLEL, "")
+        right[dim] = build.factor(rhs.dims[dim], factor_kind, reducer)
+    batch = [left[dim] for dim in numbers.lhs_batch]
+    rows = [left[dim] for dim in range(lhs.rank) if dim not in partners]
+    return Sides(left, [right[dim] for dim in range(rhs.rank)], batch + rows + [right[dim] for dim in free])
 
 
-def _check_side(side: str, name: str, kind: TensorType, batch: Integers, contracting: Integers) -> None:
+def _check_side(side: str, name: str, array_type: TensorType, batch: Integers, contracting: Integers) -> None:
     for what, places in (("batch", batch), ("contracting", contracting)):
-        for place in places:
-            if not 0 <= place < kind.rank:
+        for dim in places:
+            if not 0 <= dim < array_type.rank:
                 written = f"{name}_{what}_dims={braces(places)}"
-                raise TypeProblem(f"{written} but the {side} operand {kind} has rank {kind.rank}")
+                raise TypeProblem(f"{written} but the {side} operand {array_type} has rank {array_type.rank}")
     named = (*batch, *contracting)
     if len(set(named)) != len(named):
         written = f"{name}_batch_dims={braces(batch)} and {name}_contracting_dims={braces(contracting)}"

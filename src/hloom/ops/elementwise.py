@@ -54,9 +54,9 @@ def _unary(allowed: frozenset[Kind], becomes: Callable[[DType], DType] | None = 
     """The rule of an op on one operand of these kinds; `becomes` gives the result's element type."""
 
     def infer(operand: Type) -> Type:
-        kind = array(operand)
-        of_kinds(kind, allowed)
-        return kind if becomes is None else kind.with_dtype(becomes(kind.dtype))
+        operand_type = array(operand)
+        of_kinds(operand_type, allowed)
+        return operand_type if becomes is None else operand_type.with_dtype(becomes(operand_type.dtype))
 
     return infer
 
@@ -115,17 +115,19 @@ def _compare(left: Type, right: Type) -> Type:
 
 
 def _clamp(low: Type, operand: Type, high: Type) -> Type:
-    kind = array(operand)
+    operand_type = array(operand)
     bounds = [(array(low, "the lower bound"), "the lower bound"), (array(high, "the upper bound"), "the upper bound")]
     for bound, role in bounds:
-        if not same_elements(bound, kind):
-            raise TypeProblem(f"{role} must have the operand's element type, but is {bound} beside {kind}")
-        if bound.rank and not same_dims(bound, kind):
-            raise TypeProblem(f"{role} must be a scalar or have the operand's dimensions, but is {bound} beside {kind}")
+        if not same_elements(bound, operand_type):
+            raise TypeProblem(f"{role} must have the operand's element type, but is {bound} beside {operand_type}")
+        if bound.rank and not same_dims(bound, operand_type):
+            raise TypeProblem(
+                f"{role} must be a scalar or have the operand's dimensions, but is {bound} beside {operand_type}"
+            )
     lower, upper = bounds[0][0], bounds[1][0]
     if lower.rank and upper.rank and not same_dims(lower, upper):
         raise TypeProblem(f"the bounds must have the same dimensions, but are {lower} and {upper}")
-    return kind
+    return operand_type
 
 
 def _select(predicate: Type, on_true: Type, on_false: Type) -> Type:
@@ -140,7 +142,7 @@ def _select(predicate: Type, on_true: Type, on_false: Type) -> Type:
         return a
     full = choice if choice.rank else a
     three = zip(extents(full), extents(a), extents(b), strict=True)
-    return tensor(wider(a.dtype, b.dtype), [_chosen(*each, bool(choice.rank)) for each in three])
+    return tensor(wider(a.dtype, b.dtype), [_chosen(*extents_, bool(choice.rank)) for extents_ in three])
 
 
 def _chosen(full: tuple[int, bool], p: tuple[int, bool], q: tuple[int, bool], has_choice: bool) -> tuple[int, bool]:
@@ -175,7 +177,7 @@ def _add_dependency(operand: Type, token: Type) -> Type:
 
 def _add_dependency_axes(operand: Type, token: Type) -> AxisMap:
     leaves = leaves_of([operand])
-    return passed_on([*leaves, token], leaves, [(place, place) for place in range(len(leaves))])
+    return passed_on([*leaves, token], leaves, [(dim, dim) for dim in range(len(leaves))])
 
 
 def _pointwise(names: str, arity: int, infer: Rule) -> list[Op]:

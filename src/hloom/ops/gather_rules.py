@@ -25,42 +25,46 @@ def infer_gather(
     slice_sizes: Integers,
 ) -> Type:
     """Windows of `slice_sizes`, one per index vector; `offset_dims` says which result dimensions are the windows'."""
-    kind, starts = array(operand), array(indices, "the indices")
+    operand_type, starts = array(operand), array(indices, "the indices")
     of_kinds(starts, INTEGER, "the indices")
     places = indexed_places(starts, index_vector_dim)
     rank = len(offset_dims) + len(places)
     check_numbers(offset_dims, rank, "offset_dims", "the result", ordered=True)
-    check_mapping(kind, starts, index_vector_dim, start_index_map, "start_index_map")
-    check_numbers(collapsed_slice_dims, kind.rank, "collapsed_slice_dims", kind, ordered=True)
+    check_mapping(operand_type, starts, index_vector_dim, start_index_map, "start_index_map")
+    check_numbers(collapsed_slice_dims, operand_type.rank, "collapsed_slice_dims", operand_type, ordered=True)
     batching = operand_batching_dims, start_indices_batching_dims
-    check_batching(kind, starts, index_vector_dim, batching, ("operand_batching_dims", "start_indices_batching_dims"))
+    check_batching(
+        operand_type, starts, index_vector_dim, batching, ("operand_batching_dims", "start_indices_batching_dims")
+    )
     gone = set(collapsed_slice_dims) | set(operand_batching_dims)
     check_apart(
         {"collapsed_slice_dims": collapsed_slice_dims, "operand_batching_dims": operand_batching_dims},
         {"start_index_map": start_index_map, "operand_batching_dims": operand_batching_dims},
     )
-    if len(slice_sizes) != kind.rank:
-        raise TypeProblem(f"slice_sizes must give every dimension of {kind} a size: {kind.rank} sizes")
-    if len(offset_dims) + len(gone) != kind.rank:
-        left = kind.rank - len(gone)
-        raise TypeProblem(f"offset_dims must name {left} places, for the dimensions of {kind} that are not taken away")
-    window = [_window(each, wanted, place, gone) for place, (each, wanted) in _sized(kind, slice_sizes)]
-    offsets = iter([each for place, each in enumerate(window) if place not in gone])
-    batches = iter([extents(starts)[place] for place in places])
-    return tensor(kind.dtype, [next(offsets if place in offset_dims else batches) for place in range(rank)])
+    if len(slice_sizes) != operand_type.rank:
+        raise TypeProblem(f"slice_sizes must give every dimension of {operand_type} a size: {operand_type.rank} sizes")
+    if len(offset_dims) + len(gone) != operand_type.rank:
+        left = operand_type.rank - len(gone)
+        raise TypeProblem(
+            f"offset_dims must name {left} places, for the dimensions of {operand_type} that are not taken away"
+        )
+    window = [_window(dimension, wanted, dim, gone) for dim, (dimension, wanted) in _sized(operand_type, slice_sizes)]
+    offsets = iter([dimension for dim, dimension in enumerate(window) if dim not in gone])
+    batches = iter([extents(starts)[dim] for dim in places])
+    return tensor(operand_type.dtype, [next(offsets if dim in offset_dims else batches) for dim in range(rank)])
 
 
-def _sized(kind: TensorType, slice_sizes: Integers) -> enumerate[tuple[Extent, int]]:
-    return enumerate(zip(extents(kind), slice_sizes, strict=True))
+def _sized(array_type: TensorType, slice_sizes: Integers) -> enumerate[tuple[Extent, int]]:
+    return enumerate(zip(extents(array_type), slice_sizes, strict=True))
 
 
-def _window(extent: Extent, wanted: int, place: int, gone: set[int]) -> Extent:
+def _window(extent: Extent, wanted: int, dim: int, gone: set[int]) -> Extent:
     """What a window leaves of a dimension: dynamic where all of a dynamic dimension is taken."""
     size, moves = extent
     if size != UNBOUNDED and not 0 <= wanted <= size:
-        raise TypeProblem(f"slice_sizes: {wanted} does not fit into dimension {place} of size {size}")
-    if place in gone and wanted > 1:
-        raise TypeProblem(f"slice_sizes: {wanted} of dimension {place}, which is taken away, must be 1 or 0")
+        raise TypeProblem(f"slice_sizes: {wanted} does not fit into dimension {dim} of size {size}")
+    if dim in gone and wanted > 1:
+        raise TypeProblem(f"slice_sizes: {wanted} of dimension {dim}, which is taken away, must be 1 or 0")
     return wanted, moves and wanted == size
 
 
@@ -79,16 +83,16 @@ def gather_axes(
 
     gather(f32[8,4], s32[5,1]), slice_sizes={1,4}   is   ([a,b], [c,1]) -> [c,b]   a indexed
     """
-    kind, starts = array(operand), array(indices, "the indices")
+    operand_type, starts = array(operand), array(indices, "the indices")
     build = AxisMapBuilder()
     batches = index_factors(build, starts, index_vector_dim, FactorKind.PARALLEL, "")
     taken, window = [], []
-    for place, (size, wanted) in enumerate(zip(kind.dims, slice_sizes, strict=True)):
-        if place in operand_batching_dims:
-            taken.append(batches[start_indices_batching_dims[operand_batching_dims.index(place)]])
+    for dim, (size, wanted) in enumerate(zip(operand_type.dims, slice_sizes, strict=True)):
+        if dim in operand_batching_dims:
+            taken.append(batches[start_indices_batching_dims[operand_batching_dims.index(dim)]])
             continue
         large, small = window_factors(build, size, wanted)
-        if place in collapsed_slice_dims:
+        if dim in collapsed_slice_dims:
             large = large if size != wanted else []
         else:
             window.append(small)
@@ -96,20 +100,20 @@ def gather_axes(
     build.operand(*taken).operand(*batches)
     offsets, places = iter(window), iter(indexed_places(starts, index_vector_dim))
     rank = len(offset_dims) + len(indexed_places(starts, index_vector_dim))
-    result = [next(offsets) if place in offset_dims else batches[next(places)] for place in range(rank)]
+    result = [next(offsets) if dim in offset_dims else batches[next(places)] for dim in range(rank)]
     return build.result(*result).finish()
 
 
 def index_factors(
-    build: AxisMapBuilder, starts: TensorType, index_vector_dim: int, kind: FactorKind, reducer: str
+    build: AxisMapBuilder, starts: TensorType, index_vector_dim: int, factor_kind: FactorKind, reducer: str
 ) -> list[list[int]]:
     """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1."""
     factors = []
-    for place, size in enumerate(starts.dims):
-        if place == index_vector_dim:
+    for dim, size in enumerate(starts.dims):
+        if dim == index_vector_dim:
             factors.append([build.factor(size, FactorKind.WHOLE)] if size != 1 else [])
         else:
-            factors.append([build.factor(size, kind, reducer)])
+            factors.append([build.factor(size, factor_kind, reducer)])
     return factors
 
 
@@ -117,7 +121,7 @@ def indexed_places(starts: TensorType, index_vector_dim: int) -> list[int]:
     """The dimensions of the indices that are not the index vectors'; raises TypeProblem."""
     if not 0 <= index_vector_dim <= starts.rank:
         raise TypeProblem(f"index_vector_dim={index_vector_dim} must be 0 to {starts.rank} for the indices {starts}")
-    return [place for place in range(starts.rank) if place != index_vector_dim]
+    return [dim for dim in range(starts.rank) if dim != index_vector_dim]
 
 
 def check_numbers(numbers: Integers, rank: int, name: str, of: object, *, ordered: bool = False) -> None:
@@ -132,16 +136,18 @@ def check_numbers(numbers: Integers, rank: int, name: str, of: object, *, ordere
         raise TypeProblem(f"{text} must be in ascending order")
 
 
-def check_mapping(kind: TensorType, starts: TensorType, index_vector_dim: int, mapping: Integers, name: str) -> None:
+def check_mapping(
+    array_type: TensorType, starts: TensorType, index_vector_dim: int, mapping: Integers, name: str
+) -> None:
     """Raise TypeProblem unless each element of an index vector belongs to a dimension of the operand."""
     length = starts.dims[index_vector_dim] if index_vector_dim < starts.rank else 1
     if not sizes_agree(length, len(mapping)):
         raise TypeProblem(f"{name} must name a dimension for each of the {length} elements of an index vector")
-    check_numbers(mapping, kind.rank, name, kind)
+    check_numbers(mapping, array_type.rank, name, array_type)
 
 
 def check_batching(
-    kind: TensorType,
+    operand_type: TensorType,
     starts: TensorType,
     index_vector_dim: int,
     dims: tuple[Integers, Integers],
@@ -151,15 +157,15 @@ def check_batching(
     ours, theirs = dims
     if len(ours) != len(theirs):
         raise TypeProblem(f"{names[0]} and {names[1]} must name equally many dimensions")
-    check_numbers(ours, kind.rank, names[0], kind, ordered=True)
+    check_numbers(ours, operand_type.rank, names[0], operand_type, ordered=True)
     check_numbers(theirs, starts.rank, names[1], starts)
     for our, their in zip(ours, theirs, strict=True):
         if their == index_vector_dim:
             raise TypeProblem(f"{names[1]} must not name index_vector_dim={index_vector_dim}")
-        if not sizes_agree(kind.dims[our], starts.dims[their]):
+        if not sizes_agree(operand_type.dims[our], starts.dims[their]):
             raise TypeProblem(
-                f"dimension {our} of {kind} and dimension {their} of {starts} are batched together: their sizes must "
-                "be the same"
+                f"dimension {our} of {operand_type} and dimension {their} of {starts} are batched together: "
+                "their sizes must be the same"
             )
 
 

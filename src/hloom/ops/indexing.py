@@ -24,37 +24,43 @@ from hloom.ops.shapes import Extent, array, arrays, extents, same_elements, tens
 _SORTED = {"indices_are_sorted": optional(BOOLEAN, False)}
 
 
-def _check_start(kind: TensorType, start: Sequence[Type]) -> None:
+def _check_start(array_type: TensorType, start: Sequence[Type]) -> None:
     """Raise TypeProblem unless the operands say where a slice begins: an integer per dimension, or one vector."""
     indices = arrays(start)
     for index in indices:
         if index.dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED):
             raise TypeProblem(f"the start indices must be integers, but one is {index}")
     if indices and indices[0].rank == 1:
-        if len(indices) != 1 or indices[0].dims[0] != kind.rank:
+        if len(indices) != 1 or indices[0].dims[0] != array_type.rank:
             given = ", ".join(map(str, indices))
-            raise TypeProblem(f"the start must be one vector of {kind.rank} indices for {kind}, but is {given}")
+            raise TypeProblem(
+                f"the start must be one vector of {array_type.rank} indices for {array_type}, but is {given}"
+            )
         return
-    if len(indices) != kind.rank:
-        raise TypeProblem(f"{kind} needs {kind.rank} start indices, one per dimension, but {len(indices)} are given")
+    if len(indices) != array_type.rank:
+        raise TypeProblem(
+            f"{array_type} needs {array_type.rank} start indices, one per dimension, but {len(indices)} are given"
+        )
     for index in indices:
         if index.rank or index is not indices[0]:
             raise TypeProblem(f"the start indices must be scalars of one type, but are {indices[0]} and {index}")
 
 
 def _dynamic_slice(operand: Type, *start: Type, dynamic_slice_sizes: tuple[int, ...]) -> Type:
-    kind = array(operand)
-    _check_start(kind, start)
-    if len(dynamic_slice_sizes) != kind.rank:
-        raise TypeProblem(f"dynamic_slice_sizes must give every dimension of {kind} a size: {kind.rank} sizes")
-    sizes = zip(extents(kind), dynamic_slice_sizes, strict=True)
-    return tensor(kind.dtype, [_sliced(*each, place) for place, each in enumerate(sizes)])
+    operand_type = array(operand)
+    _check_start(operand_type, start)
+    if len(dynamic_slice_sizes) != operand_type.rank:
+        raise TypeProblem(
+            f"dynamic_slice_sizes must give every dimension of {operand_type} a size: {operand_type.rank} sizes"
+        )
+    sizes = zip(extents(operand_type), dynamic_slice_sizes, strict=True)
+    return tensor(operand_type.dtype, [_sliced(*pair, dim) for dim, pair in enumerate(sizes)])
 
 
-def _sliced(extent: Extent, wanted: int, place: int) -> Extent:
+def _sliced(extent: Extent, wanted: int, dim: int) -> Extent:
     size, moves = extent
     if wanted < 0 or (size != UNBOUNDED and wanted > size):
-        raise TypeProblem(f"a slice of size {wanted} does not fit into dimension {place} of size {size}")
+        raise TypeProblem(f"a slice of size {wanted} does not fit into dimension {dim} of size {size}")
     return wanted, moves and wanted > 1 and wanted == size
 
 
@@ -81,20 +87,20 @@ def _add_start(build: AxisMapBuilder, start: Sequence[Type]) -> None:
 
 
 def _dynamic_update_slice(operand: Type, update: Type, *start: Type) -> Type:
-    kind, part = array(operand), array(update, "the update")
-    _check_start(kind, start)
-    if part.rank != kind.rank:
-        raise TypeProblem(f"the update must have the rank of {kind}, but is {part}")
-    if not same_elements(kind, part):
-        raise TypeProblem(f"the update must have the element type of {kind}, but is {part}")
-    sizes = zip(extents(kind), extents(part), strict=True)
-    return tensor(kind.dtype, [_updated(*each, place) for place, each in enumerate(sizes)])
+    operand_type, part = array(operand), array(update, "the update")
+    _check_start(operand_type, start)
+    if part.rank != operand_type.rank:
+        raise TypeProblem(f"the update must have the rank of {operand_type}, but is {part}")
+    if not same_elements(operand_type, part):
+        raise TypeProblem(f"the update must have the element type of {operand_type}, but is {part}")
+    sizes = zip(extents(operand_type), extents(part), strict=True)
+    return tensor(operand_type.dtype, [_updated(*pair, dim) for dim, pair in enumerate(sizes)])
 
 
-def _updated(extent: Extent, part: Extent, place: int) -> Extent:
+def _updated(extent: Extent, part: Extent, dim: int) -> Extent:
     size, moves = extent
     if size != UNBOUNDED and part[0] > size:
-        raise TypeProblem(f"an update of size {part[0]} does not fit into dimension {place} of size {size}")
+        raise TypeProblem(f"an update of size {part[0]} does not fit into dimension {dim} of size {size}")
     return size, moves or (part[1] and part[0] == size)
 
 

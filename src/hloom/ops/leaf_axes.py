@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from hloom.ir import AxisMap, AxisMapBuilder, Graph, TensorType, Type, TypeProblem, compatible
 
 
-def dims_of(kind: Type) -> tuple[int, ...]:
+def dims_of(type_: Type) -> tuple[int, ...]:
     """The dimensions of an array; none for tokens and opaque values."""
-    return kind.dims if isinstance(kind, TensorType) else ()
+    return type_.dims if isinstance(type_, TensorType) else ()
 
 
 def leaves_of(kinds: Sequence[Type]) -> list[Type]:
     """The leaves of several types, in order."""
-    return [leaf for kind in kinds for leaf in kind.leaves()]
+    return [leaf for array_type in kinds for leaf in array_type.leaves()]
 
 
 def passed_on(taken: Sequence[Type], yielded: Sequence[Type], pairs: Sequence[tuple[int, int]]) -> AxisMap:
@@ -23,11 +23,11 @@ def passed_on(taken: Sequence[Type], yielded: Sequence[Type], pairs: Sequence[tu
     result_of = dict(pairs)
     dimensions = [[[build.factor(size)] for size in dims_of(leaf)] for leaf in taken]
     operand_of = {result: operand for operand, result in result_of.items()}
-    for each in dimensions:
-        build.operand(*each)
-    for place, leaf in enumerate(yielded):
-        if place in operand_of:
-            build.result(*dimensions[operand_of[place]])
+    for dims in dimensions:
+        build.operand(*dims)
+    for dim, leaf in enumerate(yielded):
+        if dim in operand_of:
+            build.result(*dimensions[operand_of[dim]])
         else:
             build.result(*[[build.factor(size)] for size in dims_of(leaf)])
     return build.finish()
@@ -36,7 +36,7 @@ def passed_on(taken: Sequence[Type], yielded: Sequence[Type], pairs: Sequence[tu
 def identity_axes(*operands: Type) -> AxisMap:
     """Every operand leaf is the result leaf at the same place."""
     leaves = leaves_of(operands)
-    return passed_on(leaves, leaves, [(place, place) for place in range(len(leaves))])
+    return passed_on(leaves, leaves, [(dim, dim) for dim in range(len(leaves))])
 
 
 def separate_axes(*operands: Type, result: Type) -> AxisMap:

@@ -36,9 +36,11 @@ def infer_cholesky(operand: Type) -> TensorType:
 
 def cholesky_axes(operand: Type) -> AxisMap:
     """[b,n,m] -> [b,n,m]: every matrix whole."""
-    kind = _square_matrices(array(operand))
+    operand_type = _square_matrices(array(operand))
     build = AxisMapBuilder()
-    dimensions = _batch(build, kind, 2) + [[build.factor(size, FactorKind.WHOLE)] for size in kind.dims[-2:]]
+    dimensions = _batch(build, operand_type, 2) + [
+        [build.factor(size, FactorKind.WHOLE)] for size in operand_type.dims[-2:]
+    ]
     return build.operand(*dimensions).result(*dimensions).finish()
 
 
@@ -74,39 +76,41 @@ def infer_fft(operand: Type, *, fft_type: str, fft_length: Sequence[int]) -> Ten
 
     XLA does not compare the lengths of complex transforms with the dimensions, and neither do we.
     """
-    kind = array(operand)
-    _check_fft(kind, fft_type, fft_length)
+    operand_type = array(operand)
+    _check_fft(operand_type, fft_type, fft_length)
     if fft_type not in ("RFFT", "IRFFT"):
-        return kind
-    element = _COMPLEX_OF[kind.dtype] if fft_type == "RFFT" else _REAL_OF[kind.dtype]
-    *outer, (last, moves) = extents(kind)
+        return operand_type
+    element = _COMPLEX_OF[operand_type.dtype] if fft_type == "RFFT" else _REAL_OF[operand_type.dtype]
+    *outer, (last, moves) = extents(operand_type)
     length = fft_length[-1]
     if fft_type == "RFFT" and not length:
-        return kind.with_dtype(element)
+        return operand_type.with_dtype(element)
     size = length if fft_type == "IRFFT" else length // 2 + 1
     return tensor(element, [*outer, (size, moves and last != UNBOUNDED)])
 
 
 def fft_axes(operand: Type, *, fft_type: str, fft_length: Sequence[int]) -> AxisMap:
     """[b,n] -> [b,n]: what is transformed is whole; a last dimension that changes size is another factor."""
-    kind = array(operand)
-    result = infer_fft(kind, fft_type=fft_type, fft_length=fft_length)
+    operand_type = array(operand)
+    result = infer_fft(operand_type, fft_type=fft_type, fft_length=fft_length)
     build = AxisMapBuilder()
     rank = len(fft_length)
-    taken = _batch(build, kind, rank) + [[build.factor(size, FactorKind.WHOLE)] for size in kind.dims[-rank:]]
-    last = taken[-1] if result.dims == kind.dims else [build.factor(result.dims[-1], FactorKind.WHOLE)]
+    taken = _batch(build, operand_type, rank) + [
+        [build.factor(size, FactorKind.WHOLE)] for size in operand_type.dims[-rank:]
+    ]
+    last = taken[-1] if result.dims == operand_type.dims else [build.factor(result.dims[-1], FactorKind.WHOLE)]
     return build.operand(*taken).result(*taken[:-1], last).finish()
 
 
-def _batch(build: AxisMapBuilder, kind: TensorType, inner: int) -> list[list[int]]:
-    return [[build.factor(size)] for size in kind.dims[: kind.rank - inner]]
+def _batch(build: AxisMapBuilder, array_type: TensorType, inner: int) -> list[list[int]]:
+    return [[build.factor(size)] for size in array_type.dims[: array_type.rank - inner]]
 
 
-def _square_matrices(kind: TensorType) -> TensorType:
-    of_kinds(kind, _INEXACT)
-    if kind.rank < 2 or not sizes_agree(*kind.dims[-2:]):
-        raise TypeProblem(f"the operand must end in two dimensions of the same size, but is {kind}")
-    return kind
+def _square_matrices(array_type: TensorType) -> TensorType:
+    of_kinds(array_type, _INEXACT)
+    if array_type.rank < 2 or not sizes_agree(*array_type.dims[-2:]):
+        raise TypeProblem(f"the operand must end in two dimensions of the same size, but is {array_type}")
+    return array_type
 
 
 def _check_solve(a: Type, b: Type, left_side: bool) -> tuple[TensorType, TensorType]:
@@ -121,28 +125,28 @@ def _check_solve(a: Type, b: Type, left_side: bool) -> tuple[TensorType, TensorT
     return matrix, right
 
 
-def _check_fft(kind: TensorType, fft_type: str, lengths: Sequence[int]) -> None:
+def _check_fft(array_type: TensorType, fft_type: str, lengths: Sequence[int]) -> None:
     rank = len(lengths)
-    if not 1 <= rank <= 3 or kind.rank < rank:
-        raise TypeProblem(f"fft_length={{{','.join(map(str, lengths))}}} must name 1 to 3 dimensions of {kind}")
+    if not 1 <= rank <= 3 or array_type.rank < rank:
+        raise TypeProblem(f"fft_length={{{','.join(map(str, lengths))}}} must name 1 to 3 dimensions of {array_type}")
     if fft_type == "RFFT":
-        if kind.dtype not in _COMPLEX_OF:
-            raise TypeProblem(f"the operand of RFFT must be of f32 or f64, but is {kind}")
-        wrong = [n for n, size in zip(lengths, kind.dims[-rank:], strict=True) if not sizes_agree(n, size)]
+        if array_type.dtype not in _COMPLEX_OF:
+            raise TypeProblem(f"the operand of RFFT must be of f32 or f64, but is {array_type}")
+        wrong = [n for n, size in zip(lengths, array_type.dims[-rank:], strict=True) if not sizes_agree(n, size)]
     else:
-        of_kinds(kind, _COMPLEX)
-        wrong = _wrong_inverse_lengths(kind, lengths) if fft_type == "IRFFT" else []
+        of_kinds(array_type, _COMPLEX)
+        wrong = _wrong_inverse_lengths(array_type, lengths) if fft_type == "IRFFT" else []
     if wrong:
-        raise TypeProblem(f"fft_length={{{','.join(map(str, lengths))}}} does not fit {kind}")
+        raise TypeProblem(f"fft_length={{{','.join(map(str, lengths))}}} does not fit {array_type}")
     if fft_type in ("RFFT", "IRFFT") and lengths[-1] < 0:
         raise TypeProblem(f"fft_length={{{','.join(map(str, lengths))}}} must not be negative")
 
 
-def _wrong_inverse_lengths(kind: TensorType, lengths: Sequence[int]) -> list[int]:
+def _wrong_inverse_lengths(array_type: TensorType, lengths: Sequence[int]) -> list[int]:
     """Lengths of a real inverse transform that do not fit: all but the last are equal, the last is twice as long."""
-    outer = kind.dims[kind.rank - len(lengths) : -1]
+    outer = array_type.dims[array_type.rank - len(lengths) : -1]
     wrong = [n for n, size in zip(lengths, outer, strict=False) if n != size]
-    last, length = kind.dims[-1], lengths[-1]
+    last, length = array_type.dims[-1], lengths[-1]
     fits = last == length == 0 or sizes_agree(last, length // 2 + 1)
     return wrong if fits else [*wrong, length]
 

@@ -33,8 +33,8 @@ def infer_ragged_dot(
     numbers = DotNumbers(lhs_batch_dims, rhs_batch_dims, lhs_contracting_dims, rhs_contracting_dims)
     left, right = sides(lhs, rhs)
     sizes = array(group_sizes, "the group sizes")
-    found = _axes_of(left, right, sizes, numbers, lhs_ragged_dims, rhs_group_dims)
-    return result_from(found, (left, right, sizes), element_of(left, right, result))
+    factors = _axes_of(left, right, sizes, numbers, lhs_ragged_dims, rhs_group_dims)
+    return result_from(factors, (left, right, sizes), element_of(left, right, result))
 
 
 def ragged_dot_axes(
@@ -68,14 +68,14 @@ def _axes_of(
     build = AxisMapBuilder()
     left, right, plain = dot_factors(build, lhs, rhs, numbers, ragged[0], groups[0] if groups else None)
     build.operand(*single(left)).operand(*single(right))
-    outer = single([left[place] for place in before]) if sizes.rank > 1 else []
+    outer = single([left[dim] for dim in before]) if sizes.rank > 1 else []
     if ragged[0] in numbers.lhs_batch:
         return build.operand(*outer, ()).result(*single(plain)).finish()
     if ragged[0] in numbers.lhs_contracting:
         group = build.factor(sizes.dims[-1], FactorKind.WHOLE)
         return build.operand(*outer, (group,)).result((group,), *single(plain)).finish()
     group = right[groups[0]]
-    return build.operand(*outer, (group,)).result(*single([each for each in plain if each != group])).finish()
+    return build.operand(*outer, (group,)).result(*single([factor for factor in plain if factor != group])).finish()
 
 
 def _before(lhs: TensorType, numbers: DotNumbers, ragged: int) -> list[int]:
@@ -85,24 +85,24 @@ def _before(lhs: TensorType, numbers: DotNumbers, ragged: int) -> list[int]:
         return batch[: batch.index(ragged)]
     own = list(numbers.lhs_contracting)
     if ragged not in own:
-        own = [place for place in range(lhs.rank) if place not in batch and place not in own]
+        own = [dim for dim in range(lhs.rank) if dim not in batch and dim not in own]
     return batch + own[: own.index(ragged)]
 
 
 def _check_sizes(lhs: TensorType, sizes: TensorType, before: list[int]) -> None:
     if sizes.rank == 1:
         return
-    outer = tuple(lhs.dims[place] for place in before)
+    outer = tuple(lhs.dims[dim] for dim in before)
     if sizes.rank == 0 or sizes.dims[:-1] != outer:
         wanted = ",".join(map(str, (*outer, "groups")))
         raise TypeProblem(f"the group sizes must be [groups] or [{wanted}], but are {sizes}")
 
 
 def _check_groups(rhs: TensorType, sizes: TensorType, numbers: DotNumbers, ragged: int, groups: Integers) -> None:
-    for place in groups:
-        if not 0 <= place < rhs.rank:
+    for dim in groups:
+        if not 0 <= dim < rhs.rank:
             raise TypeProblem(f"rhs_group_dims={braces(groups)} but the right operand {rhs} has rank {rhs.rank}")
-        if place in numbers.rhs_batch or place in numbers.rhs_contracting:
+        if dim in numbers.rhs_batch or dim in numbers.rhs_contracting:
             raise TypeProblem(f"rhs_group_dims={braces(groups)} names a batch or contracting dimension")
     if ragged in numbers.lhs_batch or ragged in numbers.lhs_contracting:
         if groups:

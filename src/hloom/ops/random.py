@@ -36,9 +36,9 @@ def _rng(low: Type, high: Type, *, distribution: str, result: Type | None) -> Ty
     if result is None:
         raise TypeProblem("the type must be written: the operands do not say how many numbers are wanted")
     made = array(result, "the result")
-    for number, each in enumerate((first, second)):
-        if each.dtype is not made.dtype:
-            raise TypeProblem(f"operand {number} must be {made.dtype}[] for {made}, but is {each}")
+    for number, bound in enumerate((first, second)):
+        if bound.dtype is not made.dtype:
+            raise TypeProblem(f"operand {number} must be {made.dtype}[] for {made}, but is {bound}")
     of_kinds(made, _FLOAT if distribution == "rng_normal" else _REAL, "the result")
     return made
 
@@ -51,13 +51,13 @@ def _rng_axes(low: Type, high: Type, *, result: Type) -> AxisMap:
 
 def _rng_bit_generator(state: Type, *, result: Type | None) -> Type:
     """The written type: the numbers, or the state and the numbers."""
-    kind = array(state, "the state")
+    operand_type = array(state, "the state")
     if result is None:
         raise TypeProblem("the type must be written: the operand does not say how many numbers are wanted")
     if not isinstance(result, TupleType):
         return array(result, "the result")
-    if len(result.elements) != 2 or not compatible(result.elements[0], kind):
-        raise TypeProblem(f"the result must be a tuple of the state, {kind}, and the numbers, but is {result}")
+    if len(result.elements) != 2 or not compatible(result.elements[0], operand_type):
+        raise TypeProblem(f"the result must be a tuple of the state, {operand_type}, and the numbers, but is {result}")
     return without_layout(result)
 
 
@@ -67,8 +67,8 @@ def _rng_bit_generator_axes(state: Type, *, result: Type) -> AxisMap:
     leaves = leaves_of([result])
     states = [[build.factor(size, FactorKind.WHOLE)] for size in dims_of(state)]
     build.operand(*states)
-    for place, leaf in enumerate(leaves):
-        is_state = len(leaves) == 2 and place == 0
+    for dim, leaf in enumerate(leaves):
+        is_state = len(leaves) == 2 and dim == 0
         build.result(*(states if is_state else [[build.factor(n, FactorKind.WHOLE)] for n in dims_of(leaf)]))
     return build.finish()
 

@@ -47,9 +47,9 @@ def halves(operands: Sequence[Type]) -> tuple[list[TensorType], tuple[Type, ...]
     if not count or len(operands) % 2:
         raise TypeProblem(f"a reduction takes inputs and as many initial values, not {len(operands)} operands")
     inputs = arrays(operands[:count])
-    for number, kind in enumerate(inputs[1:], 1):
-        if not same_dims(inputs[0], kind):
-            raise TypeProblem(f"all inputs must have the dimensions of {inputs[0]}, but input {number} is {kind}")
+    for number, array_type in enumerate(inputs[1:], 1):
+        if not same_dims(inputs[0], array_type):
+            raise TypeProblem(f"all inputs must have the dimensions of {inputs[0]}, but input {number} is {array_type}")
     return inputs, tuple(operands[count:])
 
 
@@ -62,27 +62,30 @@ def accumulators(graph: Graph, inputs: Sequence[TensorType], starts: Sequence[Ty
     """
     count = len(inputs)
     if graph.is_declared:
-        return [kind.dtype for kind in inputs], count > 1
+        return [array_type.dtype for array_type in inputs], count > 1
     if len(graph.parameters) != 2 * count:
         raise TypeProblem(f"{_name(graph)} must take {2 * count} parameters, but takes {len(graph.parameters)}")
     result = graph.output.type if graph.output else None
-    found = result.elements if isinstance(result, TupleType) else [result] if result else [None] * count
-    if len(found) != count:
+    yielded = result.elements if isinstance(result, TupleType) else [result] if result else [None] * count
+    if len(yielded) != count:
         raise TypeProblem(f"{_name(graph)} must yield {_values(count)}, but yields {result}")
     taken = [parameter.type for parameter in graph.parameters]
-    for place, (each, kind, start) in enumerate(zip(found, inputs, starts, strict=True)):
-        _check_accumulator(graph, place, each, taken[place])
-        _check_element(graph, f"the initial value {place}", each, start)
-        _check_element(graph, f"the input {kind}", taken[count + place], TensorType(kind.dtype))
-        _check_element(graph, f"parameter {count + place}", each, taken[count + place])
-    yields = [each if isinstance(each, TensorType) else kind for each, kind in zip(found, inputs, strict=True)]
-    return [each.dtype for each in yields], isinstance(result, TupleType) if result else count > 1
+    for dim, (type_, array_type, start) in enumerate(zip(yielded, inputs, starts, strict=True)):
+        _check_accumulator(graph, dim, type_, taken[dim])
+        _check_element(graph, f"the initial value {dim}", type_, start)
+        _check_element(graph, f"the input {array_type}", taken[count + dim], TensorType(array_type.dtype))
+        _check_element(graph, f"parameter {count + dim}", type_, taken[count + dim])
+    yields = [
+        type_ if isinstance(type_, TensorType) else array_type
+        for type_, array_type in zip(yielded, inputs, strict=True)
+    ]
+    return [type_.dtype for type_ in yields], isinstance(result, TupleType) if result else count > 1
 
 
-def check_element(graph: Graph, place: int, kind: TensorType) -> None:
+def check_element(graph: Graph, number: int, array_type: TensorType) -> None:
     """Raise TypeProblem unless a computation's parameter takes elements of an array; float types may differ."""
-    if place < len(graph.parameters):
-        _check_element(graph, f"the array {kind}", graph.parameters[place].type, TensorType(kind.dtype))
+    if number < len(graph.parameters):
+        _check_element(graph, f"the array {array_type}", graph.parameters[number].type, TensorType(array_type.dtype))
 
 
 def check_predicate(graph: Graph, parameters: int) -> None:
@@ -96,21 +99,21 @@ def check_predicate(graph: Graph, parameters: int) -> None:
         raise TypeProblem(f"{_name(graph)} must yield pred[], but yields {result}")
 
 
-def _check_accumulator(graph: Graph, place: int, found: Type | None, taken: Type | None) -> None:
-    if found is None:
+def _check_accumulator(graph: Graph, number: int, given: Type | None, taken: Type | None) -> None:
+    if given is None:
         return
-    if not isinstance(found, TensorType) or found.rank:
-        raise TypeProblem(f"{_name(graph)} must yield scalars, but yields {found}")
-    if taken is not None and not (isinstance(taken, TensorType) and not taken.rank and taken.dtype is found.dtype):
-        raise TypeProblem(f"{_name(graph)} yields {found} and so must take it as parameter {place}, but takes {taken}")
+    if not isinstance(given, TensorType) or given.rank:
+        raise TypeProblem(f"{_name(graph)} must yield scalars, but yields {given}")
+    if taken is not None and not (isinstance(taken, TensorType) and not taken.rank and taken.dtype is given.dtype):
+        raise TypeProblem(f"{_name(graph)} yields {given} and so must take it as parameter {number}, but takes {taken}")
 
 
-def _check_element(graph: Graph, what: str, found: Type | None, wanted: Type | None) -> None:
-    if found is None or wanted is None:
+def _check_element(graph: Graph, what: str, given: Type | None, wanted: Type | None) -> None:
+    if given is None or wanted is None:
         return
-    arrays = isinstance(found, TensorType) and isinstance(wanted, TensorType)
-    if not (arrays and same_elements(found, wanted) and same_dims(found, wanted)):  # pyright: ignore[reportArgumentType]
-        raise TypeProblem(f"{_name(graph)} works on {found}, which does not fit {what} of type {wanted}")
+    arrays = isinstance(given, TensorType) and isinstance(wanted, TensorType)
+    if not (arrays and same_elements(given, wanted) and same_dims(given, wanted)):  # pyright: ignore[reportArgumentType]
+        raise TypeProblem(f"{_name(graph)} works on {given}, which does not fit {what} of type {wanted}")
 
 
 def _converted(node: Node) -> Node:

@@ -47,7 +47,7 @@ def infer_reduce(*operands: Type, dimensions: Sequence[int], to_apply: Graph) ->
     inputs, starts = halves(operands)
     _check_dimensions(inputs[0], dimensions)
     elements, as_tuple = accumulators(to_apply, inputs, starts)
-    kept = [extent for place, extent in enumerate(extents(inputs[0])) if place not in dimensions]
+    kept = [extent for dim, extent in enumerate(extents(inputs[0])) if dim not in dimensions]
     results = [tensor(element, kept) for element in elements]
     return TupleType(results) if as_tuple else results[0]
 
@@ -56,24 +56,24 @@ def reduce_axes(*operands: Type, dimensions: Sequence[int], to_apply: Graph) -> 
     """([i,r], []) -> [i]: r is reduced by the computation's opcode; whole where that is not known."""
     inputs, _ = halves(operands)
     _check_dimensions(inputs[0], dimensions)
-    kind, reducer = reduced_kind(to_apply)
+    factor_kind, reducer = reduced_kind(to_apply)
     build = AxisMapBuilder()
     factors = [
-        build.factor(size, kind, reducer) if place in dimensions else build.factor(size)
-        for place, size in enumerate(inputs[0].dims)
+        build.factor(size, factor_kind, reducer) if dim in dimensions else build.factor(size)
+        for dim, size in enumerate(inputs[0].dims)
     ]
     for _ in inputs:
         build.operand(*[[factor] for factor in factors])
     for _ in inputs:
         build.operand()
     for _ in inputs:
-        build.result(*[[factor] for place, factor in enumerate(factors) if place not in dimensions])
+        build.result(*[[factor] for dim, factor in enumerate(factors) if dim not in dimensions])
     return build.finish()
 
 
-def _check_dimensions(kind: TensorType, dimensions: Sequence[int]) -> None:
-    for place in dimensions:
-        dimension_in(place, kind, "dimensions:")
+def _check_dimensions(array_type: TensorType, dimensions: Sequence[int]) -> None:
+    for dim in dimensions:
+        dimension_in(dim, array_type, "dimensions:")
     if len(set(dimensions)) != len(dimensions):
         raise TypeProblem(f"dimensions={{{','.join(map(str, dimensions))}}} names a dimension twice")
 

@@ -14,55 +14,55 @@ Factors = list[list[int]]
 
 def infer_reshape(operand: Type, *, result: Type | None) -> Type:
     """The written type, after checking that it holds the same elements."""
-    kind = array(operand)
-    made = _written(kind, result)
+    operand_type = array(operand)
+    made = _written(operand_type, result)
     if UNBOUNDED in made.dims:
         raise TypeProblem(f"the result must not have unbounded dimensions, but is {made}")
-    if UNBOUNDED not in kind.dims:
-        return _same_count(kind, made)
-    if kind.dynamic and sum(kind.dynamic) > kind.dims.count(UNBOUNDED):
-        raise TypeProblem(f"the operand must not mix bounded and unbounded dimensions, but is {kind}")
+    if UNBOUNDED not in operand_type.dims:
+        return _same_count(operand_type, made)
+    if operand_type.dynamic and sum(operand_type.dynamic) > operand_type.dims.count(UNBOUNDED):
+        raise TypeProblem(f"the operand must not mix bounded and unbounded dimensions, but is {operand_type}")
     return made
 
 
 def infer_dynamic_reshape(operand: Type, *sizes: Type, result: Type | None) -> Type:
     """The written type, after checking that it holds the same elements and that each dimension has a size."""
-    kind = array(operand)
-    made = _written(kind, result)
+    operand_type = array(operand)
+    made = _written(operand_type, result)
     if len(sizes) != made.rank:
         raise TypeProblem(f"{made} has {made.rank} dimensions, but {len(sizes)} sizes are given")
     for number, size in enumerate(sizes):
         if scalar(size, f"size {number}") is not TensorType(dtype("s32")):
             raise TypeProblem(f"size {number} must be s32[], but is {size}")
-    return made if UNBOUNDED in kind.dims + made.dims else _same_count(kind, made)
+    return made if UNBOUNDED in operand_type.dims + made.dims else _same_count(operand_type, made)
 
 
 def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
     """The written type, after checking that it takes as many bits."""
-    kind = array(operand)
+    operand_type = array(operand)
     if result is None:
         raise TypeProblem("the type must be written: a bitcast may yield any type of the same size")
     made = array(result, "the result")
-    if UNBOUNDED in kind.dims or UNBOUNDED in made.dims:
-        raise TypeProblem(f"a bitcast needs known sizes, but goes from {kind} to {made}")
-    bits, wanted = (each.element_count * each.dtype.bits for each in (kind, made))
+    if UNBOUNDED in operand_type.dims or UNBOUNDED in made.dims:
+        raise TypeProblem(f"a bitcast needs known sizes, but goes from {operand_type} to {made}")
+    bits, wanted = (type_.element_count * type_.dtype.bits for type_ in (operand_type, made))
     if bits != wanted:
-        raise TypeProblem(f"{kind} takes {bits} bits, but {made} takes {wanted}")
+        raise TypeProblem(f"{operand_type} takes {bits} bits, but {made} takes {wanted}")
     return made
 
 
-def _written(kind: TensorType, result: Type | None) -> TensorType:
+def _written(array_type: TensorType, result: Type | None) -> TensorType:
     if result is None:
         raise TypeProblem("the type must be written: the operand does not say which dimensions are wanted")
     made = array(result, "the result")
-    if made.dtype is not kind.dtype:
-        raise TypeProblem(f"the result must be of type {kind.dtype} like the operand, but is {made}")
+    if made.dtype is not array_type.dtype:
+        raise TypeProblem(f"the result must be of type {array_type.dtype} like the operand, but is {made}")
     return made
 
 
-def _same_count(kind: TensorType, made: TensorType) -> TensorType:
-    if kind.element_count != made.element_count:
-        raise TypeProblem(f"{kind} has {kind.element_count} elements, but {made} has {made.element_count}")
+def _same_count(array_type: TensorType, made: TensorType) -> TensorType:
+    if array_type.element_count != made.element_count:
+        raise TypeProblem(f"{array_type} has {array_type.element_count} elements, but {made} has {made.element_count}")
     return made
 
 
@@ -85,19 +85,21 @@ def bitcast_axes(operand: Type, *, result: Type) -> AxisMap:
         raise TypeProblem(f"a bitcast goes from array to array, not from {operand} to {result}")
     build = AxisMapBuilder()
     outer, inner = _major_to_minor(operand), _major_to_minor(result)
-    before, after = [operand.dims[place] for place in outer], [result.dims[place] for place in inner]
+    before, after = [operand.dims[dim] for dim in outer], [result.dims[dim] for dim in inner]
     plain = operand.dtype.bits == result.dtype.bits and not _tiled(operand) and not _tiled(result)
     taken, made = matched(build, before, after) if plain else _apart(build, before, after)
-    build.operand(*[taken[outer.index(place)] for place in range(operand.rank)])
-    return build.result(*[made[inner.index(place)] for place in range(result.rank)]).finish()
+    build.operand(*[taken[outer.index(dim)] for dim in range(operand.rank)])
+    return build.result(*[made[inner.index(dim)] for dim in range(result.rank)]).finish()
 
 
-def _major_to_minor(kind: TensorType) -> list[int]:
-    return list(range(kind.rank)) if kind.layout is None else list(reversed(kind.layout.minor_to_major))
+def _major_to_minor(array_type: TensorType) -> list[int]:
+    return (
+        list(range(array_type.rank)) if array_type.layout is None else list(reversed(array_type.layout.minor_to_major))
+    )
 
 
-def _tiled(kind: TensorType) -> bool:
-    return kind.layout is not None and bool(kind.layout.tiles)
+def _tiled(array_type: TensorType) -> bool:
+    return array_type.layout is not None and bool(array_type.layout.tiles)
 
 
 def matched(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:

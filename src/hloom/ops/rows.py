@@ -38,7 +38,7 @@ def row(
 
 def table(*rows: Op) -> dict[str, Op]:
     """Rows by name."""
-    return {each.name: each for each in rows}
+    return {row.name: row for row in rows}
 
 
 ANY = (0, MANY)

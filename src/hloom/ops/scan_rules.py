@@ -45,14 +45,14 @@ def scan_axes(
         result = infer_scan(*operands, dimensions=dimensions, num_carries=num_carries, to_apply=to_apply)
     build = AxisMapBuilder()
     scanned = build.factor(inputs[0].dims[dimension], FactorKind.WHOLE)
-    for kind in inputs:
-        build.operand(*[[scanned] if place == dimension else [] for place in range(kind.rank)])
-    for kind in carries:
-        build.operand(*[[]] * kind.rank)
+    for array_type in inputs:
+        build.operand(*[[scanned] if dim == dimension else [] for dim in range(array_type.rank)])
+    for array_type in carries:
+        build.operand(*[[]] * array_type.rank)
     leaves = arrays(result.leaves())
-    for number, kind in enumerate(leaves):
+    for number, array_type in enumerate(leaves):
         is_output = number < len(leaves) - num_carries
-        build.result(*[[scanned] if is_output and place == dimension else [] for place in range(kind.rank)])
+        build.result(*[[scanned] if is_output and dim == dimension else [] for dim in range(array_type.rank)])
     return build.finish()
 
 
@@ -66,11 +66,11 @@ def _parts(
     if len(dimensions) != 1:
         raise TypeProblem(f"dimensions={{{','.join(map(str, dimensions))}}} must name one dimension")
     dimension = dimensions[0]
-    for kind in kinds[:count]:
-        if not 0 <= dimension < kind.rank:
-            raise TypeProblem(f"dimensions={{{dimension}}} is none of the {kind.rank} dimensions of {kind}")
-        if not sizes_agree(kind.dims[dimension], kinds[0].dims[dimension]):
-            raise TypeProblem(f"the inputs {kinds[0]} and {kind} differ in the scanned dimension {dimension}")
+    for array_type in kinds[:count]:
+        if not 0 <= dimension < array_type.rank:
+            raise TypeProblem(f"dimensions={{{dimension}}} is none of the {array_type.rank} dimensions of {array_type}")
+        if not sizes_agree(array_type.dims[dimension], kinds[0].dims[dimension]):
+            raise TypeProblem(f"the inputs {kinds[0]} and {array_type} differ in the scanned dimension {dimension}")
     return kinds[:count], kinds[count:], dimension
 
 
@@ -79,32 +79,32 @@ def _check_parameters(
 ) -> None:
     if graph.is_declared:
         return
-    wanted = [_sliced(kind, dimension) for kind in inputs] + list(carries)
+    wanted = [_sliced(array_type, dimension) for array_type in inputs] + list(carries)
     if len(graph.parameters) != len(wanted):
         raise TypeProblem(
             f"the computation {graph.name} must take {len(wanted)} parameters, but takes {len(graph.parameters)}"
         )
-    for number, (parameter, kind) in enumerate(zip(graph.parameters, wanted, strict=True)):
-        if parameter.type is not None and not _same(parameter.type, kind):
-            raise TypeProblem(f"parameter {number} of {graph.name} must be {kind}, but is {parameter.type}")
+    for number, (parameter, array_type) in enumerate(zip(graph.parameters, wanted, strict=True)):
+        if parameter.type is not None and not _same(parameter.type, array_type):
+            raise TypeProblem(f"parameter {number} of {graph.name} must be {array_type}, but is {parameter.type}")
 
 
-def _check_carries(graph: Graph, found: Sequence[TensorType], carries: Sequence[TensorType]) -> None:
-    for number, (kind, carry) in enumerate(zip(found, carries, strict=True)):
-        if not _same(kind, carry):
-            raise TypeProblem(f"carry {number} is {carry}, but {graph.name} hands on {kind}")
+def _check_carries(graph: Graph, yielded: Sequence[TensorType], carries: Sequence[TensorType]) -> None:
+    for number, (array_type, carry) in enumerate(zip(yielded, carries, strict=True)):
+        if not _same(array_type, carry):
+            raise TypeProblem(f"carry {number} is {carry}, but {graph.name} hands on {array_type}")
 
 
-def _sliced(kind: TensorType, dimension: int) -> TensorType:
-    kept = extents(kind)
-    return tensor(kind.dtype, kept[:dimension] + kept[dimension + 1 :])
+def _sliced(array_type: TensorType, dimension: int) -> TensorType:
+    kept = extents(array_type)
+    return tensor(array_type.dtype, kept[:dimension] + kept[dimension + 1 :])
 
 
-def _widened(kind: TensorType, dimension: int, length: Extent) -> TensorType:
-    if dimension > kind.rank:
-        raise TypeProblem(f"the output {kind} has no place for the scanned dimension {dimension}")
-    kept = extents(kind)
-    return tensor(kind.dtype, [*kept[:dimension], length, *kept[dimension:]])
+def _widened(array_type: TensorType, dimension: int, length: Extent) -> TensorType:
+    if dimension > array_type.rank:
+        raise TypeProblem(f"the output {array_type} has no place for the scanned dimension {dimension}")
+    kept = extents(array_type)
+    return tensor(array_type.dtype, [*kept[:dimension], length, *kept[dimension:]])
 
 
 def _same(a: Type, b: TensorType) -> bool:

@@ -49,25 +49,27 @@ def infer_scatter(
         {"inserted_window_dims": inserted_window_dims, "input_batching_dims": input_batching_dims},
         {"scatter_dims_to_operand_dims": scatter_dims_to_operand_dims, "input_batching_dims": input_batching_dims},
     )
-    for kind, update in zip(inputs, updates, strict=True):
-        if kind.dims != inputs[0].dims:
-            raise TypeProblem(f"the operands must have the same dimensions, but are {inputs[0]} and {kind}")
+    for array_type, update in zip(inputs, updates, strict=True):
+        if array_type.dims != inputs[0].dims:
+            raise TypeProblem(f"the operands must have the same dimensions, but are {inputs[0]} and {array_type}")
         if update.rank != len(places) + len(update_window_dims):
             raise TypeProblem(
                 f"the updates must have {len(places)} dimensions of the indices and {len(update_window_dims)} of the "
                 f"windows, but are {update}"
             )
         check_numbers(update_window_dims, update.rank, "update_window_dims", update, ordered=True)
-        check_numbers(inserted_window_dims, kind.rank, "inserted_window_dims", kind, ordered=True)
-        if len(update_window_dims) + len(gone) != kind.rank:
-            left = kind.rank - len(gone)
-            raise TypeProblem(f"update_window_dims must name {left} dimensions, for those of {kind} not inserted")
-        check_mapping(kind, starts, index_vector_dim, scatter_dims_to_operand_dims, "scatter_dims_to_operand_dims")
+        check_numbers(inserted_window_dims, array_type.rank, "inserted_window_dims", array_type, ordered=True)
+        if len(update_window_dims) + len(gone) != array_type.rank:
+            left = array_type.rank - len(gone)
+            raise TypeProblem(f"update_window_dims must name {left} dimensions, for those of {array_type} not inserted")
+        check_mapping(
+            array_type, starts, index_vector_dim, scatter_dims_to_operand_dims, "scatter_dims_to_operand_dims"
+        )
         names = "input_batching_dims", "scatter_indices_batching_dims"
-        check_batching(kind, starts, index_vector_dim, batching, names)
-        _check_windows(kind, update, update_window_dims, gone)
+        check_batching(array_type, starts, index_vector_dim, batching, names)
+        _check_windows(array_type, update, update_window_dims, gone)
         _check_scattered(starts, update, update_window_dims, places)
-    accumulators(to_apply, updates, [TensorType(kind.dtype) for kind in inputs])
+    accumulators(to_apply, updates, [TensorType(array_type.dtype) for array_type in inputs])
     return inputs[0] if len(inputs) == 1 else TupleType(inputs)
 
 
@@ -80,22 +82,22 @@ def _parts(operands: Sequence[Type]) -> tuple[list[TensorType], TensorType, list
     return kinds[:count], kinds[count], kinds[count + 1 :]
 
 
-def _check_windows(kind: TensorType, update: TensorType, update_window_dims: Integers, gone: set[int]) -> None:
-    window = [size for place, size in enumerate(kind.dims) if place not in gone]
-    for place, size in zip(update_window_dims, window, strict=True):
-        if update.dims[place] > size:
+def _check_windows(array_type: TensorType, update: TensorType, update_window_dims: Integers, gone: set[int]) -> None:
+    window = [size for dim, size in enumerate(array_type.dims) if dim not in gone]
+    for dim, size in zip(update_window_dims, window, strict=True):
+        if update.dims[dim] > size:
             raise TypeProblem(
-                f"dimension {place} of the updates {update} is larger than that of the operand {kind} it goes to: "
-                f"{update.dims[place]} > {size}"
+                f"dimension {dim} of the updates {update} is larger than that of the operand {array_type} it goes to: "
+                f"{update.dims[dim]} > {size}"
             )
 
 
 def _check_scattered(starts: TensorType, update: TensorType, update_window_dims: Integers, places: list[int]) -> None:
-    scattered = [place for place in range(update.rank) if place not in update_window_dims]
-    for place, index_place in zip(scattered, places, strict=True):
-        if not sizes_agree(update.dims[place], starts.dims[index_place]):
+    scattered = [dim for dim in range(update.rank) if dim not in update_window_dims]
+    for dim, index_place in zip(scattered, places, strict=True):
+        if not sizes_agree(update.dims[dim], starts.dims[index_place]):
             raise TypeProblem(
-                f"dimension {place} of the updates {update} must be as large as dimension {index_place} of the "
+                f"dimension {dim} of the updates {update} must be as large as dimension {index_place} of the "
                 f"indices {starts}"
             )
 
@@ -117,14 +119,14 @@ def scatter_axes(
     inputs, starts, updates = _parts(operands)
     build = AxisMapBuilder()
     scattered = index_factors(build, starts, index_vector_dim, *reduced_kind(to_apply))
-    for place in scatter_indices_batching_dims:
-        scattered[place] = [build.factor(starts.dims[place])]
+    for dim in scatter_indices_batching_dims:
+        scattered[dim] = [build.factor(starts.dims[dim])]
     made, window = [], []
-    sizes = iter([updates[0].dims[place] for place in update_window_dims])
-    for place, size in enumerate(inputs[0].dims):
-        if place in input_batching_dims:
-            made.append(scattered[scatter_indices_batching_dims[input_batching_dims.index(place)]])
-        elif place in inserted_window_dims:
+    sizes = iter([updates[0].dims[dim] for dim in update_window_dims])
+    for dim, size in enumerate(inputs[0].dims):
+        if dim in input_batching_dims:
+            made.append(scattered[scatter_indices_batching_dims[input_batching_dims.index(dim)]])
+        elif dim in inserted_window_dims:
             made.append([build.factor(size, FactorKind.INDEXED)])
         else:
             large, small = window_factors(build, size, next(sizes))
@@ -132,7 +134,7 @@ def scatter_axes(
             window.append(small)
     parts, places = iter(window), iter(indexed_places(starts, index_vector_dim))
     rank = updates[0].rank
-    update = [next(parts) if place in update_window_dims else scattered[next(places)] for place in range(rank)]
+    update = [next(parts) if dim in update_window_dims else scattered[next(places)] for dim in range(rank)]
     for _ in inputs:
         build.operand(*made)
     build.operand(*scattered)

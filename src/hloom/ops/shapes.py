@@ -12,36 +12,36 @@ Extent = tuple[int, bool]
 """One dimension: its size (or bound, or UNBOUNDED) and whether it is dynamic."""
 
 
-def array(kind: Type, role: str = "the operand") -> TensorType:
+def array(type_: Type, role: str = "the operand") -> TensorType:
     """A type that must be an array's, without its layout; raises TypeProblem."""
-    if type(kind) is not TensorType:
-        raise TypeProblem(f"{role} must be an array, not {kind}")
-    return kind if kind.layout is None else kind.with_layout(None)
+    if type(type_) is not TensorType:
+        raise TypeProblem(f"{role} must be an array, not {type_}")
+    return type_ if type_.layout is None else type_.with_layout(None)
 
 
 def arrays(kinds: Iterable[Type]) -> list[TensorType]:
     """Operand types that must all be arrays', without their layouts; raises TypeProblem."""
-    return [array(kind, f"operand {number}") for number, kind in enumerate(kinds)]
+    return [array(array_type, f"operand {number}") for number, array_type in enumerate(kinds)]
 
 
-def scalar(kind: Type, role: str) -> TensorType:
+def scalar(type_: Type, role: str) -> TensorType:
     """A type that must be a scalar's; raises TypeProblem."""
-    found = array(kind, role)
-    if found.rank:
-        raise TypeProblem(f"{role} must be a scalar, but is {found}")
-    return found
+    array_type = array(type_, role)
+    if array_type.rank:
+        raise TypeProblem(f"{role} must be a scalar, but is {array_type}")
+    return array_type
 
 
-def of_kinds(kind: TensorType, allowed: frozenset[Kind], role: str = "the operand") -> None:
+def of_kinds(array_type: TensorType, allowed: frozenset[Kind], role: str = "the operand") -> None:
     """Raise TypeProblem unless the elements are of one of these kinds."""
-    if kind.dtype.kind not in allowed:
-        wanted = " or ".join(each.value for each in Kind if each in allowed)
-        raise TypeProblem(f"{role} must be of {wanted} type, but is {kind}")
+    if array_type.dtype.kind not in allowed:
+        wanted = " or ".join(allowed_kind.value for allowed_kind in Kind if allowed_kind in allowed)
+        raise TypeProblem(f"{role} must be of {wanted} type, but is {array_type}")
 
 
-def extents(kind: TensorType) -> list[Extent]:
+def extents(array_type: TensorType) -> list[Extent]:
     """The dimensions of an array with their dynamism."""
-    return list(zip(kind.dims, kind.dynamic or (False,) * len(kind.dims), strict=True))
+    return list(zip(array_type.dims, array_type.dynamic or (False,) * len(array_type.dims), strict=True))
 
 
 def tensor(element: DType, dimensions: Iterable[Extent]) -> TensorType:
@@ -88,10 +88,10 @@ def permutation(dimensions: Sequence[int], rank: int) -> bool:
     return len(dimensions) == rank and sorted(dimensions) == list(range(rank))
 
 
-def dimension_in(dimension: int, kind: TensorType, what: str) -> int:
+def dimension_in(dimension: int, array_type: TensorType, what: str) -> int:
     """A dimension number that must be one of the array's; raises TypeProblem."""
-    if not 0 <= dimension < kind.rank:
-        raise TypeProblem(f"{what} {dimension} is none of the {kind.rank} dimensions of {kind}")
+    if not 0 <= dimension < array_type.rank:
+        raise TypeProblem(f"{what} {dimension} is none of the {array_type.rank} dimensions of {array_type}")
     return dimension
 
 
@@ -100,25 +100,27 @@ def pointwise_axes(*operands: Type) -> AxisMap:
 
     select(pred[], f32[2,3], f32[2,3])   is   ([], [a,b], [a,b]) -> [a,b]
     """
-    found = arrays(operands)
-    rank = max(each.rank for each in found)
-    sizes = [_common_size([each.dims[place] for each in found if each.rank]) for place in range(rank)]
+    array_types = arrays(operands)
+    rank = max(array_type.rank for array_type in array_types)
+    sizes = [
+        _common_size([array_type.dims[dim] for array_type in array_types if array_type.rank]) for dim in range(rank)
+    ]
     build = AxisMapBuilder()
     factors = [build.factor(size) for size in sizes]
-    for each in found:
-        places = zip(each.dims, sizes, factors, strict=True) if each.rank else ()
+    for array_type in array_types:
+        places = zip(array_type.dims, sizes, factors, strict=True) if array_type.rank else ()
         build.operand(*[[factor] if size == common or size != 1 else [] for size, common, factor in places])
     return build.result(*[[factor] for factor in factors]).finish()
 
 
-def result_from(found: AxisMap, operands: Sequence[TensorType], element: DType, result: int = 0) -> TensorType:
+def result_from(array_type: AxisMap, operands: Sequence[TensorType], element: DType, result: int = 0) -> TensorType:
     """The result that a map determines: each dimension is the first operand dimension made of the same factors."""
     sources: dict[tuple[int, ...], Extent] = {}
-    for kind, dimensions in zip(operands, found.operands, strict=True):
-        flags = kind.dynamic or (False,) * len(dimensions)
-        for factors, size, moves in zip(dimensions, kind.dims, flags, strict=True):
+    for type_, dimensions in zip(operands, array_type.operands, strict=True):
+        flags = type_.dynamic or (False,) * len(dimensions)
+        for factors, size, moves in zip(dimensions, type_.dims, flags, strict=True):
             sources.setdefault(factors, (size, moves))
-    return tensor(element, [sources[factors] for factors in found.results[result]])
+    return tensor(element, [sources[factors] for factors in array_type.results[result]])
 
 
 def _common_size(sizes: list[int]) -> int:
@@ -134,4 +136,4 @@ def _precision(element: DType) -> tuple[bool, int, int, int, bool]:
     return element.is_complex, facts.maxexp, facts.nmant, element.bits, False
 
 
-_PRECISION = {each: _precision(each) for each in DTYPES.values()}
+_PRECISION = {value: _precision(value) for value in DTYPES.values()}

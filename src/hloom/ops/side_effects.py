@@ -43,7 +43,7 @@ def _own_effect(node: Apply) -> Effect | None:
 
 
 def _effect_of_graphs(node: Apply) -> Effect | None:
-    found: set[Effect] = set()
+    effects: set[Effect] = set()
     seen: set[Graph] = set()
     pending = list(node.called_graphs)
     while pending:
@@ -53,12 +53,12 @@ def _effect_of_graphs(node: Apply) -> Effect | None:
         seen.add(graph)
         if graph.is_declared:
             return Effect.OUTSIDE
-        for each in graph.nodes:
-            if not isinstance(each, Apply):
+        for member in graph.nodes:
+            if not isinstance(member, Apply):
                 continue
-            effect = _own_effect(each) if each.has_row else Effect.OUTSIDE
+            effect = _own_effect(member) if member.has_row else Effect.OUTSIDE
             if effect is Effect.CALLS:
-                pending.extend(each.called_graphs)
+                pending.extend(member.called_graphs)
             elif effect is not None:
-                found.add(effect)
-    return next((effect for effect in _STRENGTH if effect in found), None)
+                effects.add(effect)
+    return next((effect for effect in _STRENGTH if effect in effects), None)

@@ -19,8 +19,8 @@ def infer_sort(*operands: Type, dimensions: Sequence[int], to_apply: Graph) -> T
     """
     kinds = _check_operands(operands, dimensions)
     check_predicate(to_apply, 2 * len(kinds))
-    for place in range(2 * len(kinds)):
-        check_element(to_apply, place, kinds[place // 2])
+    for dim in range(2 * len(kinds)):
+        check_element(to_apply, dim, kinds[dim // 2])
     return TupleType(kinds) if len(kinds) > 1 else kinds[0]
 
 
@@ -29,8 +29,8 @@ def sort_axes(*operands: Type, dimensions: Sequence[int]) -> AxisMap:
     kinds = _check_operands(operands, dimensions)
     build = AxisMapBuilder()
     factors = [
-        [build.factor(size, FactorKind.WHOLE if place in dimensions else FactorKind.PARALLEL)]
-        for place, size in enumerate(kinds[0].dims)
+        [build.factor(size, FactorKind.WHOLE if dim in dimensions else FactorKind.PARALLEL)]
+        for dim, size in enumerate(kinds[0].dims)
     ]
     for _ in kinds:
         build.operand(*factors)
@@ -41,26 +41,28 @@ def sort_axes(*operands: Type, dimensions: Sequence[int]) -> AxisMap:
 
 def infer_topk(operand: Type, *, k: int) -> TupleType:
     """The k values along the last dimension, and where they stood. Source: InferTopKShape."""
-    kind = _check_topk(operand, k)
-    dimensions = [*extents(kind)[:-1], (k, False)]
-    return TupleType((tensor(kind.dtype, dimensions), tensor(_S32, dimensions)))
+    array_type = _check_topk(operand, k)
+    dimensions = [*extents(array_type)[:-1], (k, False)]
+    return TupleType((tensor(array_type.dtype, dimensions), tensor(_S32, dimensions)))
 
 
 def topk_axes(operand: Type, *, k: int) -> AxisMap:
     """[b,n] -> ([b,k], [b,k]): n and k are whole."""
-    kind = _check_topk(operand, k)
+    array_type = _check_topk(operand, k)
     build = AxisMapBuilder()
-    batch = [[build.factor(size)] for size in kind.dims[:-1]]
-    searched, found = (build.factor(size, FactorKind.WHOLE) for size in (kind.dims[-1], k))
+    batch = [[build.factor(size)] for size in array_type.dims[:-1]]
+    searched, chosen = (build.factor(size, FactorKind.WHOLE) for size in (array_type.dims[-1], k))
     build.operand(*batch, [searched])
-    return build.result(*batch, [found]).result(*batch, [found]).finish()
+    return build.result(*batch, [chosen]).result(*batch, [chosen]).finish()
 
 
 def _check_operands(operands: Sequence[Type], dimensions: Sequence[int]) -> list[TensorType]:
     kinds = arrays(operands)
-    for number, kind in enumerate(kinds[1:], 1):
-        if not same_dims(kinds[0], kind):
-            raise TypeProblem(f"all operands must have the dimensions of {kinds[0]}, but operand {number} is {kind}")
+    for number, array_type in enumerate(kinds[1:], 1):
+        if not same_dims(kinds[0], array_type):
+            raise TypeProblem(
+                f"all operands must have the dimensions of {kinds[0]}, but operand {number} is {array_type}"
+            )
     if len(dimensions) != 1:
         raise TypeProblem(f"dimensions={{{','.join(map(str, dimensions))}}} must name one dimension")
     if kinds[0].rank or dimensions[0]:
@@ -69,9 +71,9 @@ def _check_operands(operands: Sequence[Type], dimensions: Sequence[int]) -> list
 
 
 def _check_topk(operand: Type, k: int) -> TensorType:
-    kind = array(operand)
-    if not kind.rank:
-        raise TypeProblem(f"the operand {kind} has no dimension to search")
-    if not 0 <= k <= kind.dims[-1]:
-        raise TypeProblem(f"k={k} must be no more than the last dimension of the operand {kind}")
-    return kind
+    operand_type = array(operand)
+    if not operand_type.rank:
+        raise TypeProblem(f"the operand {operand_type} has no dimension to search")
+    if not 0 <= k <= operand_type.dims[-1]:
+        raise TypeProblem(f"k={k} must be no more than the last dimension of the operand {operand_type}")
+    return operand_type

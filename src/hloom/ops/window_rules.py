@@ -28,8 +28,8 @@ def infer_reduce_window(*operands: Type, window: Window | None, to_apply: Graph)
     inputs, starts = halves(operands)
     _, as_tuple = accumulators(to_apply, inputs, starts)
     elements = [array(start, "an initial value").dtype for start in starts]
-    found = positions(extents(inputs[0]), window or NO_WINDOW)
-    results = [tensor(element, found) for element in elements]
+    extents_ = positions(extents(inputs[0]), window or NO_WINDOW)
+    results = [tensor(element, extents_) for element in elements]
     return TupleType(results) if as_tuple else results[0]
 
 
@@ -52,39 +52,39 @@ def infer_select_and_scatter(
     operand: Type, source: Type, start: Type, *, window: Window | None, select: Graph, scatter: Graph
 ) -> TensorType:
     """The operand's type; the source has one value per window. Source: InferSelectAndScatterShape."""
-    kind, values, _ = _check_select_and_scatter(operand, source, window or NO_WINDOW)
+    operand_type, values, _ = _check_select_and_scatter(operand, source, window or NO_WINDOW)
     check_predicate(select, 2)
-    check_element(select, 0, kind)
-    check_element(select, 1, kind)
+    check_element(select, 0, operand_type)
+    check_element(select, 1, operand_type)
     accumulators(scatter, [values], [start])
-    return kind
+    return operand_type
 
 
 def select_and_scatter_axes(operand: Type, source: Type, start: Type, *, window: Window | None) -> AxisMap:
     """([n,h], [n,h], []) -> [n,h], where the source's dimensions are the factors' sizes."""
     window = window or NO_WINDOW
-    _, _, found = _check_select_and_scatter(operand, source, window)
+    _, _, extents_ = _check_select_and_scatter(operand, source, window)
     build = AxisMapBuilder()
-    factors = _window_factors(build, found, window, (FactorKind.WHOLE, ""))
+    factors = _window_factors(build, extents_, window, (FactorKind.WHOLE, ""))
     return build.operand(*factors).operand(*factors).operand().result(*factors).finish()
 
 
 def _check_select_and_scatter(
     operand: Type, source: Type, window: Window
 ) -> tuple[TensorType, TensorType, Sequence[Extent]]:
-    kind, values = array(operand), array(source, "the source")
-    found = positions(extents(kind), window)
-    wanted = tensor(kind.dtype, found)
+    operand_type, values = array(operand), array(source, "the source")
+    extents_ = positions(extents(operand_type), window)
+    wanted = tensor(operand_type.dtype, extents_)
     if not (same_elements(values, wanted) and same_dims(values, wanted)):
         raise TypeProblem(f"the source must be {wanted}, one value for each window, but is {values}")
-    return kind, values, found
+    return operand_type, values, extents_
 
 
 def _window_factors(
-    build: AxisMapBuilder, found: Sequence[Extent], window: Window, inside: tuple[FactorKind, str]
+    build: AxisMapBuilder, extents_: Sequence[Extent], window: Window, inside: tuple[FactorKind, str]
 ) -> list[list[int]]:
     factors = []
-    for (size, _), dimension in zip(found, window.dimensions, strict=True):
+    for (size, _), dimension in zip(extents_, window.dimensions, strict=True):
         if is_plain(dimension):
             factors.append([build.factor(size)])
             continue

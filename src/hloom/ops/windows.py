@@ -20,22 +20,20 @@ def positions(base: Sequence[Extent], window: Window) -> list[Extent]:
     """
     if len(window.dimensions) != len(base):
         raise TypeProblem(f"the window {window} has {len(window.dimensions)} dimensions, the array has {len(base)}")
-    for each in window.dimensions:
-        _check_positive(each, window)
-    found = [
-        (size if size == UNBOUNDED else _positions(size, each, window), moves)
-        for (size, moves), each in zip(base, window.dimensions, strict=True)
+    for dimension in window.dimensions:
+        _check_positive(dimension, window)
+    extents = [
+        (size if size == UNBOUNDED else _positions(size, dimension, window), moves)
+        for (size, moves), dimension in zip(base, window.dimensions, strict=True)
     ]
-    if math.prod(size for size, moves in found if not moves) > LARGEST:
+    if math.prod(size for size, moves in extents if not moves) > LARGEST:
         raise TypeProblem(f"the window {window} stands at more places than 64 bits can count")
-    return found
+    return extents
 
 
 def is_plain(dimension: WindowDimension) -> bool:
     """Whether a window does nothing along a dimension: each element alone is one place."""
     return dimension in (_PLAIN, _PLAIN_REVERSED)
-
-
 
 
 _PLAIN = WindowDimension()

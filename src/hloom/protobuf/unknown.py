@@ -26,23 +26,23 @@ def unknown_fields(message: Message) -> list[UnknownField]:
 
     Serialising the message again keeps them, so they are lost only by who builds a new message.
     """
-    found: list[UnknownField] = []
+    fields: list[UnknownField] = []
     waiting = deque([("", message)])
     while waiting:
         path, part = waiting.popleft()
         name = part.DESCRIPTOR.name
-        found.extend(UnknownField(path, name, field.field_number, field.data) for field in UnknownFieldSet(part))
+        fields.extend(UnknownField(path, name, field.field_number, field.data) for field in UnknownFieldSet(part))
         waiting.extend(_messages_inside(path, part))
-    return found
+    return fields
 
 
 def _messages_inside(path: str, message: Message) -> Iterator[tuple[str, Message]]:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
-        place = f"{path}.{field.name}" if path else field.name
+        field_path = f"{path}.{field.name}" if path else field.name
         if isinstance(value, Message):
-            yield place, value
+            yield field_path, value
             continue
         entries = value.items() if field.message_type.GetOptions().map_entry else enumerate(value)
-        yield from ((f"{place}[{key}]", entry) for key, entry in entries if isinstance(entry, Message))
+        yield from ((f"{field_path}[{key}]", entry) for key, entry in entries if isinstance(entry, Message))

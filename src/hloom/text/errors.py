@@ -8,10 +8,10 @@ from hloom.text.source import Place
 class HloomError(Exception):
     """What went wrong, where, and what to do about it; every error hloom raises on purpose is one."""
 
-    def __init__(self, message: str, place: Place | None = None, hint: str | None = None) -> None:
-        super().__init__(message, place, hint)
+    def __init__(self, message: str, location: Place | None = None, hint: str | None = None) -> None:
+        super().__init__(message, location, hint)
         self.message = message
-        self.place = place
+        self.place = location
         self.hint = hint
 
     def __str__(self) -> str:

@@ -40,9 +40,9 @@ def to_graphml(module: Module, **selection: Unpack[Selection]) -> str:
 
 def _lines(drawing: Drawing) -> Iterator[str]:
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="{NAMESPACE}">\n'
-    for place, keys in (("node", NODE_KEYS), ("edge", EDGE_KEYS)):
-        for name, kind in keys.items():
-            yield f'  <key id="{place}_{name}" for="{place}" attr.name="{name}" attr.type="{kind}"/>\n'
+    for element, keys in (("node", NODE_KEYS), ("edge", EDGE_KEYS)):
+        for name, value_type in keys.items():
+            yield f'  <key id="{element}_{name}" for="{element}" attr.name="{name}" attr.type="{value_type}"/>\n'
     yield f'  <graph id="{_escape(drawing.name)}" edgedefault="directed">\n'
     for node in drawing.nodes:
         yield _node(node)

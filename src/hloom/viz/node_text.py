@@ -144,30 +144,30 @@ class Describer:
             is_cut=is_cut,
         )
 
-    def _type(self, kind: Type | None) -> tuple[str, str]:
-        found = self._types.get(kind)
-        if found is None:
-            assert kind is not None, "the text of no type is given"
-            found = str(kind), shorten(str(without_layout(kind)), LINE)
-            self._types[kind] = found
-        return found
+    def _type(self, type_: Type | None) -> tuple[str, str]:
+        cached = self._types.get(type_)
+        if cached is None:
+            assert type_ is not None, "the text of no type is given"
+            cached = str(type_), shorten(str(without_layout(type_)), LINE)
+            self._types[type_] = cached
+        return cached
 
     def _attribute_texts(self, attributes: Attributes) -> tuple[Mapping[str, str], str]:
-        found = self._attributes.get(id(attributes))
-        if found is None:
+        cached = self._attributes.get(id(attributes))
+        if cached is None:
             texts = {clean(name): attribute_text(value) for name, value in attributes.items()}
-            found = texts, _shown(texts)
-            self._attributes[id(attributes)] = found
-        return found
+            cached = texts, _shown(texts)
+            self._attributes[id(attributes)] = cached
+        return cached
 
     def _origin(self, raw: str | None) -> _Origin:
-        found = self._origins.get(raw)
-        if found is None:
+        cached = self._origins.get(raw)
+        if cached is None:
             assert raw is not None, "the origin of no metadata is given"
             fields = metadata_fields(raw)
-            found = _Origin(fields, str(fields.get("op_name", "")), self._location(fields))
-            self._origins[raw] = found
-        return found
+            cached = _Origin(fields, str(fields.get("op_name", "")), self._location(fields))
+            self._origins[raw] = cached
+        return cached
 
     def _location(self, fields: Mapping[str, str | int]) -> str:
         if "source_file" in fields:
@@ -204,11 +204,11 @@ def constant_text(node: Node) -> str:
     value = node.value
     if not isinstance(value, Literal):
         return attribute_text(value)
-    kind = value.type
-    if not isinstance(kind, TensorType):
+    type_ = value.type
+    if not isinstance(type_, TensorType):
         return "{...}"
-    if value.is_splat and kind.element_count > SMALL:
-        return f"{{{format_literal(Literal.splat(TensorType(kind.dtype), value.splat_value()))}, ...}}"
+    if value.is_splat and type_.element_count > SMALL:
+        return f"{{{format_literal(Literal.splat(TensorType(type_.dtype), value.splat_value()))}, ...}}"
     return format_literal(value, limit=SMALL)
 
 
@@ -216,7 +216,7 @@ def _shown(texts: Mapping[str, str]) -> str:
     """The lines of a label that attributes make, each with its line end."""
     line = ", ".join(f"{name}={text}" for name, text in texts.items() if name not in HIDDEN)
     lines = [line, f"sharding={texts['sharding']}" if "sharding" in texts else ""]
-    return "".join(shorten(each, LINE) + "\n" for each in lines if each)
+    return "".join(shorten(text_line, LINE) + "\n" for text_line in lines if text_line)
 
 
 def _unescaped(text: str) -> str:

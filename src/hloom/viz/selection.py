@@ -47,7 +47,7 @@ def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
         center = find_node(module, around, graph)
         chosen = neighbourhood(center, hops, shown if selection.get("across_calls") else set())
         return _drawing(module, module.graphs, chosen, center)
-    return _drawing(module, [each for each in module.graphs if each in shown] if graph is None else [graph])
+    return _drawing(module, [member for member in module.graphs if member in shown] if graph is None else [graph])
 
 
 def find_graph(module: Module, computation: Graph | str) -> Graph:
@@ -71,19 +71,19 @@ def find_node(module: Module, around: Node | str, graph: Graph | None = None) ->
     if graph is not None:
         return graph[around]
     name = around.lstrip("%")
-    found = [each[name] for each in module if name in each] or [
-        each[rest] for each in module if (rest := name.removeprefix(each.name + "/")) != name and rest in each
+    nodes = [member[name] for member in module if name in member] or [
+        member[rest] for member in module if (rest := name.removeprefix(member.name + "/")) != name and rest in member
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(nodes) == 1:
+        return nodes[0]
     entry = _entry(module)
-    in_entry = [node for node in found if node.graph is entry]
+    in_entry = [node for node in nodes if node.graph is entry]
     if in_entry:
         return in_entry[0]
-    if found:
-        graphs = ", ".join(node.graph.name for node in found[:5])
-        hint = f"say which one: computation='{found[0].graph.name}', or around='{found[0].graph.name}/{name}'"
-        raise HloomError(f"{len(found)} computations have a node '{name}': {graphs}", hint=hint)
+    if nodes:
+        graphs = ", ".join(node.graph.name for node in nodes[:5])
+        hint = f"say which one: computation='{nodes[0].graph.name}', or around='{nodes[0].graph.name}/{name}'"
+        raise HloomError(f"{len(nodes)} computations have a node '{name}': {graphs}", hint=hint)
     near = get_close_matches(name.rpartition("/")[2], {node.name: None for node in module.nodes()}, 3)
     raise HloomError(f"module {module.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None)
 
@@ -124,7 +124,7 @@ def _uses(node: Node) -> Iterator[tuple[Node, int, EdgeKind]]:
     if isinstance(node, Apply) and isinstance(node.function, Node):
         yield node.function, 0, EdgeKind.FUNCTION
     if node.attributes.refers:
-        predecessors = (each for each in node.attributes.referents() if not each.is_graph)
+        predecessors = (referent for referent in node.attributes.referents() if not referent.is_graph)
         for port, used in enumerate(predecessors):
             yield used, port, EdgeKind.CONTROL
 
@@ -138,7 +138,7 @@ def _calls(node: Node) -> Iterator[tuple[Graph, str]]:
         if isinstance(value, Graph):
             yield value, attribute
         elif isinstance(value, tuple):
-            graphs = (each for each in value if isinstance(each, Graph))
+            graphs = (member for member in value if isinstance(member, Graph))
             yield from ((graph, f"{attribute}[{number}]") for number, graph in enumerate(graphs))
 
 
@@ -172,7 +172,7 @@ def _drawing(
         is_cut = chosen is not None and any(other not in chosen for other in _neighbours(node, set()))
         members[node.graph].append(describer.describe(node, target, is_cut=is_cut))
         uses = [use for use in _uses(node) if use[0] in identifiers]
-        edges += [DrawnEdge(identifiers[used], target, port, kind) for used, port, kind in uses]
+        edges += [DrawnEdge(identifiers[used], target, port, edge_kind) for used, port, edge_kind in uses]
     drawn = {graph: members[graph] for graph in graphs if members[graph] or chosen is None}
     return Drawing(
         name=clean(module.name),

@@ -59,12 +59,12 @@ def read_attention(operands: list[TensorType], attribute: Any) -> Attention:
     return Attention(size, value_size, (layouts[0], layouts[1], layouts[2], layouts[3]), scale, mask, offset, bias)
 
 
-def split_dims(kind: TensorType, layout: str, size: int) -> dict[str, int]:
+def split_dims(array_type: TensorType, layout: str, size: int) -> dict[str, int]:
     """The sizes of B, M, H and K of an array in a layout."""
     letters = layout.replace("(", "").replace(")", "")
-    dims = (*kind.dims[:-1], kind.dims[-1] // size, size) if "(" in layout else kind.dims
+    dims = (*array_type.dims[:-1], array_type.dims[-1] // size, size) if "(" in layout else array_type.dims
     if len(letters) != len(dims):
-        raise TypeProblem(f"{kind} does not have the layout {layout}")
+        raise TypeProblem(f"{array_type} does not have the layout {layout}")
     return dict(zip(letters, dims, strict=True))
 
 
@@ -75,19 +75,19 @@ def joined_dims(sizes: dict[str, int], layout: str) -> tuple[int, ...]:
     return (*dims[:-2], dims[-2] * dims[-1]) if "(" in layout else tuple(dims)
 
 
-def _heads(kind: TensorType, layout: str, size: int) -> int:
-    return split_dims(kind, layout, size)["H"]
+def _heads(array_type: TensorType, layout: str, size: int) -> int:
+    return split_dims(array_type, layout, size)["H"]
 
 
 def _attention(*operands: Type, **values: Any) -> Type:
-    found = [array(each) for each in operands]
-    said = read_attention(found, values.__getitem__)
-    query = split_dims(found[0], said.layouts[0], said.head_size)
-    key = split_dims(found[1], said.layouts[1], said.head_size)
-    value = split_dims(found[2], said.layouts[2], said.value_size)
+    result = [array(operand) for operand in operands]
+    said = read_attention(result, values.__getitem__)
+    query = split_dims(result[0], said.layouts[0], said.head_size)
+    key = split_dims(result[1], said.layouts[1], said.head_size)
+    value = split_dims(result[2], said.layouts[2], said.value_size)
     if key["B"] != query["B"] or key["H"] != query["H"] or value["M"] != key["M"] or value["H"] != query["H"]:
-        raise TypeProblem(f"query {found[0]}, key {found[1]} and value {found[2]} do not belong together")
-    return TensorType(found[0].dtype, joined_dims({**query, "K": said.value_size}, said.layouts[3]))
+        raise TypeProblem(f"query {result[0]}, key {result[1]} and value {result[2]} do not belong together")
+    return TensorType(result[0].dtype, joined_dims({**query, "K": said.value_size}, said.layouts[3]))
 
 
 def _infer(

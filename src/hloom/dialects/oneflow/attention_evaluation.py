@@ -15,12 +15,12 @@ from hloom.ir import Apply
 
 @of("fused_multi_head_attention_inference")
 def _attention(node: Apply, operands: Arrays) -> Any:
-    kinds = [array(each.type) for each in node.inputs if each.type is not None]
+    kinds = [array(operand.type) for operand in node.inputs if operand.type is not None]
     said = read_attention(kinds, node.attribute)
     widths = (said.head_size, said.head_size, said.value_size)
     query, key, value = (
-        _heads(x, split_dims(kind, layout, size))
-        for x, kind, layout, size in zip(operands[:3], kinds[:3], said.layouts[:3], widths, strict=True)
+        _heads(x, split_dims(array_type, layout, size))
+        for x, array_type, layout, size in zip(operands[:3], kinds[:3], said.layouts[:3], widths, strict=True)
     )
     scores = query @ np.swapaxes(key, -1, -2) * np.asarray(said.scale, query.dtype)
     if said.bias is not None:

@@ -20,12 +20,12 @@ _HEADS = "BHMK"
 def _attention(given: Given) -> Node:
     """softmax(query . key * scale + bias, masked) . value, head by head."""
     build = given.build
-    kinds = [tensor(each) for each in given.operands]
+    kinds = [tensor(operand) for operand in given.operands]
     said = read_attention(kinds, given.node.attribute)
     widths = (said.head_size, said.head_size, said.value_size)
     query, key, value = (
-        _heads(build, x, split_dims(kind, layout, size))
-        for x, kind, layout, size in zip(given.operands[:3], kinds[:3], said.layouts[:3], widths, strict=True)
+        _heads(build, x, split_dims(array_type, layout, size))
+        for x, array_type, layout, size in zip(given.operands[:3], kinds[:3], said.layouts[:3], widths, strict=True)
     )
     products = build.product(query, swapped(build, key))
     scores: Node = build.apply("multiply", products, build.filled(said.scale, products))

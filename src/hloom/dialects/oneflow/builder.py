@@ -24,15 +24,15 @@ class Builder:
     def apply(self, opcode: str, *operands: Node, **attributes: Any) -> Apply:
         """An op of operands, with the type that it infers."""
         op = OPS[opcode]
-        kinds = [kind_of(each) for each in operands]
+        kinds = [kind_of(operand) for operand in operands]
         return self.graph.add_apply(op, operands, infer_type(op, kinds, attributes), attributes)
 
     def convert(self, x: Node, element: DType) -> Node:
         """The array with other elements; itself where it has them."""
-        kind = tensor(x)
-        if kind.dtype is element:
+        operand_type = tensor(x)
+        if operand_type.dtype is element:
             return x
-        return self.graph.add_apply(OPS["convert"], [x], kind.with_dtype(element))
+        return self.graph.add_apply(OPS["convert"], [x], operand_type.with_dtype(element))
 
     def number(self, value: Number, element: DType) -> Node:
         """A constant without dimensions."""
@@ -41,13 +41,13 @@ class Builder:
 
     def filled(self, value: Number, like: Node, element: DType | None = None) -> Node:
         """One number everywhere, in an array like another."""
-        kind = tensor(like)
-        return self.spread(self.number(value, element or kind.dtype), kind.dims, ())
+        array_type = tensor(like)
+        return self.spread(self.number(value, element or array_type.dtype), array_type.dims, ())
 
     def spread(self, x: Node, dims: Sequence[int], places: Sequence[int]) -> Node:
         """The array repeated along new dimensions; `places` are where its own go."""
-        kind = TensorType(tensor(x).dtype, dims)
-        return self.graph.add_apply(OPS["broadcast"], [x], kind, {"dimensions": tuple(places)})
+        array_type = TensorType(tensor(x).dtype, dims)
+        return self.graph.add_apply(OPS["broadcast"], [x], array_type, {"dimensions": tuple(places)})
 
     def stretch(self, x: Node, dims: Sequence[int]) -> Node:
         """The array with its dimensions of size 1, and those that it lacks in front, repeated."""
@@ -55,16 +55,16 @@ class Builder:
         if own == tuple(dims):
             return x
         ahead = len(dims) - len(own)
-        kept = [place for place, size in enumerate(own) if size == dims[ahead + place]]
-        small = self.reshape(x, [own[place] for place in kept])
-        return self.spread(small, dims, [ahead + place for place in kept])
+        kept = [dim for dim, size in enumerate(own) if size == dims[ahead + dim]]
+        small = self.reshape(x, [own[dim] for dim in kept])
+        return self.spread(small, dims, [ahead + dim for dim in kept])
 
     def reshape(self, x: Node, dims: Sequence[int]) -> Node:
         """The elements in other dimensions."""
-        kind = tensor(x)
-        if kind.dims == tuple(dims):
+        operand_type = tensor(x)
+        if operand_type.dims == tuple(dims):
             return x
-        return self.graph.add_apply(OPS["reshape"], [x], TensorType(kind.dtype, dims))
+        return self.graph.add_apply(OPS["reshape"], [x], TensorType(operand_type.dtype, dims))
 
     def transpose(self, x: Node, order: Sequence[int]) -> Node:
         """The dimensions in another order."""
@@ -80,10 +80,10 @@ class Builder:
 
     def reduce(self, opcode: str, x: Node, dimensions: Sequence[int], start: Number) -> Node:
         """All elements along dimensions put together by an op, from a number on."""
-        kind = tensor(x)
-        reducer = self._reducer(opcode, kind.dtype)
+        operand_type = tensor(x)
+        reducer = self._reducer(opcode, operand_type.dtype)
         attributes = {"dimensions": tuple(dimensions), "to_apply": reducer}
-        return self.apply("reduce", x, self.number(start, kind.dtype), **attributes)
+        return self.apply("reduce", x, self.number(start, operand_type.dtype), **attributes)
 
     def product(self, a: Node, b: Node) -> Node:
         """The products of matrices in two arrays with the same batch dimensions."""
@@ -100,13 +100,13 @@ class Builder:
         )
 
     def _reducer(self, opcode: str, element: DType) -> Graph:
-        found = self._reducers.get((opcode, element))
-        if found is None:
-            found = self._reducers[opcode, element] = self.module.add_graph(f"{opcode}_{element}")
+        cached = self._reducers.get((opcode, element))
+        if cached is None:
+            cached = self._reducers[opcode, element] = self.module.add_graph(f"{opcode}_{element}")
             scalar = TensorType(element)
-            pair = [found.add_parameter(scalar, name) for name in ("left", "right")]
-            found.set_output(found.add_apply(OPS[opcode], pair, scalar))
-        return found
+            pair = [cached.add_parameter(scalar, name) for name in ("left", "right")]
+            cached.set_output(cached.add_apply(OPS[opcode], pair, scalar))
+        return cached
 
 
 def kind_of(node: Node) -> Any:

@@ -37,11 +37,11 @@ def narrowed(build: Builder, x: Node, axis: int, start: int, length: int) -> Nod
 
 @lowers("pad")
 def _pad(given: Given) -> Node:
-    kind = given.kind
-    value = given["floating_constant_value" if kind.dtype.is_float else "integral_constant_value"]
+    type_ = given.kind
+    value = given["floating_constant_value" if type_.dtype.is_float else "integral_constant_value"]
     padding = zip(given["padding_before"], given["padding_after"], strict=True)
     dimensions = tuple(PaddingDimension(low, high) for low, high in padding)
-    return given.build.apply("pad", given.x, given.build.number(value, kind.dtype), padding=dimensions)
+    return given.build.apply("pad", given.x, given.build.number(value, type_.dtype), padding=dimensions)
 
 
 @lowers("tril")

@@ -11,25 +11,25 @@ from hloom.ir import Effect, TensorType, TupleType, Type, TypeProblem, dtype
 
 def _dropout(x: Type, *_: Type, result: Type | None) -> Type:
     """The operand's type, and a mask of bytes; a mask of bools where that is written."""
-    kind = array(x)
+    operand_type = array(x)
     written = result.elements[1] if isinstance(result, TupleType) and len(result.elements) == 2 else None
     is_bool = isinstance(written, TensorType) and written.dtype is dtype("pred")
-    return TupleType([kind, TensorType(dtype("pred" if is_bool else "s8"), kind.dims)])
+    return TupleType([operand_type, TensorType(dtype("pred" if is_bool else "s8"), operand_type.dims)])
 
 
 def _mask_like(like: Type, *, result: Type | None) -> Type:
     """The operand's type, or that of dropout's mask where that is written."""
-    kind = array(like)
-    is_mask = isinstance(result, TensorType) and result.dtype.name in ("s8", "pred") and result.dims == kind.dims
-    return result if is_mask and result is not None else kind
+    array_type = array(like)
+    is_mask = isinstance(result, TensorType) and result.dtype.name in ("s8", "pred") and result.dims == array_type.dims
+    return result if is_mask and result is not None else array_type
 
 
 def _mask_scale(a: Type, b: Type, mask: Type, *rest: Type, axis: Any) -> Type:
-    kind = array(bias_add(a, b, axis=axis))
-    for role, each in zip(("the mask", "what is added"), (mask, *rest), strict=False):
-        if array(each, role).dims != kind.dims:
-            raise TypeProblem(f"{role} must have the dimensions of {kind}, but is {each}")
-    return kind
+    array_type = array(bias_add(a, b, axis=axis))
+    for role, operand in zip(("the mask", "what is added"), (mask, *rest), strict=False):
+        if array(operand, role).dims != array_type.dims:
+            raise TypeProblem(f"{role} must have the dimensions of {array_type}, but is {operand}")
+    return array_type
 
 
 ROWS = table(

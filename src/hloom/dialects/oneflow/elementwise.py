@@ -39,19 +39,22 @@ def broadcast(left: Type, right: Type) -> TensorType:
 
 
 def _by_scalar(x: Type, scalar: Type) -> Type:
-    kind, number = array(x), array(scalar, "the scalar")
-    if number.element_count != 1 or number.dtype is not kind.dtype:
-        raise TypeProblem(f"the scalar must be one {kind.dtype}, not {scalar}")
-    return kind
+    operand_type, number = array(x), array(scalar, "the scalar")
+    if number.element_count != 1 or number.dtype is not operand_type.dtype:
+        raise TypeProblem(f"the scalar must be one {operand_type.dtype}, not {scalar}")
+    return operand_type
 
 
 def bias_add(a: Type, b: Type, *_: Type, axis: Any) -> Type:
     """The first operand's type; the second has the size of one of its dimensions."""
-    kind, bias = array(a), array(b, "the bias")
-    place = axis_in(axis, kind)
-    if bias.dims != (kind.dims[place],) or bias.dtype is not kind.dtype:
-        raise TypeProblem(f"the bias must be {kind.dtype}[{kind.dims[place]}] for axis={place} of {kind}, not {bias}")
-    return kind
+    operand_type, bias = array(a), array(b, "the bias")
+    index = axis_in(axis, operand_type)
+    if bias.dims != (operand_type.dims[index],) or bias.dtype is not operand_type.dtype:
+        raise TypeProblem(
+            f"the bias must be {operand_type.dtype}[{operand_type.dims[index]}] for axis={index} of {operand_type}, "
+            f"not {bias}"
+        )
+    return operand_type
 
 
 def _cast(x: Type, *, dtype: Any) -> Type:

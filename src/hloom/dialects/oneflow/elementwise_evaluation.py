@@ -65,8 +65,8 @@ for _name, _function in (UNARY | BINARY).items():
 @of("add_n", "add_n2")
 def _add(node: Apply, operands: Arrays) -> Any:
     total = operands[0]
-    for each in operands[1:]:
-        total = total + each
+    for operand in operands[1:]:
+        total = total + operand
     return total
 
 

@@ -84,8 +84,8 @@ def _binary(given: Given) -> Node:
 @lowers("add_n", "add_n2")
 def _sum(given: Given) -> Node:
     total = given.x
-    for each in given.operands[1:]:
-        total = given.build.apply("add", total, each)
+    for operand in given.operands[1:]:
+        total = given.build.apply("add", total, operand)
     return total
 
 
@@ -131,9 +131,9 @@ def _masked(given: Given, x: Node, mask: Node, scale: float) -> Node:
 def _dropout(given: Given) -> tuple[Node, Node]:
     """x * mask / (1 - rate); the mask is given to the program, and nought everywhere where the rate is 1."""
     assert isinstance(given.node.type, TupleType), "inferred before"
-    kind = given.node.type.elements[1]
-    assert isinstance(kind, TensorType), "inferred before"
-    mask = _mask(given, kind)
+    type_ = given.node.type.elements[1]
+    assert isinstance(type_, TensorType), "inferred before"
+    mask = _mask(given, type_)
     rate = given["rate"]
     scale = 1.0 if rate == 1 else 1 / (1 - rate)
     dropped = _masked(given, given.x, mask, scale)
@@ -146,9 +146,9 @@ def _mask_like(given: Given) -> Node:
     return _mask(given, given.node.type)
 
 
-def _mask(given: Given, kind: TensorType) -> Node:
+def _mask(given: Given, array_type: TensorType) -> Node:
     """The mask that the program is given; it cannot change what the rate 1 says."""
-    mask = given.argument(kind, "mask")
+    mask = given.argument(array_type, "mask")
     if not 0 <= given["rate"] <= 1:
         raise Unsupported(f"{given.node.name}: rate={given['rate']} is not between 0 and 1")
     return given.build.filled(0, mask) if given["rate"] == 1 else mask

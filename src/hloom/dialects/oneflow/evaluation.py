@@ -21,18 +21,18 @@ def of(*names: str) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         @evaluator(*[f"oneflow.{name}" for name in names])
         def evaluate(node: Apply, operands: tuple[Value, ...], run: Runner) -> Value:
-            found = function(node, tuple(np.asarray(each) for each in operands))
+            result = function(node, tuple(np.asarray(operand) for operand in operands))
             if isinstance(node.type, TupleType):
-                return tuple(map(_typed, found, node.type.elements))
-            return _typed(found, node.type)
+                return tuple(map(_typed, result, node.type.elements))
+            return _typed(result, node.type)
 
         return function
 
     return register
 
 
-def _typed(array: np.ndarray, kind: Any) -> np.ndarray:
-    return np.asarray(array, kind.dtype.numpy) if isinstance(kind, TensorType) else array
+def _typed(array: np.ndarray, array_type: Any) -> np.ndarray:
+    return np.asarray(array, array_type.dtype.numpy) if isinstance(array_type, TensorType) else array
 
 
 def attribute(node: Apply, name: str) -> Any:
@@ -42,4 +42,4 @@ def attribute(node: Apply, name: str) -> Any:
 
 def along(x: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
     """One value for each index of an axis, shaped to meet an array."""
-    return values.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)])
+    return values.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])

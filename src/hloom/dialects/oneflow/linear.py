@@ -41,10 +41,15 @@ def _broadcast(a: Type, b: Type, *_: Type, transpose_a: Any, transpose_b: Any) -
 
 def _matmul_bias(x: Type, w: Type, b: Type, *_: Type, alpha: Any) -> Type:
     """The last dimension times weights whose rows are its results."""
-    kind, weights, bias = array(x, "x"), array(w, "the weights"), array(b, "the bias")
-    if weights.rank != 2 or not kind.rank or kind.dims[-1] != weights.dims[1] or bias.dims != weights.dims[:1]:
+    operand_type, weights, bias = array(x, "x"), array(w, "the weights"), array(b, "the bias")
+    if (
+        weights.rank != 2
+        or not operand_type.rank
+        or operand_type.dims[-1] != weights.dims[1]
+        or bias.dims != weights.dims[:1]
+    ):
         raise TypeProblem(f"{x}, weights {w} and bias {b} do not belong together")
-    return TensorType(kind.dtype, (*kind.dims[:-1], weights.dims[0]))
+    return TensorType(operand_type.dtype, (*operand_type.dims[:-1], weights.dims[0]))
 
 
 def common(a: TensorType, b: TensorType) -> tuple[int, ...]:
@@ -80,10 +85,10 @@ def _conv2d(
     if kernel.dims[channels] * plain(groups) != image.dims[channels]:
         raise TypeProblem(f"a kernel {kernel} in {plain(groups)} groups does not fit {image}")
     numbers = zip(sides, window, plain(padding_before), plain(strides), plain(dilation_rate), strict=True)
-    found = [
+    result = [
         (side + 2 * pad - (size - 1) * dilation - 1) // stride + 1 for side, size, pad, stride, dilation in numbers
     ]
-    dims = (image.dims[0], *found, kernel.dims[0]) if is_last else (image.dims[0], kernel.dims[0], *found)
+    dims = (image.dims[0], *result, kernel.dims[0]) if is_last else (image.dims[0], kernel.dims[0], *result)
     return TensorType(image.dtype, dims)
 
 
@@ -94,8 +99,8 @@ def _glu(*operands: Type, operand_segment_sizes: Any) -> Type:
     if w.rank != 2 or x.dims[-1] != w.dims[1]:
         raise TypeProblem(f"the last dimension of {x} must be that of the weights {w}")
     if "v" in places:
-        kind = TensorType(x.dtype, (*x.dims[:-1], w.dims[0]))
-        return TupleType([kind, kind, kind])
+        array_type = TensorType(x.dtype, (*x.dims[:-1], w.dims[0]))
+        return TupleType([array_type, array_type, array_type])
     if w.dims[0] % 2:
         raise TypeProblem(f"the weights {w} cannot be split into halves")
     return TupleType([TensorType(x.dtype, (*x.dims[:-1], width)) for width in (w.dims[0] // 2, w.dims[0])])

@@ -35,17 +35,17 @@ def _conv2d(node: Apply, operands: Arrays) -> Any:
     """Patch by patch: the sum over the window of images times kernels, group by group."""
     places = optional_operands(CONVOLUTION, len(operands), node.attribute(SEGMENTS))
     is_last = attribute(node, "data_format") == "channels_last"
-    image, kernel = (np.moveaxis(operands[place], -1, 1) if is_last else operands[place] for place in (0, 1))
+    image, kernel = (np.moveaxis(operands[index], -1, 1) if is_last else operands[index] for index in (0, 1))
     padding = attribute(node, "padding_before")
-    padded = np.pad(image, [(0, 0), (0, 0), *[(each, each) for each in padding]])
+    padded = np.pad(image, [(0, 0), (0, 0), *[(operand, operand) for operand in padding]])
     strides, dilations = attribute(node, "strides"), attribute(node, "dilation_rate")
     groups = attribute(node, "groups")
     parts = zip(np.split(padded, groups, axis=1), np.split(kernel, groups, axis=0), strict=True)
-    found = np.concatenate([_windows(part, each, strides, dilations) for part, each in parts], axis=1)
+    result = np.concatenate([_windows(part, operand, strides, dilations) for part, operand in parts], axis=1)
     if "bias" in places:
-        found = found + along(found, operands[places["bias"]], 1)
-    found = np.moveaxis(found, 1, -1) if is_last else found
-    return found + operands[places["_add_to_output"]] if "_add_to_output" in places else found
+        result = result + along(result, operands[places["bias"]], 1)
+    result = np.moveaxis(result, 1, -1) if is_last else result
+    return result + operands[places["_add_to_output"]] if "_add_to_output" in places else result
 
 
 def _windows(image: np.ndarray, kernel: np.ndarray, strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
@@ -58,7 +58,7 @@ def _windows(image: np.ndarray, kernel: np.ndarray, strides: Sequence[int], dila
 @of("fused_glu")
 def _glu(node: Apply, operands: Arrays) -> Any:
     places = glu_operands(len(operands), node.attribute(SEGMENTS))
-    given = {name: operands[place] for name, place in places.items()}
+    given = {name: operands[index] for name, index in places.items()}
     activation = activation_of(attribute(node, "activation"), UNARY)
     products = given["x"] @ given["w"].T + given.get("b", 0)
     if "v" not in given:
@@ -70,7 +70,7 @@ def _glu(node: Apply, operands: Arrays) -> Any:
 
 def activation_of(name: str, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     """The function that an activation's name stands for."""
-    found = table.get({"none": "identity"}.get(name, name))
-    if found is None:
+    result = table.get({"none": "identity"}.get(name, name))
+    if result is None:
         raise Unsupported(f"the activation '{name}' is not known")
-    return found
+    return result

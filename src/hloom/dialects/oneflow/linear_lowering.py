@@ -57,13 +57,13 @@ def _conv2d(given: Given) -> Node:
     )
     labels = _LAST if is_last else _FIRST
     attributes = {"window": window, "dim_labels": labels, "feature_group_count": given["groups"]}
-    found: Node = given.build.apply("convolution", given.x, kernel, **attributes)
+    result: Node = given.build.apply("convolution", given.x, kernel, **attributes)
     if "bias" in places:
-        bias = given.along(given.operands[places["bias"]], 3 if is_last else 1, found)
-        found = given.build.apply("add", found, bias)
+        bias = given.along(given.operands[places["bias"]], 3 if is_last else 1, result)
+        result = given.build.apply("add", result, bias)
     if "_add_to_output" in places:
-        found = given.build.apply("add", found, given.operands[places["_add_to_output"]])
-    return found
+        result = given.build.apply("add", result, given.operands[places["_add_to_output"]])
+    return result
 
 
 @lowers("fused_glu")
@@ -74,7 +74,7 @@ def _glu(given: Given) -> tuple[Node, ...]:
     activation = ACTIVATIONS.get(name)
     if activation is None:
         raise Unsupported(f"{given.node.name}: the activation '{name}' is not known")
-    operands = {name: given.operands[place] for name, place in places.items()}
+    operands = {name: given.operands[index] for name, index in places.items()}
     products = _linear(given, operands["w"], operands.get("b"))
     if "v" in operands:
         gates = _linear(given, operands["v"], operands.get("c"))
@@ -89,5 +89,5 @@ def _glu(given: Given) -> tuple[Node, ...]:
 def _linear(given: Given, weights: Node, bias: Node | None) -> Node:
     """The last dimension times weights whose rows are its results, plus a bias."""
     last = given.kind.rank - 1
-    found = given.build.apply("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
-    return found if bias is None else given.build.apply("add", found, given.along(bias, last, found))
+    result = given.build.apply("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
+    return result if bias is None else given.build.apply("add", result, given.along(bias, last, result))

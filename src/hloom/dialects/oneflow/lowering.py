@@ -53,14 +53,14 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: Builder) -> Node:
         return builder.graph.add_constant(node.value, node.type, node.name)
     if not isinstance(node, Apply):
         raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
-    operands = [mapping[each] for each in node.inputs]
+    operands = [mapping[operand] for operand in node.inputs]
     if node.opcode in ("tuple", "get-tuple-element"):
         return _passed(node, operands, builder)
     rule = TABLE.get(node.opcode)
     if rule is None:
         raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
-    found = rule(Given(node, tuple(operands), builder))
-    return found if isinstance(found, Node) else builder.apply("tuple", *found[: _result_count(node)])
+    result = rule(Given(node, tuple(operands), builder))
+    return result if isinstance(result, Node) else builder.apply("tuple", *result[: _result_count(node)])
 
 
 def _passed(node: Apply, operands: list[Node], builder: Builder) -> Node:

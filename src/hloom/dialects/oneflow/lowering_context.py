@@ -41,9 +41,9 @@ class Given:
         """One value for each index of an axis, in an array like another."""
         return self.build.spread(values, tensor(like).dims, (axis,))
 
-    def argument(self, kind: TensorType, stem: str) -> Node:
+    def argument(self, array_type: TensorType, stem: str) -> Node:
         """A further parameter of the program."""
-        return self.build.graph.add_parameter(kind, stem)
+        return self.build.graph.add_parameter(array_type, stem)
 
 
 Rule = Callable[[Given], Node | Sequence[Node]]

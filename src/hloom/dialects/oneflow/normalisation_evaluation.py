@@ -27,13 +27,13 @@ def _softmax(node: Apply, operands: Arrays) -> Any:
 def _normalization(node: Apply, operands: Arrays) -> Any:
     """In training by the batch's own mean and variance; otherwise by the moving ones."""
     places = places_of(node.opcode, len(operands), node.attribute(SEGMENTS))
-    given = {name: operands[place] for name, place in places.items()}
+    given = {name: operands[dim] for name, dim in places.items()}
     x = given["x"]
-    kind = node.inputs[0].type
-    assert isinstance(kind, TensorType), "inferred before"
-    axis = axis_in(node.attribute("axis"), kind)
+    type_ = node.inputs[0].type
+    assert isinstance(type_, TensorType), "inferred before"
+    axis = axis_in(node.attribute("axis"), type_)
     if attribute(node, "training") and node.opcode != "oneflow.normalization_infer":
-        others = tuple(place for place in range(x.ndim) if place != axis)
+        others = tuple(dim for dim in range(x.ndim) if dim != axis)
         mean, variance = x.mean(axis=others), x.var(axis=others)
     else:
         mean, variance = given["moving_mean"], given["moving_variance"]

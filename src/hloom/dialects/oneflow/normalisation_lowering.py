@@ -22,11 +22,11 @@ def _softmax(given: Given) -> Node:
 
 def softmax(build: Builder, x: Node) -> Node:
     """exp(x - max) / sum of that, over the last dimension."""
-    kind = tensor(x)
-    last, others = kind.rank - 1, tuple(range(kind.rank - 1))
-    greatest = build.spread(build.reduce("maximum", x, (last,), -math.inf), kind.dims, others)
+    operand_type = tensor(x)
+    last, others = operand_type.rank - 1, tuple(range(operand_type.rank - 1))
+    greatest = build.spread(build.reduce("maximum", x, (last,), -math.inf), operand_type.dims, others)
     raised = build.apply("exponential", build.apply("subtract", x, greatest))
-    total = build.spread(build.reduce("add", raised, (last,), 0), kind.dims, others)
+    total = build.spread(build.reduce("add", raised, (last,), 0), operand_type.dims, others)
     return build.apply("divide", raised, total)
 
 
@@ -35,14 +35,14 @@ def _normalization(given: Given) -> Node | tuple[Node, ...]:
     """(x - mean) * rsqrt(variance + epsilon) * gamma + beta, and what is fused to it."""
     build, opcode = given.build, given.node.opcode
     places = places_of(opcode, len(given.operands), given.node.attribute(SEGMENTS))
-    operands = {name: given.operands[place] for name, place in places.items()}
+    operands = {name: given.operands[index] for name, index in places.items()}
     x, axis = given.x, given.axis()
     if given["training"] and opcode != "oneflow.normalization_infer":
         mean, variance = _statistics(build, x, axis)
     else:
         mean, variance = operands["moving_mean"], operands["moving_variance"]
     inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(given["epsilon"], variance)))
-    parts = [given.along(build.convert(each, given.kind.dtype), axis, x) for each in (mean, inverse)]
+    parts = [given.along(build.convert(operand, given.kind.dtype), axis, x) for operand in (mean, inverse)]
     gamma, beta = (given.along(build.convert(operands[name], given.kind.dtype), axis, x) for name in ("gamma", "beta"))
     normal = build.apply("multiply", build.apply("subtract", x, parts[0]), parts[1])
     y: Node = build.apply("add", build.apply("multiply", normal, gamma), beta)
@@ -55,17 +55,17 @@ def _normalization(given: Given) -> Node | tuple[Node, ...]:
 
 def _statistics(build: Builder, x: Node, axis: int) -> tuple[Node, Node]:
     """The mean and the variance over all dimensions but one."""
-    kind = tensor(x)
-    others = [place for place in range(kind.rank) if place != axis]
-    count = math.prod(kind.dims[place] for place in others)
-    wide = build.convert(x, dtype("f32")) if kind.dtype.bits < 32 else x
+    operand_type = tensor(x)
+    others = [dim for dim in range(operand_type.rank) if dim != axis]
+    count = math.prod(operand_type.dims[dim] for dim in others)
+    wide = build.convert(x, dtype("f32")) if operand_type.dtype.bits < 32 else x
 
     def mean_of(values: Node) -> Node:
         total = build.reduce("add", values, others, 0)
         return build.apply("divide", total, build.filled(count, total))
 
     mean = mean_of(wide)
-    apart = build.apply("subtract", wide, build.spread(mean, kind.dims, (axis,)))
+    apart = build.apply("subtract", wide, build.spread(mean, operand_type.dims, (axis,)))
     return mean, mean_of(build.apply("multiply", apart, apart))
 
 

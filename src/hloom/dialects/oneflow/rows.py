@@ -70,7 +70,7 @@ def row(
 
 def table(*rows: Op) -> dict[str, Op]:
     """Rows by name."""
-    return {each.name: each for each in rows}
+    return {row.name: row for row in rows}
 
 
 def plain(value: Any) -> Any:
@@ -86,36 +86,36 @@ def optional_operands(names: str, count: int, sizes: Any) -> dict[str, int]:
     `sizes` are the segment sizes, one per name; without them the first `count` names are there.
     """
     words = names.split()
-    found = plain(sizes)
-    if isinstance(sizes, Dense) and not isinstance(found, tuple):
-        found = (found,) * len(words)
-    if not isinstance(found, tuple) or len(found) != len(words) or sum(found) != count:
-        found = (1,) * count + (0,) * (len(words) - count)
+    result = plain(sizes)
+    if isinstance(sizes, Dense) and not isinstance(result, tuple):
+        result = (result,) * len(words)
+    if not isinstance(result, tuple) or len(result) != len(words) or sum(result) != count:
+        result = (1,) * count + (0,) * (len(words) - count)
     places: dict[str, int] = {}
-    for word, size in zip(words, found, strict=True):
+    for word, size in zip(words, result, strict=True):
         if size:
             places[word] = len(places)
     return places
 
 
-def array(kind: Type, role: str = "the operand") -> TensorType:
+def array(type_: Type, role: str = "the operand") -> TensorType:
     """A type that must be an array's; raises TypeProblem."""
-    if not isinstance(kind, TensorType):
-        raise TypeProblem(f"{role} must be a tensor, not {kind}")
-    return kind
+    if not isinstance(type_, TensorType):
+        raise TypeProblem(f"{role} must be a tensor, not {type_}")
+    return type_
 
 
 def data_type(number: Any) -> DType:
     """The element type of OneFlow's number; raises TypeProblem."""
-    found = DATA_TYPES.get(plain(number))
-    if found is None:
+    result = DATA_TYPES.get(plain(number))
+    if result is None:
         raise TypeProblem(f"{plain(number)} is no data type that can be computed with")
-    return found
+    return result
 
 
-def axis_in(axis: Any, kind: TensorType, what: str = "axis") -> int:
+def axis_in(axis: Any, array_type: TensorType, what: str = "axis") -> int:
     """An axis, negative ones counted from the end; raises TypeProblem."""
-    found = plain(axis)
-    if not -kind.rank <= found < kind.rank:
-        raise TypeProblem(f"{what}={found} is none of the {kind.rank} dimensions of {kind}")
-    return found % kind.rank
+    result = plain(axis)
+    if not -array_type.rank <= result < array_type.rank:
+        raise TypeProblem(f"{what}={result} is none of the {array_type.rank} dimensions of {array_type}")
+    return result % array_type.rank

@@ -24,5 +24,5 @@ _NAMES = {
 }
 DATA_TYPES: Mapping[int, DType] = MappingProxyType({number: dtype(name) for number, name in _NAMES.items()})
 """The element type of each of Paddle's numbers."""
-NUMBERS: Mapping[DType, int] = MappingProxyType({kind: number for number, kind in DATA_TYPES.items()})
+NUMBERS: Mapping[DType, int] = MappingProxyType({element_type: number for number, element_type in DATA_TYPES.items()})
 """Paddle's number of each element type."""

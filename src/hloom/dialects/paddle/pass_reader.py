@@ -49,54 +49,54 @@ def from_multi_pass_desc(data: bytes) -> list[Rule]:
 
 def rules_of(message: Any, origins: Sequence[Origin]) -> list[Rule]:
     """The rules of a MultiPassDesc; where the functions stand that it was traced from, if it was."""
-    found = []
+    rules = []
     name = message.pass_type or "pass"
-    for place, each in enumerate(message.pass_descs):
-        title = name if len(message.pass_descs) == 1 else f"{name}.{place}"
-        origin = origins[place] if place < len(origins) else None
+    for index, description in enumerate(message.pass_descs):
+        title = name if len(message.pass_descs) == 1 else f"{name}.{index}"
+        origin = origins[index] if index < len(origins) else None
         try:
-            found.append(_Reader(each).rule(title, origin))
+            rules.append(_Reader(description).rule(title, origin))
         except RuleError as error:
             where = f" ({origin})" if origin else ""
             raise RuleError(f"pass {title}{where}: {error.message}", hint=error.hint) from None
-    return found
+    return rules
 
 
 def in_order(ops: Any, given: set[str]) -> list[int]:
     """The places of ops, each after those whose results it reads."""
-    made_by = {name: place for place, op in enumerate(ops) for each in op.outputs for name in each.arguments}
-    found: list[int] = []
+    made_by = {name: index for index, op in enumerate(ops) for output in op.outputs for name in output.arguments}
+    order: list[int] = []
     state: dict[int, bool] = {}
     for start in range(len(ops)):
         pending = [start]
         while pending:
-            place = pending[-1]
-            below = [] if place in state else _below(ops[place], made_by, given, place)
-            state.setdefault(place, False)
-            fresh = [each for each in below if each not in state]
+            index = pending[-1]
+            below = [] if index in state else _below(ops[index], made_by, given, index)
+            state.setdefault(index, False)
+            fresh = [output for output in below if output not in state]
             if fresh:
                 pending.extend(reversed(fresh))
                 continue
             pending.pop()
-            if not state[place]:
-                state[place] = True
-                found.append(place)
-    return found
+            if not state[index]:
+                state[index] = True
+                order.append(index)
+    return order
 
 
-def _below(op: Any, made_by: dict[str, int], given: set[str], place: int) -> list[int]:
-    names = [name for each in op.inputs for name in each.arguments]
-    return [made_by[name] for name in names if name in made_by and name not in given and made_by[name] != place]
+def _below(op: Any, made_by: dict[str, int], given: set[str], index: int) -> list[int]:
+    names = [name for operand in op.inputs for name in operand.arguments]
+    return [made_by[name] for name in names if name in made_by and name not in given and made_by[name] != index]
 
 
 def slots_in_order(messages: Any, names: Sequence[str], what: str) -> list[tuple[str, list[str]]]:
     """The slots of an op that have variables, in the order of its signature."""
-    places = {name: place for place, name in enumerate(names)}
-    for each in messages:
-        if each.parameter not in places:
-            raise RuleError(f"{what} has no slot '{each.parameter}'", hint=f"it has {', '.join(names)}")
-    listed = sorted(messages, key=lambda each: places[each.parameter])
-    return [(each.parameter, list(each.arguments)) for each in listed if each.arguments]
+    places = {name: index for index, name in enumerate(names)}
+    for slot in messages:
+        if slot.parameter not in places:
+            raise RuleError(f"{what} has no slot '{slot.parameter}'", hint=f"it has {', '.join(names)}")
+    listed = sorted(messages, key=lambda slot: places[slot.parameter])
+    return [(slot.parameter, list(slot.arguments)) for slot in listed if slot.arguments]
 
 
 class _Reader:
@@ -110,13 +110,13 @@ class _Reader:
 
     @cached_property
     def made_in_pattern(self) -> set[str]:
-        return {name for op in self.message.pattern for each in op.outputs for name in each.arguments}
+        return {name for op in self.message.pattern for output in op.outputs for name in output.arguments}
 
     def rule(self, name: str, origin: Origin | None) -> Rule:
         if not self.message.pattern:
             raise RuleError("the pattern has no op")
         self.read_pattern()
-        conditions = [each for each in self.conditions() if each is not None]
+        conditions = [condition for condition in self.conditions() if condition is not None]
         makes, replaced = self.read_replacement()
         pattern = Pattern(tuple(self.terms), tuple(conditions), tuple(makes), tuple(replaced))
         check_pattern(pattern, set(), ROWS, values_may_be_unused=True)
@@ -129,28 +129,30 @@ class _Reader:
 
     def read_pattern(self) -> None:
         message = self.message
-        inputs = [each.pattern_var for each in message.var_maps if each.pattern_var not in self.made_in_pattern]
+        inputs = [
+            mapping.pattern_var for mapping in message.var_maps if mapping.pattern_var not in self.made_in_pattern
+        ]
         for name in dict.fromkeys(inputs):
             self.enter(name, ValueTerm(name, shape=self.shape_of(name)))
-        for place in in_order(message.pattern, set(inputs)):
-            self.read_op(place, message.pattern[place])
+        for index in in_order(message.pattern, set(inputs)):
+            self.read_op(index, message.pattern[index])
 
     def enter(self, name: str, term: Term) -> None:
         self.values[name] = Reference(len(self.terms))
         self.terms.append(term)
 
     def shape_of(self, name: str) -> tuple[int | None, ...] | None:
-        for each in self.message.var_attr_conditions:
-            if _is_shape(each) and each.attr.var_name == name:
-                return tuple(None if size == -1 else size for size in attribute_value(each.condition_value))
+        for condition in self.message.var_attr_conditions:
+            if _is_shape(condition) and condition.attr.var_name == name:
+                return tuple(None if size == -1 else size for size in attribute_value(condition.condition_value))
         return None
 
-    def read_op(self, place: int, op: Any) -> None:
+    def read_op(self, index: int, op: Any) -> None:
         known = known_op(op.type)
         inputs = slots_in_order(op.inputs, [slot.name for slot in known.inputs], op.type)
         outputs = slots_in_order(op.outputs, [slot.name for slot in known.outputs], op.type)
         results = [name for _, names in outputs for name in names]
-        self.places[place] = len(self.terms)
+        self.places[index] = len(self.terms)
         term = OperationTerm(
             self.title(op.type),
             (PREFIX + op.type,),
@@ -167,7 +169,7 @@ class _Reader:
         self.terms.append(term)
 
     def title(self, type: str) -> str:
-        count = sum(isinstance(each, OperationTerm) and type_of(each.opcodes[0]) == type for each in self.terms)
+        count = sum(isinstance(term, OperationTerm) and type_of(term.opcodes[0]) == type for term in self.terms)
         return f"{type}.{count}" if count else type
 
     def operand(self, name: str, op: Any) -> Reference:
@@ -178,26 +180,26 @@ class _Reader:
     # Conditions and attributes
 
     def conditions(self) -> Iterator[Condition | None]:
-        shaped = {each.name for each in self.terms if isinstance(each, ValueTerm) and each.shape is not None}
+        shaped = {term.name for term in self.terms if isinstance(term, ValueTerm) and term.shape is not None}
         yield from self.unlisted_values()
-        for each in (*self.message.var_attr_conditions, *self.message.op_attr_conditions):
-            if _is_shape(each) and each.attr.var_name in shaped:
-                shaped.discard(each.attr.var_name)  # the first one became the shape of the value
+        for term in (*self.message.var_attr_conditions, *self.message.op_attr_conditions):
+            if _is_shape(term) and term.attr.var_name in shaped:
+                shaped.discard(term.attr.var_name)  # the first one became the shape of the value
                 continue
-            left = self.with_operation(self.attribute(each.attr), each)
-            operator = COMPARISONS[PADDLE["PassDesc"].ConditionType.Name(each.type)]
-            test = Expression(operator, left, self.right_side(each, "condition_attr", "condition_value"))
+            left = self.with_operation(self.attribute(term.attr), term)
+            operator = COMPARISONS[PADDLE["PassDesc"].ConditionType.Name(term.type)]
+            test = Expression(operator, left, self.right_side(term, "condition_attr", "condition_value"))
             yield Condition(test, text_of(test, self.name_of))
 
     def unlisted_values(self) -> Iterator[Condition]:
         """What the ops of the pattern say of attributes that no table has."""
-        for place, number in self.places.items():
+        for index, number in self.places.items():
             term = self.terms[number]
             assert isinstance(term, OperationTerm)
-            for each in self.message.pattern[place].attrs:
-                if each.name not in ROWS[term.opcodes[0]].attributes:
-                    known = Expression("known", attribute_value(each))
-                    test = Expression("equal", attribute_of(number, term, each.name), known)
+            for attribute in self.message.pattern[index].attrs:
+                if attribute.name not in ROWS[term.opcodes[0]].attributes:
+                    known = Expression("known", attribute_value(attribute))
+                    test = Expression("equal", attribute_of(number, term, attribute.name), known)
                     yield Condition(test, text_of(test, self.name_of))
 
     def attribute(self, message: Any) -> Expression:
@@ -244,12 +246,12 @@ class _Reader:
 
     def read_replacement(self) -> tuple[list[MakeOperation], list[tuple[Reference, Reference]]]:
         message = self.message
-        maps = [(each.pattern_var, each.replace_var) for each in message.var_maps]
+        maps = [(condition.pattern_var, condition.replace_var) for condition in message.var_maps]
         held = {fresh: self.values[old] for old, fresh in maps if old not in self.made_in_pattern}
         stands_for = {fresh: old for old, fresh in maps if old in self.made_in_pattern}
         makes: list[MakeOperation] = []
-        for place in in_order(message.replace, set(held)):
-            makes.append(self.make(place, message.replace[place], held, stands_for, len(makes)))
+        for index in in_order(message.replace, set(held)):
+            makes.append(self.make(index, message.replace[index], held, stands_for, len(makes)))
         replaced = []
         for old, fresh in maps:
             if old in self.made_in_pattern:
@@ -259,7 +261,7 @@ class _Reader:
         return makes, replaced
 
     def make(
-        self, place: int, op: Any, held: dict[str, Reference], stands_for: dict[str, str], number: int
+        self, index: int, op: Any, held: dict[str, Reference], stands_for: dict[str, str], number: int
     ) -> MakeOperation:
         known = known_op(op.type)
         inputs = slots_in_order(op.inputs, [slot.name for slot in known.inputs], op.type)
@@ -269,14 +271,14 @@ class _Reader:
         if missing:
             raise RuleError(f"'{missing[0]}', which {op.type} reads, is neither an input nor made by the replacement")
         results = [name for _, names in outputs for name in names]
-        over = tuple(_written_over(place, name, names, held, op) for place, name in enumerate(results) if name in held)
+        over = tuple(_written_over(index, name, names, held, op) for index, name in enumerate(results) if name in held)
         values: dict[str, Any] = dict(_slot_values(known, _counts(inputs), _counts(outputs)))
         if over:
             values[IN_PLACE] = over
         attributes = {name: Expression("known", value) for name, value in values.items()}
         row = ROWS[PREFIX + op.type]
-        given = {each.name: Expression("known", attribute_value(each)) for each in op.attrs}
-        given |= dict(self.mapped(place, op.type))
+        given = {attribute.name: Expression("known", attribute_value(attribute)) for attribute in op.attrs}
+        given |= dict(self.mapped(index, op.type))
         attributes |= {name: given.pop(name) for name in row.attributes if name in given}
         if given:
             attributes[UNLISTED] = _pairs(op.type, given)
@@ -292,13 +294,13 @@ class _Reader:
             held[name] = Reference(number, result if len(results) > 1 else -1, made=True)
         return made
 
-    def mapped(self, place: int, type: str) -> Iterator[tuple[str, Expression]]:
-        for each in self.message.op_attr_maps:
-            if each.replace_attr.op_index != place:
+    def mapped(self, index: int, type: str) -> Iterator[tuple[str, Expression]]:
+        for condition in self.message.op_attr_maps:
+            if condition.replace_attr.op_index != index:
                 continue
-            if each.replace_attr.HasField("element_index"):
-                raise RuleError(f"an element of {each.replace_attr.name} of {type} cannot be set by itself")
-            yield each.replace_attr.name, self.with_operation(self.attribute(each.pattern_attr), each)
+            if condition.replace_attr.HasField("element_index"):
+                raise RuleError(f"an element of {condition.replace_attr.name} of {type} cannot be set by itself")
+            yield condition.replace_attr.name, self.with_operation(self.attribute(condition.pattern_attr), condition)
 
     def type_of(self, olds: list[str | None], is_inferred: bool) -> Expression | None:
         """The type of what is made: of the values that it stands for; where there are none, as it is inferred."""
@@ -312,13 +314,13 @@ class _Reader:
         return Expression("feature", reference.term, reference.result, "type")
 
 
-def attribute_of(place: int, term: OperationTerm, name: str) -> Expression:
+def attribute_of(index: int, term: OperationTerm, name: str) -> Expression:
     """The attribute of an op of the pattern, be it in the op's row or not."""
     row = ROWS[term.opcodes[0]]
     if name in row.attributes and name not in OURS:
-        return Expression("feature", place, -1, "attribute", name)
+        return Expression("feature", index, -1, "attribute", name)
     return Expression(
-        "call", Expression("known", UNLISTED_VALUE), Expression("node", place, -1), Expression("known", name)
+        "call", Expression("known", UNLISTED_VALUE), Expression("node", index, -1), Expression("known", name)
     )
 
 
@@ -328,7 +330,7 @@ def _unlisted(node: Node, name: str) -> Any:
 
 def _result_type(*kinds: Type | None) -> Type:
     """The types of an op's results together; `opaque[]` for those that are not known."""
-    known = [kind or OPAQUE for kind in kinds]
+    known = [type_ or OPAQUE for type_ in kinds]
     return known[0] if len(known) == 1 else TupleType(known)
 
 
@@ -338,10 +340,10 @@ register(RESULT_TYPE, _result_type)
 
 def known_op(type: str) -> Signature:
     """What is known of an op; raises RuleError where nothing is."""
-    found = signature(type)
-    if found is None:
+    known = signature(type)
+    if known is None:
         raise RuleError(f"paddle has no op '{type}'", hint="declare_op(...) makes a custom op known")
-    return found
+    return known
 
 
 def statement_of(pattern: Pattern) -> str:
@@ -391,7 +393,7 @@ def _slot_values(known: Signature, inputs: Any, outputs: Any) -> Iterator[tuple[
 def _attribute_terms(known: Signature, op: Any, inputs: Any, outputs: Any) -> Iterator[tuple[str, AttributeTerm]]:
     for name, value in _slot_values(known, inputs, outputs):
         yield name, Same(value)
-    given = {each.name: attribute_value(each) for each in op.attrs}
+    given = {attribute.name: attribute_value(attribute) for attribute in op.attrs}
     for name, row in ROWS[PREFIX + op.type].attributes.items():
         if name in given:
             yield name, Same(given.pop(name))
@@ -405,7 +407,7 @@ def _pairs(type: str, values: dict[str, Expression]) -> Expression:
     return Expression("tuple", Expression("known", type), *pairs)
 
 
-def _written_over(place: int, name: str, names: Sequence[str], held: dict[str, Reference], op: Any) -> tuple[int, int]:
+def _written_over(index: int, name: str, names: Sequence[str], held: dict[str, Reference], op: Any) -> tuple[int, int]:
     if name not in names:
         raise RuleError(f"{op.type} is to write '{name}', which it does not read", hint="only its own inputs can be")
-    return place, list(names).index(name)
+    return index, list(names).index(name)

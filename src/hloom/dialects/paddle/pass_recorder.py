@@ -17,23 +17,23 @@ def write_ops(messages: Any, tracing: Tracing) -> None:
         message = messages.add(type=op._type)
         for name, values in op._inputs.items():
             if values:
-                message.inputs.add(parameter=name, arguments=[each.name for each in values])
+                message.inputs.add(parameter=name, arguments=[item.name for item in values])
         for name, values in op._outputs.items():
             over = op._over.get(name, values)
             if over is not None:
                 variables = over if isinstance(over, list) else [over]
-                message.outputs.add(parameter=name, arguments=[each.name for each in variables])
+                message.outputs.add(parameter=name, arguments=[item.name for item in variables])
         for name, value in op._values.items():
             set_attribute(message.attrs.add(), name, value, attribute_type(op._type, name) or natural_type(value))
 
 
 def write_conditions(message: Any, tracing: Tracing) -> None:
     """The conditions of a pattern, as AttrConditions: those on variables, and those on ops."""
-    for attribute, kind, value in tracing.conditions:
+    for attribute, condition_type, value in tracing.conditions:
         of_variable = isinstance(attribute._obj, VarHelper)
         listed = message.var_attr_conditions if of_variable else message.op_attr_conditions
         condition = listed.add()
-        condition.type = PADDLE["PassDesc"].ConditionType.Value(kind)
+        condition.type = PADDLE["PassDesc"].ConditionType.Value(condition_type)
         write_attribute(condition.attr, attribute)
         if attribute._operation is not None:
             _write_operation(condition.operation, attribute)
@@ -69,10 +69,10 @@ def _mapped_attribute(mapped: Mapped, pattern: Tracing) -> AttrHelper:
     if mapped.var is not None:
         variable = mapped.var if isinstance(mapped.var, VarHelper) else VarHelper(str(mapped.var))
         return AttrHelper(variable, mapped.name, mapped.element_index)
-    found = [op for op in pattern.ops if op._type == mapped.op]
-    if len(found) <= mapped.index:
-        raise RuleError(f"the pattern has {len(found)} ops '{mapped.op}': there is none of index {mapped.index}")
-    return AttrHelper(found[mapped.index], mapped.name, mapped.element_index)
+    candidates = [op for op in pattern.ops if op._type == mapped.op]
+    if len(candidates) <= mapped.index:
+        raise RuleError(f"the pattern has {len(candidates)} ops '{mapped.op}': there is none of index {mapped.index}")
+    return AttrHelper(candidates[mapped.index], mapped.name, mapped.element_index)
 
 
 def write_attribute(message: Any, attribute: AttrHelper, variables: Mapping[str, str] | None = None) -> None:
@@ -93,8 +93,8 @@ def write_attribute(message: Any, attribute: AttrHelper, variables: Mapping[str,
 
 
 def _write_operation(message: Any, attribute: AttrHelper, variables: Mapping[str, str] | None = None) -> None:
-    kind, value = attribute._operation
-    message.type = PADDLE["PassDesc"].OperationType.Value(kind)
+    operation, value = attribute._operation
+    message.type = PADDLE["PassDesc"].OperationType.Value(operation)
     if isinstance(value, AttrHelper):
         write_attribute(message.attr, value, variables)
     else:
@@ -102,5 +102,5 @@ def _write_operation(message: Any, attribute: AttrHelper, variables: Mapping[str
 
 
 def _write_value(message: Any, value: Any, attribute: AttrHelper) -> None:
-    kind = "LONGS" if attribute._name == "shape" and isinstance(value, (list, tuple)) else natural_type(value)
-    set_attribute(message, "", tuple(value) if isinstance(value, list) else value, kind)
+    attribute_type = "LONGS" if attribute._name == "shape" and isinstance(value, (list, tuple)) else natural_type(value)
+    set_attribute(message, "", tuple(value) if isinstance(value, list) else value, attribute_type)

@@ -46,10 +46,10 @@ class Tracing:
 
 def current_tracing() -> Tracing:
     """The function that is being traced; raises RuleError outside of one."""
-    found = _CURRENT.get()
-    if found is None:
+    current = _CURRENT.get()
+    if current is None:
         raise RuleError("ops of PassDesc.OP can be called only in the functions of a pass", hint="see RegisterPass")
-    return found
+    return current
 
 
 class InputSpec:
@@ -156,26 +156,28 @@ class AttrHelper:
             setattr(made, name, value)
         return made
 
-    def _with(self, kind: str, value: Any) -> AttrHelper:
+    def _with(self, operation: str, value: Any) -> AttrHelper:
         if self._operation is not None:
             raise RuleError(f"'{self._name}' takes one operation at most: that is all the format can hold")
         made = AttrHelper(self._obj, self._name, self._element_index)
         made._is_size = self._is_size
-        made._operation = (kind, self._checked(value))
+        made._operation = (operation, self._checked(value))
         return made
 
-    def _condition(self, kind: str, value: Any) -> None:
+    def _condition(self, operation: str, value: Any) -> None:
         tracing = current_tracing()
         if not tracing.is_pattern:
-            raise RuleError(f"{kind[1:]} on '{self._name}' stands in a replacement; conditions belong into the pattern")
-        tracing.conditions.append((self, kind, self._checked(value)))
+            raise RuleError(
+                f"{operation[1:]} on '{self._name}' stands in a replacement; conditions belong into the pattern"
+            )
+        tracing.conditions.append((self, operation, self._checked(value)))
 
     def _checked(self, value: Any) -> Any:
         """What may stand beside it: another attribute, whole numbers beside shapes, numbers and texts beside others."""
         of_variable = isinstance(self._obj, VarHelper)
         allowed = (int,) if of_variable else (bool, int, float, str)
         parts = value if isinstance(value, (list, tuple)) and value else [value]
-        fits = all(isinstance(each, allowed) and not (of_variable and isinstance(each, bool)) for each in parts)
+        fits = all(isinstance(part, allowed) and not (of_variable and isinstance(part, bool)) for part in parts)
         if not (fits or isinstance(value, AttrHelper)):
             raise RuleError(f"'{self._name}' cannot be put beside {value!r}")
         return value
@@ -240,7 +242,7 @@ class OpHelper:
             values = list(given) if isinstance(given, (list, tuple)) else [given]
             if not values:
                 raise RuleError(f"Input '{name}' of operator '{self._type}' cannot be empty")
-            self._inputs[name] += [self._operand(name, each) for each in values]
+            self._inputs[name] += [self._operand(name, value) for value in values]
         tracing = current_tracing()
         for values in self._outputs.values():
             values.append(VarHelper(tracing.unique_name(self._type)))
@@ -265,9 +267,9 @@ class OpHelper:
         if isinstance(value, AttrHelper):
             self.Attr(name)._mapped = value
             return
-        kind = attribute_type(self._type, name)
+        known_type = attribute_type(self._type, name)
         try:
-            self._values[name] = converted(value, kind or natural_type(value))
+            self._values[name] = converted(value, known_type or natural_type(value))
         except HloomError as error:
             raise RuleError(f"{name} of {self._type}: {error.message}") from None
 
@@ -292,16 +294,16 @@ class OpHelper:
 
 def only_output(op: OpHelper) -> VarHelper:
     """What an op with one output yields; raises RuleError where it has several."""
-    found = [each for values in op._outputs.values() for each in values]
+    variables = [variable for values in op._outputs.values() for variable in values]
     if not op._is_called:
         raise RuleError(f"{op._type} is used before it is called", hint=f"write PassDesc.OP.{op._type}(X=...)")
-    if len(op._outputs) != 1 or len(found) != 1:
+    if len(op._outputs) != 1 or len(variables) != 1:
         has = ", ".join(op._outputs)
         raise RuleError(
             f"Operator '{op._type}' has multiple outputs, please specify one output variable",
             hint=f".Output(name), of {has}",
         )
-    return found[0]
+    return variables[0]
 
 
 class _Ops:

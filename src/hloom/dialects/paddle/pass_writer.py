@@ -39,8 +39,8 @@ from hloom.rewrite.pattern import (
 
 Exportable = Pass | Rule | RegisterPassHelper | str | Callable[..., Any] | Iterable[Rule]
 
-_CONDITIONS = {operator: kind for kind, operator in COMPARISONS.items()}
-_KINDS = {operator: kind for kind, operator in OPERATIONS.items()}
+_CONDITIONS = {operator: condition_type for condition_type, operator in COMPARISONS.items()}
+_KINDS = {operator: condition_type for condition_type, operator in OPERATIONS.items()}
 
 
 def to_multi_pass_desc(rules: Exportable, *, force: bool = False, name: str | None = None) -> bytes:
@@ -66,12 +66,12 @@ def to_multi_pass_desc(rules: Exportable, *, force: bool = False, name: str | No
 
 def unhonoured(rules: Exportable) -> list[str]:
     """What of rules the format can hold and Paddle's runtime does not honour, in sentences; empty where all is well."""
-    found: list[str] = []
+    problems: list[str] = []
     for rule in _named(rules)[1]:
         writer = _Writer(rule)
         writer.write(PADDLE["PassDesc"]())
-        found += writer.problems
-    return found
+        problems += writer.problems
+    return problems
 
 
 def _named(rules: Any) -> tuple[str, list[Rule]]:
@@ -109,13 +109,15 @@ class _Writer:
         if self.pattern.inner:
             raise RuleError("it looks inside called graphs")
         self.write_values()
-        for place, term in self.pattern.operations():
-            self.write_term(place, term)
+        for index, term in self.pattern.operations():
+            self.write_term(index, term)
         for number, make in enumerate(self.pattern.makes):
             self.write_make(number, make)
-        inputs = [(place, each) for place, each in enumerate(self.pattern.terms) if isinstance(each, ValueTerm)]
-        for place, _ in inputs:
-            name = self.names[Reference(place)]
+        inputs = [
+            (index, candidate) for index, candidate in enumerate(self.pattern.terms) if isinstance(candidate, ValueTerm)
+        ]
+        for index, _ in inputs:
+            name = self.names[Reference(index)]
             message.var_maps.add(pattern_var=name, replace_var=name)
         for old, fresh in self.pattern.replaced:
             message.var_maps.add(pattern_var=self.names[old], replace_var=self.names[fresh])
@@ -126,14 +128,14 @@ class _Writer:
 
     def write_values(self) -> None:
         taken: set[str] = set()
-        for place, term in enumerate(self.pattern.terms):
+        for index, term in enumerate(self.pattern.terms):
             if not isinstance(term, ValueTerm):
                 continue
-            name = term.name or f"value_{place}"
+            name = term.name or f"value_{index}"
             if name in taken:
                 raise RuleError(f"two values are called '{name}'")
             taken.add(name)
-            self.names[Reference(place)] = name
+            self.names[Reference(index)] = name
             if term.is_constant or term.variadic or term.optional or term.dtypes:
                 what = "a constant" if term.is_constant else "optional, variadic, or of given element types"
                 raise RuleError(f"'{name}' is {what}, which a MultiPassDesc cannot say")
@@ -158,7 +160,7 @@ class _Writer:
         condition.type = PADDLE["PassDesc"].ConditionType.Value("kEQ")
         set_attribute(condition.condition_value, "", sizes, "LONGS")
 
-    def write_term(self, place: int, term: OperationTerm) -> None:
+    def write_term(self, index: int, term: OperationTerm) -> None:
         opcode, *others = term.opcodes
         if others or not opcode.startswith(PREFIX):
             raise RuleError(f"{' or '.join(term.opcodes)} is no op of Paddle's")
@@ -166,7 +168,7 @@ class _Writer:
         if flags:
             raise RuleError(f"{term.name} is {flags[0]}, which a MultiPassDesc cannot say")
         type, row = type_of(opcode), ROWS[opcode]
-        self.indices[place] = len(self.message.pattern)
+        self.indices[index] = len(self.message.pattern)
         message = self.message.pattern.add(type=type)
         given = dict(term.attributes)
         inputs = self.slots(given.pop(INPUT_SLOTS, None), row.attributes[INPUT_SLOTS].default, type)
@@ -177,18 +179,19 @@ class _Writer:
                     f"{type} reads {count} variables in its slot {name}: Paddle's runtime matches them in any order, "
                     "and beside others"
                 )
-        self.name_results(Reference(place), f"{type}_{self.indices[place]}", outputs, term.results)
-        self.write_slots(message, inputs, outputs, term.operands, Reference(place), term.results)
-        for name, each in given.items():
-            if isinstance(each, Same):
-                kind = attribute_type(type, name) or natural_type(each.value)
-                set_attribute(message.attrs.add(), name, each.value, kind)
-            elif not isinstance(each, (Anything, Absent)):
+        self.name_results(Reference(index), f"{type}_{self.indices[index]}", outputs, term.results)
+        self.write_slots(message, inputs, outputs, term.operands, Reference(index), term.results)
+        for name, expression in given.items():
+            if isinstance(expression, Same):
+                written_type = attribute_type(type, name) or natural_type(expression.value)
+                set_attribute(message.attrs.add(), name, expression.value, written_type)
+            elif not isinstance(expression, (Anything, Absent)):
                 raise RuleError(f"what {type} says of {name} is more than a value")
-        for name, each in row.attributes.items():
-            if name not in OURS and not each.carried and isinstance(given.get(name, Absent()), Absent):
+        for name, expression in row.attributes.items():
+            if name not in OURS and not expression.carried and isinstance(given.get(name, Absent()), Absent):
                 self.problem(
-                    f"{type} leaves out {name}, which is to be {each.default!r} then: to Paddle's runtime an attribute "
+                    f"{type} leaves out {name}, which is to be {expression.default!r} then: to Paddle's runtime an "
+                    f"attribute "
                     f"that is left out may be anything (give it, or write {name}=ANY)"
                 )
 
@@ -213,9 +216,9 @@ class _Writer:
             self.names[Reference(whole.term, result, whole.made)] = f"{stem}.{slot}"
 
     def write_slots(self, message: Any, inputs: Any, outputs: Any, operands: Any, whole: Reference, count: int) -> None:
-        arguments = iter([self.names[each] for each in operands])
-        results = [whole] if count == 1 else [Reference(whole.term, each, whole.made) for each in range(count)]
-        made = iter([self.names[each] for each in results])
+        arguments = iter([self.names[operand] for operand in operands])
+        results = [whole] if count == 1 else [Reference(whole.term, operand, whole.made) for operand in range(count)]
+        made = iter([self.names[operand] for operand in results])
         for name, several in inputs:
             message.inputs.add(parameter=name, arguments=[next(arguments) for _ in range(several)])
         for name, several in outputs:
@@ -245,8 +248,8 @@ class _Writer:
             given |= {pair.arguments[0].arguments[0]: pair.arguments[1] for pair in unlisted.arguments[1:]}
         for name, value in given.items():
             if value.operator == "known":
-                found = value.arguments[0]
-                set_attribute(message.attrs.add(), name, found, attribute_type(type, name) or natural_type(found))
+                argument = value.arguments[0]
+                set_attribute(message.attrs.add(), name, argument, attribute_type(type, name) or natural_type(argument))
             else:
                 self.write_mapping(number, name, value)
 
@@ -278,8 +281,8 @@ class _Writer:
             self.write_operation(message.operation, left, text)
         if right.operator == "known":
             value = right.arguments[0]
-            kind = "LONGS" if isinstance(value, (tuple, list)) and of_variable else natural_type(value)
-            set_attribute(message.condition_value, "", value, kind)
+            attribute_type = "LONGS" if isinstance(value, (tuple, list)) and of_variable else natural_type(value)
+            set_attribute(message.condition_value, "", value, attribute_type)
         else:
             self.write_attribute(message.condition_attr, right)
         for reason in self.condition_problems(message, of_variable):
@@ -299,9 +302,9 @@ class _Writer:
         if not of_variable:
             yield "is a condition on an op's attribute, which Paddle's runtime ignores (SetAttr is honoured)"
             return
-        kind = PADDLE["PassDesc"].ConditionType.Name(message.type)
-        if kind != "kEQ":
-            yield f"is a condition other than EQ ({kind[1:]}), which Paddle's runtime does not implement"
+        condition_type = PADDLE["PassDesc"].ConditionType.Name(message.type)
+        if condition_type != "kEQ":
+            yield f"is a condition other than EQ ({condition_type[1:]}), which Paddle's runtime does not implement"
         if not message.HasField("condition_attr"):
             if message.condition_value.type not in _honoured_values():
                 yield "compares with something else than whole numbers, which Paddle's runtime finds never equal"
@@ -316,16 +319,16 @@ class _Writer:
             yield "compares attributes in a pass that makes nothing, where Paddle's runtime does not look"
 
     def write_operation(self, message: Any, value: Expression, text: str) -> None:
-        kind = _KINDS[value.operator]
-        message.type = PADDLE["PassDesc"].OperationType.Value(kind)
+        operation = _KINDS[value.operator]
+        message.type = PADDLE["PassDesc"].OperationType.Value(operation)
         right = value.arguments[1]
         if right.operator == "known":
-            found = right.arguments[0]
-            set_attribute(message.value, "", found, natural_type(found))
+            argument = right.arguments[0]
+            set_attribute(message.value, "", argument, natural_type(argument))
         else:
             self.write_attribute(message.attr, right)
             self.problem(f"'{text}' takes its second number from an attribute, which Paddle's runtime ignores")
-        if kind not in ("kSub", "kMod"):
+        if operation not in ("kSub", "kMod"):
             self.problem(f"'{text}' has another operation than - and Mod, which Paddle's runtime does not implement")
         if right.operator == "known" and natural_type(right.arguments[0]) != "INT":
             self.problem(f"'{text}' computes with other than whole numbers, which Paddle's runtime does not implement")
@@ -334,53 +337,55 @@ class _Writer:
                 f"'{text}' computes with no whole number of 32 bits, which Paddle's runtime does not implement"
             )
 
-    def is_whole(self, each: Expression) -> bool:
+    def is_whole(self, expression: Expression) -> bool:
         """Whether Paddle's runtime finds one whole number: an element or the size of a shape, or an INT."""
-        if each.operator == "item":
-            kind = self.attribute_type(each.arguments[0])
-            return kind in ("shape", "INTS")
-        return each.operator == "feature" and (each.arguments[2] == "rank" or self.attribute_type(each) == "INT")
+        if expression.operator == "item":
+            attribute_type = self.attribute_type(expression.arguments[0])
+            return attribute_type in ("shape", "INTS")
+        return expression.operator == "feature" and (
+            expression.arguments[2] == "rank" or self.attribute_type(expression) == "INT"
+        )
 
-    def attribute_type(self, each: Expression) -> str | None:
-        if each.operator != "feature" or each.arguments[2] != "attribute":
-            return "shape" if each.operator == "feature" else None
-        term = self.pattern.terms[each.arguments[0]]
+    def attribute_type(self, expression: Expression) -> str | None:
+        if expression.operator != "feature" or expression.arguments[2] != "attribute":
+            return "shape" if expression.operator == "feature" else None
+        term = self.pattern.terms[expression.arguments[0]]
         assert isinstance(term, OperationTerm)
-        return attribute_type(type_of(term.opcodes[0]), each.arguments[3])
+        return attribute_type(type_of(term.opcodes[0]), expression.arguments[3])
 
-    def reads_variable(self, each: Expression) -> bool:
-        while each.operator in ("item", "length"):
-            each = each.arguments[0]
-        return each.operator == "feature" and each.arguments[2] != "attribute"
+    def reads_variable(self, expression: Expression) -> bool:
+        while expression.operator in ("item", "length"):
+            expression = expression.arguments[0]
+        return expression.operator == "feature" and expression.arguments[2] != "attribute"
 
-    def write_attribute(self, message: Any, each: Expression) -> None:
-        text = self.shown(each)
-        if each.operator == "item" and each.arguments[1].operator == "known":
-            message.element_index = each.arguments[1].arguments[0]
-            each = each.arguments[0]
-        elif each.operator == "length":
+    def write_attribute(self, message: Any, expression: Expression) -> None:
+        text = self.shown(expression)
+        if expression.operator == "item" and expression.arguments[1].operator == "known":
+            message.element_index = expression.arguments[1].arguments[0]
+            expression = expression.arguments[0]
+        elif expression.operator == "length":
             message.operation = PADDLE["PassDesc"].OperationType.Value("kSize")
-            each = each.arguments[0]
-            if not self.reads_variable(each):
+            expression = expression.arguments[0]
+            if not self.reads_variable(expression):
                 self.problem(f"'{text}' asks for the size of an op's attribute, which Paddle's runtime ignores")
-        if _is_unlisted(each):
-            self.write_op_attribute(message, each.arguments[1].arguments[0], each.arguments[2].arguments[0])
-        elif each.operator == "feature" and each.arguments[2] == "attribute":
-            self.write_op_attribute(message, each.arguments[0], each.arguments[3])
-        elif each.operator == "feature" and each.arguments[2] in ("shape", "rank"):
-            _variable(message, self.names[Reference(each.arguments[0], each.arguments[1])])
-            if each.arguments[2] == "rank":
+        if _is_unlisted(expression):
+            self.write_op_attribute(message, expression.arguments[1].arguments[0], expression.arguments[2].arguments[0])
+        elif expression.operator == "feature" and expression.arguments[2] == "attribute":
+            self.write_op_attribute(message, expression.arguments[0], expression.arguments[3])
+        elif expression.operator == "feature" and expression.arguments[2] in ("shape", "rank"):
+            _variable(message, self.names[Reference(expression.arguments[0], expression.arguments[1])])
+            if expression.arguments[2] == "rank":
                 message.operation = PADDLE["PassDesc"].OperationType.Value("kSize")
         else:
             raise RuleError(f"'{text}' is more than an attribute, an element or a size, and one operation")
 
-    def write_op_attribute(self, message: Any, place: int, name: str) -> None:
+    def write_op_attribute(self, message: Any, index: int, name: str) -> None:
         message.role = PADDLE["PassDesc"].RoleType.Value("kOperator")
-        message.op_index = self.indices[place]
+        message.op_index = self.indices[index]
         message.name = name
 
-    def shown(self, each: Expression) -> str:
-        return text_of(each, self.pattern.name_of)
+    def shown(self, expression: Expression) -> str:
+        return text_of(expression, self.pattern.name_of)
 
 
 def _variable(message: Any, name: str) -> None:
@@ -397,8 +402,8 @@ def _known(value: Expression | None, usual: Any) -> Any:
     return value.arguments[0]
 
 
-def _is_unlisted(each: Expression) -> bool:
-    return each.operator == "call" and each.arguments[0].arguments[0] == UNLISTED_VALUE
+def _is_unlisted(expression: Expression) -> bool:
+    return expression.operator == "call" and expression.arguments[0].arguments[0] == UNLISTED_VALUE
 
 
 def _honoured_values() -> tuple[int, ...]:

@@ -98,30 +98,30 @@ class _Reader:
     def __init__(self, block: Any, graph: Graph) -> None:
         self.block = block
         self.graph = graph
-        self.types = {each.name: type_of_variable(each) for each in block.vars}
-        self.lasting = {each.name for each in block.vars if each.persistable}
+        self.types = {variable.name: type_of_variable(variable) for variable in block.vars}
+        self.lasting = {variable.name for variable in block.vars if variable.persistable}
         self.current: dict[str, Node] = {}
 
     def read(self) -> None:
-        made = [self.op(each) for each in self.block.ops]
+        made = [self.op(result) for result in self.block.ops]
         graph = self.graph
         graph.module.index_users()
-        kept = list(dict.fromkeys(value for each in made for value in self.kept(each)))
-        for each in made:
-            for _, _, value in each.results:
-                if value is not each.node and not value.users and value not in kept:
+        kept = list(dict.fromkeys(value for result in made for value in self.kept(result)))
+        for result in made:
+            for _, _, value in result.results:
+                if value is not result.node and not value.users and value not in kept:
                     graph.erase(value)  # so that an op whose results nobody reads has no users
         graph.set_output(graph.add_apply(OPS["tuple"], kept, TupleType([_known(node) for node in kept]), name="out"))
 
     def value(self, variable: str) -> Node:
         """What a variable holds; a parameter where nothing has written it."""
-        found = self.current.get(variable)
-        if found is None:
-            kind = self.types.get(variable, OPAQUE)
-            found = self.current[variable] = self.graph.add_parameter(kind, variable or "unnamed")
-            if found.name != variable:
-                self.graph.module.attachments.setdefault(RENAMED, {})[found.name] = variable
-        return found
+        value = self.current.get(variable)
+        if value is None:
+            type_ = self.types.get(variable, OPAQUE)
+            value = self.current[variable] = self.graph.add_parameter(type_, variable or "unnamed")
+            if value.name != variable:
+                self.graph.module.attachments.setdefault(RENAMED, {})[value.name] = variable
+        return value
 
     def op(self, message: Any) -> _Made:
         row = ROWS.get(PREFIX + message.type) or unknown_row(message.type)
@@ -146,14 +146,14 @@ class _Reader:
                 row, operands, TupleType(kinds), {**attributes, VARIABLES: tuple(variables)}, message.type
             )
             made = _Made(node, reads)
-            for place, (slot, name) in enumerate(zip(slots, variables, strict=True)):
-                made.results.append((slot, name, self.result(node, place, name, kinds[place])))
+            for index, (slot, name) in enumerate(zip(slots, variables, strict=True)):
+                made.results.append((slot, name, self.result(node, index, name, kinds[index])))
         self.current.update((name, value) for _, name, value in made.results if name != NOTHING)
         return made
 
-    def result(self, node: Apply, place: int, name: str, kind: Type) -> Node:
-        attributes = {"index": place, VARIABLE: name}
-        return self.graph.add_apply(PROJECTION, [node], kind, attributes, name or "unnamed")
+    def result(self, node: Apply, index: int, name: str, type_: Type) -> Node:
+        attributes = {"index": index, VARIABLE: name}
+        return self.graph.add_apply(PROJECTION, [node], type_, attributes, name or "unnamed")
 
     def kept(self, made: _Made) -> list[Node]:
         """The results that the graph must yield.
@@ -161,20 +161,20 @@ class _Reader:
         Those that nothing reads, but for what only a gradient would, and those that outlive the program. What an op
         writes over its own operand comes along with its other results.
         """
-        known, found = signature(made.node.opcode.removeprefix(PREFIX)), []
+        known, extra = signature(made.node.opcode.removeprefix(PREFIX)), []
         beside = in_place = False
         for slot, name, value in made.results:
             lasts = name in self.lasting and self.current.get(name) is value
             unread = not value.users and not (known is not None and known.gradient_only(slot))
             if lasts or unread:
-                found.append((name, value))
+                extra.append((name, value))
             if name in made.reads:
                 in_place = True
             elif value.users or unread:
                 beside = True
         if in_place and beside and known is not None:
-            found = [(name, value) for name, value in found if name not in made.reads]
-        return [value for _, value in found]
+            extra = [(name, value) for name, value in extra if name not in made.reads]
+        return [value for _, value in extra]
 
 
 def _known(node: Node) -> Type:
@@ -182,13 +182,13 @@ def _known(node: Node) -> Type:
 
 
 def _slots(messages: Any) -> Slots:
-    return [(each.parameter, list(each.arguments)) for each in messages]
+    return [(slot.parameter, list(slot.arguments)) for slot in messages]
 
 
 def _in_order(slots: Slots, names: Sequence[str]) -> Slots:
     """The slots in the order of a signature, those that it lacks last."""
-    places = {name: place for place, name in enumerate(names)}
-    return sorted(slots, key=lambda each: (places.get(each[0], len(places)), each[0]))
+    places = {name: index for index, name in enumerate(names)}
+    return sorted(slots, key=lambda slot: (places.get(slot[0], len(places)), slot[0]))
 
 
 def filled(slots: Slots) -> tuple[tuple[str, int], ...]:
@@ -197,26 +197,26 @@ def filled(slots: Slots) -> tuple[tuple[str, int], ...]:
 
 
 def _attributes(message: Any, row: Op, inputs: Slots, outputs: Slots) -> dict[str, Any]:
-    given = [(each.name, type_name(each.type), attribute_value(each)) for each in message.attrs]
-    found: dict[str, Any] = {INPUT_SLOTS: filled(inputs), OUTPUT_SLOTS: filled(outputs)}
-    found |= {name: value for name, _, value in given if name in row.attributes}
-    found = {
+    given = [(operand.name, type_name(operand.type), attribute_value(operand)) for operand in message.attrs]
+    values: dict[str, Any] = {INPUT_SLOTS: filled(inputs), OUTPUT_SLOTS: filled(outputs)}
+    values |= {name: value for name, _, value in given if name in row.attributes}
+    values = {
         name: value
-        for name, value in found.items()
+        for name, value in values.items()
         if row.attributes[name].required or value != row.attributes[name].default
     }
     unlisted = tuple((name, value) for name, _, value in given if name not in row.attributes)
     if unlisted:
-        found[UNLISTED] = (message.type, *unlisted)
-    found[WRITTEN] = Written(
+        values[UNLISTED] = (message.type, *unlisted)
+    values[WRITTEN] = Written(
         message.type,
-        tuple((name, kind) for name, kind, _ in given),
-        tuple(each.parameter for each in message.inputs),
-        tuple(each.parameter for each in message.outputs),
+        tuple((name, attribute_type) for name, attribute_type, _ in given),
+        tuple(operand.parameter for operand in message.inputs),
+        tuple(operand.parameter for operand in message.outputs),
     )
     if message.HasField("is_target"):
-        found[IS_TARGET] = message.is_target
-    return found
+        values[IS_TARGET] = message.is_target
+    return values
 
 
 def empty_program() -> Any:

@@ -60,11 +60,11 @@ def results_of(node: Node) -> list[Node | None]:
     count = sum(count for _, count in node.attribute(OUTPUT_SLOTS) or ()) if isinstance(node, Apply) else 1
     if count == 1:
         return [node]
-    found: list[Node | None] = [None] * count
+    results: list[Node | None] = [None] * count
     for user in node.users:
         if user.opcode == "get-tuple-element":
-            found[user.attributes["index"]] = user
-    return found
+            results[user.attributes["index"]] = user
+    return results
 
 
 class _Names:
@@ -73,29 +73,29 @@ class _Names:
     def __init__(self, module: Module, block: Any, nodes: list[Node]) -> None:
         module.index_users()
         self.nodes = nodes
-        self.taken = {each.name for each in block.vars} | {name for op in block.ops for name in _mentioned(op)}
-        self.lasting = {each.name for each in block.vars if each.persistable}
+        self.taken = {variable.name for variable in block.vars} | {name for op in block.ops for name in _mentioned(op)}
+        self.lasting = {variable.name for variable in block.vars if variable.persistable}
         self.renamed: dict[str, str] = module.attachments.get(RENAMED, {})
         self.names: dict[Any, str] = {}
 
     def settled(self) -> dict[Any, str]:
         for node in self.nodes:
-            for place, value in enumerate(results_of(node)):
-                self.names[_key(node, place, value)] = self.own_name(node, place, value)
+            for index, value in enumerate(results_of(node)):
+                self.names[_key(node, index, value)] = self.own_name(node, index, value)
         while (spoiled := self.spoiled()) is not None:
             if self.names[spoiled] in self.lasting or isinstance(spoiled, Parameter):
                 raise HloomError(f"variable {self.names[spoiled]} is written while its first value is still read")
             self.names[spoiled] = self.fresh(self.names[spoiled])
         return self.names
 
-    def own_name(self, node: Node, place: int, value: Node | None) -> str:
+    def own_name(self, node: Node, index: int, value: Node | None) -> str:
         if not isinstance(node, Apply):
             return self.renamed.get(node.name, node.name)
         for result, operand in node.attribute(IN_PLACE) or ():
-            if result == place:
+            if result == index:
                 return self.names[_value_key(node.inputs[operand])]
         listed = node.attributes.get(VARIABLES)
-        own = value.attributes.get(VARIABLE) if value is not None else listed[place] if listed else None
+        own = value.attributes.get(VARIABLE) if value is not None else listed[index] if listed else None
         return own if own is not None else self.fresh(type_of(node.opcode))
 
     def fresh(self, stem: str) -> str:
@@ -109,19 +109,19 @@ class _Names:
         """A value that is read after its variable was written again; None where there is none."""
         holds: dict[str, Any] = {}
         for node in self.nodes:
-            for each in node.inputs:
-                key = _value_key(each)
+            for operand in node.inputs:
+                key = _value_key(operand)
                 name = self.names[key]
                 if holds.setdefault(name, key) is not key and holds[name] != key and name != NOTHING:
                     return key
-            for place, value in enumerate(results_of(node)):
-                key = _key(node, place, value)
+            for index, value in enumerate(results_of(node)):
+                key = _key(node, index, value)
                 holds[self.names[key]] = key
         return None
 
 
-def _key(node: Node, place: int, value: Node | None) -> Any:
-    return (node, place) if value is None else _value_key(value)
+def _key(node: Node, index: int, value: Node | None) -> Any:
+    return (node, index) if value is None else _value_key(value)
 
 
 def _value_key(value: Node) -> Any:
@@ -136,23 +136,23 @@ def _write_op(message: Any, node: Apply, names: dict[Any, str]) -> None:
     written = node.attributes.get(WRITTEN)
     if written is None or written.type != message.type:
         written = Written(message.type)
-    arguments = iter([names[_value_key(each)] for each in node.inputs])
+    arguments = iter([names[_value_key(operand)] for operand in node.inputs])
     _write_slots(message.inputs, written.inputs, node.attribute(INPUT_SLOTS) or (), arguments)
-    results = [_key(node, place, value) for place, value in enumerate(results_of(node))]
+    results = [_key(node, index, value) for index, value in enumerate(results_of(node))]
     _write_slots(
         message.outputs, written.outputs, node.attribute(OUTPUT_SLOTS) or (), iter([names[key] for key in results])
     )
-    for name, value, kind in _attributes(node, written):
-        set_attribute(message.attrs.add(), name, value, kind)
+    for name, value, written_type in _attributes(node, written):
+        set_attribute(message.attrs.add(), name, value, written_type)
     if IS_TARGET in node.attributes:
         message.is_target = node.attributes[IS_TARGET]
 
 
 def _write_slots(messages: Any, order: tuple[str, ...], slots: Any, arguments: Iterator[str]) -> None:
-    found: dict[str, list[str]] = {name: [] for name in order}
+    by_slot: dict[str, list[str]] = {name: [] for name in order}
     for name, count in slots:
-        found.setdefault(name, []).extend(next(arguments) for _ in range(count))
-    for name, variables in found.items():
+        by_slot.setdefault(name, []).extend(next(arguments) for _ in range(count))
+    for name, variables in by_slot.items():
         messages.add(parameter=name, arguments=variables)
 
 
@@ -161,14 +161,14 @@ def _attributes(node: Apply, written: Written) -> Iterator[tuple[str, Any, str]]
     type, *pairs = node.attributes.get(UNLISTED, ("",))
     unlisted = dict(pairs) if type == written.type else {}
     left = {name: value for name, value in node.attributes.items() if name not in OURS}
-    for name, kind in written.attributes:
+    for name, written_type in written.attributes:
         value = left.pop(name, None)
         if value is None:
             value = unlisted.pop(name, None)
         if value is None:
             value = node.attribute(name)
         if value is not None:
-            yield name, value, kind
+            yield name, value, written_type
     defaults = node.op.attributes
     for name, value in (left | unlisted).items():
         if name in defaults and not defaults[name].required and value == defaults[name].default:
@@ -180,30 +180,34 @@ def _write_variables(source: Any, block: Any, names: dict[Any, str]) -> None:
     """Take out the variables that no op mentions any more, and describe those that came."""
     before = {name for op in source.ops for name in _mentioned(op)}
     after = {name for op in block.ops for name in _mentioned(op)}
-    kept = [each for each in source.vars if each.name in after or each.name not in before or each.persistable]
+    kept = [
+        variable
+        for variable in source.vars
+        if variable.name in after or variable.name not in before or variable.persistable
+    ]
     del block.vars[:]
     block.vars.extend(kept)
-    described = {each.name for each in kept}
+    described = {variable.name for variable in kept}
     for key, name in names.items():
         if name in described or name not in after or name in before:
             continue
         described.add(name)
-        node, place = key if isinstance(key, tuple) else (key, None)
-        kind = node.type if place is None else getattr(node.type, "elements", ())[place]
-        _describe(block.vars.add(), name, kind)
+        node, index = key if isinstance(key, tuple) else (key, None)
+        type_ = node.type if index is None else getattr(node.type, "elements", ())[index]
+        _describe(block.vars.add(), name, type_)
 
 
-def _describe(message: Any, name: str, kind: Any) -> None:
+def _describe(message: Any, name: str, type_: Any) -> None:
     message.name = name
     message.type.type = PADDLE["VarType"].Type.Value("LOD_TENSOR")
     tensor = message.type.lod_tensor.tensor
-    if isinstance(kind, TensorType):
-        tensor.data_type = NUMBERS[kind.dtype]
-        tensor.dims.extend(kind.dims)
+    if isinstance(type_, TensorType):
+        tensor.data_type = NUMBERS[type_.dtype]
+        tensor.dims.extend(type_.dims)
     else:
         tensor.data_type = PADDLE["VarType"].Type.Value("FP32")
 
 
 def _mentioned(op: Any) -> Iterator[str]:
-    for each in (*op.inputs, *op.outputs):
-        yield from each.arguments
+    for slot in (*op.inputs, *op.outputs):
+        yield from slot.arguments

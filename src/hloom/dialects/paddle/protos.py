@@ -38,12 +38,12 @@ _ELEMENTS = {"INT": int, "LONG": int, "FLOAT": float, "FLOAT64": float, "BOOLEAN
 _SCALARS = {"BOOLEAN": "b", "LONG": "i", "FLOAT64": "r"}
 
 
-def parsed(kind: str, data: bytes, what: str) -> Any:
+def parsed(message_type: str, data: bytes, what: str) -> Any:
     """A message from bytes; raises HloomError where they are none."""
     try:
-        return PADDLE[kind].FromString(data)
+        return PADDLE[message_type].FromString(data)
     except DecodeError as error:
-        raise HloomError(f"{what} is no {kind}: {error}") from None
+        raise HloomError(f"{what} is no {message_type}: {error}") from None
 
 
 def type_name(number: int) -> str:
@@ -53,32 +53,32 @@ def type_name(number: int) -> str:
 
 def attribute_value(message: Any) -> Any:
     """The value that an OpDesc.Attr holds: a number, a text, or a tuple of them."""
-    kind = type_name(message.type)
-    found = getattr(message, _FIELDS[kind])
-    if kind == "SCALAR":
-        return _scalar(found)
-    if kind == "SCALARS":
-        return tuple(map(_scalar, found))
-    return tuple(found) if kind in LISTS else found
+    attribute_type = type_name(message.type)
+    value = getattr(message, _FIELDS[attribute_type])
+    if attribute_type == "SCALAR":
+        return _scalar(value)
+    if attribute_type == "SCALARS":
+        return tuple(map(_scalar, value))
+    return tuple(value) if attribute_type in LISTS else value
 
 
-def set_attribute(message: Any, name: str, value: Any, kind: str) -> None:
+def set_attribute(message: Any, name: str, value: Any, attribute_type: str) -> None:
     """Fill an OpDesc.Attr."""
     message.name = name
-    message.type = PADDLE["AttrType"].Value(kind)
-    field = _FIELDS[kind]
+    message.type = PADDLE["AttrType"].Value(attribute_type)
+    field = _FIELDS[attribute_type]
     try:
-        if kind == "SCALAR":
+        if attribute_type == "SCALAR":
             _set_scalar(message.scalar, value)
-        elif kind == "SCALARS":
-            for each in value:
-                _set_scalar(message.scalars.add(), each)
-        elif kind in LISTS:
+        elif attribute_type == "SCALARS":
+            for item in value:
+                _set_scalar(message.scalars.add(), item)
+        elif attribute_type in LISTS:
             getattr(message, field).extend(value)
         else:
             setattr(message, field, value)
     except (TypeError, ValueError) as error:
-        raise HloomError(f"attribute {name} of type {kind} cannot be {value!r}: {error}") from None
+        raise HloomError(f"attribute {name} of type {attribute_type} cannot be {value!r}: {error}") from None
 
 
 def natural_type(value: Any) -> str:
@@ -96,33 +96,33 @@ def natural_type(value: Any) -> str:
     raise HloomError(f"{value!r} is no value of an attribute")
 
 
-def converted(value: Any, kind: str) -> Any:
+def converted(value: Any, attribute_type: str) -> Any:
     """A value as an attribute of a type holds it: whole numbers become floats, floats lose what 32 bits cannot hold."""
-    if kind in LISTS:
+    if attribute_type in LISTS:
         given = value if isinstance(value, (tuple, list)) else (value,)
-        return tuple(converted(each, kind.removesuffix("S")) for each in given)
+        return tuple(converted(item, attribute_type.removesuffix("S")) for item in given)
     message = PADDLE["OpDesc"].Attr()
-    element = _ELEMENTS.get(kind)
+    element = _ELEMENTS.get(attribute_type)
     fits = isinstance(value, (bool, int, float)) if element in (int, float, bool) else isinstance(value, str)
     if element is None:
         return value
     if not fits or (element is int and value != int(value)) or (element is bool and value not in (0, 1)):
-        raise HloomError(f"{value!r} is no value of type {kind}")
-    set_attribute(message, "", element(value), kind)
+        raise HloomError(f"{value!r} is no value of type {attribute_type}")
+    set_attribute(message, "", element(value), attribute_type)
     return attribute_value(message)
 
 
 def _scalar(message: Any) -> Any:
-    kind = message.Type.Name(message.type)
-    if kind == "COMPLEX128":
+    attribute_type = message.Type.Name(message.type)
+    if attribute_type == "COMPLEX128":
         return complex(message.c.r, message.c.i)
-    return getattr(message, _SCALARS[kind])
+    return getattr(message, _SCALARS[attribute_type])
 
 
 def _set_scalar(message: Any, value: Any) -> None:
-    kind = {bool: "BOOLEAN", int: "LONG", float: "FLOAT64", complex: "COMPLEX128"}[type(value)]
-    message.type = message.Type.Value(kind)
-    if kind == "COMPLEX128":
+    attribute_type = {bool: "BOOLEAN", int: "LONG", float: "FLOAT64", complex: "COMPLEX128"}[type(value)]
+    message.type = message.Type.Value(attribute_type)
+    if attribute_type == "COMPLEX128":
         message.c.r, message.c.i = value.real, value.imag
     else:
-        setattr(message, _SCALARS[kind], value)
+        setattr(message, _SCALARS[attribute_type], value)

@@ -91,8 +91,8 @@ def RegisterPass(function: Any = None, input_specs: Mapping[str, Any] | None = N
                 f"pass {name} ({origin}): a function of a pass takes no parameters",
                 hint="the values that it matches are parameters of the functions that it returns",
             )
-        found = python_function()
-        pairs = [found] if _is_pair(found) else found
+        definition = python_function()
+        pairs = [definition] if _is_pair(definition) else definition
         if not isinstance(pairs, (list, tuple)) or not pairs or not all(map(_is_pair, pairs)):
             raise RuleError(
                 f"pass {name} ({origin}): it must return a pair of functions (pattern, replace), or several",
@@ -128,9 +128,9 @@ def _trace(message: Any, pattern: Any, replacement: Any, input_specs: Mapping[st
     write_ops(message.replace, made)
     for old, fresh in zip([*inputs, *outputs], [*own, *results], strict=True):
         message.var_maps.add(pattern_var=old.name, replace_var=fresh.name)
-    for each in inputs:
-        if hasattr(input_specs.get(each.name), "shape"):
-            _write_shape(message.var_attr_conditions.add(), each)
+    for value in inputs:
+        if hasattr(input_specs.get(value.name), "shape"):
+            _write_shape(message.var_attr_conditions.add(), value)
     write_conditions(message, matched)
     variables = {fresh.name: old.name for old, fresh in zip(inputs, own, strict=True)}
     write_mappings(message, matched, made, variables)
@@ -139,8 +139,8 @@ def _trace(message: Any, pattern: Any, replacement: Any, input_specs: Mapping[st
 def _run(tracing: Tracing, function: Any, input_specs: Mapping[str, Any]) -> tuple[list, list]:
     inputs = [_input(name, input_specs.get(name)) for name in inspect.getfullargspec(function).args]
     with tracing.running():
-        found = function(*inputs)
-    return inputs, list(_outputs(found))
+        outputs = function(*inputs)
+    return inputs, list(_outputs(outputs))
 
 
 def _input(name: str, spec: Any) -> Any:
@@ -151,16 +151,16 @@ def _input(name: str, spec: Any) -> Any:
     return VarHelper(name)
 
 
-def _outputs(found: Any) -> Any:
-    for each in found if isinstance(found, (list, tuple)) else [found]:
-        if isinstance(each, (list, tuple)):
-            yield from _outputs(each)
-        elif isinstance(each, OpHelper):
-            yield only_output(each)
-        elif isinstance(each, VarHelper):
-            yield each
+def _outputs(outputs: Any) -> Any:
+    for value in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
+        if isinstance(value, (list, tuple)):
+            yield from _outputs(value)
+        elif isinstance(value, OpHelper):
+            yield only_output(value)
+        elif isinstance(value, VarHelper):
+            yield value
         else:
-            raise RuleError(f"a function of a pass returned {each!r}", hint="it returns ops or variables")
+            raise RuleError(f"a function of a pass returned {value!r}", hint="it returns ops or variables")
 
 
 def _write_shape(condition: Any, variable: VarHelper) -> None:

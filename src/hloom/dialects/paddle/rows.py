@@ -58,10 +58,10 @@ class _Rows(Mapping[str, Op]):
         known = signature(opcode.removeprefix(PREFIX)) if opcode.startswith(PREFIX) else None
         if known is None:
             raise KeyError(opcode)
-        found = self._made.get(opcode)
-        if found is None or found[0] is not known:
-            found = self._made[opcode] = (known, _row(known))
-        return found[1]
+        cached = self._made.get(opcode)
+        if cached is None or cached[0] is not known:
+            cached = self._made[opcode] = (known, _row(known))
+        return cached[1]
 
     def __iter__(self) -> Iterator[str]:
         return (PREFIX + type for type in known_types())
@@ -120,13 +120,13 @@ def _attribute(name: str, default: object) -> Attribute:
 
 
 def _common(inputs: tuple, outputs: tuple) -> dict[str, Attribute]:
-    found = {
+    attributes = {
         INPUT_SLOTS: optional(AttributeKind.ANY, inputs),
         OUTPUT_SLOTS: optional(AttributeKind.ANY, outputs),
         IN_PLACE: optional(AttributeKind.ANY, ()),
     }
     carried = (VARIABLE, VARIABLES, WRITTEN, UNLISTED, IS_TARGET, *COMMON_TYPES)
-    return found | {name: optional(AttributeKind.ANY, carried=True) for name in carried}
+    return attributes | {name: optional(AttributeKind.ANY, carried=True) for name in carried}
 
 
 def _effect(known: Signature) -> Effect | None:

@@ -48,7 +48,7 @@ class Signature:
 
     def gradient_only(self, slot: str) -> bool:
         """Whether only the gradient op reads what stands in an output slot."""
-        return any(each.name == slot and each.for_gradient for each in self.outputs)
+        return any(output.name == slot and output.for_gradient for output in self.outputs)
 
 
 _DECLARED: dict[str, Signature] = {}
@@ -98,7 +98,10 @@ def _built_in(type: str) -> Signature | None:
         type,
         tuple(map(_slot, inputs.split())),
         tuple(map(_slot, outputs.split())),
-        {name: (kind, _default(kind, *rest)) for name, kind, *rest in json.loads(attributes)},
+        {
+            name: (attribute_type, _default(attribute_type, *rest))
+            for name, attribute_type, *rest in json.loads(attributes)
+        },
     )
 
 
@@ -106,8 +109,8 @@ def _slot(text: str) -> Slot:
     return Slot(text.rstrip("?*~"), "?" in text, "*" in text, "~" in text)
 
 
-def _default(kind: str, value: Any = REQUIRED) -> Any:
-    return value if value is REQUIRED or value is None else converted(value, kind)
+def _default(attribute_type: str, value: Any = REQUIRED) -> Any:
+    return value if value is REQUIRED or value is None else converted(value, attribute_type)
 
 
 def _frozen(value: Any) -> Any:

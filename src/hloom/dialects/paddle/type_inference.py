@@ -25,19 +25,23 @@ def inference_of(known: Signature) -> Callable[..., Type] | None:
     rule = _RULES.get(known.type)
     if rule is None:
         return None
-    given = [each for each in inspect.signature(rule).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    given = [
+        parameter
+        for parameter in inspect.signature(rule).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
     first = known.outputs[0].name
 
     def infer(*types: Type, input_slots: Any, output_slots: Any, result: Type | None, **values: Any) -> Type:
         written = _elements(result, sum(count for _, count in output_slots))
-        found: list[Type] = list(written)
-        arrays = [each for each in types if isinstance(each, TensorType)]
+        results: list[Type] = list(written)
+        arrays = [type_ for type_ in types if isinstance(type_, TensorType)]
         if len(arrays) == len(types):
             main = rule(_by_slot(arrays, input_slots), **values)
-            place = _place(output_slots, first)
-            if result is None or written[place] is not OPAQUE:
-                found[place] = main
-        return found[0] if len(found) == 1 else TupleType(found)
+            index = _place(output_slots, first)
+            if result is None or written[index] is not OPAQUE:
+                results[index] = main
+        return results[0] if len(results) == 1 else TupleType(results)
 
     names = ("input_slots", "output_slots", "result")
     parameters = [inspect.Parameter("types", inspect.Parameter.VAR_POSITIONAL)]
@@ -58,11 +62,11 @@ def _elements(result: Type | None, count: int) -> tuple[Type, ...]:
 
 
 def _by_slot(types: Sequence[TensorType], slots: Sequence[tuple[str, int]]) -> Slots:
-    found, start = {}, 0
+    by_slot, start = {}, 0
     for name, count in slots:
-        found[name] = types[start : start + count]
+        by_slot[name] = types[start : start + count]
         start += count
-    return found
+    return by_slot
 
 
 def _place(slots: Sequence[tuple[str, int]], name: str) -> int:
@@ -111,10 +115,10 @@ def _elementwise(slots: Slots, *, axis: int) -> Type:
     longer, shorter = (x, y) if x.rank >= y.rank else (y, x)
     start = longer.rank - shorter.rank if axis == -1 else axis
     dims = list(longer.dims)
-    for place, size in enumerate(shorter.dims, start):
-        if not 0 <= place < len(dims):
+    for dim, size in enumerate(shorter.dims, start):
+        if not 0 <= dim < len(dims):
             raise TypeProblem(f"axis={axis} does not put {shorter} into {longer}")
-        dims[place] = _together(dims[place], size, x, y)
+        dims[dim] = _together(dims[dim], size, x, y)
     return tensor(x.dtype, dims)
 
 
@@ -170,10 +174,10 @@ def _concat(slots: Slots, *, axis: int) -> Type:
     if "AxisTensor" in slots:
         raise TypeProblem("the axis is computed")
     first = _one(slots, "X")
-    place = _axis(axis, first)
-    sizes = [each.dims[place] for each in slots["X"]]
+    dim = _axis(axis, first)
+    sizes = [operand_type.dims[dim] for operand_type in slots["X"]]
     dims = list(first.dims)
-    dims[place] = UNBOUNDED if UNBOUNDED in sizes else sum(sizes)
+    dims[dim] = UNBOUNDED if UNBOUNDED in sizes else sum(sizes)
     return tensor(first.dtype, dims)
 
 
@@ -182,7 +186,7 @@ def _transpose(slots: Slots, *, axis: Sequence[int]) -> Type:
     x = _one(slots, "X")
     if sorted(axis) != list(range(x.rank)):
         raise TypeProblem(f"axis={list(axis)} is no order of the dimensions of {x}")
-    return tensor(x.dtype, [x.dims[place] for place in axis])
+    return tensor(x.dtype, [x.dims[dim] for dim in axis])
 
 
 @_rule("reshape2")
@@ -190,7 +194,7 @@ def _reshape(slots: Slots, *, shape: Sequence[int]) -> Type:
     x = _one(slots, "X")
     if "Shape" in slots or "ShapeTensor" in slots:
         raise TypeProblem("the shape is computed")
-    dims = [x.dims[place] if size == 0 and place < x.rank else size for place, size in enumerate(shape)]
+    dims = [x.dims[dim] if size == 0 and dim < x.rank else size for dim, size in enumerate(shape)]
     if UNBOUNDED in dims and UNBOUNDED not in x.dims:
         rest = math.prod(size for size in dims if size != UNBOUNDED)
         dims[dims.index(UNBOUNDED)] = x.element_count // rest if rest else 0
@@ -201,22 +205,22 @@ def _reshape(slots: Slots, *, shape: Sequence[int]) -> Type:
 
 @_rule("cast")
 def _cast(slots: Slots, *, out_dtype: int) -> Type:
-    found = DATA_TYPES.get(out_dtype)
-    if found is None:
+    element_type = DATA_TYPES.get(out_dtype)
+    if element_type is None:
         raise TypeProblem(f"out_dtype={out_dtype} is no type of numbers")
-    return tensor(found, _one(slots, "X").dims)
+    return tensor(element_type, _one(slots, "X").dims)
 
 
 @_rule(*(f"reduce_{name}" for name in ["mean", "sum", "max", "min", "prod"]))
 def _reduce(slots: Slots, *, dim: Sequence[int], keep_dim: bool, reduce_all: bool) -> Type:
     x = _one(slots, "X")
-    gone = set(range(x.rank)) if reduce_all or not dim else {_axis(each, x) for each in dim}
+    gone = set(range(x.rank)) if reduce_all or not dim else {_axis(axis_number, x) for axis_number in dim}
     if keep_dim:
-        return tensor(x.dtype, [1 if place in gone else size for place, size in enumerate(x.dims)])
-    return tensor(x.dtype, [size for place, size in enumerate(x.dims) if place not in gone])
+        return tensor(x.dtype, [1 if dimension in gone else size for dimension, size in enumerate(x.dims)])
+    return tensor(x.dtype, [size for dimension, size in enumerate(x.dims) if dimension not in gone])
 
 
-def _axis(axis: int, kind: TensorType) -> int:
-    if not -kind.rank <= axis < kind.rank:
-        raise TypeProblem(f"{axis} is none of the {kind.rank} dimensions of {kind}")
-    return axis % kind.rank
+def _axis(axis: int, array_type: TensorType) -> int:
+    if not -array_type.rank <= axis < array_type.rank:
+        raise TypeProblem(f"{axis} is none of the {array_type.rank} dimensions of {array_type}")
+    return axis % array_type.rank

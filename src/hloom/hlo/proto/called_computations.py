@@ -21,12 +21,12 @@ def write_called(opcode: str, attributes: Attributes) -> list[Graph]:
     """The graphs in the wire's order."""
     names = [name for name in ORDER.get(opcode, ()) if name in attributes]
     names += [name for name in attributes if name not in names]
-    found: list[Graph] = []
+    graphs: list[Graph] = []
     for name in names:
         value = attributes[name]
         parts = value if isinstance(value, tuple) else (value,)
-        found += [part for part in parts if isinstance(part, Graph)]
-    return found
+        graphs += [part for part in parts if isinstance(part, Graph)]
+    return graphs
 
 
 def read_called(op: Op, numbers: Sequence[int], graphs: Mapping[int, Graph], context: Context) -> dict[str, Any]:

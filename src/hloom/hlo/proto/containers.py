@@ -51,8 +51,8 @@ def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
 
 def _looks_like_module(proto: Any) -> bool:
     """Whether a message that was decoded as a module also makes sense as one: any bytes decode as something."""
-    instructions = [each for computation in proto.computations for each in computation.instructions[:1]]
-    return bool(instructions) and all(_OPCODE.fullmatch(each.opcode) for each in instructions)
+    instructions = [instruction for computation in proto.computations for instruction in computation.instructions[:1]]
+    return bool(instructions) and all(_OPCODE.fullmatch(instruction.opcode) for instruction in instructions)
 
 
 def _read_module(proto: Any, name: str) -> Module | None:
@@ -85,7 +85,7 @@ def _read_snapshot(proto: Any, name: str) -> Module | None:
 
 
 def _note_unknown(proto: Any, module: Module, name: str) -> None:
-    numbers = sorted({each.field_number for each in UnknownFieldSet(proto)})
+    numbers = sorted({unknown.field_number for unknown in UnknownFieldSet(proto)})
     if numbers:
         listed = ", ".join(map(str, numbers))
         note = f"{name}: hloom does not understand, and drops, the fields {listed} of {proto.DESCRIPTOR.name}"
@@ -101,14 +101,20 @@ _READERS: tuple[tuple[Callable[[], Any], Callable[[Any, str], Module | None]], .
 
 
 def _locations(buffers: Any) -> list[Any]:
-    return [each.defined_at for each in buffers.logical_buffers] + [each.location for each in buffers.buffer_aliases]
+    return [buffer.defined_at for buffer in buffers.logical_buffers] + [
+        buffer.location for buffer in buffers.buffer_aliases
+    ]
 
 
 def _with_names(buffers: Any, module: Any) -> Any:
     """A copy whose locations name their instructions: ids change when a module is written, names do not."""
     copy = protobuf.BufferAssignmentProto()
     copy.CopyFrom(buffers)
-    names = {each.id: each.name for computation in module.computations for each in computation.instructions}
+    names = {
+        instruction.id: instruction.name
+        for computation in module.computations
+        for instruction in computation.instructions
+    }
     for location in _locations(copy):
         if not location.instruction_name:
             location.instruction_name = names.get(location.instruction_id, "")
@@ -128,15 +134,15 @@ def _with_numbers(buffers: Any, numbers: Mapping[str, int], losses: dict[str, No
     return copy
 
 
-def write_proto(module: Module, kind: str = "hlo_module") -> bytes:
+def write_proto(module: Module, message_name: str = "hlo_module") -> bytes:
     """The bytes of a module as "hlo_module", or with what its attachments hold as "hlo" or "hlo_snapshot".
 
     What the kind has no place for is left out with a HloomWarning; see `module_to_proto` for what is refused.
     """
-    if kind not in _WRITERS:
-        raise HloomError(f"no kind of proto is called '{kind}'", hint=f"there are {', '.join(_WRITERS)}")
+    if message_name not in _WRITERS:
+        raise HloomError(f"no kind of proto is called '{message_name}'", hint=f"there are {', '.join(_WRITERS)}")
     written = write_module(module)
-    proto = _WRITERS[kind](written)
+    proto = _WRITERS[message_name](written)
     if written.losses:
         warnings.warn(f"{module.name}: the proto cannot hold {', '.join(written.losses)}", HloomWarning, stacklevel=2)
     try:

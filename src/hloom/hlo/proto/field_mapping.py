@@ -74,10 +74,10 @@ def only_number(name: str) -> Field:
     """One number that the message keeps in a list."""
 
     def read(proto: Any, _: Context) -> int | None:
-        found = tuple(getattr(proto, name))
-        if len(found) > 1:
-            raise HloomError(f"{name} lists {len(found)} numbers where there is one")
-        return found[0] if found else None
+        values = tuple(getattr(proto, name))
+        if len(values) > 1:
+            raise HloomError(f"{name} lists {len(values)} numbers where there is one")
+        return values[0] if values else None
 
     return Field((name,), lambda proto, value, _: getattr(proto, name).append(value), read)
 

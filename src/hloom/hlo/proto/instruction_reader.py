@@ -10,13 +10,13 @@ from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.attribute_reader import arranged
-from hloom.hlo.module_reader import LEAF
 from hloom.hlo.proto.called_computations import read_called
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of
 from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
 from hloom.hlo.proto.shapes import read_shape
+from hloom.hlo.reader_state import LEAF
 from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,
@@ -79,16 +79,16 @@ class InstructionReader:
     def type(self, proto: Any) -> Type:
         """A shape's type."""
         key = proto.SerializeToString()
-        found = self._types.get(key)
-        if found is None:
+        cached = self._types.get(key)
+        if cached is None:
             self.note_unknown(proto)
-            found = self._types[key] = read_shape(proto)
-        return found
+            cached = self._types[key] = read_shape(proto)
+        return cached
 
     def note_unknown(self, proto: Any) -> None:
         """Remember the fields that the schema does not name."""
-        for each in protobuf.unknown_fields(proto):
-            self.losses[f"field number {each.number} of {each.message}"] = None
+        for unknown in protobuf.unknown_fields(proto):
+            self.losses[f"field number {unknown.number} of {unknown.message}"] = None
 
     def _unknown_op(self, opcode: str) -> Op:
         if not opcode or not opcode.replace("-", "a").isalnum() or not opcode[0].islower() or not opcode.isascii():
@@ -125,12 +125,12 @@ class InstructionReader:
         rest.ClearField("control_predecessor_ids")
         around = (type_, *(node.type for node in inputs)) if op.name in _BY_OPERANDS else ()
         key = (op, rest.SerializeToString(), *around)
-        found = self._attributes.get(key)
-        if found is None:
-            found = self._attributes[key] = self._read_attributes(rest, op, Context(type_, around[1:], self.payloads))
+        cached = self._attributes.get(key)
+        if cached is None:
+            cached = self._attributes[key] = self._read_attributes(rest, op, Context(type_, around[1:], self.payloads))
         if not proto.control_predecessor_ids:
-            return found
-        return arranged(op, {**found, CONTROL: self._control(proto, nodes)})
+            return cached
+        return arranged(op, {**cached, CONTROL: self._control(proto, nodes)})
 
     def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
         """The attributes of the op's row that the message fills; what it fills besides is noted."""

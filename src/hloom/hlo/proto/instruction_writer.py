@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.module_reader import LEAF
 from hloom.hlo.proto.called_computations import write_called
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults
 from hloom.hlo.proto.literals import write_literal
 from hloom.hlo.proto.metadata import write_metadata
 from hloom.hlo.proto.shapes import write_shape
+from hloom.hlo.reader_state import LEAF
 from hloom.ir import (
     Apply,
     Attributes,
@@ -64,7 +64,7 @@ class InstructionWriter:
             if not isinstance(node.function, Op):
                 raise HloomError("it calls a computed function: HLO cannot say that")
             try:
-                proto.operand_ids.extend([self.ids[each] for each in node.inputs])
+                proto.operand_ids.extend([self.ids[member] for member in node.inputs])
             except KeyError as missing:
                 raise HloomError(f"its operand {missing.args[0].name} does not stand before it in its graph") from None
             self._add_attributes(proto, node, node.function)
@@ -76,12 +76,12 @@ class InstructionWriter:
             proto.metadata.CopyFrom(self._metadata_of(node.raw_metadata))
         self.ids[node] = number
 
-    def shape(self, kind: Type) -> Any:
+    def shape(self, type_: Type) -> Any:
         """The type's message, to be copied."""
-        found = self._shapes.get(kind)
-        if found is None:
-            found = self._shapes[kind] = write_shape(kind)
-        return found
+        cached = self._shapes.get(type_)
+        if cached is None:
+            cached = self._shapes[type_] = write_shape(type_)
+        return cached
 
     def _add_leaf(self, proto: Any, node: Node) -> None:
         if isinstance(node, Parameter):
@@ -89,21 +89,21 @@ class InstructionWriter:
         elif isinstance(node, Constant):
             if not isinstance(node.value, Literal):
                 raise HloomError("it holds a function as a value: HLO cannot say that")
-            kind = node.type
-            if isinstance(kind, TensorType) and not kind.is_static:  # a constant's size is known: so does XLA read it
-                kind = TensorType(kind.dtype, kind.dims, kind.layout)
-                proto.shape.CopyFrom(self.shape(kind))
-            proto.literal.CopyFrom(write_literal(node.value, kind))
+            type_ = node.type
+            if isinstance(type_, TensorType) and not type_.is_static:  # a constant's size is known: so does XLA read it
+                type_ = TensorType(type_.dtype, type_.dims, type_.layout)
+                proto.shape.CopyFrom(self.shape(type_))
+            proto.literal.CopyFrom(write_literal(node.value, type_))
         self._add_attributes(proto, node, LEAF)
 
     def _add_attributes(self, proto: Any, node: Node, op: Op) -> None:
         """Merge in what the attributes say, worked out once per op, attributes and (for shardings) type."""
         attributes = node.attributes
         key = (op, id(attributes), node.type if "sharding" in attributes or op.name == "outfeed" else None)
-        found = self._attributes.get(key)
-        if found is None:
-            found = self._attributes[key] = self._write_attributes(node, op)
-        proto.MergeFrom(found)
+        cached = self._attributes.get(key)
+        if cached is None:
+            cached = self._attributes[key] = self._write_attributes(node, op)
+        proto.MergeFrom(cached)
 
     def _write_attributes(self, node: Node, op: Op) -> Any:
         proto = protobuf.HloInstructionProto()
@@ -130,10 +130,10 @@ class InstructionWriter:
         return proto
 
     def _write_control(self, proto: Any, nodes: Sequence[Node]) -> None:
-        for each in nodes:
-            if each not in self.ids:
-                raise HloomError(f"its control predecessor {each.name} does not stand before it in its graph")
-            proto.control_predecessor_ids.append(self.ids[each])
+        for node in nodes:
+            if node not in self.ids:
+                raise HloomError(f"its control predecessor {node.name} does not stand before it in its graph")
+            proto.control_predecessor_ids.append(self.ids[node])
 
     def _called_ids(self, op: Op, attributes: Attributes) -> list[int]:
         if not attributes.refers:
@@ -145,10 +145,10 @@ class InstructionWriter:
         return [self.graph_ids[graph] for graph in called]
 
     def _metadata_of(self, raw: str) -> Any:
-        found = self._metadata.get(raw)
-        if found is None:
-            found = self._metadata[raw] = self._write_metadata(parse_metadata(raw))
-        return found
+        cached = self._metadata.get(raw)
+        if cached is None:
+            cached = self._metadata[raw] = self._write_metadata(parse_metadata(raw))
+        return cached
 
     def _write_metadata(self, metadata: Metadata) -> Any:
         """The message; a payload goes to the module, and its place there into the message."""

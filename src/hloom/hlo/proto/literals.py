@@ -23,53 +23,53 @@ _VARINTS = {"pred": "preds", "s32": "s32s", "s64": "s64s", "u32": "u32s", "u64":
 _FIXED = {"f32": "f32s", "f64": "f64s", "c64": "c64s", "c128": "c128s"}
 
 
-def write_literal(literal: Literal, kind: Type | None = None, depth: int = 0) -> Any:
+def write_literal(literal: Literal, type_: Type | None = None, depth: int = 0) -> Any:
     """A literal as LiteralProto, laid out as this type says, or else as its own.
 
     Raises HloomError for data that were left out of a text: the wire has no mark for those.
     """
     if depth > DEEPEST:
         raise HloomError(f"the literal's tuples nest deeper than {DEEPEST}: protobuf cannot hold that")
-    kind = literal.type if kind is None or not same_shape(kind, literal.type) else kind
+    type_ = literal.type if type_ is None or not same_shape(type_, literal.type) else type_
     proto = protobuf.LiteralProto()
-    proto.shape.CopyFrom(write_shape(map_leaves(kind, _ordered_only), depth))
-    if isinstance(kind, TupleType):
-        for element, inner in zip(literal.elements, kind.elements, strict=True):
+    proto.shape.CopyFrom(write_shape(map_leaves(type_, _ordered_only), depth))
+    if isinstance(type_, TupleType):
+        for element, inner in zip(literal.elements, type_.elements, strict=True):
             proto.tuple_literals.append(write_literal(element, inner, depth + 1))
         return proto
-    assert isinstance(kind, TensorType), "leaves of literals are arrays"
-    _write_elements(proto, literal.numpy(), kind)
+    assert isinstance(type_, TensorType), "leaves of literals are arrays"
+    _write_elements(proto, literal.numpy(), type_)
     return proto
 
 
-def _ordered_only(kind: Type) -> Type:
+def _ordered_only(type_: Type) -> Type:
     """An array's type with no more of its layout than the order of dimensions: XLA wants literals so."""
-    if not isinstance(kind, TensorType) or kind.layout is None or kind.layout.is_plain:
-        return kind
-    return kind.with_layout(Layout(kind.layout.minor_to_major))
+    if not isinstance(type_, TensorType) or type_.layout is None or type_.layout.is_plain:
+        return type_
+    return type_.with_layout(Layout(type_.layout.minor_to_major))
 
 
-def _write_elements(proto: Any, data: np.ndarray, kind: TensorType) -> None:
-    if kind.byte_count > LARGEST:
-        raise HloomError(f"a {kind} constant is larger than a protobuf message can be")
+def _write_elements(proto: Any, data: np.ndarray, array_type: TensorType) -> None:
+    if array_type.byte_count > LARGEST:
+        raise HloomError(f"a {array_type} constant is larger than a protobuf message can be")
     if not data.size:
         return
-    flat = np.ascontiguousarray(data.transpose(_major_to_minor(kind))).reshape(-1)
-    name = kind.dtype.name
+    flat = np.ascontiguousarray(data.transpose(_major_to_minor(array_type))).reshape(-1)
+    name = array_type.dtype.name
     if name in _VARINTS:
         getattr(proto, _VARINTS[name]).extend(flat.tolist())
     elif name in _FIXED:
         raw = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
         proto.MergeFromString(_tag(_FIXED[name]) + _varint(len(raw)) + raw)
     else:
-        word = np.dtype(f"u{kind.dtype.byte_count}")
+        word = np.dtype(f"u{array_type.dtype.byte_count}")
         setattr(proto, f"{name}s", flat.view(word).astype(word.newbyteorder("<"), copy=False).tobytes())
 
 
-def _major_to_minor(kind: TensorType) -> tuple[int, ...]:
-    layout = kind.layout or default_layout(kind.rank)
-    if sorted(layout.minor_to_major) != list(range(kind.rank)):
-        raise HloomError(f"{kind} has no layout that data could be in")
+def _major_to_minor(array_type: TensorType) -> tuple[int, ...]:
+    layout = array_type.layout or default_layout(array_type.rank)
+    if sorted(layout.minor_to_major) != list(range(array_type.rank)):
+        raise HloomError(f"{array_type} has no layout that data could be in")
     return tuple(reversed(layout.minor_to_major))
 
 
@@ -77,32 +77,32 @@ def read_literal(proto: Any, depth: int = 0) -> Literal:
     """A LiteralProto as a literal; raises HloomError where there are not as many elements as its shape says."""
     if depth > DEEPEST:
         raise HloomError(f"the literal's tuples nest deeper than {DEEPEST}")
-    kind = read_shape(proto.shape, depth)
-    if isinstance(kind, TupleType):
+    type_ = read_shape(proto.shape, depth)
+    if isinstance(type_, TupleType):
         elements = [read_literal(element, depth + 1) for element in proto.tuple_literals]
-        found = Literal.tuple(elements)
-        if not same_shape(found.type, kind):
-            raise HloomError(f"a literal of type {kind} holds {found.type}")
-        return found
-    if not isinstance(kind, TensorType):
-        raise HloomError(f"a literal cannot be of type {kind}")
-    return _read_array(proto, kind)
+        literal = Literal.tuple(elements)
+        if not same_shape(literal.type, type_):
+            raise HloomError(f"a literal of type {type_} holds {literal.type}")
+        return literal
+    if not isinstance(type_, TensorType):
+        raise HloomError(f"a literal cannot be of type {type_}")
+    return _read_array(proto, type_)
 
 
-def _read_array(proto: Any, kind: TensorType) -> Literal:
-    if kind.rank > MOST_DIMENSIONS:
-        raise HloomError(f"a literal has at most {MOST_DIMENSIONS} dimensions, not {kind.rank}")
-    count = kind.element_count
-    flat = _read_elements(proto, kind.dtype, count)
+def _read_array(proto: Any, array_type: TensorType) -> Literal:
+    if array_type.rank > MOST_DIMENSIONS:
+        raise HloomError(f"a literal has at most {MOST_DIMENSIONS} dimensions, not {array_type.rank}")
+    count = array_type.element_count
+    flat = _read_elements(proto, array_type.dtype, count)
     if flat.size != count:
-        raise HloomError(f"a literal of type {kind} holds {flat.size} elements, not {count}")
-    order = _major_to_minor(kind)
+        raise HloomError(f"a literal of type {array_type} holds {flat.size} elements, not {count}")
+    order = _major_to_minor(array_type)
     try:
-        physical = flat.reshape([kind.dims[axis] for axis in order])
-        data = np.ascontiguousarray(physical.transpose(np.argsort(order))) if kind.rank else physical
-        return Literal.adopt(kind, data)
+        physical = flat.reshape([array_type.dims[axis] for axis in order])
+        data = np.ascontiguousarray(physical.transpose(np.argsort(order))) if array_type.rank else physical
+        return Literal.adopt(array_type, data)
     except ValueError as problem:
-        raise HloomError(f"numpy cannot hold a literal of type {kind}: {problem}") from None
+        raise HloomError(f"numpy cannot hold a literal of type {array_type}: {problem}") from None
 
 
 def _read_elements(proto: Any, dtype: DType, count: int) -> np.ndarray:

@@ -59,10 +59,10 @@ def read_axes(mesh: Mesh, protos: Iterable[Any]) -> tuple[Axis, ...]:
     """AxisRefProtos as axes; HloomError where the mesh has no such axis or part."""
     axes = []
     for proto in protos:
-        place = proto.mesh_axis_index
-        if not 0 <= place < len(mesh.names):
-            raise HloomError(f"{mesh} has no axis number {place}")
-        axis = Axis(mesh.names[place])
+        axis_index = proto.mesh_axis_index
+        if not 0 <= axis_index < len(mesh.names):
+            raise HloomError(f"{mesh} has no axis number {axis_index}")
+        axis = Axis(mesh.names[axis_index])
         if proto.HasField("sub_axis_info"):
             axis = Axis(axis.name, proto.sub_axis_info.pre_size, proto.sub_axis_info.size)
         problem = mesh.problem(axis)

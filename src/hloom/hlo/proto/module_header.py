@@ -40,15 +40,15 @@ def entry_layout(graph: Graph) -> FunctionType:
     return FunctionType([parameter.type for parameter in graph.parameters], graph.root.type)
 
 
-def write_program_shape(proto: Any, kind: FunctionType, names: Iterable[str], shape: Callable[[Type], Any]) -> None:
+def write_program_shape(proto: Any, type_: FunctionType, names: Iterable[str], shape: Callable[[Type], Any]) -> None:
     """Fill a ProgramShapeProto; raises HloomError where a type is not known."""
-    for parameter in (*kind.parameters, kind.result):
+    for parameter in (*type_.parameters, type_.result):
         if parameter is None:
             raise HloomError("a parameter or the result of a computation has no type, and the wire needs one")
-    proto.parameters.extend(shape(parameter) for parameter in kind.parameters if parameter is not None)
+    proto.parameters.extend(shape(parameter) for parameter in type_.parameters if parameter is not None)
     proto.parameter_names.extend(names)
-    if kind.result is not None:
-        proto.result.CopyFrom(shape(kind.result))
+    if type_.result is not None:
+        proto.result.CopyFrom(shape(type_.result))
 
 
 def _is_default(name: str, value: Any) -> bool:
@@ -85,14 +85,14 @@ _WRITERS: dict[str, Callable[[Any, Any], None]] = {
 
 def read_header(proto: Any) -> dict[str, Any]:
     """The header's attributes, in XLA's order; HloomError where they are malformed."""
-    found = {
+    attributes = {
         "is_scheduled": proto.HasField("schedule") or None,
         "input_output_alias": tuple(map(_read_alias, proto.input_output_alias.entries)),
         "buffer_donor": tuple(map(_read_donor, proto.buffer_donor.entries)),
         "entry_computation_layout": _read_layout(proto),
         "frontend_attributes": read_frontend(proto.frontend_attributes),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in attributes.items() if value}
 
 
 def _read_alias(entry: Any) -> InputOutputAlias:

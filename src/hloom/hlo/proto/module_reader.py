@@ -150,11 +150,13 @@ class ModuleReader:
         return ordered
 
     def _parameters(self, graph: Graph) -> list[Parameter]:
-        found = sorted((node for node in graph.nodes if isinstance(node, Parameter)), key=lambda node: node.number)
-        wrong = next((place for place, parameter in enumerate(found) if parameter.number != place), None)
+        parameters = sorted((node for node in graph.nodes if isinstance(node, Parameter)), key=lambda node: node.number)
+        wrong = next((number for number, parameter in enumerate(parameters) if parameter.number != number), None)
         if wrong is not None:
-            raise self._at(graph, found[wrong].name, f"parameter numbers must be 0 to {len(found) - 1}, each once")
-        return found
+            raise self._at(
+                graph, parameters[wrong].name, f"parameter numbers must be 0 to {len(parameters) - 1}, each once"
+            )
+        return parameters
 
     def _entry(self) -> Graph:
         number, name = self.proto.entry_computation_id, self.proto.entry_computation_name
@@ -167,11 +169,11 @@ class ModuleReader:
 
     def _add_notes(self) -> None:
         losses = self.instructions.losses
-        for each in UnknownFieldSet(self.proto):
-            losses[f"field number {each.field_number} of HloModuleProto"] = None
+        for unknown in UnknownFieldSet(self.proto):
+            losses[f"field number {unknown.field_number} of HloModuleProto"] = None
         for computation in self.proto.computations:
-            for each in UnknownFieldSet(computation):
-                losses[f"field number {each.field_number} of HloComputationProto"] = None
+            for unknown in UnknownFieldSet(computation):
+                losses[f"field number {unknown.field_number} of HloComputationProto"] = None
         if losses:
             self.module.notes.append(f"{self.source_name}: hloom does not understand, and drops, {', '.join(losses)}")
 
@@ -180,4 +182,4 @@ class ModuleReader:
 
 
 def _predecessors(node: Node) -> Iterator[Node]:
-    return (each for each in node.attributes.referents() if not each.is_graph)
+    return (referent for referent in node.attributes.referents() if not referent.is_graph)

@@ -102,7 +102,7 @@ class ModuleWriter:
         if root not in instructions.ids or root.graph is not graph:
             raise HloomError(f"{graph.name} yields {root.name}, which is not one of its own instructions")
         proto.root_id = instructions.ids[root]
-        names = [proto.instructions[instructions.ids[each] - first].name for each in graph.parameters]
+        names = [proto.instructions[instructions.ids[parameter] - first].name for parameter in graph.parameters]
         write_program_shape(proto.program_shape, entry_layout(graph), names, instructions.shape)
         if graph is self.module.entry:
             self.proto.entry_computation_id, self.proto.entry_computation_name = proto.id, proto.name

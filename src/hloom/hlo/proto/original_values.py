@@ -36,12 +36,12 @@ def _write_tree(cursor: Cursor, elements: Any, path: Path) -> None:
         if array is not None:
             element.original_array.CopyFrom(array)
         return
-    place = 0
+    position = 0
     while not cursor.accept(")"):
-        if place:
+        if position:
             cursor.expect(",")
-        _write_tree(cursor, elements, (*path, place))
-        place += 1
+        _write_tree(cursor, elements, (*path, position))
+        position += 1
 
 
 def read_array(cursor: Cursor) -> Any:
@@ -62,7 +62,7 @@ def read_origin(proto: Any) -> str | None:
         return SYNTHETIC
     if not proto.elements:
         return None
-    return "{" + _tree_text([tuple(each.shape_index) for each in proto.elements], proto.elements) + "}"
+    return "{" + _tree_text([tuple(element.shape_index) for element in proto.elements], proto.elements) + "}"
 
 
 def _tree_text(paths: Sequence[Path], elements: Iterable[Any]) -> str:

@@ -35,14 +35,14 @@ def write_groups(instruction: Any, groups: ReplicaGroups) -> None:
 
 def read_groups(instruction: Any) -> ReplicaGroups | None:
     """The groups, wherever they stand; None where the message says nothing of them."""
-    kind = instruction.WhichOneof("replica_group_list")
-    if kind is None:
+    field_name = instruction.WhichOneof("replica_group_list")
+    if field_name is None:
         return _explicit(instruction.replica_groups) if instruction.replica_groups else None
-    proto = getattr(instruction, kind)
-    if kind == "mesh_axes_replica_group_list":
+    proto = getattr(instruction, field_name)
+    if field_name == "mesh_axes_replica_group_list":
         mesh = read_mesh(proto.mesh)
         return MeshGroups(mesh, read_axes(mesh, proto.axes))
-    if kind == "iota_collective_device_list":
+    if field_name == "iota_collective_device_list":
         return _iota(proto)
     if proto.HasField("iota_replica_group_list"):
         return _iota(proto.iota_replica_group_list)

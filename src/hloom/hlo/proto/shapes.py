@@ -35,30 +35,30 @@ _LEVELS = {"D": "DIM_DENSE", "C": "DIM_COMPRESSED", "S": "DIM_SINGLETON", "H": "
 _LEVEL = re.compile(r"([DCSH])(\+?)(~?)")
 
 
-def write_shape(kind: Type, depth: int = 0) -> Any:
+def write_shape(type_: Type, depth: int = 0) -> Any:
     """A type as ShapeProto; a layout that is left out becomes the default one, as XLA needs it."""
     if depth > DEEPEST:
         raise HloomError(f"the tuple type nests deeper than {DEEPEST}: protobuf cannot hold that")
-    if isinstance(kind, TensorType):
-        return _write_array(kind)
-    if isinstance(kind, TupleType):
-        shapes = [write_shape(element, depth + 1) for element in kind.elements]
+    if isinstance(type_, TensorType):
+        return _write_array(type_)
+    if isinstance(type_, TupleType):
+        shapes = [write_shape(element, depth + 1) for element in type_.elements]
         return protobuf.ShapeProto(element_type=protobuf.PrimitiveType.Value("TUPLE"), tuple_shapes=shapes)
-    if isinstance(kind, BufferType):
-        inside = write_shape(kind.element, depth + 1)
+    if isinstance(type_, BufferType):
+        inside = write_shape(type_.element, depth + 1)
         return protobuf.ShapeProto(element_type=protobuf.PrimitiveType.Value("BUFFER"), tuple_shapes=[inside])
     return protobuf.ShapeProto(
-        element_type=protobuf.PrimitiveType.Value("TOKEN" if isinstance(kind, TokenType) else "OPAQUE_TYPE")
+        element_type=protobuf.PrimitiveType.Value("TOKEN" if isinstance(type_, TokenType) else "OPAQUE_TYPE")
     )
 
 
-def _write_array(kind: TensorType) -> Any:
-    dims = [NO_SIZE if size == UNBOUNDED else size for size in kind.dims]
+def _write_array(array_type: TensorType) -> Any:
+    dims = [NO_SIZE if size == UNBOUNDED else size for size in array_type.dims]
     return protobuf.ShapeProto(
-        element_type=protobuf.PrimitiveType.Value(kind.dtype.name.upper()),
+        element_type=protobuf.PrimitiveType.Value(array_type.dtype.name.upper()),
         dimensions=dims,
-        is_dynamic_dimension=kind.dynamic or (False,) * kind.rank,
-        layout=_write_layout(kind.layout or default_layout(kind.rank)),
+        is_dynamic_dimension=array_type.dynamic or (False,) * array_type.rank,
+        layout=_write_layout(array_type.layout or default_layout(array_type.rank)),
     )
 
 
@@ -153,7 +153,9 @@ def _read_layout(proto: Any, rank: int) -> Layout:
         pointer_type=_integer_name(proto.pointer_primitive_type),
         element_bits=proto.element_size_in_bits,
         memory_space=proto.memory_space,
-        split_configs=tuple(SplitConfig(each.dimension, tuple(each.split_indices)) for each in proto.split_configs),
+        split_configs=tuple(
+            SplitConfig(config.dimension, tuple(config.split_indices)) for config in proto.split_configs
+        ),
         metadata_prefix_bytes=proto.dynamic_shape_metadata_prefix_bytes,
         dim_level_types=_read_levels(proto),
     )
@@ -170,13 +172,13 @@ def _read_levels(proto: Any) -> str:
     letters = {protobuf.DimLevelType.Value(name): letter for letter, name in _LEVELS.items()}
     unique, ordered = tuple(proto.dim_unique), tuple(proto.dim_ordered)
     levels = [
-        letters.get(level, "?") + "+" * _is_false(unique, place) + "~" * _is_false(ordered, place)
-        for place, level in enumerate(proto.dim_level_types)
+        letters.get(level, "?") + "+" * _is_false(unique, dim) + "~" * _is_false(ordered, dim)
+        for dim, level in enumerate(proto.dim_level_types)
     ]
     if any("?" in level for level in levels):
         raise HloomError(f"a layout has the dimension levels {list(proto.dim_level_types)}")
     return ",".join(levels)
 
 
-def _is_false(flags: Sequence[bool], place: int) -> bool:
-    return place < len(flags) and not flags[place]
+def _is_false(flags: Sequence[bool], dim: int) -> bool:
+    return dim < len(flags) and not flags[dim]

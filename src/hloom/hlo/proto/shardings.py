@@ -33,10 +33,10 @@ _UNIFORM = ("REPLICATED", "MANUAL", "UNKNOWN", "UNREDUCED")
 _SUBGROUPS = ("REPLICATED", "MAXIMAL", "MANUAL", "UNREDUCED")
 
 
-def write_sharding(sharding: Sharding, kind: Type | None = None) -> Any:
+def write_sharding(sharding: Sharding, type_: Type | None = None) -> Any:
     """A sharding as OpSharding; one alone on a tuple becomes one per leaf, as XLA itself reads it from text."""
-    if isinstance(kind, TupleType) and not isinstance(sharding, TupleSharding):
-        sharding = TupleSharding((sharding,) * max(1, sum(1 for _ in kind.leaves())))
+    if isinstance(type_, TupleType) and not isinstance(sharding, TupleSharding):
+        sharding = TupleSharding((sharding,) * max(1, sum(1 for _ in type_.leaves())))
     if isinstance(sharding, TupleSharding):
         shardings = [_write_leaf(element) for element in sharding.elements]
         return protobuf.OpSharding(type=protobuf.OpSharding.TUPLE, tuple_shardings=shardings)
@@ -75,7 +75,7 @@ def _write_tiled(proto: Any, sharding: Tiled) -> None:
     if sharding.subgroups == ("replicated",):
         proto.replicate_on_last_tile_dim = True
     else:
-        proto.last_tile_dims.extend(protobuf.OpSharding.Type.Value(each.upper()) for each in sharding.subgroups)
+        proto.last_tile_dims.extend(protobuf.OpSharding.Type.Value(subgroup.upper()) for subgroup in sharding.subgroups)
 
 
 def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
@@ -167,7 +167,7 @@ def _read_meshed(named: Any) -> LeafSharding:
     mesh = read_mesh(named.mesh)
     return MeshSharding(
         mesh,
-        tuple(DimensionAxes(read_axes(mesh, each.axes), not each.is_closed) for each in named.dim_shardings),
+        tuple(DimensionAxes(read_axes(mesh, sharded.axes), not sharded.is_closed) for sharded in named.dim_shardings),
         read_axes(mesh, named.replicated_axes),
         read_axes(mesh, named.unreduced_axes),
         read_axes(mesh, named.manual_axes),

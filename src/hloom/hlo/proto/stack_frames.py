@@ -29,7 +29,7 @@ def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
 
 
 def _places(rows: Mapping[int, Any]) -> dict[int, int]:
-    return {number: place for place, number in enumerate(rows, 1)}
+    return {number: position for position, number in enumerate(rows, 1)}
 
 
 def read_tables(proto: Any) -> StackTables | None:
@@ -40,11 +40,11 @@ def read_tables(proto: Any) -> StackTables | None:
         dict(enumerate(proto.file_names, 1)),
         dict(enumerate(proto.function_names, 1)),
         {
-            place: FileLocation(**{name: getattr(row, name) for name in _LOCATION})
-            for place, row in enumerate(proto.file_locations, 1)
+            number: FileLocation(**{name: getattr(row, name) for name in _LOCATION})
+            for number, row in enumerate(proto.file_locations, 1)
         },
         {
-            place: StackFrame(row.file_location_id, row.parent_frame_id)
-            for place, row in enumerate(proto.stack_frames, 1)
+            number: StackFrame(row.file_location_id, row.parent_frame_id)
+            for number, row in enumerate(proto.stack_frames, 1)
         },
     )

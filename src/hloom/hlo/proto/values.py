@@ -31,15 +31,15 @@ LARGEST_RANK = 10
 
 def write_window(proto: Any, window: Window) -> None:
     """Add the dimensions to a Window message."""
-    for each in window.dimensions:
+    for dimension in window.dimensions:
         proto.dimensions.add(
-            size=each.size,
-            stride=each.stride,
-            padding_low=each.padding_low,
-            padding_high=each.padding_high,
-            window_dilation=each.window_dilation,
-            base_dilation=each.base_dilation,
-            window_reversal=each.reversal,
+            size=dimension.size,
+            stride=dimension.stride,
+            padding_low=dimension.padding_low,
+            padding_high=dimension.padding_high,
+            window_dilation=dimension.window_dilation,
+            base_dilation=dimension.base_dilation,
+            window_reversal=dimension.reversal,
         )
 
 
@@ -47,15 +47,15 @@ def read_window(proto: Any) -> Window | None:
     """A Window message as a window; None where it has no dimensions."""
     dimensions = tuple(
         WindowDimension(
-            each.size,
-            each.stride,
-            each.padding_low,
-            each.padding_high,
-            each.base_dilation,
-            each.window_dilation,
-            each.window_reversal,
+            dimension.size,
+            dimension.stride,
+            dimension.padding_low,
+            dimension.padding_high,
+            dimension.base_dilation,
+            dimension.window_dilation,
+            dimension.window_reversal,
         )
-        for each in proto.dimensions
+        for dimension in proto.dimensions
     )
     return Window(dimensions) if dimensions else None
 
@@ -95,57 +95,59 @@ def read_labels(proto: Any, types: Sequence[Type | None]) -> ConvolutionDimensio
     )
 
 
-def _labels(kind: Type | None, *, spatial: Sequence[int], **letters: int) -> str:
+def _labels(type_: Type | None, *, spatial: Sequence[int], **letters: int) -> str:
     if len(spatial) > LARGEST_RANK:
         raise HloomError(f"a convolution over {len(spatial)} spatial dimensions has no labels")
-    places = {place: letter for letter, place in letters.items()}
-    places.update((place, str(number)) for number, place in enumerate(spatial))
-    rank = max(len(places), kind.rank if isinstance(kind, TensorType) else 0)
-    if len(places) != len(letters) + len(spatial) or not all(0 <= place < rank for place in places):
-        raise HloomError(f"a convolution's dimension numbers {letters} and {list(spatial)} do not fit {kind}")
-    return "".join(places.get(place, "?") for place in range(rank))
+    places = {dim: letter for letter, dim in letters.items()}
+    places.update((dim, str(number)) for number, dim in enumerate(spatial))
+    rank = max(len(places), type_.rank if isinstance(type_, TensorType) else 0)
+    if len(places) != len(letters) + len(spatial) or not all(0 <= dim < rank for dim in places):
+        raise HloomError(f"a convolution's dimension numbers {letters} and {list(spatial)} do not fit {type_}")
+    return "".join(places.get(dim, "?") for dim in range(rank))
 
 
 def write_padding(proto: Any, padding: Iterable[PaddingDimension]) -> None:
     """Add the dimensions to a PaddingConfig."""
-    for each in padding:
-        proto.dimensions.add(edge_padding_low=each.low, edge_padding_high=each.high, interior_padding=each.interior)
+    for dimension in padding:
+        proto.dimensions.add(
+            edge_padding_low=dimension.low, edge_padding_high=dimension.high, interior_padding=dimension.interior
+        )
 
 
 def read_padding(proto: Any) -> tuple[PaddingDimension, ...]:
     """A PaddingConfig, dimension by dimension."""
     return tuple(
-        PaddingDimension(each.edge_padding_low, each.edge_padding_high, each.interior_padding)
-        for each in proto.dimensions
+        PaddingDimension(dimension.edge_padding_low, dimension.edge_padding_high, dimension.interior_padding)
+        for dimension in proto.dimensions
     )
 
 
 def write_slices(protos: Any, slices: Iterable[SliceDimension]) -> None:
     """Add one SliceDimensions per dimension."""
-    for each in slices:
-        protos.add(start=each.start, limit=each.limit, stride=each.stride)
+    for dimension in slices:
+        protos.add(start=dimension.start, limit=dimension.limit, stride=dimension.stride)
 
 
 def read_slices(protos: Iterable[Any]) -> tuple[SliceDimension, ...]:
     """SliceDimensions, dimension by dimension."""
-    return tuple(SliceDimension(each.start, each.limit, each.stride) for each in protos)
+    return tuple(SliceDimension(proto.start, proto.limit, proto.stride) for proto in protos)
 
 
 def write_aliasing(protos: Any, aliases: Iterable[OutputAlias]) -> None:
     """Add one OutputOperandAliasing per alias."""
-    for each in aliases:
+    for alias in aliases:
         protos.add(
-            output_shape_index=each.output_index,
-            operand_index=each.operand,
-            operand_shape_index=each.operand_index,
+            output_shape_index=alias.output_index,
+            operand_index=alias.operand,
+            operand_shape_index=alias.operand_index,
         )
 
 
 def read_aliasing(protos: Iterable[Any]) -> tuple[OutputAlias, ...]:
     """OutputOperandAliasings as aliases."""
     return tuple(
-        OutputAlias(tuple(each.output_shape_index), each.operand_index, tuple(each.operand_shape_index))
-        for each in protos
+        OutputAlias(tuple(proto.output_shape_index), proto.operand_index, tuple(proto.operand_shape_index))
+        for proto in protos
     )
 
 
@@ -158,7 +160,7 @@ def write_statistics(proto: Any, statistics: Statistics) -> None:
 
 def read_statistics(proto: Any) -> Statistics | None:
     """A StatisticsViz as statistics; None where it has no numbers, as XLA always writes it."""
-    values = tuple((each.stat_name, each.stat_val) for each in proto.statistics)
+    values = tuple((statistic.stat_name, statistic.stat_val) for statistic in proto.statistics)
     return Statistics(proto.stat_index_to_visualize, values) if values else None
 
 
@@ -205,7 +207,7 @@ def read_sparsity(proto: Any) -> Sparsity | None:
 
 def write_precisions(proto: Any, precisions: Iterable[str]) -> None:
     """Add one precision per operand to a PrecisionConfig."""
-    proto.operand_precision.extend(PRECISIONS.index(each) for each in precisions)
+    proto.operand_precision.extend(PRECISIONS.index(precision) for precision in precisions)
 
 
 def read_precisions(proto: Any) -> tuple[str, ...] | None:

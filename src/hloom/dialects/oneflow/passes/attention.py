@@ -85,7 +85,7 @@ def fuse_batched_attention_inference(p: Session) -> None:
     queries, q = _split(p, query, HEADS_FIRST)
     _, k = _split(p, key, HEADS_FIRST)
     _, v = _split(p, value, HEADS_FIRST)
-    q, k, v = (_flattened(p, each) for each in (q, k, v))
+    q, k, v = (_flattened(p, operand) for operand in (q, k, v))
     k = p.op("oneflow.transpose", k, perm=(0, 2, 1))
     scores = p.op(PRODUCTS, q, k, alpha=(alpha := p.attribute("alpha")))
     mixed = p.op(PRODUCTS, p.op("oneflow.softmax", scores), v)

@@ -48,9 +48,9 @@ def seed_for(node: Apply, first: int | None) -> int:
 
 def _is_taken(seed: int, node: Node) -> bool:
     return any(
-        isinstance(each, Apply) and each.opcode == _MASK and plain(each.attribute("seed")) == seed
+        isinstance(member, Apply) and member.opcode == _MASK and plain(member.attribute("seed")) == seed
         for graph in node.graph.module.graphs
-        for each in graph.nodes
+        for member in graph.nodes
     )
 
 

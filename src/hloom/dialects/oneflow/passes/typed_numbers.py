@@ -10,10 +10,10 @@ from hloom.rewrite import Expression, register, register_dataclass
 from hloom.rewrite.expressions import call, number
 
 
-def typed(kind: str, value: Any) -> TypedNumber:
+def typed(array_type: str, value: Any) -> TypedNumber:
     """A number, plain or of another type, as one of this type."""
     plain = number(value)
-    return TypedNumber(float(plain) if kind.startswith("f") else int(plain), kind)
+    return TypedNumber(float(plain) if array_type.startswith("f") else int(plain), array_type)
 
 
 for _kind in ("f32", "f64", "si32", "si64"):

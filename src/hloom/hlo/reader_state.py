@@ -1,0 +1,214 @@
+"""What is known while HLO text is read: of the module, and of the computation that is being read.
+
+The readers of instructions and attributes take this state and none of each other's classes: a computation nested in an
+attribute is read through `ModuleState.read_nested`, which the reader of modules defines.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from operator import attrgetter
+
+from hloom.hlo.reserved_words import check_word
+from hloom.hlo.tokens import NAME, read_string
+from hloom.hlo.type_reader import read_type
+from hloom.ir import (
+    EMPTY,
+    Attributes,
+    Graph,
+    Literal,
+    Missing,
+    Module,
+    Node,
+    Op,
+    Parameter,
+    Type,
+    compatible,
+)
+from hloom.ops import COMMON, OPS
+from hloom.text import Cursor, Place, Source
+
+_COLON_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*):")
+_THREAD = re.compile(r"execution_thread=")
+LEAF = Op("parameter or constant", attributes=COMMON)
+"""What parameters and constants may carry."""
+
+
+class ModuleState:
+    """What all computations of one text share: the module, the memos, and the names of graphs."""
+
+    def __init__(self, source: Source, strict: bool) -> None:
+        self.source = source
+        self.text = source.text
+        self.strict = strict
+        self.module = Module()
+        self.module.source_name = source.name
+        self.rows = {**OPS, "parameter": LEAF, "constant": LEAF}
+        self.leaf_row = LEAF
+        self.types: dict[str, Type] = {}
+        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes]]] = {}
+        self.literals: dict[tuple[Type, str], Literal] = {}
+        self.attribute_memos: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
+        self.unknown_ops: dict[str, Op] = {}
+        self.notes: list[tuple[int, str]] = []
+        self.line_limit = -1
+        self.graphs: dict[str, Graph] = {}
+
+    def read_signature(self, cursor: Cursor) -> tuple[dict[str, tuple[int, Type]], Type]:
+        """`(name: type, ...) -> type`: the parameters' numbers and types by name, and the result's type."""
+        parameters: dict[str, tuple[int, Type]] = {}
+        cursor.expect("(")
+        while not cursor.accept(")"):
+            if parameters:
+                cursor.expect(",")
+            start = cursor.skip()
+            if not self.strict:
+                cursor.accept("%")
+            name = cursor.read(_COLON_NAME, "a parameter's name and ':'")[1]
+            if name in parameters and self.strict:
+                name = f"{name}:{start}"  # XLA throws the names away: a repeated one is no error
+            parameters[name] = (len(parameters), read_type(cursor))
+        cursor.expect("->")
+        return parameters, read_type(cursor)
+
+    def read_graph_reference(self, cursor: Cursor, body: ComputationState) -> Graph:
+        """The computation that a name or a nested `{...}` stands for."""
+        if cursor.at("{"):
+            return self.read_nested(cursor)
+        start = cursor.skip()
+        name = cursor.read(NAME, "a computation's name or '{'")[1]
+        if self.strict:
+            check_word(cursor, name, start)
+        graph = self.graphs.get(name)
+        if graph is None or (self.strict and graph.name not in self.module):
+            if self.strict:
+                raise cursor.error(f"no computation before this is called '{name}'", start)
+            graph = self.graphs[name] = self.module.declare_graph(name)
+        return graph
+
+    def read_nested(self, cursor: Cursor) -> Graph:
+        """A computation that stands between braces where a name would do."""
+        raise NotImplementedError
+
+    def read_execution_thread(self, cursor: Cursor) -> str:
+        """`execution_thread="host"`."""
+        cursor.read(_THREAD, "execution_thread=")
+        return read_string(cursor)
+
+    def note(self, message: str, position: int) -> None:
+        """Remember that something was kept that hloom does not understand."""
+        self.notes.append((position, message))
+
+    def placed_notes(self) -> list[str]:
+        """The notes with their places, all lines counted once."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))] if self.notes else []
+        lines = [bisect_right(starts, position) for position, _ in self.notes]
+        return [
+            f"{Place(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
+            for line, (position, message) in zip(lines, self.notes, strict=True)
+        ]
+
+
+class ComputationState:
+    """One computation while it is read: its nodes, their names, its root, and the signature of its heading."""
+
+    __slots__ = (
+        "_signature",
+        "graph",
+        "names",
+        "nodes",
+        "operands_become_parameters",
+        "parameter_count",
+        "reader",
+        "root",
+        "signature_at",
+        "suffixes",
+        "text",
+    )
+
+    def __init__(
+        self, reader: ModuleState, graph: Graph, *, operands_become_parameters: bool = False, signature_at: int = -1
+    ) -> None:
+        self.reader = reader
+        self.graph = graph
+        self.text = reader.text
+        self.nodes: list[Node] = []
+        self.names: dict[str, Node] = {}
+        self.root: Node | None = None
+        self.signature_at = signature_at
+        self._signature: dict[str, tuple[int, Type]] | None = None
+        self.operands_become_parameters = operands_become_parameters
+        self.suffixes: dict[str, int] = {}
+        self.parameter_count = 0
+
+    def forget(self, node: Node) -> None:
+        """Take the last node back, to be read again."""
+        self.nodes.pop()
+        del self.names[node.name]
+        if self.root is node:
+            self.root = None
+
+    def read_node_reference(self, cursor: Cursor) -> Node:
+        """A name that must be, or in tolerant mode may become, a node of this computation."""
+        start = cursor.skip()
+        return self.resolve(cursor, cursor.read(NAME, "the name of an instruction")[1], None, start)
+
+    def resolve(self, cursor: Cursor, name: str, type_: Type | None, start: int) -> Node:
+        """The node of a name; one that nothing has defined so far is an error in strict mode, else marked missing."""
+        node = self.names.get(name)
+        if node is not None:
+            if type_ is not None and not compatible(type_, node.type):
+                raise cursor.error(f"operand {name} is said to be {type_}, but it is {node.type}", start)
+            return node
+        if self.operands_become_parameters:
+            if type_ is None and self.reader.strict:
+                raise cursor.error(f"operand {name} needs a type, for it becomes a parameter", start)
+            self.parameter_count += 1
+            return self._add_parameter(name, type_, self.parameter_count - 1)
+        if self.reader.strict:
+            raise cursor.error(f"nothing before this is called '{name}' in {self.graph.name}", start)
+        if name in self.signature:  # the text has lost the parameter's own line
+            number, signature_type = self.signature[name]
+            return self._add_parameter(name, type_ or signature_type, number)
+        missing = Missing(name, type_, self.graph)
+        self.names[name] = missing
+        self.graph.missing.append(missing)
+        return missing
+
+    @property
+    def signature(self) -> dict[str, tuple[int, Type]]:
+        """The numbers and types of the parameters that the heading names, read when first asked for."""
+        if self._signature is None:
+            self._signature = {}
+            if self.signature_at >= 0:
+                self._signature, _ = self.reader.read_signature(Cursor(self.reader.source, self.signature_at))
+        return self._signature
+
+    def unused_name(self, stem: str) -> str:
+        """The stem, or the stem with the first free number behind a dot."""
+        if stem not in self.names:
+            return stem
+        number = self.suffixes.get(stem, 1)
+        while f"{stem}.{number}" in self.names:
+            number += 1
+        self.suffixes[stem] = number + 1
+        return f"{stem}.{number}"
+
+    def _add_parameter(self, name: str, type_: Type | None, number: int) -> Parameter:
+        node = Parameter(name, type_, number, EMPTY, None, self.graph)
+        self.nodes.append(node)
+        self.names[name] = node
+        return node
+
+    def complete(self) -> None:
+        """Hand the nodes to the graph: its output and its parameters by number."""
+        graph = self.graph
+        graph.adopt(self.nodes, self.names)
+        graph.output = self.root if self.root is not None else self.nodes[-1]
+        graph.parameters = [node for node in self.nodes if isinstance(node, Parameter)]
+        graph.parameters.sort(key=_number)
+
+
+_number = attrgetter("number")

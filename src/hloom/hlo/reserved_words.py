@@ -1,0 +1,60 @@
+"""Words that HLO text reserves, and the check of names in strict reading.
+
+Source: xla/hlo/parser/hlo_lexer.cc (keywords), xla/hlo/parser/hlo_parser.cc, HloParserImpl::ParseInstruction.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import DTYPES
+from hloom.text import Cursor
+
+RESERVED = frozenset(
+    [
+        "nan",
+        "true",
+        "false",
+        "inf",
+        "HloModule",
+        "ENTRY",
+        "ROOT",
+        "maximal",
+        "replicated",
+        "manual",
+        "unknown",
+        "unreduced",
+        "last_tile_dim_replicate",
+        "shard_as",
+        "shard_like",
+        "FileNames",
+        "FunctionNames",
+        "FileLocations",
+        "StackFrames",
+    ]
+)
+"""Words that are names only behind `%`."""
+TYPE_NAMES = frozenset(DTYPES) | {"token", "opaque"}
+"""Words that are never names."""
+
+
+def check_name(cursor: Cursor, name: str, start: int) -> None:
+    """Refuse instructions' names that XLA keeps for itself."""
+    problem = name_problem(name, cursor.text.startswith("%", start))
+    if problem:
+        raise cursor.error(problem, start)
+
+
+def check_word(cursor: Cursor, name: str, start: int) -> None:
+    """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
+    if (name in RESERVED or name in TYPE_NAMES) and not cursor.text.startswith("%", start):
+        raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
+
+
+def name_problem(name: str, has_percent: bool) -> str | None:
+    """Why XLA refuses a word as an instruction's name; None where it does not."""
+    if name in TYPE_NAMES:
+        return f"'{name}' is a type and cannot be an instruction's name"
+    if name in RESERVED and not has_percent:
+        return f"'{name}' is a reserved word; as a name it needs a %"
+    if name.startswith("__") and not name.startswith("__xla_"):
+        return f"names that begin with two underscores are reserved: '{name}'"
+    return None
