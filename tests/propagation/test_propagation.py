@@ -57,7 +57,7 @@ def test_a_contracted_factor_leaves_a_partial_sum():
     (partial,) = found.partials
     assert (partial.node.name, partial.axes, partial.reducer) == ("y", ("model",), "add")
     (reduction,) = found.collectives
-    assert (reduction.kind, reduction.local_bytes, reduction.wire_bytes) == ("all-reduce", 192, 288)
+    assert (reduction.kind, reduction.local_bytes, reduction.comm_bytes) == ("all-reduce", 192, 288)
     assert (reduction.source, reduction.scope) == ("model.py:7", "layer/dot")
 
 
@@ -134,9 +134,9 @@ def test_a_table_split_by_rows_masks_and_sums():
     found = found_in(body, ["t:0=a", "i:0=b"], "a=2,b=5")
     assert specs(found, "y") == ["[b,-]"]
     assert found.partials[0].axes == ("a",)
-    clash = found_in(body, ["t:0=a", "i:0=a"], "a=2")
-    assert [each.kind for each in clash.conflicts] == [TWICE]
-    assert specs(clash, "y") == ["[-,-]"]
+    contradiction = found_in(body, ["t:0=a", "i:0=a"], "a=2")
+    assert [each.kind for each in contradiction.conflicts] == [TWICE]
+    assert specs(contradiction, "y") == ["[-,-]"]
 
 
 CONTROL = """
@@ -158,7 +158,7 @@ def test_a_loop_carries_one_tiling():
     names = ("x", "s", "w", "body/s", "body/y", "body/t", "cond/s", "y")
     assert {spec.split()[-1] for spec in specs(found, *names)} == {"[-,m]"}
     (reduction,) = found.collectives
-    assert (reduction.node.name, reduction.times, reduction.wire_bytes, reduction.total) == ("r", 3, 32, 96)
+    assert (reduction.node.name, reduction.times, reduction.comm_bytes, reduction.total) == ("r", 3, 32, 96)
 
 
 def test_calls_fusions_and_branches_pass_on():
@@ -236,13 +236,13 @@ MEASURED = [
 """Bytes that ../shared/measure/measure.py reads from what XLA's partitioner makes of the plans tp, dp and dp for 8."""
 
 
-@pytest.mark.parametrize(("case", "seeds", "wire_bytes"), MEASURED)
-def test_the_bytes_are_those_that_xla_sends(case: str, seeds: list[str], wire_bytes: int):
+@pytest.mark.parametrize(("case", "seeds", "comm_bytes"), MEASURED)
+def test_the_bytes_are_those_that_xla_sends(case: str, seeds: list[str], comm_bytes: int):
     path = SHARED_FOLDER / "measure" / "cases" / f"{case}.hlo"
     if not path.exists():
         pytest.skip("the cases are not beside this checkout")
     found = propagate(load(path), seeds, "x=8")
-    assert found.wire_bytes == pytest.approx(wire_bytes, rel=1e-8)
+    assert found.comm_bytes == pytest.approx(comm_bytes, rel=1e-8)
 
 
 def test_a_fragment_is_followed_as_far_as_it_goes():
@@ -296,7 +296,7 @@ def test_all_of_it_as_plain_values():
             "local": "f32[8,2]",
         }
     ]
-    assert record["wire_bytes"] == 32
+    assert record["comm_bytes"] == 32
     assert record["partials"][0]["axes"] == ["m"]
 
 

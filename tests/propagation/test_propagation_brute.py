@@ -13,13 +13,13 @@ from hloom.ir import Apply, Constant, Module, Node, TensorType, node_axes
 from hloom.propagation import enumerate_tilings, propagate
 from hloom.propagation.propagation import Propagation
 from hloom.propagation.required_collectives import runs_split
-from hloom.propagation.sharding_rule import CARRYING, relation_of
+from hloom.propagation.sharding_rule import PROPAGATING, sharding_rule_of
 from hloom.sharding import Mesh
 from tests.propagation.programs import Program, random_program
 
 MESH = Mesh.parse("x=2,y=2")
-Place = tuple[str, int, int]
-Cut = tuple[str, Place]
+ShardedDim = tuple[str, int, int]
+Cut = tuple[str, ShardedDim]
 """An axis, and where it splits: a value, a dimension, the parts before."""
 
 
@@ -44,7 +44,7 @@ class Slow:
     def __init__(self, module: Module, seeds: list[str], size: int = 2) -> None:
         self.nodes = [node for node in module.entry.nodes if node.opcode != "tuple"]
         self.size = size
-        self.relations = {node: self._relation(node) for node in self.nodes if isinstance(node, Apply)}
+        self.relations = {node: self._rule_of(node) for node in self.nodes if isinstance(node, Apply)}
         self.free = self._free()
         self.seeds = set()
         for text in seeds:
@@ -54,10 +54,10 @@ class Slow:
         self.universe = [(node.name, place, major) for node in self.nodes for place, size in enumerate(dims_of(node))
                          for major in (1, 2, 4, 8) if major < size]  # fmt: skip
 
-    def _relation(self, node: Apply):
+    def _rule_of(self, node: Apply):
         found = node_axes(node)
         assert found is not None
-        return relation_of(found, [dims_of(each) for each in (*node.inputs, node)])
+        return sharding_rule_of(found, [dims_of(each) for each in (*node.inputs, node)])
 
     def _free(self) -> set[tuple[str, int]]:
         free: set[tuple[str, int]] = set()
@@ -83,17 +83,17 @@ class Slow:
         """The parts of instructions' factors that a cut splits, where it passes; by instruction."""
         _, (name, place, major) = cut
         found = []
-        for node, relation in self.relations.items():
+        for node, rule in self.relations.items():
             ends = [(slot, each.name) for slot, each in enumerate((*node.inputs, node))]
             for slot, own in ends:
-                if own != name or ((name, place) in self.free and cut not in self.seeds and slot < relation.results):
+                if own != name or ((name, place) in self.free and cut not in self.seeds and slot < rule.results):
                     continue
-                for factor, front in relation.sides[slot][place].factors:
-                    size = relation.factors[factor].size
+                for factor, front in rule.dim_factors[slot][place].factors:
+                    size = rule.factors[factor].size
                     if major in [front * each for each in (1, 2, 4, 8) if each < size]:
-                        whole = len(relation.sides[slot][place].factors) == 1
-                        passes = size % (major // front * self.size) == 0 or whole
-                        if relation.factors[factor].kind in CARRYING and passes:
+                        whole = len(rule.dim_factors[slot][place].factors) == 1
+                        propagates_from = size % (major // front * self.size) == 0 or whole
+                        if rule.factors[factor].kind in PROPAGATING and propagates_from:
                             found.append((node.name, factor, major // front))
         return found
 
@@ -103,7 +103,7 @@ class Slow:
         node = next(each for each in self.relations if each.name == name)
         ends = (*node.inputs, node)
         return {
-            (axis, (ends[e.slot].name, e.dimension, e.front * within)) for e in self.relations[node].standing[factor]
+            (axis, (ends[e.slot].name, e.dimension, e.front * within)) for e in self.relations[node].factor_dims[factor]
         }
 
     def neighbours(self, cut: Cut, closed: set) -> set[Cut]:
@@ -112,12 +112,12 @@ class Slow:
             each for point in self.points(cut) if (cut[0], point) not in closed for each in self.along(cut[0], point)
         }
 
-    def reach(self, walls: set[Cut], closed: set, order: random.Random) -> set[Cut]:
+    def reach(self, blocked: set[Cut], closed: set, order: random.Random) -> set[Cut]:
         """All that the seeds lead to, in any order."""
-        found, pending = set(self.seeds), [seed for seed in self.seeds if seed not in walls]
+        found, pending = set(self.seeds), [seed for seed in self.seeds if seed not in blocked]
         while pending:
             cut = pending.pop(order.randrange(len(pending)))
-            for each in self.neighbours(cut, closed) - found - walls:
+            for each in self.neighbours(cut, closed) - found - blocked:
                 found.add(each)
                 pending.append(each)
         return found
@@ -131,23 +131,23 @@ class Slow:
                 found.add((axis, (name, place, major)))
         return found
 
-    def settled(self, walls: set[Cut], closed: set, order: random.Random) -> tuple[set[Cut], set[Cut]]:
+    def settled(self, blocked: set[Cut], closed: set, order: random.Random) -> tuple[set[Cut], set[Cut]]:
         """What is reached once unsupported cuts are gone, one at a time, and all walls."""
-        walls = set(walls)
+        blocked = set(blocked)
         while True:
-            cuts = self.reach(walls, closed, order)
+            cuts = self.reach(blocked, closed, order)
             wrong = sorted(self.unsupported(cuts))
             if not wrong:
-                return cuts, walls
-            walls.add(order.choice(wrong))
+                return cuts, blocked
+            blocked.add(order.choice(wrong))
 
-    def contested(self, cuts: set[Cut], walls: set[Cut]) -> tuple[set[Cut], set]:
+    def contested(self, cuts: set[Cut], blocked: set[Cut]) -> tuple[set[Cut], set]:
         """Cuts of values and of factors that contradict each other."""
         wrong, closed = set(), set()
         for one, other in itertools.combinations(sorted(cuts), 2):
             if one[1][0] == other[1][0] and (one[0] == other[0] or one[1] == other[1]):
                 wrong |= {one, other}
-        points = {(cut[0], point) for cut in cuts if cut not in walls for point in self.points(cut)}
+        points = {(cut[0], point) for cut in cuts if cut not in blocked for point in self.points(cut)}
         for one, other in itertools.combinations(sorted(points), 2):
             if one[1][0] == other[1][0] and (one[0] == other[0] or one[1] == other[1]):
                 closed |= {one, other}
@@ -155,9 +155,9 @@ class Slow:
 
     def answer(self, order: random.Random) -> set[Cut]:
         """The whole of it."""
-        cuts, walls = self.settled(set(), set(), order)
-        wrong, closed = self.contested(cuts, walls)
-        return self.settled(walls | wrong, closed, order)[0]
+        cuts, blocked = self.settled(set(), set(), order)
+        wrong, closed = self.contested(cuts, blocked)
+        return self.settled(blocked | wrong, closed, order)[0]
 
 
 def dims_of(node: Node) -> tuple[int, ...]:
@@ -252,36 +252,36 @@ def test_the_parts_compute_the_whole(seed: int):
     program = random_program(seed, 6)
     found = propagate(parse(program.text), random_seeds(program, seed), MESH)
     values = program.values(seed)
-    wiring = found._wiring
-    for number, link in enumerate(wiring.links):
-        if link.node.name in program.computes:
+    dataflow = found._dataflow
+    for number, equation in enumerate(dataflow.equations):
+        if equation.node.name in program.computes:
             _check_instruction(found, number, program, values)
 
 
 def _check_instruction(found: Propagation, number: int, program: Program, values: dict[str, np.ndarray]) -> None:
-    wiring = found._wiring
-    link = wiring.links[number]
-    relation, name = link.relation, link.node.name
-    names = [wiring.leaves[leaf].node.name for leaf in link.leaves]
+    dataflow = found._dataflow
+    equation = dataflow.equations[number]
+    rule, name = equation.rule, equation.node.name
+    names = [dataflow.leaves[leaf].node.name for leaf in equation.leaves]
     split: dict[int, list[tuple[int, str]]] = {}
-    for demand in found._demands:
+    for sharding in found._shardings:
         held: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        for slot, leaf in enumerate(link.leaves):
-            for owner, place, major in demand.reached:
-                at = relation.factor_at(slot, place, major) if owner == leaf else None
-                if at and relation.passes(slot, place, *at, demand.size) and (number, *at) not in demand.link_walls:
+        for slot, leaf in enumerate(equation.leaves):
+            for owner, place, major in sharding.reached:
+                at = rule.factor_at(slot, place, major) if owner == leaf else None
+                if at and rule.propagates_from(slot, place, *at, sharding.size) and (number, *at) not in sharding.blocked_factors:
                     held.setdefault(at, set()).add((slot, place))
         for (factor, within), places in held.items():
-            if runs_split(relation, factor, places):
-                split.setdefault(factor, []).append((within, demand.axis))
+            if runs_split(rule, factor, places):
+                split.setdefault(factor, []).append((within, sharding.axis))
     runs = [
         [sorted((front * within, axis) for factor, front in side.factors for within, axis in split.get(factor, ()))
-         for side in sides]
-        for sides in relation.sides
+         for side in dim_factors]
+        for dim_factors in rule.dim_factors
     ]  # fmt: skip
-    sums = [axis for factor, each in split.items() if relation.leaves_sums(factor) for _, axis in each]
-    assert sorted(sums) == sorted(a for p in found.partials if p.node is link.node for a in p.axes)
-    _check_operands(found, link, names, runs)
+    sums = [axis for factor, each in split.items() if rule.leaves_partial_sums(factor) for _, axis in each]
+    assert sorted(sums) == sorted(a for p in found.partials if p.node is equation.node for a in p.axes)
+    _check_operands(found, equation, names, runs)
     count = len(program.operands[name])
     for x, y in itertools.product(range(2), repeat=2):
         here = {"x": x, "y": y}
@@ -294,15 +294,15 @@ def _check_instruction(found: Propagation, number: int, program: Program, values
         np.testing.assert_array_equal(total, whole)
 
 
-def _check_operands(found: Propagation, link, names: list[str], runs: list) -> None:
+def _check_operands(found: Propagation, equation, names: list[str], runs: list) -> None:
     """An operand that is split where the instruction is not must be exchanged; so a collective says it is."""
-    for slot in range(link.relation.results):
-        leaf = link.leaves[slot]
+    for slot in range(equation.rule.results):
+        leaf = equation.leaves[slot]
         spec = found._split.get(leaf)
         for place, axes in enumerate(spec.dims if spec else ()):
             used = {axis for _, axis in runs[slot][place]}
             for axis in set(axes) - used:
-                if not found._wiring.is_free(leaf, place):
+                if not found._dataflow.is_free(leaf, place):
                     assert any(each.value == names[slot] and each.axes == (axis,) for each in found.collectives)
 
 

@@ -128,7 +128,7 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
 
 
 def _exchanged(propagation: Propagation, top: int) -> Table:
-    title = f"exchanged: {byte_text(propagation.wire_bytes)} sent by each device in a run"
+    title = f"exchanged: {byte_text(propagation.comm_bytes)} sent by each device in a run"
     table = new_table(title, "what", "instruction", "value", "axes", ">sent", ">runs", "why")
     ordered = sorted(propagation.collectives, key=lambda collective: -collective.total)
     for collective in ordered[:top]:
@@ -138,7 +138,7 @@ def _exchanged(propagation: Propagation, top: int) -> Table:
             Text(cut(collective.node.name, 30)),
             Text(cut(collective.value, 30)),
             Text(".".join(collective.axes)),
-            byte_text(collective.wire_bytes),
+            byte_text(collective.comm_bytes),
             f"{collective.times:,}",
             Text(f"{collective.reason}{f', {cut(where, 50)}' if where else ''}"),
         )
@@ -152,7 +152,7 @@ def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[Rend
     yield Text(f"{enumeration.module.name} over {enumeration.mesh}: {counts}\n", style="bold")
     table = new_table("tilings", ">flops", ">held", ">sent", ">parameters split", "set")
     for row in rows.top(top):
-        prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["wire_bytes"])
+        prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["comm_bytes"])
         table.add_row(*prices, f"{row['parameters']:,}", Text(cut(row["seeds"], 200)))
     yield table
     if len(rows) > top:

@@ -1,7 +1,7 @@
 """Propagation: what given shardings of some values mean for every other value of a module.
 
 To change how a sharding passes an op, edit the op's axis map in `ops`; how values pass through calls, loops and
-branches, `control_flow.py`.
+branches, `hloom.analysis.control_flow`.
 """
 
 from hloom.propagation.conflicts import Conflict as Conflict

@@ -1,4 +1,4 @@
-"""Where two demands meet, and the instructions that lead there from what was set."""
+"""Conflicts between axis shardings, and the paths of instructions from the user shardings to each."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.ir import Node
-from hloom.propagation.dataflow import Wiring
-from hloom.propagation.solver import VALUE, Clash, Demand, Place, is_idle
+from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.solver import VALUE, AxisSharding, Contradiction, ShardedDim, is_idle
 
 TWICE, SHARED = "one axis, two dimensions", "two axes, one part"
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two demands that cannot both be met, and where they first meet: there both are left out.
+    """Two axis shardings that cannot both be applied, and where they first meet: there both are left out.
 
-    `kind` is TWICE or SHARED. `axes` and `dimensions` are the two demands', `seeds` what was set for them, and `paths`
-    the instructions from the seeds to `node`. `places` counts all places of the module that stay unsplit because the
-    same two seeds contradict each other there in the same way.
+    `kind` is TWICE or SHARED. `axes` and `dimensions` are the two shardings', `seeds` what was set for them, and
+    `paths` the instructions from the seeds to `node`. `places` counts all dimensions of the module that stay unsplit
+    because the same two seeds contradict each other there in the same way.
     """
 
     kind: str
@@ -61,95 +61,112 @@ def route(path: Sequence[Node], most: int = 6) -> str:
     return " -> ".join(names)
 
 
-def conflicts(wiring: Wiring, demands: Sequence[Demand], clashes: Sequence[Clash]) -> tuple[Conflict, ...]:
-    """One conflict for each pair of seeds and way to contradict each other, at the place nearest to both."""
-    origins = [_origins(demand) for demand in demands]
-    nearest: dict[tuple, tuple[tuple, Clash]] = {}
-    counted: dict[tuple, set[tuple[int, Place]]] = {}
-    for clash in clashes:
-        if is_idle(wiring, clash):
+def conflicts(
+    dataflow: DataflowGraph, shardings: Sequence[AxisSharding], contradictions: Sequence[Contradiction]
+) -> tuple[Conflict, ...]:
+    """One conflict for each pair of seeds and way to contradict each other, at the dimension nearest to both."""
+    origins = [_origins(sharding) for sharding in shardings]
+    nearest: dict[tuple, tuple[tuple, Contradiction]] = {}
+    counted: dict[tuple, set[tuple[int, ShardedDim]]] = {}
+    for contradiction in contradictions:
+        if is_idle(dataflow, contradiction):
             continue
-        ends = _ends(demands, clash)
-        (seed, distance), (other_seed, other_distance) = (origins[number][place] for number, place in ends)
-        key = (clash.first, seed, clash.second, other_seed)
-        rank = (distance + other_distance, clash.where != VALUE, clash.first_place, clash.second_place)
+        ends = _ends(shardings, contradiction)
+        (seed, distance), (other_seed, other_distance) = (origins[number][dim] for number, dim in ends)
+        key = (contradiction.first, seed, contradiction.second, other_seed)
+        rank = (
+            distance + other_distance,
+            contradiction.where != VALUE,
+            contradiction.first_place,
+            contradiction.second_place,
+        )
         if key not in nearest or rank < nearest[key][0]:
-            nearest[key] = rank, clash
-        if clash.where == VALUE:
+            nearest[key] = rank, contradiction
+        if contradiction.where == VALUE:
             counted.setdefault(key, set()).update(
-                ((clash.first, clash.first_place), (clash.second, clash.second_place))
+                ((contradiction.first, contradiction.first_place), (contradiction.second, contradiction.second_place))
             )
     return tuple(
-        _conflict(wiring, demands, clash, len(counted.get(key, ()))) for key, (_, clash) in sorted(nearest.items())
+        _conflict(dataflow, shardings, contradiction, len(counted.get(key, ())))
+        for key, (_, contradiction) in sorted(nearest.items())
     )
 
 
-def _origins(demand: Demand) -> dict[Place, tuple[Place, int]]:
-    """For each place the seed that reaches it first, and how many instructions lie between."""
-    found: dict[Place, tuple[Place, int]] = {}
-    for place, step in demand.reached.items():  # a place stands behind the one that it was reached from
+def _origins(sharding: AxisSharding) -> dict[ShardedDim, tuple[ShardedDim, int]]:
+    """For each dimension the seed that reaches it first, and the number of instructions between."""
+    origins: dict[ShardedDim, tuple[ShardedDim, int]] = {}
+    for dim, step in sharding.reached.items():  # after the one that it was reached from
         if step is None:
-            found[place] = place, 0
+            origins[dim] = dim, 0
         else:
-            seed, distance = found[step[1]]
-            found[place] = seed, distance + 1
-    return found
+            seed, distance = origins[step[1]]
+            origins[dim] = seed, distance + 1
+    return origins
 
 
-def _ends(demands: Sequence[Demand], clash: Clash) -> tuple[tuple[int, Place], tuple[int, Place]]:
-    """The values' places from which both demands come: an instruction's factor is reached from one of its values."""
-    if clash.where == VALUE:
-        return (clash.first, clash.first_place), (clash.second, clash.second_place)
-    first, second = demands[clash.first], demands[clash.second]
-    return (clash.first, first.carried[clash.first_place]), (clash.second, second.carried[clash.second_place])
-
-
-def _conflict(wiring: Wiring, demands: Sequence[Demand], clash: Clash, places: int) -> Conflict:
-    (one, place), (other, there) = _ends(demands, clash)
-    if clash.where == VALUE:
-        node = wiring.leaves[place[0]].node
-        texts = place_text(wiring, place), place_text(wiring, there)
-    else:
-        node = wiring.links[clash.first_place[0]].node
-        texts = _at(wiring, place), _at(wiring, there)
-    paths = path(wiring, demands[one], place, node), path(wiring, demands[other], there, node)
-    first, second = (
-        seed_text(wiring, demands[number], demands[number].route(end)[0][1])
-        for number, end in ((one, place), (other, there))
+def _ends(
+    shardings: Sequence[AxisSharding], contradiction: Contradiction
+) -> tuple[tuple[int, ShardedDim], tuple[int, ShardedDim]]:
+    """The dimensions from which both shardings come: an instruction's factor is reached from one of its values."""
+    if contradiction.where == VALUE:
+        return (contradiction.first, contradiction.first_place), (contradiction.second, contradiction.second_place)
+    first, second = shardings[contradiction.first], shardings[contradiction.second]
+    return (contradiction.first, first.factors_reached[contradiction.first_place]), (
+        contradiction.second,
+        second.factors_reached[contradiction.second_place],
     )
-    kind = TWICE if clash.first == clash.second else SHARED
-    return Conflict(kind, node, (demands[one].axis, demands[other].axis), texts, (first, second), paths, places)
 
 
-def path(wiring: Wiring, demand: Demand, place: Place, end: Node) -> tuple[Node, ...]:
-    """The instructions from the seed of a place to an end, each once where it follows itself."""
+def _conflict(
+    dataflow: DataflowGraph, shardings: Sequence[AxisSharding], contradiction: Contradiction, places: int
+) -> Conflict:
+    (one, dim), (other, there) = _ends(shardings, contradiction)
+    if contradiction.where == VALUE:
+        node = dataflow.leaves[dim[0]].node
+        texts = place_text(dataflow, dim), place_text(dataflow, there)
+    else:
+        node = dataflow.equations[contradiction.first_place[0]].node
+        texts = _at(dataflow, dim), _at(dataflow, there)
+    paths = path(dataflow, shardings[one], dim, node), path(dataflow, shardings[other], there, node)
+    first, second = (
+        seed_text(dataflow, shardings[number], shardings[number].route(end)[0][1])
+        for number, end in ((one, dim), (other, there))
+    )
+    conflict_kind = TWICE if contradiction.first == contradiction.second else SHARED
+    return Conflict(
+        conflict_kind, node, (shardings[one].axis, shardings[other].axis), texts, (first, second), paths, places
+    )
+
+
+def path(dataflow: DataflowGraph, sharding: AxisSharding, dim: ShardedDim, end: Node) -> tuple[Node, ...]:
+    """The instructions from the seed of a dimension to an end, without repeats."""
     nodes: list[Node] = []
-    for number, (leaf, _, _) in demand.route(place):
-        for node in (wiring.links[number].node if number is not None else None, wiring.leaves[leaf].node):
+    for number, (leaf, _, _) in sharding.route(dim):
+        for node in (dataflow.equations[number].node if number is not None else None, dataflow.leaves[leaf].node):
             if node is not None and (not nodes or nodes[-1] is not node):
                 nodes.append(node)
     return tuple(nodes) if nodes[-1] is end else (*nodes, end)
 
 
-def place_text(wiring: Wiring, place: Place) -> str:
-    """A place for people: `dimension 1`, or `dimension 1 behind 4 parts`."""
-    leaf = wiring.leaves[place[0]]
-    number = f" of element {leaf.number}" if len(wiring.values[leaf.node]) > 1 else ""
-    return f"dimension {place[1]}{f' behind {place[2]} parts' if place[2] > 1 else ''}{number}"
+def place_text(dataflow: DataflowGraph, dim: ShardedDim) -> str:
+    """A dimension as text: `dimension 1`, or `dimension 1 behind 4 parts`."""
+    leaf = dataflow.leaves[dim[0]]
+    number = f" of element {leaf.number}" if len(dataflow.values[leaf.node]) > 1 else ""
+    return f"dimension {dim[1]}{f' behind {dim[2]} parts' if dim[2] > 1 else ''}{number}"
 
 
-def _at(wiring: Wiring, place: Place) -> str:
-    return f"{place_text(wiring, place)} of {value_name(wiring, place[0])}"
+def _at(dataflow: DataflowGraph, dim: ShardedDim) -> str:
+    return f"{place_text(dataflow, dim)} of {value_name(dataflow, dim[0])}"
 
 
-def seed_text(wiring: Wiring, demand: Demand, place: Place) -> str:
+def seed_text(dataflow: DataflowGraph, sharding: AxisSharding, dim: ShardedDim) -> str:
     """A seed as it was set: `w:1=model`."""
-    return f"{value_name(wiring, place[0])}:{place[1]}={demand.axis}"
+    return f"{value_name(dataflow, dim[0])}:{dim[1]}={sharding.axis}"
 
 
-def value_name(wiring: Wiring, number: int) -> str:
+def value_name(dataflow: DataflowGraph, number: int) -> str:
     """A value's name as it can be set: `w`, `body/state`, `loop{2}` for one of several arrays."""
-    leaf = wiring.leaves[number]
+    leaf = dataflow.leaves[number]
     graph = leaf.node.graph
-    outer = f"{graph.name}/" if graph is not wiring.module.entry else ""
-    return outer + leaf.node.name + (f"{{{leaf.number}}}" if len(wiring.values[leaf.node]) > 1 else "")
+    outer = f"{graph.name}/" if graph is not dataflow.module.entry else ""
+    return outer + leaf.node.name + (f"{{{leaf.number}}}" if len(dataflow.values[leaf.node]) > 1 else "")

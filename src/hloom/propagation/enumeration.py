@@ -1,8 +1,8 @@
 """All distinct ways to split a module completely over one axis, with what each saves and costs.
 
-A *component* is a set of places that must be split together: all that instructions connect. Two components exclude
-each other where both have a place in one value, or in one instruction's iteration space. A *tiling* is a largest set of
-components that do not: nothing can be added to it. Components that exclude themselves are in none.
+A *component* is a set of dimensions that must be split together: all that instructions connect. Two components exclude
+each other where both have a dimension in one value, or in one instruction's iteration space. A *tiling* is a largest
+set of components that do not: nothing can be added to it. Components that exclude themselves are in none.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from hloom.analysis import CostReport, Table, cost
 from hloom.ir import Apply, Module, Node, Parameter, TensorType
 from hloom.propagation.conflicts import seed_text, value_name
-from hloom.propagation.dataflow import Wiring
+from hloom.propagation.dataflow import DataflowGraph
 from hloom.propagation.propagation import runs_by_graph
-from hloom.propagation.required_collectives import needs, runs_split
-from hloom.propagation.solver import Demand, Place, find_clashes, is_idle, reach
+from hloom.propagation.required_collectives import find_required_collectives, runs_split
+from hloom.propagation.solver import AxisSharding, ShardedDim, find_contradictions, is_idle, reach
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
 
@@ -27,9 +27,9 @@ LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """One complete tiling: what to set for it, how the entry's parameters lie, and its price for each device.
+    """One complete tiling: what to set for it, the specs of the entry's parameters, and its cost per device.
 
-    `flops` are of one device in one run, `bytes` those of the entry's parameters and results, `wire_bytes` what it
+    `flops` are of one device in one run, `bytes` those of the entry's parameters and results, `comm_bytes` what it
     sends by rings. Setting `seeds` and propagating gives the tiling again.
     """
 
@@ -37,17 +37,17 @@ class Tiling:
     parameters: Mapping[str, Spec]
     flops: int
     bytes: int
-    wire_bytes: int
+    comm_bytes: int
 
     @property
     def price(self) -> tuple[int, int, int]:
         """FLOPs, bytes held and bytes sent."""
-        return self.flops, self.bytes, self.wire_bytes
+        return self.flops, self.bytes, self.comm_bytes
 
     def to_json(self) -> dict[str, Any]:
         """The tiling as plain values."""
         specs = {name: str(spec) for name, spec in self.parameters.items()}
-        price = {"flops": self.flops, "bytes": self.bytes, "wire_bytes": self.wire_bytes}
+        price = {"flops": self.flops, "bytes": self.bytes, "comm_bytes": self.comm_bytes}
         return {"seeds": list(self.seeds), "parameters": specs, **price}
 
 
@@ -55,7 +55,7 @@ class Tiling:
 class Enumeration:
     """The tilings of a module over one axis, the cheapest in FLOPs first.
 
-    `components` says how many sets of places can be split at all, `is_tied` whether alike ones (those of repeated
+    `components` says how many sets of dimensions can be split at all, `is_tied` whether alike ones (those of repeated
     layers) were made to go together because there were too many tilings, `is_complete` whether all are listed.
     """
 
@@ -69,7 +69,7 @@ class Enumeration:
     def pruned(self) -> tuple[Tiling, ...]:
         """The tilings that no other beats: none is as good in FLOPs, bytes held and bytes sent, and better in one."""
         kept: list[Tiling] = []
-        for tiling in sorted(self.tilings, key=lambda each: each.price):
+        for tiling in sorted(self.tilings, key=lambda tiling: tiling.price):
             if not any(_beats(other, tiling) for other in kept):
                 kept.append(tiling)
         return tuple(kept)
@@ -77,14 +77,14 @@ class Enumeration:
     def table(self, tilings: Sequence[Tiling] | None = None) -> Table:
         """A line for each tiling."""
         listed = self.tilings if tilings is None else tilings
-        rows = [(*each.price, len(each.parameters), " ".join(each.seeds)) for each in listed]
-        return Table(("flops", "bytes", "wire_bytes", "parameters", "seeds"), tuple(rows))
+        rows = [(*tiling.price, len(tiling.parameters), " ".join(tiling.seeds)) for tiling in listed]
+        return Table(("flops", "bytes", "comm_bytes", "parameters", "seeds"), tuple(rows))
 
     def to_json(self) -> dict[str, Any]:
         """All tilings as plain values."""
         counts = {"components": self.components, "is_tied": self.is_tied, "is_complete": self.is_complete}
         mesh = dict(zip(self.mesh.names, self.mesh.sizes, strict=True))
-        listed = [each.to_json() for each in self.tilings]
+        listed = [tiling.to_json() for tiling in self.tilings]
         return {"module": self.module.name, "mesh": mesh, **counts, "tilings": listed}
 
 
@@ -94,12 +94,12 @@ def _beats(one: Tiling, other: Tiling) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """Places that are split together: the demand that reaches them, what that saves and sends, and what is alike."""
+    """Dimensions that are split together: their axis shardings, what these save and send, and what is isomorphic."""
 
-    demands: tuple[Demand, ...]
+    shardings: tuple[AxisSharding, ...]
     flops: int
     bytes: int
-    wire_bytes: int
+    comm_bytes: int
     kind: tuple
 
 
@@ -108,151 +108,158 @@ def enumerate_tilings(module: Module, axis: str, size: int, *, limit: int = LIMI
 
     Where there are more than `limit`, alike components are tied together; where there still are, so many are listed.
     """
-    mesh, wiring, counted = Mesh((axis,), (size,)), Wiring(module), cost(module)
-    components = _components(wiring, mesh, counted)
+    mesh, dataflow, counted = Mesh((axis,), (size,)), DataflowGraph(module), cost(module)
+    components = _components(dataflow, mesh, counted)
     count, is_tied = len(components), False
-    found = _choices(wiring, components, limit)
-    if len(found) > limit:
-        tied = _tied(wiring, components)
+    choices = _choices(dataflow, components, limit)
+    if len(choices) > limit:
+        tied = _tied(dataflow, components)
         if len(tied) < count:
             components, is_tied = tied, True
-            found = _choices(wiring, components, limit)
-    whole = counted.total.flops, sum(_bytes(wiring.leaves[leaf].type) for leaf in _held(wiring))
-    tilings = [_tiling(wiring, [components[number] for number in each], *whole) for each in found[:limit]]
-    tilings.sort(key=lambda each: (each.price, each.seeds))
-    return Enumeration(module, mesh, tuple(tilings), count, is_tied, len(found) <= limit)
+            choices = _choices(dataflow, components, limit)
+    whole = counted.total.flops, sum(_bytes(dataflow.leaves[leaf].type) for leaf in _held(dataflow))
+    tilings = [_tiling(dataflow, [components[number] for number in choice], *whole) for choice in choices[:limit]]
+    tilings.sort(key=lambda tiling: (tiling.price, tiling.seeds))
+    return Enumeration(module, mesh, tuple(tilings), count, is_tied, len(choices) <= limit)
 
 
-def _components(wiring: Wiring, mesh: Mesh, counted: CostReport) -> list[_Component]:
+def _components(dataflow: DataflowGraph, mesh: Mesh, counted: CostReport) -> list[_Component]:
     (axis,), (size,) = mesh.names, mesh.sizes
-    flops: dict[Node, int] = {each.node: each.total.flops for each in counted.per_node}
-    runs, held = runs_by_graph(counted), set(_held(wiring))
-    seen: set[Place] = set()
-    found = []
-    for leaf, value in enumerate(wiring.leaves):
+    flops: dict[Node, int] = {node_cost.node: node_cost.total.flops for node_cost in counted.per_node}
+    runs, held = runs_by_graph(counted), set(_held(dataflow))
+    seen: set[ShardedDim] = set()
+    components = []
+    for leaf, value in enumerate(dataflow.leaves):
         for dimension, length in enumerate(value.dims):
-            place = leaf, dimension, 1
-            if length < size or place in seen or wiring.is_free(leaf, dimension):
+            dim = leaf, dimension, 1
+            if length < size or dim in seen or dataflow.is_free(leaf, dimension):
                 continue
-            demand = Demand(axis, size, (place,))
-            reach(wiring, demand)
-            own = [each for each in demand.reached if not wiring.is_free(*each[:2])]
+            sharding = AxisSharding(axis, size, (dim,))
+            reach(dataflow, sharding)
+            own = [reached_dim for reached_dim in sharding.reached if not dataflow.is_free(*reached_dim[:2])]
             seen.update(own)
-            if any(major > 1 for _, _, major in own) or not _agrees(wiring, [demand]):
+            if any(major > 1 for _, _, major in own) or not _agrees(dataflow, [sharding]):
                 continue
-            kind = tuple(sorted((wiring.leaves[n].node.opcode, str(wiring.leaves[n].type), d) for n, d, _ in own))
-            _, sent = needs(wiring, [demand], _specs(wiring, [demand]), mesh, runs)
-            saved = sum(_saved(wiring, demand, point, flops) for point in demand.carried)
-            spared = sum(_spared(wiring, each, size) for each in own if each[0] in held)
-            found.append(_Component((demand,), saved, spared, sum(each.total for each in sent), kind))
-    return found
+            signature = tuple(
+                sorted((dataflow.leaves[n].node.opcode, str(dataflow.leaves[n].type), d) for n, d, _ in own)
+            )
+            _, sent = find_required_collectives(dataflow, [sharding], _specs(dataflow, [sharding]), mesh, runs)
+            saved = sum(_saved(dataflow, sharding, point, flops) for point in sharding.factors_reached)
+            spared = sum(_spared(dataflow, own_dim, size) for own_dim in own if own_dim[0] in held)
+            components.append(
+                _Component((sharding,), saved, spared, sum(collective.total for collective in sent), signature)
+            )
+    return components
 
 
-def _agrees(wiring: Wiring, demands: Sequence[Demand]) -> bool:
-    """Whether places do not contradict each other, but for dimensions that come from nowhere."""
-    merged = _merged(demands)
-    return all(is_idle(wiring, clash) for clash in find_clashes([merged]))
+def _agrees(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> bool:
+    """Whether dimensions do not contradict each other, but for free ones."""
+    merged = _merged(shardings)
+    return all(is_idle(dataflow, contradiction) for contradiction in find_contradictions([merged]))
 
 
-def _merged(demands: Sequence[Demand]) -> Demand:
-    first = demands[0]
-    merged = Demand(first.axis, first.size, tuple(seed for each in demands for seed in each.seeds))
-    for each in demands:
-        merged.reached |= each.reached
-        merged.carried |= each.carried
+def _merged(shardings: Sequence[AxisSharding]) -> AxisSharding:
+    first = shardings[0]
+    merged = AxisSharding(first.axis, first.size, tuple(seed for sharding in shardings for seed in sharding.seeds))
+    for sharding in shardings:
+        merged.reached |= sharding.reached
+        merged.factors_reached |= sharding.factors_reached
     return merged
 
 
-def _saved(wiring: Wiring, demand: Demand, point: Place, flops: Mapping[Node, int]) -> int:
+def _saved(dataflow: DataflowGraph, sharding: AxisSharding, point: ShardedDim, flops: Mapping[Node, int]) -> int:
     """The FLOPs that a device need not do because an instruction runs split along a factor."""
     number, factor, _ = point
-    link = wiring.links[number]
-    if not isinstance(link.node, Apply) or link.relation.reason:
+    equation = dataflow.equations[number]
+    if not isinstance(equation.node, Apply) or equation.rule.reason:
         return 0
-    size = link.relation.factors[factor].size
-    reached = _standing(wiring, demand, point)
-    if not size or not runs_split(link.relation, factor, reached):
+    size = equation.rule.factors[factor].size
+    reached = _reached_factor_dims(dataflow, sharding, point)
+    if not size or not runs_split(equation.rule, factor, reached):
         return 0
-    own = flops.get(link.node, 0)
-    return own - own * -(-size // demand.size) // size
+    own = flops.get(equation.node, 0)
+    return own - own * -(-size // sharding.size) // size
 
 
-def _standing(wiring: Wiring, demand: Demand, point: Place) -> set[tuple[int, int]]:
+def _reached_factor_dims(dataflow: DataflowGraph, sharding: AxisSharding, point: ShardedDim) -> set[tuple[int, int]]:
     number, factor, within = point
-    link = wiring.links[number]
+    equation = dataflow.equations[number]
     return {
-        (each.slot, each.dimension)
-        for each in link.relation.standing[factor]
-        if (link.leaves[each.slot], each.dimension, each.front * within) in demand.reached
+        (factor_dim.slot, factor_dim.dimension)
+        for factor_dim in equation.rule.factor_dims[factor]
+        if (equation.leaves[factor_dim.slot], factor_dim.dimension, factor_dim.front * within) in sharding.reached
     }
 
 
-def _spared(wiring: Wiring, place: Place, size: int) -> int:
-    value = wiring.leaves[place[0]]
-    length = value.dims[place[1]]
+def _spared(dataflow: DataflowGraph, dim: ShardedDim, size: int) -> int:
+    value = dataflow.leaves[dim[0]]
+    length = value.dims[dim[1]]
     return _bytes(value.type) - _bytes(value.type) * -(-length // size) // length
 
 
-def _bytes(kind: object) -> int:
-    return kind.byte_count if isinstance(kind, TensorType) and min(kind.dims, default=0) >= 0 else 0
+def _bytes(value_type: object) -> int:
+    return value_type.byte_count if isinstance(value_type, TensorType) and min(value_type.dims, default=0) >= 0 else 0
 
 
-def _held(wiring: Wiring) -> list[int]:
+def _held(dataflow: DataflowGraph) -> list[int]:
     """What a device holds before and after a run: the entry's parameters and results, each once."""
-    entry = wiring.module.entry
+    entry = dataflow.module.entry
     nodes: list[Node] = [*entry.parameters, *([entry.output] if entry.output is not None else [])]
-    return list(dict.fromkeys(leaf for node in nodes for leaf in wiring.given(node)))
+    return list(dict.fromkeys(leaf for node in nodes for leaf in dataflow.given(node)))
 
 
-def _specs(wiring: Wiring, demands: Sequence[Demand]) -> dict[int, Spec]:
-    found: dict[int, Spec] = {}
-    for demand in demands:
-        for leaf, dimension, _ in demand.reached:
-            spec = found.get(leaf, Spec.replicated(len(wiring.leaves[leaf].dims)))
-            if not spec.axes:  # a dimension that comes from nowhere may be wanted in two ways: then in neither
-                found[leaf] = spec.split(dimension, (demand.axis,))
-    return found
+def _specs(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> dict[int, Spec]:
+    specs: dict[int, Spec] = {}
+    for sharding in shardings:
+        for leaf, dimension, _ in sharding.reached:
+            spec = specs.get(leaf, Spec.replicated(len(dataflow.leaves[leaf].dims)))
+            if not spec.axes:  # a free dimension may be wanted in two ways: then in neither
+                specs[leaf] = spec.split(dimension, (sharding.axis,))
+    return specs
 
 
-def _exclusions(wiring: Wiring, components: Sequence[_Component]) -> list[int]:
+def _exclusions(dataflow: DataflowGraph, components: Sequence[_Component]) -> list[int]:
     """For each component, as bits, those that it excludes."""
     owners: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for number, component in enumerate(components):
-        for demand in component.demands:
-            for leaf, dimension, _ in demand.reached:
-                if not wiring.is_free(leaf, dimension):
+        for sharding in component.shardings:
+            for leaf, dimension, _ in sharding.reached:
+                if not dataflow.is_free(leaf, dimension):
                     owners.setdefault(("value", leaf), []).append((number, dimension))
-            for link, factor, _ in demand.carried:
-                owners.setdefault(("link", link), []).append((number, factor))
+            for equation, factor, _ in sharding.factors_reached:
+                owners.setdefault(("link", equation), []).append((number, factor))
     excluded = [0] * len(components)
-    for (what, owner), each in owners.items():
-        for place, (one, first) in enumerate(each):
-            for other, second in each[place + 1 :]:
-                if one != other and not (what == "link" and _is_idle_pair(wiring, owner, first, second)):
+    for (what, owner), members in owners.items():
+        for position, (one, first) in enumerate(members):
+            for other, second in members[position + 1 :]:
+                if one != other and not (what == "link" and _is_idle_pair(dataflow, owner, first, second)):
                     excluded[one] |= 1 << other
                     excluded[other] |= 1 << one
     return excluded
 
 
-def _is_idle_pair(wiring: Wiring, link: int, first: int, second: int) -> bool:
-    found = wiring.links[link]
+def _is_idle_pair(dataflow: DataflowGraph, equation: int, first: int, second: int) -> bool:
+    linked = dataflow.equations[equation]
     return any(
-        all(wiring.is_free(found.leaves[each.slot], each.dimension) for each in found.relation.standing[factor])
+        all(
+            dataflow.is_free(linked.leaves[factor_dim.slot], factor_dim.dimension)
+            for factor_dim in linked.rule.factor_dims[factor]
+        )
         for factor in (first, second)
     )
 
 
-def _choices(wiring: Wiring, components: Sequence[_Component], limit: int) -> list[tuple[int, ...]]:
+def _choices(dataflow: DataflowGraph, components: Sequence[_Component], limit: int) -> list[tuple[int, ...]]:
     """The largest sets of components that do not exclude each other; at most one more than the limit."""
-    excluded = _exclusions(wiring, components)
+    excluded = _exclusions(dataflow, components)
     everything = (1 << len(components)) - 1
-    allowed = [everything & ~each & ~(1 << number) for number, each in enumerate(excluded)]
-    found: list[tuple[int, ...]] = []
+    allowed = [everything & ~others & ~(1 << number) for number, others in enumerate(excluded)]
+    choices: list[tuple[int, ...]] = []
     for chosen in _largest(allowed, everything):
-        found.append(tuple(_bits(chosen)))
-        if len(found) > limit:
+        choices.append(tuple(_bits(chosen)))
+        if len(choices) > limit:
             break
-    return found
+    return choices
 
 
 def _largest(allowed: Sequence[int], everything: int) -> Iterator[int]:
@@ -280,49 +287,49 @@ def _bits(number: int) -> Iterator[int]:
         number ^= lowest
 
 
-def _tied(wiring: Wiring, components: Sequence[_Component]) -> list[_Component]:
+def _tied(dataflow: DataflowGraph, components: Sequence[_Component]) -> list[_Component]:
     """Components of one kind that do not exclude each other, as one."""
     kinds: dict[tuple, list[_Component]] = {}
     for component in components:
         kinds.setdefault(component.kind, []).append(component)
-    found = []
-    for each in kinds.values():
-        if len(each) == 1 or any(_exclusions(wiring, each)):
-            found += each
+    tied = []
+    for alike in kinds.values():
+        if len(alike) == 1 or any(_exclusions(dataflow, alike)):
+            tied += alike
             continue
-        demands = tuple(demand for component in each for demand in component.demands)
-        flops, held, sent = _sums(each)
-        found.append(_Component(demands, flops, held, sent, each[0].kind))
-    return found
+        shardings = tuple(sharding for component in alike for sharding in component.shardings)
+        flops, held, sent = _sums(alike)
+        tied.append(_Component(shardings, flops, held, sent, alike[0].kind))
+    return tied
 
 
 def _sums(components: Sequence[_Component]) -> tuple[int, int, int]:
     return (
-        sum(each.flops for each in components),
-        sum(each.bytes for each in components),
-        sum(each.wire_bytes for each in components),
+        sum(component.flops for component in components),
+        sum(component.bytes for component in components),
+        sum(component.comm_bytes for component in components),
     )
 
 
-def _tiling(wiring: Wiring, components: Sequence[_Component], flops: int, held: int) -> Tiling:
-    demands = [demand for component in components for demand in component.demands]
-    specs = _specs(wiring, demands)
+def _tiling(dataflow: DataflowGraph, components: Sequence[_Component], flops: int, held: int) -> Tiling:
+    shardings = [sharding for component in components for sharding in component.shardings]
+    specs = _specs(dataflow, shardings)
     parameters = {
-        value_name(wiring, leaf): specs[leaf]
-        for node in wiring.module.entry.parameters
-        for leaf in wiring.values[node]
+        value_name(dataflow, leaf): specs[leaf]
+        for node in dataflow.module.entry.parameters
+        for leaf in dataflow.values[node]
         if leaf in specs
     }
     saved, spared, sent = _sums(components)
-    seeds = tuple(seed_text(wiring, demand, _clearest(wiring, demand)) for demand in demands)
+    seeds = tuple(seed_text(dataflow, sharding, _clearest(dataflow, sharding)) for sharding in shardings)
     return Tiling(seeds, parameters, flops - saved, held - spared, sent)
 
 
-def _clearest(wiring: Wiring, demand: Demand) -> Place:
-    """The place to name a component by: a parameter of the entry, if it has one."""
-    entry = wiring.module.entry
-    own = (each for each in demand.reached if not wiring.is_free(*each[:2]))
-    return min(own, key=lambda each: (not _is_parameter(wiring.leaves[each[0]].node, entry), each))
+def _clearest(dataflow: DataflowGraph, sharding: AxisSharding) -> ShardedDim:
+    """The dimension to name a component by: a parameter of the entry, if it has one."""
+    entry = dataflow.module.entry
+    own = (dim for dim in sharding.reached if not dataflow.is_free(*dim[:2]))
+    return min(own, key=lambda dim: (not _is_parameter(dataflow.leaves[dim[0]].node, entry), dim))
 
 
 def _is_parameter(node: Node, entry: object) -> bool:

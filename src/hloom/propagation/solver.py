@@ -1,15 +1,17 @@
-"""From what is demanded of some places to the unique largest answer for all.
+"""The solver of propagation: from the shardings of some dimensions to the unique largest answer for all.
 
-1. Each axis reaches every place that instructions connect with a seed. A part of a dimension whose major parts no axis
+1. Each axis reaches every dimension that instructions connect with a seed. A part of a dimension whose major parts no
+axis
    splits cannot be split itself: it is taken out, with all that is reached through it only, until none is left.
 2. Contradictions are found in all that is reached at once: the same axis twice in one value (or in one instruction's
-   iteration space), or two axes on the same part of a dimension. All places of a contradiction stay unsplit.
-3. Each axis is let reach again, now not through those places, and again parts without their major parts are taken out.
+   iteration space), or two axes on the same part of a dimension. All dimensions of a contradiction stay unsplit.
+3. Each axis is let reach again, now not through those dimensions, and again parts without their major parts are taken
+out.
 
-Dimensions that come from nowhere (`Wiring.free`) take demands and pass none on to other uses.
+Free dimensions (`DataflowGraph.free`) take shardings and propagate none to other uses.
 
 Every step is a function of sets, so no order matters. Seeds are facts: they stay in the answer, though they carry
-nothing on where they contradict what others demand.
+nothing on where they contradict the shardings of others.
 """
 
 from __future__ import annotations
@@ -18,182 +20,194 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hloom.propagation.dataflow import Wiring
+from hloom.propagation.dataflow import DataflowGraph
 
-Place = tuple[int, int, int]
-"""A value (or a link), a dimension (or a factor), and how many parts are cut before."""
+ShardedDim = tuple[int, int, int]
+"""A value (or an equation), a dimension (or a factor), and how many parts are cut before."""
 Step = tuple[int, tuple[int, int, int]] | None
-"""From where a place was reached: the link and the place before; None for a seed."""
+"""From where a dimension was reached: the equation and the dimension before; None for a seed."""
 
 VALUE, LINK = "value", "instruction"
 
 
 @dataclass(slots=True)
-class Demand:
+class AxisSharding:
     """One axis: its size, its seeds, what it reaches, and where it must not go."""
 
     axis: str
     size: int
-    seeds: tuple[Place, ...]
-    reached: dict[Place, Step] = field(default_factory=dict)
-    carried: dict[Place, Place] = field(default_factory=dict)
-    walls: set[Place] = field(default_factory=set)
-    link_walls: set[Place] = field(default_factory=set)
-    alone: dict[Place, Step] = field(default_factory=dict)
-    """Places that were taken out because nothing splits the parts before them."""
+    seeds: tuple[ShardedDim, ...]
+    reached: dict[ShardedDim, Step] = field(default_factory=dict)
+    factors_reached: dict[ShardedDim, ShardedDim] = field(default_factory=dict)
+    blocked: set[ShardedDim] = field(default_factory=set)
+    blocked_factors: set[ShardedDim] = field(default_factory=set)
+    alone: dict[ShardedDim, Step] = field(default_factory=dict)
+    """Dimensions that were taken out because nothing splits the parts before them."""
 
-    def route(self, place: Place) -> list[tuple[int | None, Place]]:
-        """The steps that lead to a place, from its seed on: the link, None for the seed, and the place."""
-        steps: list[tuple[int | None, Place]] = []
-        step = self.reached[place]
+    def route(self, dim: ShardedDim) -> list[tuple[int | None, ShardedDim]]:
+        """The steps that lead to a dimension, from its seed on: the equation, None for the seed, and the dimension."""
+        steps: list[tuple[int | None, ShardedDim]] = []
+        step = self.reached[dim]
         while step is not None:
-            steps.append((step[0], place))
-            place = step[1]
-            step = self.reached[place]
-        steps.append((None, place))
+            steps.append((step[0], dim))
+            dim = step[1]
+            step = self.reached[dim]
+        steps.append((None, dim))
         return steps[::-1]
 
 
-class Clash(NamedTuple):
-    """Two places that contradict each other, of two demands by number; in a value, or in an instruction."""
+class Contradiction(NamedTuple):
+    """Two dimensions that contradict each other, of two axis shardings by number; in a value, or in an instruction."""
 
     where: str
     first: int
-    first_place: Place
+    first_place: ShardedDim
     second: int
-    second_place: Place
+    second_place: ShardedDim
 
 
-def solve(wiring: Wiring, demands: Sequence[Demand]) -> list[Clash]:
-    """Fill in what the demands reach; gives back the contradictions of all that they would reach."""
-    _reach_supported(wiring, demands)
-    clashes = find_clashes(demands)
-    if not clashes:
+def solve(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> list[Contradiction]:
+    """Fill in what the axis shardings reach; returns the contradictions of all that they would reach."""
+    _reach_supported(dataflow, shardings)
+    contradictions = find_contradictions(shardings)
+    if not contradictions:
         return []
-    for clash in clashes:
-        for number, place in ((clash.first, clash.first_place), (clash.second, clash.second_place)):
-            demand = demands[number]
-            (demand.walls if clash.where == VALUE else demand.link_walls).add(place)
-    return clashes
+    for contradiction in contradictions:
+        for number, dim in (
+            (contradiction.first, contradiction.first_place),
+            (contradiction.second, contradiction.second_place),
+        ):
+            sharding = shardings[number]
+            (sharding.blocked if contradiction.where == VALUE else sharding.blocked_factors).add(dim)
+    return contradictions
 
 
-def is_idle(wiring: Wiring, clash: Clash) -> bool:
-    """Whether a contradiction costs nothing: one of the demands is of a dimension that comes from nowhere."""
-    if clash.where == VALUE:
-        return any(wiring.is_free(*place[:2]) for place in (clash.first_place, clash.second_place))
-    link = wiring.links[clash.first_place[0]]
+def is_idle(dataflow: DataflowGraph, contradiction: Contradiction) -> bool:
+    """Whether a contradiction costs nothing: one of the shardings is of a free dimension."""
+    if contradiction.where == VALUE:
+        return any(dataflow.is_free(*dim[:2]) for dim in (contradiction.first_place, contradiction.second_place))
+    equation = dataflow.equations[contradiction.first_place[0]]
     return any(
-        all(wiring.is_free(link.leaves[each.slot], each.dimension) for each in link.relation.standing[place[1]])
-        for place in (clash.first_place, clash.second_place)
+        all(
+            dataflow.is_free(equation.leaves[factor_dim.slot], factor_dim.dimension)
+            for factor_dim in equation.rule.factor_dims[dim[1]]
+        )
+        for dim in (contradiction.first_place, contradiction.second_place)
     )
 
 
-def settle(wiring: Wiring, demands: Sequence[Demand]) -> None:
-    """Let the demands reach once more, now that walls stand where they contradict each other."""
-    _reach_supported(wiring, demands)
+def settle(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> None:
+    """Propagate once more, now that dimensions are blocked where shardings contradict each other."""
+    _reach_supported(dataflow, shardings)
 
 
-def reach(wiring: Wiring, demand: Demand) -> None:
-    """Every place that is connected with a seed, breadth first, not through walls."""
-    size, walls, link_walls = demand.size, demand.walls, demand.link_walls
-    links, touching, free = wiring.links, wiring.touching, wiring.free
-    reached: dict[Place, Step] = dict.fromkeys(demand.seeds)
-    carried: dict[Place, Place] = {}
-    queue = [seed for seed in demand.seeds if seed not in walls]
-    for place in queue:
-        leaf, dimension, major = place
-        is_taken = dimension in free[leaf] and reached[place] is not None
-        for number, slot in touching[leaf]:
-            relation = links[number].relation
-            if is_taken and slot < relation.results:
+def reach(dataflow: DataflowGraph, sharding: AxisSharding) -> None:
+    """Reach every dimension that is connected with a seed, breadth first, not through blocked ones."""
+    size, blocked, blocked_factors = sharding.size, sharding.blocked, sharding.blocked_factors
+    equations, equations_of, free = dataflow.equations, dataflow.equations_of, dataflow.free
+    reached: dict[ShardedDim, Step] = dict.fromkeys(sharding.seeds)
+    factors_reached: dict[ShardedDim, ShardedDim] = {}
+    queue = [seed for seed in sharding.seeds if seed not in blocked]
+    for dim in queue:
+        leaf, dimension, major = dim
+        is_taken = dimension in free[leaf] and reached[dim] is not None
+        for number, slot in equations_of[leaf]:
+            rule = equations[number].rule
+            if is_taken and slot < rule.results:
                 continue
-            found = relation.factor_at(slot, dimension, major)
-            if found is None:
+            factor_and_part = rule.factor_at(slot, dimension, major)
+            if factor_and_part is None:
                 continue
-            factor, within = found
+            factor, within = factor_and_part
             point = (number, factor, within)
-            if point in carried or point in link_walls or not relation.passes(slot, dimension, factor, within, size):
+            if (
+                point in factors_reached
+                or point in blocked_factors
+                or not rule.propagates_from(slot, dimension, factor, within, size)
+            ):
                 continue
-            carried[point] = place
-            is_even = relation.factors[factor].size % (within * size) == 0
-            leaves = links[number].leaves
-            for other, there, front, is_single in relation.standing[factor]:
+            factors_reached[point] = dim
+            is_even = rule.factors[factor].size % (within * size) == 0
+            leaves = equations[number].leaves
+            for other, there, front, is_single in rule.factor_dims[factor]:
                 target = (leaves[other], there, front * within)
-                if target not in reached and target not in walls and (is_even or is_single):
-                    reached[target] = (number, place)
+                if target not in reached and target not in blocked and (is_even or is_single):
+                    reached[target] = (number, dim)
                     queue.append(target)
-    demand.reached, demand.carried = reached, carried
+    sharding.reached, sharding.factors_reached = reached, factors_reached
 
 
-def _reach_supported(wiring: Wiring, demands: Sequence[Demand]) -> None:
-    waiting: Iterable[Demand] = demands
+def _reach_supported(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> None:
+    waiting: Iterable[AxisSharding] = shardings
     while waiting:
-        for demand in waiting:
-            reach(wiring, demand)
+        for sharding in waiting:
+            reach(dataflow, sharding)
         changed = []
-        for demand, place in _unsupported(demands):
-            demand.walls.add(place)
-            demand.alone[place] = demand.reached[place]
-            changed.append(demand)
-        waiting = [demand for demand in demands if demand in changed]
+        for sharding, dim in _unsupported(shardings):
+            sharding.blocked.add(dim)
+            sharding.alone[dim] = sharding.reached[dim]
+            changed.append(sharding)
+        waiting = [sharding for sharding in shardings if sharding in changed]
 
 
-def _unsupported(demands: Sequence[Demand]) -> list[tuple[Demand, Place]]:
-    """The places whose major parts are not split by axes that add up to them."""
-    inner = {place[:2] for demand in demands for place in demand.reached if place[2] > 1}
+def _unsupported(shardings: Sequence[AxisSharding]) -> list[tuple[AxisSharding, ShardedDim]]:
+    """The dimensions whose major parts are not split by axes that add up to them."""
+    inner = {dim[:2] for sharding in shardings for dim in sharding.reached if dim[2] > 1}
     if not inner:
         return []
-    cuts: dict[tuple[int, int], list[tuple[int, Demand, Place]]] = {}
-    for demand in demands:
-        for place in demand.reached:
-            if place[:2] in inner:
-                cuts.setdefault(place[:2], []).append((place[2], demand, place))
-    found = []
-    for each in cuts.values():
+    cuts: dict[tuple[int, int], list[tuple[int, AxisSharding, ShardedDim]]] = {}
+    for sharding in shardings:
+        for dim in sharding.reached:
+            if dim[:2] in inner:
+                cuts.setdefault(dim[:2], []).append((dim[2], sharding, dim))
+    unsupported = []
+    for splits in cuts.values():
         supported = {1}
-        for major, demand, place in sorted(each, key=lambda cut: cut[0]):
+        for major, sharding, dim in sorted(splits, key=lambda cut: cut[0]):
             if major in supported:
-                supported.add(major * demand.size)
-            elif place not in demand.seeds:
-                found.append((demand, place))
-    return found
+                supported.add(major * sharding.size)
+            elif dim not in sharding.seeds:
+                unsupported.append((sharding, dim))
+    return unsupported
 
 
-def find_clashes(demands: Sequence[Demand]) -> list[Clash]:
-    """All pairs of places that cannot both be split, in values and in instructions' iteration spaces."""
-    values = _clashes(VALUE, demands, [demand.reached for demand in demands])
-    return values + _clashes(LINK, demands, [demand.carried for demand in demands])
+def find_contradictions(shardings: Sequence[AxisSharding]) -> list[Contradiction]:
+    """All pairs of dimensions that cannot both be split, in values and in instructions' iteration spaces."""
+    values = _contradictions(VALUE, shardings, [sharding.reached for sharding in shardings])
+    return values + _contradictions(LINK, shardings, [sharding.factors_reached for sharding in shardings])
 
 
-def _clashes(where: str, demands: Sequence[Demand], reached: Sequence[Iterable[Place]]) -> list[Clash]:
-    first: dict[int, tuple[int, Place]] = {}
-    several: dict[int, list[tuple[int, Place]]] = {}
+def _contradictions(
+    where: str, shardings: Sequence[AxisSharding], reached: Sequence[Iterable[ShardedDim]]
+) -> list[Contradiction]:
+    first: dict[int, tuple[int, ShardedDim]] = {}
+    several: dict[int, list[tuple[int, ShardedDim]]] = {}
     for number, places in enumerate(reached):
-        for place in places:
-            owner = place[0]
+        for dim in places:
+            owner = dim[0]
             if owner in several:
-                several[owner].append((number, place))
+                several[owner].append((number, dim))
             elif owner in first:
-                several[owner] = [first[owner], (number, place)]
+                several[owner] = [first[owner], (number, dim)]
             else:
-                first[owner] = (number, place)
+                first[owner] = (number, dim)
     return [
-        Clash(where, one, place, other, there)
+        Contradiction(where, one, dim, other, there)
         for owner in sorted(several)
-        for one, place, other, there in _pairs(sorted(several[owner]))
-        if _contradict(demands, one, place, other, there)
+        for one, dim, other, there in _pairs(sorted(several[owner]))
+        if _contradict(shardings, one, dim, other, there)
     ]
 
 
-def _pairs(each: list[tuple[int, Place]]) -> Iterable[tuple[int, Place, int, Place]]:
-    return ((*a, *b) for number, a in enumerate(each) for b in each[number + 1 :])
+def _pairs(entries: list[tuple[int, ShardedDim]]) -> Iterable[tuple[int, ShardedDim, int, ShardedDim]]:
+    return ((*a, *b) for number, a in enumerate(entries) for b in entries[number + 1 :])
 
 
-def _contradict(demands: Sequence[Demand], one: int, place: Place, other: int, there: Place) -> bool:
+def _contradict(shardings: Sequence[AxisSharding], one: int, dim: ShardedDim, other: int, there: ShardedDim) -> bool:
     """The same axis twice; or two axes on parts of one dimension that overlap."""
     if one == other:
         return True
-    if place[1] != there[1]:
+    if dim[1] != there[1]:
         return False
-    (major, size), (minor, _) = sorted(((place[2], demands[one].size), (there[2], demands[other].size)))
+    (major, size), (minor, _) = sorted(((dim[2], shardings[one].size), (there[2], shardings[other].size)))
     return minor < major * size

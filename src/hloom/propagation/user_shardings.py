@@ -1,4 +1,4 @@
-"""What a user demands: `param:dim=axis`, and the values that the names mean."""
+"""User shardings: `param:dim=axis`, and the values that the names mean."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from hloom.ir import Module, Node
-from hloom.propagation.dataflow import Wiring
-from hloom.propagation.solver import Demand, Place
+from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.solver import AxisSharding, ShardedDim
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
 from hloom.text import HloomError
@@ -21,24 +21,24 @@ _SETTING = re.compile(r"(?P<name>[^:{}]+)(\{(?P<leaf>\d+)\})?:(?P<dimension>\d+)
 _NUMBERED = re.compile(r"\.\d+$")
 
 
-def demands_of(seeds: Seeds, wiring: Wiring, mesh: Mesh) -> list[Demand]:
-    """One demand for each axis of the mesh that is set somewhere, in the mesh's order.
+def axis_shardings_of(seeds: Seeds, dataflow: DataflowGraph, mesh: Mesh) -> list[AxisSharding]:
+    """One axis sharding for each axis of the mesh that is set somewhere, in the mesh's order.
 
     Raises HloomError for what is not in the module or the mesh, for an axis that is set twice in one value, for two
     settings of one dimension, and where a dimension would be cut into more parts than it has elements.
     """
-    specs = _from_specs(seeds, wiring) if isinstance(seeds, Mapping) else _from_texts(seeds, wiring)
-    places: dict[str, list[Place]] = {}
+    specs = _from_specs(seeds, dataflow) if isinstance(seeds, Mapping) else _from_texts(seeds, dataflow)
+    places: dict[str, list[ShardedDim]] = {}
     for leaf, spec in specs.items():
         for dimension, axes in enumerate(spec.dims):
             major = 1
             for axis in axes:
                 places.setdefault(axis, []).append((leaf, dimension, major))
                 major *= mesh.size(axis)
-            _check_size(wiring, leaf, dimension, major)
+            _check_size(dataflow, leaf, dimension, major)
     for axis in places:
         mesh.size(axis)  # raises where there is none
-    return [Demand(axis, mesh.size(axis), tuple(sorted(places[axis]))) for axis in mesh.names if axis in places]
+    return [AxisSharding(axis, mesh.size(axis), tuple(sorted(places[axis]))) for axis in mesh.names if axis in places]
 
 
 def find_node(module: Module, name: str) -> Node:
@@ -59,42 +59,42 @@ def find_node(module: Module, name: str) -> Node:
     raise HloomError(f"graph {graph.name} has {'several nodes' if alike else 'no node'} called '{own}'", hint=hint)
 
 
-def _from_specs(seeds: Mapping[Any, Spec], wiring: Wiring) -> dict[int, Spec]:
-    found: dict[int, Spec] = {}
+def _from_specs(seeds: Mapping[Any, Spec], dataflow: DataflowGraph) -> dict[int, Spec]:
+    specs: dict[int, Spec] = {}
     for key, spec in seeds.items():
-        node = find_node(wiring.module, key) if isinstance(key, str) else key
-        leaf = _leaf(wiring, node, None)
-        if spec.rank != len(wiring.leaves[leaf].dims):
-            raise HloomError(f"{node.name} is {wiring.leaves[leaf].type}: {spec} is for arrays of rank {spec.rank}")
+        node = find_node(dataflow.module, key) if isinstance(key, str) else key
+        leaf = _leaf(dataflow, node, None)
+        if spec.rank != len(dataflow.leaves[leaf].dims):
+            raise HloomError(f"{node.name} is {dataflow.leaves[leaf].type}: {spec} is for arrays of rank {spec.rank}")
         if spec.partial or spec.manual:
             raise HloomError(f"{node.name}: only dimensions are set, not {spec}")
-        found[leaf] = spec
-    return found
+        specs[leaf] = spec
+    return specs
 
 
-def _from_texts(texts: Iterable[str], wiring: Wiring) -> dict[int, Spec]:
-    found: dict[int, Spec] = {}
+def _from_texts(texts: Iterable[str], dataflow: DataflowGraph) -> dict[int, Spec]:
+    specs: dict[int, Spec] = {}
     for text in texts:
         match = _SETTING.fullmatch(text.strip())
         if match is None:
             raise HloomError(f"'{text}' sets nothing", hint="write NAME:DIMENSION=AXIS, as in x:0=data")
-        node = find_node(wiring.module, match["name"])
-        leaf = _leaf(wiring, node, int(match["leaf"]) if match["leaf"] else None)
-        dims, dimension = wiring.leaves[leaf].dims, int(match["dimension"])
+        node = find_node(dataflow.module, match["name"])
+        leaf = _leaf(dataflow, node, int(match["leaf"]) if match["leaf"] else None)
+        dims, dimension = dataflow.leaves[leaf].dims, int(match["dimension"])
         if dimension >= len(dims):
-            raise HloomError(f"'{text}': {node.name} is {wiring.leaves[leaf].type}, of rank {len(dims)}")
-        spec = found.get(leaf, Spec.replicated(len(dims)))
+            raise HloomError(f"'{text}': {node.name} is {dataflow.leaves[leaf].type}, of rank {len(dims)}")
+        spec = specs.get(leaf, Spec.replicated(len(dims)))
         if spec.dims[dimension]:
             raise HloomError(
                 f"'{text}': dimension {dimension} of {node.name} is set already, to {'.'.join(spec.dims[dimension])}",
                 hint="several axes stand in one setting, major to minor: x:0=data.model",
             )
-        found[leaf] = spec.split(dimension, match["axes"].split("."))
-    return found
+        specs[leaf] = spec.split(dimension, match["axes"].split("."))
+    return specs
 
 
-def _leaf(wiring: Wiring, node: Node, number: int | None) -> int:
-    leaves = wiring.values.get(node)
+def _leaf(dataflow: DataflowGraph, node: Node, number: int | None) -> int:
+    leaves = dataflow.values.get(node)
     if leaves is None:
         raise HloomError(f"{node.name} is in {node.graph.name}, which does not run")
     if not leaves or (number is not None and number >= len(leaves)):
@@ -104,8 +104,8 @@ def _leaf(wiring: Wiring, node: Node, number: int | None) -> int:
     return leaves[number or 0]
 
 
-def _check_size(wiring: Wiring, leaf: int, dimension: int, parts: int) -> None:
-    value = wiring.leaves[leaf]
+def _check_size(dataflow: DataflowGraph, leaf: int, dimension: int, parts: int) -> None:
+    value = dataflow.leaves[leaf]
     if 0 <= value.dims[dimension] < parts:
         size = value.dims[dimension]
         raise HloomError(f"dimension {dimension} of {value.node.name} has {size} elements: too few for {parts} parts")
