@@ -36,6 +36,7 @@ from hloom.analysis.control_flow import initial_state as initial_state
 from hloom.analysis.control_flow import is_branch as is_branch
 from hloom.analysis.control_flow import is_control_flow as is_control_flow
 from hloom.analysis.control_flow import is_loop as is_loop
+from hloom.analysis.control_flow import is_plain_call as is_plain_call
 from hloom.analysis.control_flow import phis as phis
 from hloom.analysis.control_flow import with_callees as with_callees
 from hloom.analysis.cost import Conditional as Conditional

@@ -198,6 +198,12 @@ def is_control_flow(node: Node) -> bool:
     return flow is not None and flow.is_control_flow
 
 
+def is_plain_call(node: Node) -> bool:
+    """Whether a node runs one computation once on all its operands, and yields what that does."""
+    flow = FLOWS.get(node.opcode)
+    return flow is not None and flow.is_plain_call
+
+
 def is_loop(node: Node) -> bool:
     """Whether a node runs a body any number of times."""
     flow = FLOWS.get(node.opcode)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Graph, Module, Node
 from hloom.passes.pipeline import offer
 from hloom.passes.rules.calling import callees_first
@@ -20,7 +21,7 @@ def inline(module: Module) -> Report:
     Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
     a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves.
     """
-    return _inline(module, "inline", lambda node: node.opcode == "call" and not _is_kept(node))
+    return _inline(module, "inline", lambda node: is_plain_call(node) and not _is_kept(node))
 
 
 def inline_fusions(module: Module) -> Report:

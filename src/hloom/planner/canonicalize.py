@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hloom.analysis import called_computations
+from hloom.analysis import called_computations, flow_of, is_branch, is_loop, with_callees
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.passes.inline import MOST_NODES, inline, inline_fusions
 from hloom.text import HloomError
-
-RUNNING = ("while", "conditional")
-"""What runs other graphs once calls are inlined."""
 
 
 def canonicalize(module: Module) -> Module:
@@ -38,7 +35,7 @@ def canonicalize(module: Module) -> Module:
 
 def is_control_flow(node: Node) -> bool:
     """Whether a node runs graphs of its own, as a loop or a branch."""
-    return isinstance(node, Apply) and node.opcode in RUNNING and bool(called_computations(node))
+    return isinstance(node, Apply) and (is_loop(node) or is_branch(node)) and bool(called_computations(node))
 
 
 def _owned(module: Module) -> list[Graph]:
@@ -67,19 +64,13 @@ def _owned(module: Module) -> list[Graph]:
 def _set_called(node: Apply, graphs: Sequence[Graph]) -> None:
     if tuple(graphs) == tuple(called_computations(node)):
         return
-    attributes = node.attributes
-    if node.opcode == "while":
-        changed = attributes.changed(body=graphs[0], condition=graphs[1])
-    elif "branch_computations" in attributes:
-        changed = attributes.changed(branch_computations=tuple(graphs))
-    else:
-        changed = attributes.changed(true_computation=graphs[0], false_computation=graphs[1])
-    node.graph.set_attributes(node, changed)
+    node.graph.set_attributes(node, node.attributes.changed(with_callees(node, tuple(graphs))))
 
 
 def _write_out(node: Apply) -> None:
     """Write out the tuples around a loop, branch or barrier."""
-    given = range(node.opcode == "conditional", len(node.inputs))
+    flow = flow_of(node)
+    given = range(flow.first_operand if flow is not None else 0, len(node.inputs))
     inputs = list(node.inputs)
     for operand_index in given:
         if _is_tuple(inputs[operand_index]) and inputs[operand_index].opcode != "tuple":

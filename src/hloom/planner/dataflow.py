@@ -1,11 +1,14 @@
-"""The graphs of a module in normal form as one sequence of nodes, with what hands values from one graph to another."""
+"""Dataflow of a module in canonical form: its computations as one sequence of nodes, and the phis between them.
+
+How values pass between an instruction and the computations that it calls, `hloom.analysis.control_flow` says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import build_call_graph, called_computations, find_trip_counts
+from hloom.analysis import OpFlow, Phi, Runs, build_call_graph, callees, find_trip_counts, flow_of, phis
 from hloom.ir import Apply, Graph, Module, Node, TupleType
 from hloom.planner.canonicalize import is_control_flow
 
@@ -98,41 +101,41 @@ class Dataflow:
                 self.aliases[node] = value
 
     def _open(self, node: Apply, graph: Graph) -> Sequence[Graph]:
-        """Enter what a node runs: its graphs, in the order in which they are walked."""
-        graphs = called_computations(node)
-        if node.opcode == "while":
-            return self._open_loop(node, graphs[0], graphs[1], self.times[graph])
-        for branch, operand in zip(graphs, node.inputs[1:], strict=False):
-            self.times[branch] = self.times[graph]
-            for parameter in branch.parameters:
-                self._alias(parameter, _given(operand))
-        self._yielded(node, graphs)
-        return graphs
+        """Enter what a node runs: its computations, in the order in which they are walked."""
+        flow, called = flow_of(node), callees(node)
+        assert flow is not None
+        trips = self._trip_count(node) if flow.is_loop else 1
+        for computation, runs in called:
+            per_run = {Runs.PER_ITERATION: trips, Runs.PER_TEST: trips + 1}.get(runs, 1)
+            self.times[computation] = self.times[graph] * per_run
+        for phi in phis(node):
+            self._join(node, flow, phi)
+        return [computation for computation, _ in called]
 
-    def _open_loop(self, node: Apply, body: Graph, condition: Graph, times: float) -> Sequence[Graph]:
-        trips = self._trips.get(node)
+    def _trip_count(self, loop: Apply) -> int:
+        trips = self._trips.get(loop)
         if trips is None or trips.count is None:
-            self.unknown.append(node)
-        count = 1 if trips is None or trips.count is None else trips.count
-        self.times[body], self.times[condition] = times * count, times * (count + 1)
-        state = element_reads(body.parameters[0])
-        self.phis.update(phi for phi in state if phi is not None)
-        self._alias(body.parameters[0], state)
-        self._alias(condition.parameters[0], state)
-        self._alias(node, state)
-        self._pass(node.inputs[0], node, state, node)
-        if body.output is not None:
-            self._pass(body.output, body.output if _is_tuple(body.output) else node, state, None)
-        return body, condition
+            self.unknown.append(loop)
+            return 1
+        return trips.count
 
-    def _yielded(self, node: Apply, branches: Sequence[Graph]) -> None:
-        """What branches yield is the node's result, which lies as it likes."""
-        results = element_reads(node)
-        self.phis.update(phi for phi in results if phi is not None)
-        self._alias(node, results)
-        for branch in branches:
-            if branch.output is not None:
-                self._pass(branch.output, node, results, None)
+    def _join(self, node: Apply, flow: OpFlow, phi: Phi) -> None:
+        """A parameter is its operand; the state of a loop and the result of a branch have specs of their own."""
+        first = phi.names[0].node
+        if not phi.back_edges and first is not node:
+            self._alias(first, _given(phi.sources[0].node))
+            return
+        values = element_reads(first)
+        self.phis.update(value for value in values if value is not None)
+        for name in phi.names:
+            self._alias(name.node, values)
+        for source in phi.sources:
+            if phi.back_edges:
+                self._pass(source.node, node, values, node, flow.first_operand)
+            else:
+                self._pass(source.node, node, values, None)
+        for source in phi.back_edges:
+            self._pass(source.node, source.node if _is_tuple(source.node) else node, values, None)
 
     def _alias(self, node: Node, values: Sequence[Node | None]) -> None:
         """A node is (a tuple of) values that have names already."""
@@ -141,12 +144,14 @@ class Dataflow:
         elif values and values[0] is not None and values[0] is not node:
             self.aliases[node] = values[0]
 
-    def _pass(self, value: Node, reader: Node, state: Sequence[Node | None], holder: Node | None) -> None:
-        """A value, or the elements of a tuple, must lie as the state does; `holder` has it as its only operand."""
+    def _pass(
+        self, value: Node, reader: Node, state: Sequence[Node | None], holder: Node | None, first_operand: int = 0
+    ) -> None:
+        """A value, or the elements of a tuple, must have the state's specs; `holder` has it as this operand."""
         if value.opcode == "tuple":
             self.tuples[value] = tuple(state)
-            holder = value
-        for operand_index, (given, phi) in enumerate(zip(_given(value), state, strict=False)):
+            holder, first_operand = value, 0
+        for operand_index, (given, phi) in enumerate(zip(_given(value), state, strict=False), first_operand):
             if phi is not None:
                 self.phi_inputs.append(PhiInput(given, reader, phi, holder, operand_index))
 

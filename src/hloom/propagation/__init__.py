@@ -5,10 +5,14 @@ branches, `hloom.analysis.control_flow`.
 """
 
 from hloom.propagation.conflicts import Conflict as Conflict
+from hloom.propagation.dataflow import DataflowGraph as DataflowGraph
+from hloom.propagation.dataflow import Equation as Equation
+from hloom.propagation.enumeration import LIMIT as LIMIT
 from hloom.propagation.enumeration import Enumeration as Enumeration
 from hloom.propagation.enumeration import Tiling as Tiling
 from hloom.propagation.enumeration import enumerate_tilings as enumerate_tilings
 from hloom.propagation.propagation import Propagation as Propagation
 from hloom.propagation.propagation import propagate as propagate
+from hloom.propagation.propagation import runs_by_graph as runs_by_graph
 from hloom.propagation.required_collectives import Collective as Collective
 from hloom.propagation.required_collectives import Partial as Partial

@@ -14,7 +14,7 @@ from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
 from hloom.planner.experts.roles import Roles
 from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
-from hloom.propagation.dataflow import Wiring
+from hloom.propagation import DataflowGraph
 from hloom.runtime import partition
 from hloom.sharding import Mesh, spec_of
 
@@ -148,13 +148,13 @@ ENTRY main {
 
 
 def roles_of(module: Module, count: int = 2) -> Roles:
-    return Roles(LogicalAxes(Wiring(canonicalize(module)), count))
+    return Roles(LogicalAxes(DataflowGraph(canonicalize(module)), count))
 
 
 def seen(roles: Roles, stream: LogicalAxis | None) -> set[str]:
     """A stream as the entry's parameters show it."""
     assert stream is not None
-    parameters = {leaf: node for node in roles.wiring.module.entry.parameters for leaf in roles.wiring.given(node)}
+    parameters = {leaf: node for node in roles.dataflow.module.entry.parameters for leaf in roles.dataflow.given(node)}
     return {f"{parameters[leaf].name}:{place}" for leaf, place in stream.places if leaf in parameters}
 
 
@@ -176,7 +176,7 @@ def test_the_batch_is_told_from_weights_whether_they_are_donated_or_not(text: st
 
 def test_what_only_the_update_reads_is_a_state():
     roles = roles_of(parse(TRAINED))
-    names = {leaf: node.name for node in roles.wiring.module.entry.parameters for leaf in roles.wiring.given(node)}
+    names = {leaf: node.name for node in roles.dataflow.module.entry.parameters for leaf in roles.dataflow.given(node)}
     assert [names[leaf] for leaf in roles.weights] == ["w", "v"]
     assert [names[leaf] for leaf in roles.states] == ["momentum"]
 

@@ -10,7 +10,7 @@ from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.experts.roles import Roles
 from hloom.planner.plan import ENTRY, Plan
-from hloom.propagation.dataflow import Wiring
+from hloom.propagation import DataflowGraph
 from hloom.sharding.spec import Spec
 
 LEAST = 0.1
@@ -29,8 +29,8 @@ def describe(module: Module, plan: Plan) -> str:
     axes = tuple(name for name, size in zip(plan.mesh.names, plan.mesh.sizes, strict=True) if size > 1)
     if not axes:
         return "one device"
-    wiring = Wiring(canonicalize(module))
-    roles = Roles(LogicalAxes(wiring, min(plan.mesh.size(axis) for axis in axes)))
+    dataflow = DataflowGraph(canonicalize(module))
+    roles = Roles(LogicalAxes(dataflow, min(plan.mesh.size(axis) for axis in axes)))
     named = _Named(roles, plan)
     axes_of: dict[str, list[str]] = {}
     for axis in axes:
@@ -45,7 +45,7 @@ class _Named:
     def __init__(self, roles: Roles, plan: Plan) -> None:
         self.roles = roles
         self.plan = plan
-        self.wiring = roles.wiring
+        self.dataflow = roles.dataflow
         self.kinds: dict[int, str] = {}
         self._mark(SEQUENCE, roles.sequences)
         self._mark(MODEL, roles.model)
@@ -54,14 +54,14 @@ class _Named:
         self._experts = {stream.number for stream in roles.experts}
         self.parameters = {
             leaf: plan.parameters.get(node.number)
-            for node in self.wiring.module.entry.parameters
-            for leaf in self.wiring.given(node)
+            for node in self.dataflow.module.entry.parameters
+            for leaf in self.dataflow.given(node)
         }
         self.split: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for leaf, spec in self._activations():
             for dimension, own in enumerate(spec.dims):
                 for axis in own:
-                    self.split[axis][self._kind(leaf, dimension)] += bytes_of(self.wiring.leaves[leaf].type)
+                    self.split[axis][self._kind(leaf, dimension)] += bytes_of(self.dataflow.leaves[leaf].type)
 
     def along(self, axis: str) -> list[str]:
         """What is done along an axis."""
@@ -126,7 +126,7 @@ class _Named:
 
     def _share(self, leaves: Iterable[int], axis: str) -> float:
         """Of some parameters' bytes the share that is split along an axis."""
-        sizes = {leaf: bytes_of(self.wiring.leaves[leaf].type) for leaf in leaves}
+        sizes = {leaf: bytes_of(self.dataflow.leaves[leaf].type) for leaf in leaves}
         own = sum(size for leaf, size in sizes.items() if self._numbers(leaf, axis))
         return own / (sum(sizes.values()) or 1.0)
 
@@ -151,13 +151,13 @@ class _Named:
         """The values with a batch that the plan names inside, once each."""
         batch = self.roles.batch.leaves if self.roles.batch is not None else frozenset()
         seen: set[int] = set()
-        for node in self.wiring.values:
-            spec, leaves = self._spec_of(node), self.wiring.given(node)
+        for node in self.dataflow.values:
+            spec, leaves = self._spec_of(node), self.dataflow.given(node)
             if isinstance(spec, Spec) and len(leaves) == 1 and leaves[0] in batch and leaves[0] not in seen:
                 seen.add(leaves[0])
                 yield leaves[0], spec
 
     def _spec_of(self, node: Node) -> object:
-        if node.graph is not self.wiring.module.entry:
+        if node.graph is not self.dataflow.module.entry:
             return self.plan.computations.get(node.graph.name, {}).get(node.name)
         return self.plan.instructions.get(node.name) or self.plan.computations.get(ENTRY, {}).get(node.name)

@@ -43,7 +43,7 @@ class Layout:
 
     def spec(self, leaf: int) -> Spec:
         """How a value lies."""
-        sizes = self.streams.wiring.leaves[leaf].dims
+        sizes = self.streams.dataflow.leaves[leaf].dims
         dims: list[Axes] = [()] * len(sizes)
         for axis in self.mesh.names:
             for claim in self.claims.get(axis, ()):
@@ -61,21 +61,21 @@ class Layout:
 
     def plan(self, module: Module, name: str) -> Plan:
         """The plan for a module, whose normal form is wired."""
-        wiring, plan = self.streams.wiring, Plan(self.mesh, name=name)
-        entry = wiring.module.entry
+        dataflow, plan = self.streams.dataflow, Plan(self.mesh, name=name)
+        entry = dataflow.module.entry
         for node in entry.parameters:
-            for leaf in wiring.given(node):
+            for leaf in dataflow.given(node):
                 if (spec := self.spec(leaf)).axes:
                     plan.parameters[node.number] = spec
         self._put_results(plan)
-        for node, leaves in wiring.values.items() if self.interior else ():
+        for node, leaves in dataflow.values.items() if self.interior else ():
             if len(leaves) == 1 and leaves[0] in self.interior and _is_named(node, entry.output):
                 self._put(plan, node, self.spec(leaves[0]), module)
         return plan
 
     def _put(self, plan: Plan, node: Node, spec: Spec, module: Module) -> None:
         graph = node.graph
-        if graph is not self.streams.wiring.module.entry:
+        if graph is not self.streams.dataflow.module.entry:
             plan.computations.setdefault(graph.name, {})[node.name] = spec
         elif node.name in module.entry:
             plan.instructions[node.name] = spec
@@ -84,18 +84,18 @@ class Layout:
 
     def _put_results(self, plan: Plan) -> None:
         """Results that take no parameter's place lie as their streams do, or as a stored parameter of the same."""
-        wiring = self.streams.wiring
-        root = wiring.module.entry.output
+        dataflow = self.streams.dataflow
+        root = dataflow.module.entry.output
         if root is None:
             return
-        aliased = {alias.output_index for alias in aliases(wiring.module)}
+        aliased = {alias.output_index for alias in aliases(dataflow.module)}
         alike = {self.streams.along(leaf): axes for leaf, axes in self.stored.items()}
         for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
             shape_index = (index,) if root.opcode == "tuple" else ()
             value = output_at(root, shape_index)
             if shape_index in aliased or value is None:
                 continue
-            (leaf,) = wiring.given(value)
+            (leaf,) = dataflow.given(value)
             dims = list(self.spec(leaf).dims)
             self._store(leaf, dims, alike.get(self.streams.along(leaf), ()))
             if any(dims):
@@ -107,7 +107,7 @@ class Layout:
 
     def _store(self, leaf: int, dims: list[Axes], axes: Axes) -> None:
         """Split the largest dimension that takes all axes evenly: one that nothing splits yet, and no loop slices."""
-        sizes = self.streams.wiring.leaves[leaf].dims
+        sizes = self.streams.dataflow.leaves[leaf].dims
         left = tuple(axis for axis in axes if not any(axis in axis_dims for axis_dims in dims))
         possible = [dim for dim in range(len(sizes)) if left and (leaf, dim) not in self.streams.moved]
         for dim in sorted(possible, key=lambda dim: (len(dims[dim]), -sizes[dim])):

@@ -14,8 +14,7 @@ from functools import cached_property
 from hloom.analysis import cost
 from hloom.ir import FactorKind, TensorType
 from hloom.planner.strategies import UNEVEN_SHARE
-from hloom.propagation.dataflow import Link, Wiring
-from hloom.propagation.propagation import runs_by_graph
+from hloom.propagation import DataflowGraph, Equation, runs_by_graph
 
 CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
 MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
@@ -64,16 +63,16 @@ class LogicalAxis:
 class LogicalAxes:
     """The streams of a module for a split into so many parts: uneven parts pass less far than even ones."""
 
-    def __init__(self, wiring: Wiring, count: int) -> None:
-        self.wiring = wiring
+    def __init__(self, dataflow: DataflowGraph, count: int) -> None:
+        self.dataflow = dataflow
         self.count = count
         self._parents: list[int] = []
         self._starts: list[int] = []
-        for leaf in wiring.leaves:
+        for leaf in dataflow.leaves:
             self._starts.append(len(self._parents))
             self._parents += range(len(self._parents), len(self._parents) + len(leaf.dims))
-        for link in wiring.links:
-            self._join(link)
+        for equation in dataflow.equations:
+            self._join(equation)
 
     def of(self, leaf: int, dimension: int) -> int:
         """The number of the stream that a dimension of a value is in."""
@@ -81,22 +80,22 @@ class LogicalAxes:
 
     def along(self, leaf: int) -> tuple[int, ...]:
         """The streams of a value's dimensions."""
-        return tuple(self.of(leaf, dimension) for dimension in range(len(self.wiring.leaves[leaf].dims)))
+        return tuple(self.of(leaf, dimension) for dimension in range(len(self.dataflow.leaves[leaf].dims)))
 
-    def within(self, link: Link) -> dict[int, int]:
+    def within(self, equation: Equation) -> dict[int, int]:
         """By factor of an instruction the stream that it is in."""
         stream_of: dict[int, int] = {}
-        for factor, places in enumerate(link.relation.standing):
+        for factor, places in enumerate(equation.rule.factor_dims):
             for use in places:
-                if use.front == 1 and not self.wiring.is_free(link.leaves[use.slot], use.dimension):
-                    stream_of.setdefault(factor, self.of(link.leaves[use.slot], use.dimension))
+                if use.front == 1 and not self.dataflow.is_free(equation.leaves[use.slot], use.dimension):
+                    stream_of.setdefault(factor, self.of(equation.leaves[use.slot], use.dimension))
         return stream_of
 
     @cached_property
     def parameters(self) -> frozenset[int]:
         """The values that are parameters of the entry."""
-        entry = self.wiring.module.entry
-        return frozenset(leaf for node in entry.parameters for leaf in self.wiring.given(node))
+        entry = self.dataflow.module.entry
+        return frozenset(leaf for node in entry.parameters for leaf in self.dataflow.given(node))
 
     @cached_property
     def moved(self) -> frozenset[tuple[int, int]]:
@@ -111,9 +110,9 @@ class LogicalAxes:
     @cached_property
     def _counted(self) -> dict[int, LogicalAxis]:
         streams: dict[int, LogicalAxis] = {}
-        for leaf, value in enumerate(self.wiring.leaves):
+        for leaf, value in enumerate(self.dataflow.leaves):
             for dimension in range(len(value.dims)):
-                if self.wiring.is_free(leaf, dimension):
+                if self.dataflow.is_free(leaf, dimension):
                     continue
                 number = self.of(leaf, dimension)
                 stream = streams.setdefault(number, LogicalAxis(number))
@@ -123,23 +122,23 @@ class LogicalAxes:
                     stream.weight += bytes_of(value.type)
                 else:
                     stream.carried += bytes_of(value.type)
-        runs = runs_by_graph(cost(self.wiring.module))
-        for link in self.wiring.links:
-            self._count(link, streams, runs.get(link.node.graph, 1))
+        runs = runs_by_graph(cost(self.dataflow.module))
+        for equation in self.dataflow.equations:
+            self._count(equation, streams, runs.get(equation.node.graph, 1))
         return streams
 
-    def _join(self, link: Link) -> None:
+    def _join(self, equation: Equation) -> None:
         """Put what an instruction splits together into one stream."""
-        relation = link.relation
-        for factor, places in enumerate(relation.standing):
-            if not relation.carries[factor]:
+        rule = equation.rule
+        for factor, places in enumerate(rule.factor_dims):
+            if not rule.propagates[factor]:
                 continue
-            is_even = relation.factors[factor].size % self.count == 0
+            is_even = rule.factors[factor].size % self.count == 0
             first: int | None = None
             for use in places:
-                leaf = link.leaves[use.slot]
+                leaf = equation.leaves[use.slot]
                 passes = use.front == 1 and (is_even or use.is_single)
-                if not passes or use.dimension in self.wiring.free[leaf]:
+                if not passes or use.dimension in self.dataflow.free[leaf]:
                     continue
                 number = self._root(self._starts[leaf] + use.dimension)
                 if first is None:
@@ -147,32 +146,32 @@ class LogicalAxes:
                 elif number != first:
                     self._parents[number] = first
 
-    def _count(self, link: Link, streams: dict[int, LogicalAxis], times: int) -> None:
+    def _count(self, equation: Equation, streams: dict[int, LogicalAxis], times: int) -> None:
         """Add what an instruction works and sends to its streams."""
-        relation, known = link.relation, self.within(link)
-        carried = {factor: streams[number] for factor, number in known.items() if relation.carries[factor]}
-        if link.node.opcode in CONTRACTIONS:
-            work = 2.0 * times * math.prod(factor.size for factor in relation.factors)
+        rule, known = equation.rule, self.within(equation)
+        carried = {factor: streams[number] for factor, number in known.items() if rule.propagates[factor]}
+        if equation.node.opcode in CONTRACTIONS:
+            work = 2.0 * times * math.prod(factor.size for factor in rule.factors)
             for number in {stream.number for stream in carried.values()}:
                 streams[number].work += work
-        made = sum(bytes_of(self.wiring.leaves[leaf].type) for leaf in link.leaves[relation.results :])
+        made = sum(bytes_of(self.dataflow.leaves[leaf].type) for leaf in equation.leaves[rule.results :])
         passed: set[tuple[int, int]] = set()
         for factor, stream in carried.items():
-            passed |= {(use.slot, use.dimension) for use in relation.standing[factor] if use.front == 1}
-            stream.is_moved |= link.node.opcode in MOVING and relation.factors[factor].kind is FactorKind.INDEXED
-            if relation.leaves_sums(factor):
+            passed |= {(use.slot, use.dimension) for use in rule.factor_dims[factor] if use.front == 1}
+            stream.is_moved |= equation.node.opcode in MOVING and rule.factors[factor].kind is FactorKind.INDEXED
+            if rule.leaves_partial_sums(factor):
                 stream.sent += 2.0 * times * made
-        for leaf, dimension in self._stopped(link, passed):
+        for leaf, dimension in self._stopped(equation, passed):
             stream = streams.get(self.of(leaf, dimension))
             if stream is not None:
-                stream.sent += times * bytes_of(self.wiring.leaves[leaf].type)
-                stream.is_moved |= link.node.opcode in MOVING
+                stream.sent += times * bytes_of(self.dataflow.leaves[leaf].type)
+                stream.is_moved |= equation.node.opcode in MOVING
 
-    def _stopped(self, link: Link, passed: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    def _stopped(self, equation: Equation, passed: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """The dimensions of operands that an instruction does not pass on."""
-        for slot, leaf in enumerate(link.leaves[: link.relation.results]):
-            for dimension in range(len(link.relation.sides[slot])):
-                if (slot, dimension) not in passed and not self.wiring.is_free(leaf, dimension):
+        for slot, leaf in enumerate(equation.leaves[: equation.rule.results]):
+            for dimension in range(len(equation.rule.dim_factors[slot])):
+                if (slot, dimension) not in passed and not self.dataflow.is_free(leaf, dimension):
                     yield leaf, dimension
 
     def _root(self, number: int) -> int:

@@ -12,7 +12,7 @@ from hloom.planner.experts.layout import Claim, Layout, claim
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.experts.roles import RENAMING, Roles
 from hloom.planner.plan import Plan
-from hloom.propagation.dataflow import Wiring
+from hloom.propagation import DataflowGraph
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes
 
@@ -55,7 +55,7 @@ class Recipes:
     def __init__(self, module: Module, mesh: Mesh) -> None:
         self.mesh = mesh
         self.every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
-        self.streams = LogicalAxes(Wiring(canonicalize(module)), min(size for size in mesh.sizes if size > 1))
+        self.streams = LogicalAxes(DataflowGraph(canonicalize(module)), min(size for size in mesh.sizes if size > 1))
         self.roles = Roles(self.streams)
 
     def all(self) -> Iterator[tuple[Layout, str]]:
@@ -205,11 +205,11 @@ def activations(roles: Roles) -> frozenset[int]:
     """The values that have the batch and no dimension from nowhere: each use may split such a dimension otherwise."""
     if roles.batch is None:
         return frozenset()
-    wiring = roles.wiring
+    dataflow = roles.dataflow
     return frozenset(
         leaf
         for leaf in roles.batch.leaves - roles.streams.parameters
-        if not any(wiring.leaves[leaf].dims[dimension] > 1 for dimension in wiring.free[leaf])
+        if not any(dataflow.leaves[leaf].dims[dimension] > 1 for dimension in dataflow.free[leaf])
     )
 
 
@@ -221,7 +221,7 @@ def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]
     """
     inside = {leaf for stream in model for leaf in stream.leaves}
     outside = activations(roles) - inside
-    size = {leaf: bytes_of(roles.wiring.leaves[leaf].type) for leaf in outside}
+    size = {leaf: bytes_of(roles.dataflow.leaves[leaf].type) for leaf in outside}
     least = LARGE * max(size.values(), default=0.0)
     return frozenset(leaf for leaf in outside - _sums(roles) if size[leaf] >= least)
 
@@ -229,9 +229,9 @@ def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]
 def _sums(roles: Roles) -> set[int]:
     """The results of contractions, those under other names, and sums of such."""
     sums: set[int] = set()
-    for link in roles.wiring.links:
-        operands, results = link.leaves[: link.relation.results], link.leaves[link.relation.results :]
-        opcode = link.node.opcode
+    for equation in roles.dataflow.equations:
+        operands, results = equation.leaves[: equation.rule.results], equation.leaves[equation.rule.results :]
+        opcode = equation.node.opcode
         if opcode in CONTRACTIONS or ((opcode in RENAMING or opcode == "add") and sums.issuperset(operands)):
             sums.update(results)
     return sums

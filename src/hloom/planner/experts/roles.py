@@ -7,7 +7,7 @@ from functools import cached_property
 from hloom.ir import FactorKind
 from hloom.planner.entry_results import aliases
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
-from hloom.propagation.dataflow import Link, Wiring
+from hloom.propagation import DataflowGraph, Equation
 
 LEAST_WORK = 0.005
 """The share of all work below which nobody splits a weight over the model's axis: routers, heads of one number."""
@@ -38,7 +38,7 @@ class Roles:
 
     def __init__(self, streams: LogicalAxes) -> None:
         self.streams = streams
-        self.wiring: Wiring = streams.wiring
+        self.dataflow: DataflowGraph = streams.dataflow
 
     @cached_property
     def batch(self) -> LogicalAxis | None:
@@ -63,7 +63,7 @@ class Roles:
     @cached_property
     def tables(self) -> tuple[int, ...]:
         """The weights that are gathered from and that no contraction reads."""
-        gathered = {link.leaves[0] for link in self.wiring.links if link.node.opcode == "gather"}
+        gathered = {equation.leaves[0] for equation in self.dataflow.equations if equation.node.opcode == "gather"}
         return tuple(
             leaf for leaf in self.weights if (same := self._renamed(leaf)) & gathered and not same & self._contracted
         )
@@ -71,7 +71,7 @@ class Roles:
     @property
     def has_large_tables(self) -> bool:
         """Whether tables are a good part of the weights."""
-        sizes = {leaf: bytes_of(self.wiring.leaves[leaf].type) for leaf in self.weights}
+        sizes = {leaf: bytes_of(self.dataflow.leaves[leaf].type) for leaf in self.weights}
         return sum(sizes[leaf] for leaf in self.tables) > LEAST_TABLES * sum(sizes.values())
 
     @cached_property
@@ -114,22 +114,26 @@ class Roles:
     @cached_property
     def experts(self) -> tuple[LogicalAxis, ...]:
         """The streams over which whole weights are chosen: contractions with a weight have them as a batch."""
-        numbers = {number for link in self._contractions for number in self._batched(link)} & self.streams.all.keys()
+        numbers = {
+            number for equation in self._contractions for number in self._batched(equation)
+        } & self.streams.all.keys()
         return tuple(self.streams.all[number] for number in sorted(numbers))
 
     @cached_property
     def dispatched(self) -> frozenset[int]:
         """The values that experts read and make, and what is computed of those alone: not what chooses among them."""
         experts = {axis.number for axis in self.experts}
-        values = {leaf for link in self._contractions if self._batched(link) & experts for leaf in link.leaves}
+        values = {
+            leaf for equation in self._contractions if self._batched(equation) & experts for leaf in equation.leaves
+        }
         waiting = list(values)
         while waiting:
             leaf = waiting.pop()
-            rank = len(self.wiring.leaves[leaf].dims)
-            for number, _ in self.wiring.touching[leaf]:
-                link = self.wiring.links[number]
-                alike = {value for value in link.leaves if len(self.wiring.leaves[value].dims) == rank} - values
-                if link.relation.is_cheap:
+            rank = len(self.dataflow.leaves[leaf].dims)
+            for number, _ in self.dataflow.equations_of[leaf]:
+                equation = self.dataflow.equations[number]
+                alike = {value for value in equation.leaves if len(self.dataflow.leaves[value].dims) == rank} - values
+                if equation.rule.is_cheap:
                     further = {value for value in alike if experts & set(self.streams.along(value))}
                     values |= further
                     waiting += further
@@ -138,11 +142,11 @@ class Roles:
     @cached_property
     def rows(self) -> frozenset[int]:
         """The streams of what tables are looked up by, by number."""
-        gathering = [link for link in self.wiring.links if link.node.opcode == "gather"]
+        gathering = [equation for equation in self.dataflow.equations if equation.node.opcode == "gather"]
         return frozenset(
-            self.streams.of(link.leaves[0], use.dimension)
-            for link in gathering
-            for factor, places in zip(link.relation.factors, link.relation.standing, strict=True)
+            self.streams.of(equation.leaves[0], use.dimension)
+            for equation in gathering
+            for factor, places in zip(equation.rule.factors, equation.rule.factor_dims, strict=True)
             for use in places
             if use.slot == 0 and factor.kind is FactorKind.INDEXED
         )
@@ -157,47 +161,47 @@ class Roles:
     @cached_property
     def _read(self) -> frozenset[int]:
         """The values from which a contraction or gather can be reached."""
-        reading = (link for link in self.wiring.links if link.node.opcode in READING)
-        values = {leaf for link in reading for leaf in link.leaves[: link.relation.results]}
+        reading = (equation for equation in self.dataflow.equations if equation.node.opcode in READING)
+        values = {leaf for equation in reading for leaf in equation.leaves[: equation.rule.results]}
         waiting = list(values)
         while waiting:
-            for number, slot in self.wiring.touching[waiting.pop()]:
-                link = self.wiring.links[number]
-                if slot >= link.relation.results:
-                    before = set(link.leaves[: link.relation.results]) - values
+            for number, slot in self.dataflow.equations_of[waiting.pop()]:
+                equation = self.dataflow.equations[number]
+                if slot >= equation.rule.results:
+                    before = set(equation.leaves[: equation.rule.results]) - values
                     values |= before
                     waiting += before
         return frozenset(values)
 
     @cached_property
-    def _contractions(self) -> list[Link]:
-        return [link for link in self.wiring.links if link.node.opcode in CONTRACTIONS]
+    def _contractions(self) -> list[Equation]:
+        return [equation for equation in self.dataflow.equations if equation.node.opcode in CONTRACTIONS]
 
     @cached_property
     def _contracted(self) -> frozenset[int]:
         """What contractions read."""
-        return frozenset(leaf for link in self._contractions for leaf in link.leaves[: link.relation.results])
+        return frozenset(leaf for equation in self._contractions for leaf in equation.leaves[: equation.rule.results])
 
     @cached_property
     def _weighed(self) -> frozenset[int]:
         """The weights as contractions read them."""
         return frozenset(weight for leaf in self.weights for weight in self._renamed(leaf) & self._contracted)
 
-    def _batched(self, link: Link) -> set[int]:
+    def _batched(self, equation: Equation) -> set[int]:
         """The streams that all operands and results of a contraction with a weight have, the batch apart."""
-        if not self._weighed & set(link.leaves):
+        if not self._weighed & set(equation.leaves):
             return set()
-        slots, standing = set(range(len(link.leaves))), link.relation.standing
-        known = self.streams.within(link)
-        streams = {number for factor, number in known.items() if {use.slot for use in standing[factor]} == slots}
+        slots, factor_dims = set(range(len(equation.leaves))), equation.rule.factor_dims
+        known = self.streams.within(equation)
+        streams = {number for factor, number in known.items() if {use.slot for use in factor_dims[factor]} == slots}
         return streams - ({self.batch.number} if self.batch is not None else set())
 
     @cached_property
     def _held(self) -> frozenset[int]:
         """The parameters that a result takes the place of."""
-        numbers = {alias.parameter for alias in aliases(self.wiring.module)}
-        parameters = self.wiring.module.entry.parameters
-        return frozenset(leaf for node in parameters if node.number in numbers for leaf in self.wiring.given(node))
+        numbers = {alias.parameter for alias in aliases(self.dataflow.module)}
+        parameters = self.dataflow.module.entry.parameters
+        return frozenset(leaf for node in parameters if node.number in numbers for leaf in self.dataflow.given(node))
 
     @property
     def _inputs(self) -> frozenset[int]:
@@ -221,11 +225,11 @@ class Roles:
         values = {leaf}
         waiting = [leaf]
         while waiting:
-            for number, slot in self.wiring.touching[waiting.pop()]:
-                link = self.wiring.links[number]
-                if link.node.opcode not in RENAMING or slot >= link.relation.results:
+            for number, slot in self.dataflow.equations_of[waiting.pop()]:
+                equation = self.dataflow.equations[number]
+                if equation.node.opcode not in RENAMING or slot >= equation.rule.results:
                     continue
-                results = link.leaves[link.relation.results :]
+                results = equation.leaves[equation.rule.results :]
                 made = results[min(slot, len(results) - 1)]  # a barrier hands on several
                 if made not in values:
                     values.add(made)
