@@ -63,7 +63,6 @@ FURTHER_PLANS = {
     "plan on 2x4, overlapped, of h100": ["--mesh", "data=2,model=4", "--overlap", "--device", "h100"],
     "plan on 2x4 in 30 % of the memory": ["--mesh", "data=2,model=4", "--memory"],
     "experts' plan on 2x4": ["--mesh", "data=2,model=4", "--planner", "expert"],
-    "dp's plan on 8": ["--mesh", "x=8", "--planner", "dp"],
     "recursive plan on 2x4": ["--mesh", "data=2,model=4", "--planner", "recursive"],
 }
 """Plans of few programs, for they take longer."""
@@ -104,7 +103,7 @@ def main(arguments: list[str]) -> int:
         parser.error("--programs and --out, or --compare")
     if not (options.programs / FINISHED).exists():
         write_programs(options.programs)
-    digests = fingerprint(options.programs, re.compile(options.only), options.quick, options.texts)
+    digests = dict(fingerprint(options.programs, re.compile(options.only), options.quick, options.texts))
     options.out.write_text(json.dumps(digests, indent=0, sort_keys=True) + "\n")
     return 0
 
@@ -134,29 +133,28 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> int:
     return 1 if changed or not programs else 0
 
 
-def fingerprint(folder: Path, only: re.Pattern[str], quick: bool, texts: Path | None) -> dict[str, Any]:
-    """The digests of every answer, by program and product."""
-    digests: dict[str, Any] = {}
+def fingerprint(folder: Path, only: re.Pattern[str], quick: bool, texts: Path | None) -> Iterator[tuple[str, Any]]:
+    """The name of each program, and the digests of every answer by product."""
     programs = [path for path in sorted(folder.rglob("*.hlo")) if only.search(name_of(path, folder))]
     sizes = {path: path.read_bytes().count(b" = ") for path in programs}
     if quick:
         programs = [path for path in programs if sizes[path] <= 2_000][::QUICK_SHARE]
-    began = time.perf_counter()
+    began = time.process_time()
     for path in programs:
         name = name_of(path, folder)
-        started = time.perf_counter()
-        digests[name] = {}
+        started = time.process_time()
+        digests: dict[str, list[str]] = {}
         for product, answer in answers(path, name, sizes[path]):
-            digests[name][product] = answer.digests
+            digests[product] = answer.digests
             if texts is not None:
                 target = texts / name / f"{product}.txt"
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(answer.text)
-        seconds = time.perf_counter() - started
+        yield name, digests
+        seconds = time.process_time() - started
         if seconds > 1:
             print(f"{name}: {sizes[path]:,} instructions, {seconds:.1f} s", file=sys.stderr)
-    print(f"{len(programs)} programs, {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    return digests
+    print(f"{len(programs)} programs, {time.process_time() - began:.0f} s of processor time", file=sys.stderr)
 
 
 def name_of(path: Path, folder: Path) -> str:
@@ -200,6 +198,8 @@ def answers(path: Path, name: str, size: int) -> Iterator[tuple[str, Answer]]:
         plans |= FURTHER_PLANS
     for product, options in plans.items():
         yield from _planned(module, path, product, options)
+    if PLANNED_FURTHER.search(name) and size <= LARGE:
+        yield "explanation of the plan on 2x4", answer_of(lambda: _explained(module))
 
 
 def answer_of(question: Callable[[], Answer]) -> Answer:
@@ -297,15 +297,22 @@ def _settings(module: Any) -> list[str]:
 
 
 def _planned(module: Any, path: Path, product: str, options: Iterable[str]) -> Iterator[tuple[str, Answer]]:
-    """The annotated module byte for byte, and the costs that are predicted, with every cause."""
+    """The annotated module byte for byte, and the costs; which other plans are tried depends on the clock."""
     arguments = ["--seconds", str(SOLVER_SECONDS), *options]
     if arguments[-1] == "--memory":
         arguments.append(str(round(MEMORY_SHARE * _peak_bytes(module))))
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "planned.hlo"
-        yield product, command("plan", path, "--json", "--explain", "-o", str(output), *arguments)
+        yield product, command("plan", path, "--json", "-o", str(output), *arguments)
         if output.exists():
             yield f"{product}: text", _as_text(output.read_text())
+
+
+def _explained(module: Any) -> Answer:
+    """Every collective of the plan with its cause."""
+    import hloom
+
+    return report(hloom.plan(module, PLANS["plan on 2x4"][1], seconds=SOLVER_SECONDS).explanation)
 
 
 def _peak_bytes(module: Any) -> int:
