@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 
 from benchmarks import peers
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast
+from benchmarks.growing import GROWING
 from benchmarks.programs import Plan, Program, alike, repeated, training_step, training_steps, unlike
 from hloom.hlo import parse
+from hloom.text import HloomWarning
 
 
 def reading(plan: Plan) -> Iterator[Figure]:
@@ -45,6 +48,29 @@ def reading_a_million(plan: Plan) -> Iterator[Figure]:
     jobs = [Job(lambda _, text=program.text: parse(text)) for program in (once, often)]
     less, more = take_turns(jobs, plan.seconds, fewest=3)
     yield growth("read", once, often, less, more, AtMost(1.3))
+
+
+def reading_repetitions(plan: Plan) -> Iterator[Figure]:
+    """Whether reading is linear in texts that repeat one thing: the one of all that grows fastest."""
+    growths = {name: list(_growth(text, plan)) for name, text in GROWING.items()}
+    name = max(growths, key=lambda name: growths[name])
+    best, median = growths[name]
+    subject = f"read: a character of {len(GROWING)} texts, each four times as long"
+    yield Figure(subject, f"{name}: {best:.2f} times", "itself", "1", best, median, AtMost(2))
+
+
+def _growth(text: Callable[[int], str], plan: Plan) -> Iterator[float]:
+    texts = text(plan.rows // 5), text(plan.rows // 5 * 4)
+    jobs = [Job(_parse_quietly, lambda made=made: made) for made in texts]
+    less, more = take_turns(jobs, plan.seconds / 10, fewest=3)
+    lengths = len(texts[1]) / len(texts[0])
+    yield from (more.best / less.best / lengths, more.median / less.median / lengths)
+
+
+def _parse_quietly(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HloomWarning)
+        parse(text)
 
 
 def _against_xla(program: Program, plan: Plan, bar: AtLeast | None) -> Figure:

@@ -14,13 +14,14 @@ from benchmarks.planning import planning
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
-from benchmarks.reading import reading, reading_a_million, reading_against_xdsl
+from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.rewriting import rewriting
 from benchmarks.sharding import sharding
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
     "million": reading_a_million,
+    "repetitions": reading_repetitions,
     "xdsl": reading_against_xdsl,
     "mlir": mlir,
     "printing": printing,

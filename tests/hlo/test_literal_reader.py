@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 import pickle
 import re
-import time
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxlib import _hlo
 
@@ -26,6 +25,8 @@ from hloom.ir.literal_text import format_literal, format_typed_literal
 from hloom.ir.number_conversion import PAYLOAD_BITS
 from hloom.ir.types import TOKEN, UNBOUNDED, TensorType, TupleType, Type
 from hloom.text import Cursor, HloomError, ParseError, Source
+from tests.helpers.properties import examples
+from tests.helpers.work import calls
 
 ALL = tuple(DTYPES.values())
 FLOATS = [row for row in DTYPES.values() if row.is_float]
@@ -460,7 +461,7 @@ def literals(draw, kinds=ALL):
 @example(
     literal_of(np.array([complex(-0.0, 3.4028234663852886e38), complex(-3.4028234663852886e38, -0.0)], np.complex64))
 )
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_text_round_trips_through_us_and_xla(literal):
     text = format_literal(literal)
     again = read(literal.type, text)
@@ -512,13 +513,13 @@ numbers = st.one_of(
 
 
 @given(st.sampled_from([*FLOATS, *INTEGERS, dtype("pred")]), numbers)
-@settings(max_examples=800, deadline=None)
+@examples(200)
 def test_numbers_agree_with_xla(kind, text):
     agrees_with_xla(TensorType(kind), text)
 
 
 @given(numbers, numbers, st.sampled_from(["c64", "c128"]))
-@settings(max_examples=200, deadline=None)
+@examples(50)
 def test_complex_numbers_agree_with_xla(real, imaginary, name):
     agrees_with_xla(TensorType(dtype(name)), f"({real},{imaginary})")
 
@@ -535,7 +536,7 @@ pieces = st.one_of(
 )
 @example("f32", [2, 2], ["{", "7", "...", "8", "9", "10", "11", "}"])
 @example("f32", [2, 0], ["{", "{", "}", "{", "}", "}"])
-@settings(max_examples=600, deadline=None)
+@examples(150)
 def test_soup_agrees_with_xla(name, dims, soup):
     text = "".join(soup)
     if ")" in text and name != "c64":
@@ -571,7 +572,7 @@ def nest(values: list[str], dims: tuple[int, ...]) -> str:
 
 
 @given(nearly_right())
-@settings(max_examples=400, deadline=None)
+@examples(100)
 def test_nearly_right_texts_agree_with_xla(case):
     agrees_with_xla(*case)
 
@@ -585,7 +586,7 @@ def always_worthwhile():
 
 
 @given(nearly_right())
-@settings(max_examples=1000, deadline=None)
+@examples(250)
 def test_both_readers_agree(always_worthwhile, case):
     kind, text = case
     fast, careful = Cursor(Source(text + ", {1}}")), Cursor(Source(text + ", {1}}"))
@@ -598,7 +599,7 @@ def test_both_readers_agree(always_worthwhile, case):
 
 
 @given(literals(tuple(row for row in DTYPES.values() if not PAYLOAD_BITS.get(row.name))))
-@settings(max_examples=150, deadline=None)
+@examples(40)
 def test_the_fast_reader_reads_what_we_print(always_worthwhile, literal):
     cursor = Cursor(Source(format_literal(literal)))
     plain = read_plain_array(cursor, literal.type)
@@ -612,13 +613,12 @@ def test_the_fast_reader_reads_what_we_print(always_worthwhile, literal):
 # Size and speed
 
 
-def test_large_literals_are_read_and_printed_fast():
-    data = np.random.default_rng(0).standard_normal((500, 1000)).astype(np.float32)
-    literal = literal_of(data)
-    start = time.perf_counter()
+def test_elements_of_large_literals_are_not_read_one_by_one():
+    literal = literal_of(np.random.default_rng(0).standard_normal((50, 1000)).astype(np.float32))
     text = format_literal(literal)
     assert read(literal.type, text) == literal
-    assert time.perf_counter() - start < 5
+    assert calls(lambda: read(literal.type, text)) < literal.type.element_count / 10
+    assert calls(lambda: format_literal(literal)) < literal.type.element_count / 10
 
 
 def test_the_fast_reader_never_looks_far_beyond_a_literal():
@@ -689,7 +689,7 @@ def test_unused_bits_do_not_count():
 
 
 @given(literals())
-@settings(max_examples=50, deadline=None)
+@examples(25)
 def test_pickle(literal):
     assert pickle.loads(pickle.dumps(Literal.tuple([literal]))) == Literal.tuple([literal])
 

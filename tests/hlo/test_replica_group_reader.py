@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.hlo.replica_group_reader import read_replica_groups
@@ -18,6 +18,7 @@ from hloom.ir.devices import IotaDevices
 from hloom.ir.mesh import Axis, Mesh
 from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups
 from hloom.text import Cursor, HloomError, ParseError, Source
+from tests.helpers.properties import examples
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 
@@ -237,7 +238,7 @@ def ranges(draw: st.DrawFn) -> tuple[str, np.ndarray]:
     return f"[{groups},{count // groups}]<={sizes}T({','.join(map(str, order))})", numbers
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(ranges())
 def test_any_range(case: tuple[str, np.ndarray]):
     text, numbers = case
@@ -247,7 +248,7 @@ def test_any_range(case: tuple[str, np.ndarray]):
     assert groups.groups(numbers.size) == tuple(map(tuple, numbers.tolist()))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(25)
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4), max_size=4))
 def test_any_list(listed: list[list[int]]):
     text = str(ExplicitGroups(tuple(map(tuple, listed))))

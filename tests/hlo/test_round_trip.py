@@ -9,7 +9,7 @@ from itertools import zip_longest
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from hloom.hlo import PrintOptions, parse, print_module
 from hloom.hlo.computation_reader import BodyReader
@@ -17,6 +17,7 @@ from hloom.ir import Module, difference
 from hloom.ops import COMMON, OPS
 from hloom.text import HloomError, HloomWarning
 from tests.corpus import handwritten, lowered
+from tests.helpers.properties import examples
 from tests.hlo.modules import modules
 from tests.hlo.xla import FOREIGN, canonical, full, without_elisions, xla
 
@@ -228,9 +229,7 @@ def test_numbered_names_hide_all_names():
         assert print_module(renamed, options) == print_module(parse(text), options)
 
 
-GENERATED = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+GENERATED = examples(25)
 
 
 @GENERATED

@@ -12,7 +12,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hloom.hlo.sharding_reader import read_sharding
@@ -32,6 +32,7 @@ from hloom.ir.tiling import (
     with_iota_devices,
 )
 from hloom.text import Cursor, HloomError, ParseError, Source, Unsupported
+from tests.helpers.properties import examples
 
 _hlo = pytest.importorskip("jaxlib._hlo")
 
@@ -651,7 +652,7 @@ def prime_factors(number: int) -> list[int]:
     return [factor, *prime_factors(number // factor)]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(tiled())
 def test_any_tiled_sharding(case: tuple[str, int]):
     text, rank = case
@@ -667,7 +668,7 @@ def test_any_tiled_sharding(case: tuple[str, int]):
         check_tiles(sharding, theirs, rank)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(75)
 @given(meshes())
 def test_any_mesh_sharding(sharding: MeshSharding):
     text = str(sharding)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import (
@@ -27,6 +27,7 @@ from hloom.ir import (
 )
 from hloom.ops import OPS
 from hloom.text import HloomError
+from tests.helpers.properties import examples
 from tests.ir.build import F32, F32_2, F32_3, apply, chain, closure, diamond, module_with
 
 # Looking
@@ -531,7 +532,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(25)
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.randoms(use_true_random=False), st.booleans())
 def test_random_edits_keep_order_and_users(steps: list[str], choices: random.Random, index_first: bool):
     editor = Editor(choices)

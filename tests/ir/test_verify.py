@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -35,6 +34,7 @@ from hloom.ir.scopes import find_cycle
 from hloom.ops import COMMON as OPS_COMMON
 from hloom.ops import OPS, unknown_op
 from hloom.text import HloomError
+from tests.helpers.work import calls
 from tests.ir.build import F32, F32_2, apply, chain, closure, diamond, module_with
 
 
@@ -429,12 +429,11 @@ def test_depth_is_no_limit():
     assert find_cycle({a: [b] for a, b in pairwise(module.graphs)}) is None
 
 
-def test_a_large_module_takes_little_time():
-    module = chain(54_000)
+def test_verifying_an_instruction_takes_few_calls():
+    module = chain(4_000)
     module.index_users()
-    start = time.process_time()
     assert verify(module) == Verification(Level.HLO)
-    assert time.process_time() - start < 2.0, "measured 0.2 s; the bound leaves room for a busy machine"
+    assert calls(lambda: verify(module)) < 50 * module.node_count
 
 
 def test_attributes_shared_by_many_nodes_are_checked_for_each_op():

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from hloom import mlir
 from hloom.ir import difference, verify
+from tests.helpers.properties import examples
 from tests.mlir.modules import modules
 
 OTHERWISE = ("func", "oneflow", "affine_map", "!y<", "#x.layout", "0x00FF")
 """What jaxlib's MLIR does not know, prints through aliases, or (raw bytes) decodes."""
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = examples(40)
 
 
 @SETTINGS

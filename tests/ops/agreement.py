@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from hloom.ir import Type
+from tests.helpers.properties import examples
 
 from .kinds import elements, sometimes
 from .oracle import module_text, ours, xla
 
-quickly = settings(max_examples=int(os.environ.get("HLOOM_EXAMPLES", "200")), deadline=None, suppress_health_check=list(HealthCheck))
+quickly = examples(50)
 
 
 def assert_agrees(

@@ -14,17 +14,16 @@ What StableHLO accepts and HLO does not:
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import data_movement
+from tests.helpers.properties import examples
 
 from .kinds import COMMON, DIMS, ELEMENTS, SIZES, braces, like, numbers, sometimes
 from .oracle import module_text, ours, xla
 from .stablehlo import accepted, longs, verified
-
-ALL_CHECKS = list(HealthCheck)
 
 
 def assert_same_type(instruction: str, kinds: list[str]) -> None:
@@ -62,7 +61,7 @@ def instructions(draw: st.DrawFn) -> tuple[str, list[str]]:
     return f"set-dimension-size(p0, p1), dimensions={{{axis}}}", [kind, size]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(75)
 @given(instructions())
 def test_types_left_out(case: tuple[str, list[str]]) -> None:
     assert_same_type(*case)
@@ -122,7 +121,7 @@ def slices(draw: st.DrawFn) -> tuple[TensorType, list[tuple[int, int, int]], Ten
     return kind, parts, TensorType(kind.dtype, draw(numbers(made)) if all(n >= 0 for n in made) else made)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(40)
 @given(slices())
 def test_slice(case: tuple[TensorType, list[tuple[int, int, int]], TensorType]) -> None:
     kind, parts, result = case
@@ -136,7 +135,7 @@ def test_slice(case: tuple[TensorType, list[tuple[int, int, int]], TensorType]) 
     assert accepted(f"slice(p0), slice={{{text}}}", [kind], result) == verified("slice", attributes, [kind], result)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(40)
 @given(st.data())
 def test_reshape(data: st.DataObject) -> None:
     kind = data.draw(static)
@@ -145,7 +144,7 @@ def test_reshape(data: st.DataObject) -> None:
     assert accepted("reshape(p0)", [kind], result) == verified("reshape", "", [kind], result)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(40)
 @given(st.data())
 def test_iota(data: st.DataObject) -> None:
     result, place = data.draw(static), data.draw(st.integers(0, 4))
@@ -153,7 +152,7 @@ def test_iota(data: st.DataObject) -> None:
     assert accepted(f"iota(), iota_dimension={place}", [], result) == verified("iota", attributes, [], result)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(50)
 @given(st.data())
 def test_broadcast(data: st.DataObject) -> None:
     result = data.draw(static)

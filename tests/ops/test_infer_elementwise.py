@@ -13,11 +13,12 @@ And the other way round:
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import OPS, elementwise
+from tests.helpers.properties import examples
 
 from .kinds import ELEMENTS, operands
 from .oracle import module_text, ours, xla
@@ -78,14 +79,14 @@ def test_types_that_abort_xla_are_refused(pair: tuple[str, str]) -> None:
     assert str(xla(text)).startswith("aborted")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60)
 @given(st.data())
 def test_generated_operands(data: st.DataObject) -> None:
     op = data.draw(st.sampled_from(ROWS))
     assert_agrees(op.name, data.draw(operands(op.arity[0])))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60)
 @given(st.data())
 def test_generated_operands_of_three(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["select", "clamp"]))

@@ -13,17 +13,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import indexing, random
+from tests.helpers.properties import examples
 
 from .kinds import COMMON, SIZES, braces, like, numbers, sometimes
 from .oracle import module_text, ours, stablehlo, xla
 from .stablehlo import accepted, longs, mlir, verified
 
-ALL_CHECKS = list(HealthCheck)
 MEANINGLESS = (
     "are batched together: their sizes must be the same",
     "must not name index_vector_dim",
@@ -144,13 +144,13 @@ def combination(element: str, count: int) -> str:
     return f"c {{\n{parameters}{sums if count > 1 else ''}  {root}\n}}\n\n"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(50)
 @given(gathers())
 def test_gather(text: str) -> None:
     assert_same_type(text)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(50)
 @given(scatters())
 def test_scatter(text: str) -> None:
     assert_same_type(text)
@@ -204,7 +204,7 @@ def arguments(count: int) -> str:
     return ", ".join(f"p{n}" for n in range(count))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(50)
 @given(st.data())
 def test_dynamic_slice(data: st.DataObject) -> None:
     kind = data.draw(static)
@@ -215,7 +215,7 @@ def test_dynamic_slice(data: st.DataObject) -> None:
     assert mine == verified("dynamic_slice", f"slice_sizes = {longs(sizes)}", kinds, result)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(50)
 @given(st.data())
 def test_dynamic_update_slice(data: st.DataObject) -> None:
     kind = data.draw(static)
@@ -226,7 +226,7 @@ def test_dynamic_update_slice(data: st.DataObject) -> None:
     assert mine == verified("dynamic_update_slice", "", kinds, kind)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=ALL_CHECKS)
+@examples(40)
 @given(st.data())
 def test_rng(data: st.DataObject) -> None:
     """StableHLO wants a shape as third operand, and knows no s2 uniform numbers or the like: common types only."""

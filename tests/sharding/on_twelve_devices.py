@@ -49,7 +49,7 @@ def bounds(slices: tuple[slice, ...], dims: list[int]) -> list[tuple[int, int]]:
 
 
 @given(meshes_with_specs(most=DEVICES, manual=False, reducers=()), st.data())
-@settings(deadline=None, max_examples=200, database=None)
+@settings(deadline=None, max_examples=50, database=None)
 def each_device_holds_what_jax_says(case, data):
     mesh, spec = case
     dims = [mesh.count(axes) * data.draw(st.integers(1, 3)) for axes in spec.dims]
@@ -59,7 +59,7 @@ def each_device_holds_what_jax_says(case, data):
 
 
 @given(meshes_with_specs(most=DEVICES))
-@settings(deadline=None, max_examples=200, database=None)
+@settings(deadline=None, max_examples=50, database=None)
 def jax_says_the_same_to_xla(case):
     """jax numbers devices by their positions, as in a mesh in natural order."""
     mesh, spec = case
@@ -76,7 +76,7 @@ def trivial(mesh: Mesh) -> list[str]:
 
 
 @given(meshes_with_specs(most=DEVICES))
-@settings(deadline=None, max_examples=200, database=None)
+@settings(deadline=None, max_examples=50, database=None)
 def named_shardings_round_trip(case):
     mesh, spec = case
     written = to_mesh_sharding(spec, mesh)
@@ -87,7 +87,7 @@ def named_shardings_round_trip(case):
 
 
 @given(meshes_with_specs(most=DEVICES, manual=False))
-@settings(deadline=None, max_examples=200, database=None)
+@settings(deadline=None, max_examples=50, database=None)
 def partition_specs_round_trip(case):
     mesh, spec = case
     entries, unreduced = to_partition(spec), unreduced_axes(spec)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.analysis import device, devices
@@ -14,6 +14,7 @@ from hloom.analysis.collective_cost import CollectiveCost, collective_seconds
 from hloom.ir import ExplicitDevices
 from hloom.sharding import AxisLink, Mesh, mesh_with_links
 from hloom.text import HloomError
+from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes
 
 NVLINK, INFINIBAND = 450e9, 50e9
@@ -37,7 +38,7 @@ def test_minor_axes_stay_inside_a_host(name: str, text: str, bandwidths: dict[st
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@examples(50)
 def test_an_axis_takes_as_long_as_its_slowest_group(data: st.DataObject):
     chosen = device(data.draw(st.sampled_from([name for name in devices() if name not in ("cpu",)])))
     mesh = data.draw(meshes(most=64, smallest=2))

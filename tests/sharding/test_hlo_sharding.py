@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.hlo import parse
@@ -25,6 +25,7 @@ from hloom.sharding import (
 )
 from hloom.sharding.hlo_sharding import refinement
 from hloom.text import Cursor, HloomError, Source, Unsupported
+from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes, meshes_with_specs, specs, without_trivial_axes
 from tests.sharding.shards import slices_held, tile_indices
 
@@ -119,7 +120,7 @@ def test_written(mesh: Mesh, text: str, tiled: str, explicit: str, parts: str):
 
 
 @given(meshes_with_specs())
-@settings(deadline=None, max_examples=300)
+@examples(75)
 def test_xla_reads_what_we_write_and_means_the_same(case: tuple[Mesh, Spec]):
     mesh, spec = case
     tiled, explicit, named = (make(spec, mesh) for make in (to_tiled, to_explicit, to_mesh_sharding))
@@ -132,7 +133,7 @@ def test_xla_reads_what_we_write_and_means_the_same(case: tuple[Mesh, Spec]):
 
 
 @given(meshes_with_specs())
-@settings(deadline=None, max_examples=100)
+@examples(25)
 def test_the_texts_pass_through_a_module_of_xla(case: tuple[Mesh, Spec]):
     mesh, spec = case
     dims = ",".join(["24"] * spec.rank)
@@ -145,7 +146,7 @@ def test_the_texts_pass_through_a_module_of_xla(case: tuple[Mesh, Spec]):
 
 
 @given(meshes_with_specs())
-@settings(deadline=None, max_examples=300)
+@examples(75)
 def test_each_device_holds_the_tile_that_xla_says(case: tuple[Mesh, Spec]):
     mesh, spec = case
     ours = tile_indices(spec, mesh).reshape(spec.rank, mesh.device_count).T.tolist()
@@ -161,7 +162,7 @@ def test_each_device_holds_the_tile_that_xla_says(case: tuple[Mesh, Spec]):
 
 
 @given(meshes_with_specs(manual=False), st.data())
-@settings(deadline=None)
+@examples(30)
 def test_tiles_start_where_the_axes_say(case: tuple[Mesh, Spec], data: st.DataObject):
     mesh, spec = case
     dims = data.draw(st.lists(st.integers(1, 9), min_size=spec.rank, max_size=spec.rank))
@@ -175,7 +176,7 @@ def test_tiles_start_where_the_axes_say(case: tuple[Mesh, Spec], data: st.DataOb
 
 
 @given(meshes_with_specs())
-@settings(deadline=None, max_examples=300)
+@examples(75)
 def test_round_trips(case: tuple[Mesh, Spec]):
     mesh, spec = case
     said = without_trivial_axes(spec, mesh)
@@ -190,7 +191,7 @@ def test_round_trips(case: tuple[Mesh, Spec]):
 
 
 @given(meshes_with_specs(smallest=2))
-@settings(deadline=None, max_examples=200)
+@examples(50)
 def test_without_trivial_axes_every_round_trip_is_exact(case: tuple[Mesh, Spec]):
     mesh, spec = case
     for form in (to_tiled, to_explicit, to_mesh_sharding):
@@ -198,7 +199,7 @@ def test_without_trivial_axes_every_round_trip_is_exact(case: tuple[Mesh, Spec])
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=200)
+@examples(50)
 def test_a_sharding_on_another_mesh_of_the_same_devices(data: st.DataObject):
     """There is a spec, or one on a refined mesh, or neither: a spec puts the same tiles on the same devices."""
     mesh = data.draw(meshes(smallest=2))
@@ -217,7 +218,7 @@ def test_a_sharding_on_another_mesh_of_the_same_devices(data: st.DataObject):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=100)
+@examples(25)
 def test_a_refined_mesh_says_what_parts_of_axes_say(data: st.DataObject):
     coarse = data.draw(meshes(smallest=2))
     parts = {
@@ -233,7 +234,7 @@ def test_a_refined_mesh_says_what_parts_of_axes_say(data: st.DataObject):
 
 
 @given(meshes_with_specs())
-@settings(deadline=None, max_examples=100)
+@examples(25)
 def test_refining_keeps_the_meaning(case: tuple[Mesh, Spec]):
     mesh, spec = case
     parts = {name: (2, size // 2) for name, size in zip(mesh.names, mesh.sizes, strict=True) if size % 2 == 0}

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import ExplicitDevices
@@ -24,6 +24,7 @@ from hloom.sharding import (
     to_tiled,
 )
 from hloom.text import Cursor, HloomError, Source
+from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes_with_specs
 
 MESH = Mesh.parse("x=2,y=4")
@@ -34,7 +35,7 @@ def read(text: str):
 
 
 @given(meshes_with_specs(reducers=REDUCERS))
-@settings(deadline=None)
+@examples(30)
 def test_round_trips(case: tuple[Mesh, Spec]):
     mesh, spec = case
     assert spec_from_json(json.loads(json.dumps(spec_to_json(spec))), mesh, spec.rank) == spec

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hloom.sharding import Mesh, Spec, from_partition, parse_spec, to_partition, unreduced_axes
 from hloom.text import HloomError
+from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes_with_specs
 
 
 @given(meshes_with_specs(manual=False))
-@settings(deadline=None)
+@examples(30)
 def test_round_trips(case: tuple[Mesh, Spec]):
     _, spec = case
     assert from_partition(to_partition(spec), spec.rank, unreduced_axes(spec)) == spec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import Axis, ExplicitDevices
@@ -24,6 +24,7 @@ from hloom.sharding import (
     to_sdy,
 )
 from hloom.text import HloomError, ParseError, Unsupported
+from tests.helpers.properties import examples
 from tests.sharding.meshes import NAMES, meshes, meshes_with_specs
 
 mlir = pytest.importorskip("jax.interpreters.mlir")
@@ -98,7 +99,7 @@ def test_meshes_of_a_module():
 
 
 @given(meshes_with_specs(manual=False))
-@settings(deadline=None, max_examples=200)
+@examples(50)
 def test_specs_round_trip(case: tuple[Mesh, Spec]):
     mesh, spec = case
     written = str(to_sdy(spec, mesh))
@@ -126,7 +127,7 @@ DIMENSIONS = st.builds(
         st.lists(AXES, max_size=2).map(tuple),
     )
 )
-@settings(deadline=None, max_examples=200)
+@examples(50)
 def test_any_sharding_prints_as_shardy_prints_it(sharding: SdySharding):
     assert shardy(str(sharding)) == str(sharding) == str(read_sdy(str(sharding)))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hloom.sharding import REDUCERS, AxisLink, Mesh, Spec, parse_spec
 from hloom.text import HloomError
+from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes_with_specs
 
 
 @given(meshes_with_specs(reducers=REDUCERS))
-@settings(deadline=None)
+@examples(30)
 def test_text_round_trips(case: tuple[Mesh, Spec]):
     _, spec = case
     assert parse_spec(str(spec)) == spec

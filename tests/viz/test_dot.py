@@ -6,12 +6,13 @@ import json
 import shutil
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from hloom.ir import Module
 from hloom.ops import OPS, unknown_op
 from hloom.viz import render, to_dot
 from hloom.viz.opcode_families import COLOURS, FAMILIES, family
+from tests.helpers.properties import examples
 from tests.viz.build import F32_2, apply, chain, fused, module_with, random_modules, scalar, strange_text, unary_graph
 
 needs_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed: no program 'dot'")
@@ -128,7 +129,7 @@ def test_drawing_is_deterministic(module):
 
 
 @needs_graphviz
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(strange_text, strange_text, strange_text)
 def test_no_text_breaks_dot(module_name, name, text):
     module, main = module_with(module_name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from benchmarks.mindspore.cost_graph import CostEdge, CostGraph, cost_edge, cost_node
 from benchmarks.mindspore.eliminations import (
@@ -21,6 +21,7 @@ from benchmarks.mindspore.eliminations import (
 from hloom.text import HloomError, Unsupported
 from tests.benchmarks.mindspore.brute_force import brute_force
 from tests.benchmarks.mindspore.cost_graphs import cost_graphs
+from tests.helpers.properties import examples
 
 KINDS = [
     # edges                                                    eliminations
@@ -96,7 +97,7 @@ def test_a_star_becomes_a_table_over_its_leaves():
 
 
 @given(cost_graphs())
-@settings(deadline=None, max_examples=150)
+@examples(40)
 def test_the_optimum_is_found(graph: CostGraph):
     expected = brute_force(graph)
     assume(expected is not None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hloom import protobuf
@@ -15,6 +15,7 @@ from hloom.hlo import parse
 from hloom.hlo.proto import module_from_proto, module_to_proto, read_proto, write_proto
 from hloom.ir import difference
 from hloom.text import HloomError, HloomWarning
+from tests.helpers.properties import examples
 
 TEXT = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }
 
@@ -63,13 +64,13 @@ def read_or_refuse(data: bytes) -> None:
 
 
 @given(EDITS)
-@settings(max_examples=250, deadline=None)
+@examples(60)
 def test_edited_bytes(edits):
     read_or_refuse(edited(edits))
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@examples(25)
 @example(b"\x1a" * 150)
 def test_random_bytes(data):
     read_or_refuse(data)

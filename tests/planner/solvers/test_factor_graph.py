@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.planner.solvers.dual_ascent import ascend
@@ -18,9 +18,10 @@ from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.planner.solvers.lagrangian import Within, least_memory, within
 from hloom.planner.solvers.message_passing import MessagePassing, descend
 from hloom.planner.solvers.reshard_factor import ReshardFactor
+from tests.helpers.properties import examples
 from tests.planner.solvers.factor_graphs import choices, holdings, networks
 
-PROPERTY = settings(deadline=None, max_examples=60)
+PROPERTY = examples(25)
 
 
 def test_a_spec_is_paid_once_however_many_ask_for_it():
