@@ -66,14 +66,14 @@ def _against_the_solver(plan: Plan) -> Iterator[Figure]:
     )
 
 
-def _by_messages(network: FactorGraph) -> None:
-    found = ilp.solve(network, float("inf"))
-    assert found.gap <= ilp.PROVEN
+def _by_messages(graph: FactorGraph) -> None:
+    result = ilp.solve(graph, float("inf"))
+    assert result.gap <= ilp.PROVEN
 
 
-def _by_the_solver(network: FactorGraph) -> None:
-    found = solve_exactly(network, 1.0, PATIENCE, most=COLUMNS)
-    assert found is not None and found.choice is not None
+def _by_the_solver(graph: FactorGraph) -> None:
+    result = solve_exactly(graph, 1.0, PATIENCE, most=COLUMNS)
+    assert result is not None and result.choice is not None
 
 
 def _growth(plan: Plan) -> Iterator[Figure]:

@@ -103,7 +103,7 @@ def matmul(name: str, left: Tensor, right: Tensor, devices: int, weights: Weight
         hint = "[rows, inner] by [inner, columns]"
         raise HloomError(f"{name}: a product of {left.shape} and {right.shape}", hint=hint)
     rows, inner, columns = *left.shape, right.shape[1]
-    found = []
+    result = []
     for splits in _splits((rows, inner, columns), devices):
         inputs = Layout(left.shape, splits, (0, 1)), Layout(right.shape, splits, (1, 2))
         output = Layout((rows, columns), splits, (0, 2))
@@ -111,23 +111,23 @@ def matmul(name: str, left: Tensor, right: Tensor, devices: int, weights: Weight
         read = inputs[0].slice_size * left.itemsize + inputs[1].slice_size * right.itemsize
         gradient = _gradient(inputs[1], right, devices)
         cost = _cost(read + summed, summed, gradient, _is_by_batch(inputs[0], devices), weights)
-        found.append(OperatorStrategy(inputs, output, cost))
-    return _operator(name, left.itemsize, found)
+        result.append(OperatorStrategy(inputs, output, cost))
+    return _operator(name, left.itemsize, result)
 
 
 def elementwise(name: str, tensors: Sequence[Tensor], devices: int, weights: Weights = WEIGHTS) -> Operator:
     """Activations and arithmetic of tensors of one shape: read all, send nothing but gradients of parameters."""
     shape = tensors[0].shape
-    if any(each.shape != shape for each in tensors):
+    if any(tensor.shape != shape for tensor in tensors):
         raise Unsupported(f"{name}: operands of different shapes", hint="MindSpore's broadcasts are not modelled")
-    found = []
+    result = []
     for splits in _splits(shape, devices):
         layout = Layout(shape, splits, tuple(range(len(shape))))
-        read = sum(layout.slice_size * each.itemsize for each in tensors)
-        gradients = sum(_gradient(layout, each, devices) for each in tensors)
+        read = sum(layout.slice_size * tensor.itemsize for tensor in tensors)
+        gradients = sum(_gradient(layout, tensor, devices) for tensor in tensors)
         cost = _cost(read, 0, gradients, _is_by_batch(layout, devices), weights)
-        found.append(OperatorStrategy((layout,) * len(tensors), layout, cost))
-    return _operator(name, tensors[0].itemsize, found)
+        result.append(OperatorStrategy((layout,) * len(tensors), layout, cost))
+    return _operator(name, tensors[0].itemsize, result)
 
 
 def reduce_sum(
@@ -159,8 +159,10 @@ def redistribution(source: Layout, target: Layout, itemsize: int, weights: Weigh
 
 def cost_graph(operators: Sequence[Operator], links: Sequence[Link], weights: Weights = WEIGHTS) -> CostGraph:
     """The graph that dynamic programming shrinks; it knows no memory."""
-    nodes = (cost_node(each.name, [one.cost.time(weights) for one in each.strategies]) for each in operators)
-    edges = (CostEdge(each.source, each.target, _table(operators, each, weights)) for each in links)
+    nodes = (
+        cost_node(operator.name, [one.cost.time(weights) for one in operator.strategies]) for operator in operators
+    )
+    edges = (CostEdge(link.source, link.target, _table(operators, link, weights)) for link in links)
     return CostGraph(tuple(nodes), tuple(edges))
 
 
@@ -193,7 +195,7 @@ def _reduction(
 ) -> Operator:
     rank = len(tensor.shape)
     kept = tuple(dimension for dimension in range(rank) if dimension not in dimensions)
-    found = []
+    result = []
     for splits in _splits(tensor.shape, devices):
         layout = Layout(tensor.shape, splits, tuple(range(rank)))
         output = Layout(tuple(tensor.shape[dimension] for dimension in kept), splits, kept)
@@ -202,15 +204,15 @@ def _reduction(
         read = layout.slice_size * tensor.itemsize
         gradient = _gradient(layout, tensor, devices)
         cost = _cost(read + passes * summed, summed, gradient, _is_by_batch(layout, devices), weights)
-        found.append(OperatorStrategy((layout,), output, cost))
-    return _operator(name, tensor.itemsize, found)
+        result.append(OperatorStrategy((layout,), output, cost))
+    return _operator(name, tensor.itemsize, result)
 
 
-def _operator(name: str, itemsize: int, found: list[OperatorStrategy]) -> Operator:
-    if not found:
+def _operator(name: str, itemsize: int, result: list[OperatorStrategy]) -> Operator:
+    if not result:
         hint = "MindSpore splits by powers of two, and uses all devices or refuses"
         raise Unsupported(f"{name}: no strategy splits it over all devices", hint=hint)
-    return Operator(name, itemsize, tuple(found))
+    return Operator(name, itemsize, tuple(result))
 
 
 def _splits(sizes: tuple[int, ...], devices: int) -> Iterator[tuple[int, ...]]:
@@ -243,7 +245,7 @@ def _cost(computation: float, forward: float, gradient: float, is_by_batch: bool
     Data parallelism is preferred among equals, by a byte less of everything that is not zero.
     """
     counted = (computation, forward + gradient, forward)
-    computation, communication, forward = (each - 1 if is_by_batch and each > 1 else each for each in counted)
+    computation, communication, forward = (amount - 1 if is_by_batch and amount > 1 else amount for amount in counted)
     paid = _with_fee(forward, weights)
     return Cost(computation, paid + communication - forward, paid)
 

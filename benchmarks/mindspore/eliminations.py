@@ -154,7 +154,7 @@ class ShrunkGraph:
 
     def cells_of(self, node: int) -> int:
         """How many cells are looked at when a node is eliminated."""
-        return math.prod(self.sizes[each] for each in (node, *self.scope_of(node)))
+        return math.prod(self.sizes[item] for item in (node, *self.scope_of(node)))
 
     def _number(self, table: Table) -> int:
         self.tables.append(table)

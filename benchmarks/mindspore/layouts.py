@@ -27,7 +27,7 @@ class Layout:
     @property
     def splits(self) -> tuple[int, ...]:
         """Into how many parts each dimension is split."""
-        return tuple(1 if each is None else self.arrangement[each] for each in self.map)
+        return tuple(1 if axis is None else self.arrangement[axis] for axis in self.map)
 
     @property
     def slice_size(self) -> int:
@@ -38,8 +38,8 @@ class Layout:
         """The strides of the devices that split each dimension."""
         strides = [math.prod(self.arrangement[place:]) for place in range(len(self.arrangement) + 1)]
         return [
-            None if each is None or self.arrangement[each] == 1 else (strides[each + 1], strides[each])
-            for each in self.map
+            None if axis is None or self.arrangement[axis] == 1 else (strides[axis + 1], strides[axis])
+            for axis in self.map
         ]
 
 
@@ -130,7 +130,7 @@ def _gather(pending: dict[int, Range | None], after: Sequence[Range | None], ste
 
 def _aligned(source: Layout, target: Layout) -> tuple[list[Range | None], list[Range | None], bool]:
     """Both layouts over the same parts of dimensions, split by the same parts of the matrix of devices."""
-    cuts = {stride for layout in (source, target) for each in layout.ranges() if each for stride in each}
+    cuts = {stride for layout in (source, target) for span in layout.ranges() if span for stride in span}
     while True:
         parts = [
             (_cut(first, cuts), _cut(second, cuts))
@@ -152,25 +152,25 @@ def _cut(whole: Range | None, cuts: set[int]) -> list[Range]:
     """A dimension of the matrix cut at strides, major first."""
     if whole is None:
         return []
-    strides = sorted((each for each in cuts if whole[0] <= each <= whole[1]), reverse=True)
+    strides = sorted((cut for cut in cuts if whole[0] <= cut <= whole[1]), reverse=True)
     return [(low, high) for high, low in pairwise(strides)]
 
 
 def _ends(parts: list[Range]) -> list[int]:
     """Into how many pieces a dimension is split after each part."""
-    return [math.prod(_size(each) for each in parts[: place + 1]) for place in range(len(parts))]
+    return [math.prod(_size(part) for part in parts[: place + 1]) for place in range(len(parts))]
 
 
 def _needed(first: list[Range], second: list[Range]) -> list[int]:
     """Strides where a part must be cut for the other layout's parts to end where it ends."""
-    found = []
+    result = []
     for parts, others in ((first, second), (second, first)):
         start = 1
         for part in parts:
             end = start * _size(part)
-            found += [part[0] * end // each for each in _ends(others)[:-1] if start < each < end]
+            result += [part[0] * end // stop for stop in _ends(others)[:-1] if start < stop < end]
             start = end
-    return found
+    return result
 
 
 def _places(parts: list[Range], ends: list[int]) -> list[Range | None]:
@@ -179,7 +179,7 @@ def _places(parts: list[Range], ends: list[int]) -> list[Range | None]:
     for part in parts:
         split[begin] = part
         begin *= _size(part)
-    return [split.get(each) for each in (1, *ends)]
+    return [split.get(item) for item in (1, *ends)]
 
 
 def _size(part: Range | None) -> int:

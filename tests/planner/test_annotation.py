@@ -73,10 +73,10 @@ def test_text_and_proto_say_the_same(annotate):
 def test_xlas_partitioners_run_it(annotate):
     annotated = annotate(plan(y=[None, "model"]), hloom.parse(TEXT.replace("f32[8,6]", "f32[8,8]")))
     x, w = (np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32) for _ in range(2))
-    found = hloom.run(annotated, [x, w], devices=8)
-    np.testing.assert_allclose(found.outputs[0], np.sin(x) @ w, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.outputs[1], w + w, rtol=1e-6)
-    assert [each.shape for each in found.per_device[0]] == [(2, 8), (8, 2)]
+    result = hloom.run(annotated, [x, w], devices=8)
+    np.testing.assert_allclose(result.outputs[0], np.sin(x) @ w, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result.outputs[1], w + w, rtol=1e-6)
+    assert [array.shape for array in result.per_device[0]] == [(2, 8), (8, 2)]
 
 
 def test_a_single_result():
@@ -92,8 +92,8 @@ def test_results_of_an_instruction_that_is_no_tuple():
         """ENTRY m { x = f32[8] parameter(0) t = (f32[8], f32[8]) tuple(x, x) ROOT r = (f32[8], f32[8]) opt-barrier(t) }"""
     )
     annotated = handover.annotate_for_shardy(Plan(MESH, {}, {1: spec_of(["data"])}), module)
-    assert [each.opcode for each in annotated.entry.root.inputs] == ["custom-call", "custom-call"]
-    assert [each.inputs[0].opcode for each in annotated.entry.root.inputs] == ["get-tuple-element"] * 2
+    assert [node.opcode for node in annotated.entry.root.inputs] == ["custom-call", "custom-call"]
+    assert [node.inputs[0].opcode for node in annotated.entry.root.inputs] == ["get-tuple-element"] * 2
     assert hloom.verify(annotated).level.name == "HLO"
 
 
@@ -144,11 +144,11 @@ def test_devices_are_places_inside_jaxs_programs():
 def test_shardings_for_jax():
     module = hloom.parse(TEXT)
     mesh = "{mesh['data'=2,'model'=4]"
-    placed = [str(each).removeprefix(mesh) for each in handover.parameter_shardings(plan(), module)]
+    placed = [str(sharding).removeprefix(mesh) for sharding in handover.parameter_shardings(plan(), module)]
     assert placed == [", [{'data'}, {}]}", ", [{}, {}]}"]  # 6 columns do not divide by 4
-    results = [str(each).removeprefix(mesh) for each in handover.result_shardings(plan(), module)]
+    results = [str(sharding).removeprefix(mesh) for sharding in handover.result_shardings(plan(), module)]
     assert results == [", [{'model'}, {}]}", ", [{}, {}]}"]
-    assert [str(each) for each in handover.result_specs(plan(), module)] == ["[model,-]", "[-,model]"]
+    assert [str(spec) for spec in handover.result_specs(plan(), module)] == ["[model,-]", "[-,model]"]
 
 
 def test_a_plan_of_another_module():

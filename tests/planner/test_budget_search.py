@@ -35,7 +35,7 @@ ENTRY main {
 def every_choice(problem: Problem) -> list[dict[int, int]]:
     numbers = list(problem.options)
     counts = [range(len(problem.options[number])) for number in numbers]
-    return [dict(zip(numbers, each, strict=True)) for each in itertools.product(*counts)]
+    return [dict(zip(numbers, combination, strict=True)) for combination in itertools.product(*counts)]
 
 
 def held(problem: Problem, choice: dict[int, int]) -> int:
@@ -51,7 +51,9 @@ class Exhaustive:
     def __call__(self, problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment | None:
         self.asked.append((len(rows), budget))
         fitting = [
-            each for each in every_choice(problem) if budget is None or all(row.bytes(each) <= budget for row in rows)
+            choice
+            for choice in every_choice(problem)
+            if budget is None or all(row.bytes(choice) <= budget for row in rows)
         ]
         if not fitting:
             return None
@@ -62,60 +64,62 @@ class Exhaustive:
 @pytest.fixture(scope="module")
 def problem() -> Problem:
     """A problem in which whatever is split costs something, so that what holds most is cheapest."""
-    found = build_problem(parse(LAYER), Mesh.parse("x=4"))
-    for number, options in found.options.items():
-        found.node_costs[number] = found.node_costs[number] + np.array([1e-4 * len(each.after) for each in options])
-    return found
+    result = build_problem(parse(LAYER), Mesh.parse("x=4"))
+    for number, options in result.options.items():
+        result.node_costs[number] = result.node_costs[number] + np.array(
+            [1e-4 * len(strategy.after) for strategy in options]
+        )
+    return result
 
 
 def test_without_need_it_is_solved_once(problem: Problem):
     solve = Exhaustive()
-    found = solve_within(problem, 1e9, solve)
+    result = solve_within(problem, 1e9, solve)
     assert solve.asked == [(0, None)]
-    assert found.fits and found.bytes == held(problem, found.solution.strategies)
+    assert result.fits and result.bytes == held(problem, result.solution.strategies)
 
 
 def test_the_best_that_fits_is_found(problem: Problem):
     free = held(problem, solve_within(problem, 1e9, Exhaustive()).solution.strategies)
     budget = 0.8 * free
-    within = [each for each in every_choice(problem) if held(problem, each) <= budget]
-    found = solve_within(problem, budget, Exhaustive())
-    assert found.fits and held(problem, found.solution.strategies) <= budget
-    assert found.solution.cost <= 1.05 * min(map(problem.cost, within))
-    assert found.rows
+    within = [choice for choice in every_choice(problem) if held(problem, choice) <= budget]
+    result = solve_within(problem, budget, Exhaustive())
+    assert result.fits and held(problem, result.solution.strategies) <= budget
+    assert result.solution.cost <= 1.05 * min(map(problem.cost, within))
+    assert result.rows
 
 
 def test_what_holds_least_does_not_stand_in_for_what_fits(problem: Problem):
     """A planner gives the lightest choice where rows leave none: it is no answer as long as there is a cheaper one."""
-    exhaustive, least_memory = Exhaustive(), min(every_choice(problem), key=lambda each: held(problem, each))
+    exhaustive, least_memory = Exhaustive(), min(every_choice(problem), key=lambda item: held(problem, item))
 
     def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
-        found = exhaustive(problem, rows, budget)
-        return found or Assignment(least_memory, problem.cost(least_memory), 0.0, missing=1.0)
+        result = exhaustive(problem, rows, budget)
+        return result or Assignment(least_memory, problem.cost(least_memory), 0.0, missing=1.0)
 
     free = held(problem, solve(problem, (), None).strategies)
     for share in (0.98, 0.9, 0.8, 0.7):
-        fitting = [each for each in every_choice(problem) if held(problem, each) <= share * free]
-        found = solve_within(problem, share * free, solve)
-        assert found.fits
-        assert found.solution.cost <= 1.1 * min(map(problem.cost, fitting))
+        fitting = [choice for choice in every_choice(problem) if held(problem, choice) <= share * free]
+        result = solve_within(problem, share * free, solve)
+        assert result.fits
+        assert result.solution.cost <= 1.1 * min(map(problem.cost, fitting))
 
 
 def test_the_bound_is_of_all_choices(problem: Problem):
     free = solve_within(problem, 1e9, Exhaustive())
-    found = solve_within(problem, 0.8 * free.bytes, Exhaustive())
-    assert found.solution.bound == free.solution.bound <= found.solution.cost
+    result = solve_within(problem, 0.8 * free.bytes, Exhaustive())
+    assert result.solution.bound == free.solution.bound <= result.solution.cost
 
 
 def test_what_was_measured_corrects_what_is_expected(problem: Problem):
     free = held(problem, solve_within(problem, 1e9, Exhaustive()).solution.strategies)
     assert solve_within(problem, free, Exhaustive()).bytes == free
-    found = solve_within(problem, free, Exhaustive(), scale=1.2)
-    assert found.fits and 1.2 * held(problem, found.solution.strategies) <= free
+    result = solve_within(problem, free, Exhaustive(), scale=1.2)
+    assert result.fits and 1.2 * held(problem, result.solution.strategies) <= free
 
 
 def test_where_nothing_fits_it_says_what_is_missing(problem: Problem):
-    found = solve_within(problem, 1000.0, Exhaustive())
-    least = min(held(problem, each) for each in every_choice(problem))
-    assert not found.fits
-    assert found.missing >= least - 1000.0
+    result = solve_within(problem, 1000.0, Exhaustive())
+    least = min(held(problem, choice) for choice in every_choice(problem))
+    assert not result.fits
+    assert result.missing >= least - 1000.0

@@ -16,13 +16,13 @@ from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 def inputs(module: Module) -> list[np.ndarray]:
     source = np.random.default_rng(1)
     return [
-        np.array(True) if not each.type.dims else source.standard_normal(each.type.dims).astype(np.float32)
-        for each in module.entry.parameters
+        np.array(True) if not parameter.type.dims else source.standard_normal(parameter.type.dims).astype(np.float32)
+        for parameter in module.entry.parameters
     ]
 
 
 def flat(value) -> list[np.ndarray]:
-    return [each for part in value for each in flat(part)] if isinstance(value, tuple | list) else [np.asarray(value)]
+    return [item for part in value for item in flat(part)] if isinstance(value, tuple | list) else [np.asarray(value)]
 
 
 @pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
@@ -30,8 +30,8 @@ def test_it_is_the_same_function(text: str):
     module = parse(text)
     form, given = canonicalize(module), inputs(module)
     hloom.verify(form)
-    expected, found = (flat(hloom.evaluate(each, given)) for each in (module, form))
-    for one, other in zip(expected, found, strict=True):
+    expected, result = (flat(hloom.evaluate(item, given)) for item in (module, form))
+    for one, other in zip(expected, result, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -44,7 +44,7 @@ def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
     assert len(set(called)) == len(called)
     for node in running:
         given = node.inputs[node.opcode == "conditional" :]
-        assert all(each.opcode == "tuple" for each in given if isinstance(each.type, TupleType))
+        assert all(value.opcode == "tuple" for value in given if isinstance(value.type, TupleType))
         assert all(user.opcode == "get-tuple-element" for user in node.users if isinstance(node.type, TupleType))
     assert all(graph.root.opcode == "tuple" for graph in called if isinstance(graph.root.type, TupleType))
 

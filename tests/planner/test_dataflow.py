@@ -18,26 +18,26 @@ def test_what_a_loop_carries_has_one_name():
     flow = Dataflow(canonicalize(parse(SCAN)))
     carried = {node.name for node in flow.phis}
     assert carried == {"i", "body.x", "body.ws", "body.1.i", "body.1.x", "body.1.ws"}
-    found = {node.name: flow.origin(node).name for node in flow.aliases}
-    assert found["y"] == "body.x"
-    assert found["condition.i"] == "i"
-    assert found["kx"] == "body.x"
-    handed = {(each.value.name, each.phi.name) for each in flow.phi_inputs}
+    result = {node.name: flow.origin(node).name for node in flow.aliases}
+    assert result["y"] == "body.x"
+    assert result["condition.i"] == "i"
+    assert result["kx"] == "body.x"
+    handed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
     assert {("x", "body.x"), ("body.z", "body.x"), ("y", "body.1.x"), ("ws", "body.ws")} <= handed
 
 
 def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
     flow = Dataflow(canonicalize(parse(BRANCHES)))
-    found = {node.name: flow.origin(node).name for node in flow.aliases}
-    assert (found["product.a"], found["product.b"], found["negated.a"]) == ("a", "b", "either.0")
-    assert (found["first"], flow.origin(flow.module["negated"].root).name) == ("either.0", "negated.r")
+    result = {node.name: flow.origin(node).name for node in flow.aliases}
+    assert (result["product.a"], result["product.b"], result["negated.a"]) == ("a", "b", "either.0")
+    assert (result["first"], flow.origin(flow.module["negated"].root).name) == ("either.0", "negated.r")
     assert {node.name for node in flow.phis} == {"either.0", "either.1", "turned", "last.0", "last.1"}
-    handed = {(each.value.name, each.phi.name) for each in flow.phi_inputs}
+    handed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
     assert {("c", "either.0"), ("product.b", "either.1"), ("negated.r", "turned"), ("same.a", "turned")} <= handed
 
 
 def test_a_loop_of_unknown_length_counts_once_and_is_named():
     flow = Dataflow(canonicalize(parse(COUNTDOWN)))
-    assert [each.name for each in flow.unknown] == ["y"]
+    assert [loop.name for loop in flow.unknown] == ["y"]
     assert flow.times[flow.unknown[0].attributes["body"]] == 1
     assert [node.name for node in flow.phis] == ["halve.x"]

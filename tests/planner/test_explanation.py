@@ -28,11 +28,11 @@ def chosen() -> SearchResult:
 
 
 def test_every_expected_collective_has_its_cause(chosen: SearchResult):
-    found = explain(chosen)
+    result = explain(chosen)
     assert chosen.best.expected is not None
-    assert sum(each.sent for each in found.causes) == pytest.approx(chosen.best.expected.sent)
-    down = [each for each in found.causes if each.instruction == "y"]
-    assert [(each.scope, each.source, each.kind, each.group) for each in down] == [
+    assert sum(cause.sent for cause in result.causes) == pytest.approx(chosen.best.expected.sent)
+    down = [cause for cause in result.causes if cause.instruction == "y"]
+    assert [(item.scope, item.source, item.kind, item.group) for item in down] == [
         ("jit(f)/mlp/down", "model.py:7", down[0].kind, 8)
     ]
     assert down[0].why == "combines partial results"
@@ -40,10 +40,10 @@ def test_every_expected_collective_has_its_cause(chosen: SearchResult):
 
 
 def test_the_limits_are_the_whole_step(chosen: SearchResult):
-    found = explain(chosen)
-    assert sum(each.share for each in found.limits) == pytest.approx(1)
-    assert sum(each.seconds for each in found.limits) == pytest.approx(chosen.best.step(chosen.rates))
-    assert found.binding == found.limits[0].name
+    result = explain(chosen)
+    assert sum(limit.share for limit in result.limits) == pytest.approx(1)
+    assert sum(limit.seconds for limit in result.limits) == pytest.approx(chosen.best.step(chosen.rates))
+    assert result.binding == result.limits[0].name
 
 
 def test_memory_binds_where_the_budget_is_nearly_taken(chosen: SearchResult):
@@ -54,11 +54,11 @@ def test_memory_binds_where_the_budget_is_nearly_taken(chosen: SearchResult):
 
 
 def test_families_save_and_send(chosen: SearchResult):
-    rows = {each.name: each for each in explain(chosen).table}
+    rows = {row.name: row for row in explain(chosen).table}
     assert rows["w"].whole_bytes == 4096 * 16384 * 4
     assert rows["w"].saved_bytes == rows["w"].whole_bytes * 7 / 8
     assert str(rows["w"].spec) == "[-,x.y]"
-    assert sum(each.sent_bytes for each in rows.values()) == pytest.approx(
+    assert sum(row.sent_bytes for row in rows.values()) == pytest.approx(
         chosen.best.expected.sent if chosen.best.expected else 0
     )
     assert str(explain(chosen).table).startswith("tensors ")
@@ -73,30 +73,30 @@ def test_repeated_layers_are_one_family():
     )
     weights = "\n".join(f"  w{n} = f32[512,512] parameter({n + 1})" for n in range(4))
     text = f"ENTRY e {{\n  x = f32[512,512] parameter(0)\n{weights}\n{layers}\n  ROOT y = f32[512,512] tanh(h3)\n}}\n"
-    found = search_plans(parse(text), Mesh.parse("x=4"), pins={"x": "[x,-]", **{f"w{n}": "[-,-]" for n in range(4)}})
-    rows = {(each.name, each.count) for each in explain(found).table}
+    result = search_plans(parse(text), Mesh.parse("x=4"), pins={"x": "[x,-]", **{f"w{n}": "[-,-]" for n in range(4)}})
+    rows = {(row.name, row.count) for row in explain(result).table}
     assert ("w*", 4) in rows
 
 
 def test_other_plans_differ(chosen: SearchResult):
-    found = other_plans(search_plans(parse(PLACED), MESH))
-    assert 0 < len(found) <= 5
-    assert all(each.differences for each in found)
-    assert [each.seconds for each in found] == sorted(each.seconds for each in found)
+    result = other_plans(search_plans(parse(PLACED), MESH))
+    assert 0 < len(result) <= 5
+    assert all(item.differences for item in result)
+    assert [item.seconds for item in result] == sorted(item.seconds for item in result)
 
 
 def test_it_is_json(chosen: SearchResult):
-    found = json.loads(json.dumps(explain(chosen).to_json()))
-    assert {each["instruction"] for each in found["collectives"]} == {
-        each.instruction for each in explain(chosen).causes
+    result = json.loads(json.dumps(explain(chosen).to_json()))
+    assert {item["instruction"] for item in result["collectives"]} == {
+        cause.instruction for cause in explain(chosen).causes
     }
 
 
 def test_each_axis_pays_for_its_own_link():
     links = {"x": AxisLink(10e9, 1e-6), "y": AxisLink(100e9, 1e-7)}
     rates = Rates(links=links)
-    found = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
-    price = found.best.expected
+    result = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
+    price = result.best.expected
     assert price is not None
     for axes, seconds in price.comm_seconds_by_axes(rates).items():
         sent, hops = price.traffic[axes]

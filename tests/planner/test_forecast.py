@@ -27,8 +27,8 @@ MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2
 def block(batch: int, length: int, width: int, heads: int, hidden: int) -> Module:
     """Attention and a perceptron, forward; the gradients of the last weights, and their update."""
     rows, scores = f"f32[{batch},{length},{width}]", f"f32[{batch},{heads},{length},{length}]"
-    each = width // heads
-    split, turned = f"f32[{batch},{length},{heads},{each}]", f"f32[{batch},{heads},{length},{each}]"
+    head_size = width // heads
+    split, turned = f"f32[{batch},{length},{heads},{head_size}]", f"f32[{batch},{heads},{length},{head_size}]"
     inner, contract = f"f32[{batch},{length},{hidden}]", "lhs_contracting_dims={2}, rhs_contracting_dims={0}"
     sides = "".join(
         f"""
@@ -94,11 +94,11 @@ def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: s
     line = Refinement(task, build_problem(module, mesh), PLANNERS["ilp"], "ilp")
     line.advance(math.inf)
     assert line.waiting is not None
-    found = line.waiting.solution
-    assert found is not None
+    result = line.waiting.solution
+    assert result is not None
     measured = measure(line.waiting.plan, module)
-    assert found.forecast.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
-    assert found.forecast.flops == pytest.approx(measured.flops, rel=0.02)
+    assert result.forecast.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
+    assert result.forecast.flops == pytest.approx(measured.flops, rel=0.02)
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
@@ -115,7 +115,7 @@ def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
         specs = problem.specs(choice)
         measured, foreseen = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
         assert foreseen.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
-        found = (foreseen.comm_bytes, measured.comm_bytes, foreseen.flops, measured.flops)
-        totals = [total + each for total, each in zip(totals, found, strict=True)]
+        result = (foreseen.comm_bytes, measured.comm_bytes, foreseen.flops, measured.flops)
+        totals = [total + item for total, item in zip(totals, result, strict=True)]
     assert totals[0] == pytest.approx(totals[1], rel=0.02)
     assert totals[2] == pytest.approx(totals[3], rel=0.02)

@@ -44,10 +44,10 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
     choice = ilp(problem).strategies
     specs = hoist_reshards(problem, choice)
     compiled = partition(plan_of(problem, problem.mesh, specs, module).annotate(module), 8)
-    found = read_partitioned(compiled.module, 8, compiled.memory)
+    result = read_partitioned(compiled.module, 8, compiled.memory)
     foreseen = forecast(problem, choice, specs)
-    assert foreseen.comm_bytes == pytest.approx(found.comm_bytes, rel=0.1)
-    assert foreseen.flops == found.flops
+    assert foreseen.comm_bytes == pytest.approx(result.comm_bytes, rel=0.1)
+    assert foreseen.flops == result.flops
 
 
 def test_weights_are_gathered_once_and_not_in_every_run():
@@ -55,7 +55,9 @@ def test_weights_are_gathered_once_and_not_in_every_run():
     pins = {"ws": Spec(((), (), ("x",))), "body.z": Spec((("x",), ()))}
     problem, _ = constrain_problem(build_problem(module, Mesh.parse("x=8"), SLOW), Constraints(pins))
     plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
-    assert [(each.computation, each.name, str(each.spec)) for each in plan.operand_specs] == [
+    assert [
+        (operand_spec.computation, operand_spec.name, str(operand_spec.spec)) for operand_spec in plan.operand_specs
+    ] == [
         ("entry", "first", "[-,-,-]"),
         ("entry", "again", "[-,-,-]"),
     ]
@@ -66,9 +68,9 @@ def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it(
     module = parse(SCAN)
     problem = build_problem(module, Mesh.parse("x=8"), SLOW)
     plan = plan_of(problem, problem.mesh, hoist_reshards(problem, ilp(problem).strategies), module)
-    found = plan.to_json()
-    assert set(found["ops"]) <= {node.name for node in module.entry.nodes}
-    assert set(found["computations"]) <= {"entry", "body", "condition", "body.1", "condition.1"}
+    result = plan.to_json()
+    assert set(result["ops"]) <= {node.name for node in module.entry.nodes}
+    assert set(result["computations"]) <= {"entry", "body", "condition", "body.1", "condition.1"}
 
 
 def test_a_plan_of_other_loops_is_refused():

@@ -54,9 +54,9 @@ def test_the_rows_of_a_choice_say_what_it_holds(name: str):
     problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
     for seed in range(3):
         choice = other_choice(problem, seed)
-        found = footprint_of(problem, choice, problem.specs(choice))
-        rows = peak_rows(problem, choice, found)
-        assert rows and rows[0].bytes(choice) == pytest.approx(found.bytes)
+        result = footprint_of(problem, choice, problem.specs(choice))
+        rows = peak_rows(problem, choice, result)
+        assert rows and rows[0].bytes(choice) == pytest.approx(result.bytes)
         tied_rows = [row.by_representative(problem.representative) for row in rows]
         assert [row.bytes(choice) for row in tied_rows] == pytest.approx([row.bytes(choice) for row in rows])
 
@@ -65,10 +65,10 @@ def test_the_rows_of_a_choice_say_what_it_holds(name: str):
 def test_no_row_calls_impossible_what_another_choice_holds(name: str):
     problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
     choices = [other_choice(problem, seed) for seed in range(6)]
-    found = [footprint_of(problem, choice, problem.specs(choice)) for choice in choices]
-    least = min(each.bytes for each in found)
-    for choice, each in zip(choices, found, strict=True):
-        for row in peak_rows(problem, choice, each):
+    result = [footprint_of(problem, choice, problem.specs(choice)) for choice in choices]
+    least = min(item.bytes for item in result)
+    for choice, item in zip(choices, result, strict=True):
+        for row in peak_rows(problem, choice, item):
             tables = [*row.unary.values(), *row.pairs.values()]
             assert row.constant + sum(table.min() for table in tables) <= least
 
@@ -81,7 +81,7 @@ def test_a_row_foresees_what_splitting_a_parameter_saves():
     assert cluster is not None
     table = row.unary[cluster.number]
     sizes = {
-        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result_spec(cluster.lead, each))) * 4
-        for each in problem.options[cluster.number]
+        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result_spec(cluster.lead, strategy))) * 4
+        for strategy in problem.options[cluster.number]
     }
-    assert {float(each) for each in table} == {float(each) for each in sizes}
+    assert {float(row) for row in table} == {float(size) for size in sizes}

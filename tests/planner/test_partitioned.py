@@ -45,6 +45,6 @@ ENTRY main {
   ROOT r = f32[64,64] get-tuple-element(w), index=1
 }
 """
-    found = read_partitioned(partition(Plan(MESH, {0: Spec.replicated(2)}).annotate(parse(text)), 8).module, 8, 0)
-    assert found.flops == 5 * 2 * 64**3
-    assert found.comm_bytes == 0
+    result = read_partitioned(partition(Plan(MESH, {0: Spec.replicated(2)}).annotate(parse(text)), 8).module, 8, 0)
+    assert result.flops == 5 * 2 * 64**3
+    assert result.comm_bytes == 0

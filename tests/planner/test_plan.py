@@ -47,8 +47,8 @@ def test_the_choice_is_the_best_of_all():
     numbers = list(problem.options)
     counts = [range(len(problem.options[number])) for number in numbers]
     least = min(
-        problem.cost(dict(zip(numbers, each, strict=True)))
-        for each in itertools.islice(itertools.product(*counts), 200_000)
+        problem.cost(dict(zip(numbers, combination, strict=True)))
+        for combination in itertools.islice(itertools.product(*counts), 200_000)
     )
     choice = ilp(problem)
     assert choice.cost <= least + 1e-12
@@ -59,8 +59,8 @@ def test_the_ledger_adds_up_to_what_the_tables_say():
     problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=2,y=4"))
     choice = ilp(problem).strategies
     price = StepCost()
-    for each in predicted_collectives(problem, choice):
-        price.add_collectives([each.step], each.width, each.times)
+    for collective in predicted_collectives(problem, choice):
+        price.add_collectives([collective.step], collective.width, collective.times)
     for cluster in problem.clusters:
         price.flops += strategy_costs(problem, cluster)[choice[cluster.number]].flops
     assert price.seconds(problem.rates) == pytest.approx(problem.cost(choice), rel=1e-2)

@@ -19,8 +19,8 @@ def solved() -> tuple[Problem, dict[int, int], dict[str, float]]:
     problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
     choice = PLANNERS["ilp"](problem).strategies
     sent: dict[str, float] = {}
-    for each in predicted_collectives(problem, choice):
-        sent[each.instruction.name] = sent.get(each.instruction.name, 0.0) + each.sent
+    for collective in predicted_collectives(problem, choice):
+        sent[collective.instruction.name] = sent.get(collective.instruction.name, 0.0) + collective.sent
     return problem, choice, sent
 
 
@@ -49,7 +49,7 @@ def test_differences_that_are_noise_teach_nothing():
 
 def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
     problem, choice, sent = solved()
-    name = max(sent, key=lambda each: sent[each])
+    name = max(sent, key=lambda item: sent[item])
     entry = problem.module.entry
     maker = entry[name].inputs[0]
     moved = {**sent, maker.name: sent.get(maker.name, 0.0) + sent[name], name: 0.0}

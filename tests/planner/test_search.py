@@ -93,8 +93,8 @@ def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
     partitioner = Partitioner(lambda plan: Measurement(2e9 if is_ours(plan) else 1e9))
     chosen = search_plans(MODULE, ONE_AXIS, measure=1, measure_plan=partitioner)
     assert not is_ours(chosen.best.plan)
-    assert [each.measured is not None for each in chosen.candidates] == sorted(
-        (each.measured is not None for each in chosen.candidates), reverse=True
+    assert [candidate.measured is not None for candidate in chosen.candidates] == sorted(
+        (candidate.measured is not None for candidate in chosen.candidates), reverse=True
     )
 
 
@@ -157,9 +157,9 @@ def test_demands_leave_the_experts_out():
 
 def test_the_expert_planner_completes_the_experts_plans():
     chosen = search_plans(MODULE, ONE_AXIS, planner="expert")
-    names = [each.plan.name for each in chosen.candidates]
+    names = [candidate.plan.name for candidate in chosen.candidates]
     assert any(name.startswith("Megatron") for name in names)
-    steps = [each.step(chosen.rates) for each in chosen.candidates]
+    steps = [candidate.step(chosen.rates) for candidate in chosen.candidates]
     assert steps == sorted(steps)
     assert steps[0] >= search_plans(MODULE, ONE_AXIS).best.step(chosen.rates) - 1e-9
 

@@ -56,7 +56,7 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
 def constrain(plan: Plan, module: Module) -> None:
     """Put the plan's shardings on instructions, in place, where GSPMD reads them.
 
-    Devices are numbered as in jax's programs. Parameters that `placed` cannot split as planned are split inside.
+    Devices are numbered as in jax's programs. Parameters that `even_spec` cannot split as planned are split inside.
     """
     mesh = _inside(plan.mesh)
     _constrain(_uneven_parameters(plan, module), mesh, None)
@@ -85,7 +85,7 @@ def result_specs(plan: Plan, module: Module) -> list[Spec]:
 
 
 def parameter_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
-    """How each parameter is placed by jax, in V3: see `placed`."""
+    """How each parameter is value_spec by jax, in V3: see `even_spec`."""
     kinds = [parameter.type for parameter in module.entry.parameters]
     return [
         _v3(spec, value_type, plan.mesh) for spec, value_type in zip(parameter_specs(plan, module), kinds, strict=True)
@@ -93,7 +93,7 @@ def parameter_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
 
 
 def result_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
-    """How each result is placed by jax, in V3: see `placed`."""
+    """How each result is value_spec by jax, in V3: see `even_spec`."""
     assert module.entry.root.type is not None
     kinds = list(module.entry.root.type.leaves())
     return [
@@ -101,11 +101,11 @@ def result_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
     ]
 
 
-def placed(spec: Spec, dims: Sequence[int], mesh: Mesh) -> Spec:
+def even_spec(spec: Spec, dims: Sequence[int], mesh: Mesh) -> Spec:
     """What jax can hold of a spec: it has no uneven arrays, so axes that do not divide a dimension are left out.
 
     >>> mesh = Mesh.parse("x=2,y=4")
-    >>> print(placed(Spec((("x", "y"),)), (6,), mesh), placed(Spec((("x", "y"),)), (16,), mesh))
+    >>> print(even_spec(Spec((("x", "y"),)), (6,), mesh), even_spec(Spec((("x", "y"),)), (16,), mesh))
     [x] [x.y]
     """
     if spec.rank != len(dims):
@@ -120,7 +120,7 @@ def _dividing(axes: tuple[str, ...], size: int, mesh: Mesh) -> tuple[str, ...]:
 
 def _v3(spec: Spec, value_type: object, mesh: Mesh) -> MeshSharding:
     dims = value_type.dims if isinstance(value_type, TensorType) else ()
-    return to_mesh_sharding(placed(spec, dims, mesh), mesh)
+    return to_mesh_sharding(even_spec(spec, dims, mesh), mesh)
 
 
 def _parameter_spec(plan: Plan, parameter: Parameter) -> Spec:
@@ -132,16 +132,16 @@ def _uneven_parameters(plan: Plan, module: Module) -> list[tuple[Node, Spec]]:
     parameters: list[tuple[Node, Spec]] = []
     for parameter in module.entry.parameters:
         spec = _parameter_spec(plan, parameter)
-        if isinstance(parameter.type, TensorType) and placed(spec, parameter.type.dims, plan.mesh) != spec:
+        if isinstance(parameter.type, TensorType) and even_spec(spec, parameter.type.dims, plan.mesh) != spec:
             parameters.append((parameter, spec))
     return parameters
 
 
 def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
     """The arrays that the plan names; the root's sharding is the result's."""
-    for node, placed in plan.placements(module):
-        if isinstance(placed, Spec) and node is not module.entry.output:
-            yield node, placed
+    for node, value_spec in plan.instruction_specs(module):
+        if isinstance(value_spec, Spec) and node is not module.entry.output:
+            yield node, value_spec
 
 
 def _inside(mesh: Mesh) -> Mesh:

@@ -20,7 +20,7 @@ from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.factor_graph import tied_graph
 from hloom.planner.solvers.lagrangian import repaired
-from hloom.planner.solvers.memory_prices import holding
+from hloom.planner.solvers.memory_prices import memory_use
 
 ROUNDS = 12
 """How often a problem is solved before the best of what was met is taken."""
@@ -43,7 +43,7 @@ REPAIRS = 4
 
 
 @dataclass(slots=True)
-class Within:
+class BudgetResult:
     """A solution, what it holds as far as is known, how much that is too much, and the rows that were met on the way.
 
     `bytes` are the expected ones times `scale`. The solution's bound is of all choices, whatever they hold.
@@ -80,7 +80,7 @@ def solve_within(
     scale: float = 1.0,
     rounds: int = ROUNDS,
     rows: Sequence[MemoryRow] = (),
-) -> Within:
+) -> BudgetResult:
     """The cheapest solution that is found to keep a budget, or else the one that holds least.
 
     `scale` is what was measured of a plan beside what was expected. `rows` are those of an earlier search of the same
@@ -99,7 +99,7 @@ def solve_within(
     best = search.best
     assert best is not None
     bound = replace(best.solution, bound=free.bound, is_tied=free.is_tied, tied_bound=free.tied_bound)
-    return Within(bound, best.bytes * scale, best.missing * scale, search.rows)
+    return BudgetResult(bound, best.bytes * scale, best.missing * scale, search.rows)
 
 
 @dataclass(slots=True)
@@ -113,12 +113,12 @@ class _Search:
     budget: float
     free: Assignment
     rows: list[MemoryRow]
-    best: Within | None = None
+    best: BudgetResult | None = None
     limit: float = field(init=False)
     low: float = 0.0
     bound: float = field(init=False)
     is_done: bool = False
-    seen: dict[tuple[int, ...], Within] = field(default_factory=dict)
+    seen: dict[tuple[int, ...], BudgetResult] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.limit, self.bound = self.budget, self.free.bound
@@ -156,7 +156,7 @@ class _Search:
         self.low = max(self.low, self.limit)
         self._between()
 
-    def _lower(self, here: Within) -> None:
+    def _lower(self, here: BudgetResult) -> None:
         """The rows foretold too little. They know this choice now, and where little was amiss stay below the budget."""
         best = self.best
         assert best is not None
@@ -178,7 +178,7 @@ class _Search:
         self.is_done = is_enough or top - self.low < CLOSE * self.budget
         self.limit = (self.low + top) / 2
 
-    def _repair(self, here: Within) -> None:
+    def _repair(self, here: BudgetResult) -> None:
         """Change a choice that does not fit one cluster at a time, until its rows say that it does."""
         for _ in range(REPAIRS):
             changed = None if here.fits else _changed(self.problem, self.rows, self.budget, here.solution)
@@ -197,13 +197,13 @@ class _Search:
         for row in self.rows:
             row.constant -= max(0.0, row.bytes(choice.strategies) - held)
 
-    def _look(self, solution: Assignment, *, is_teaching: bool) -> Within:
+    def _look(self, solution: Assignment, *, is_teaching: bool) -> BudgetResult:
         """What a solution holds; its moments become rows."""
         choice = solution.strategies
         key = tuple(choice[number] for number in sorted(choice))
         if key not in self.seen:
             held = _footprint(self.problem, choice)
-            self.seen[key] = Within(solution, held.bytes, max(0.0, held.bytes - self.budget))
+            self.seen[key] = BudgetResult(solution, held.bytes, max(0.0, held.bytes - self.budget))
             if is_teaching and held.bytes > self.budget:
                 self.rows += peak_rows(self.problem, choice, held)
         here = self.seen[key]
@@ -213,15 +213,15 @@ class _Search:
 
 def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Assignment) -> Assignment | None:
     """A solution after changes of a cluster at a time that make it fit by its rows, if there are any."""
-    network = tied_graph(problem)
-    start = network.numbered(solution.strategies)
+    graph = tied_graph(problem)
+    start = graph.numbered(solution.strategies)
     if start is None:
         return None
-    held = holding(problem, network, rows)
-    repaired_choice = repaired(network, held, budget, start)
+    held = memory_use(problem, graph, rows)
+    repaired_choice = repaired(graph, held, budget, start)
     if held.of(repaired_choice).max() > budget:
         return None
-    strategies = network.named(problem, repaired_choice)
+    strategies = graph.named(problem, repaired_choice)
     return replace(solution, strategies=strategies, cost=problem.cost(strategies))
 
 

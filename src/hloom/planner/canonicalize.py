@@ -90,15 +90,15 @@ def _write_out(node: Apply) -> None:
 
 
 def _write_out_result(node: Apply) -> None:
-    """Put a tuple of its elements where a loop's or branch's result is used whole."""
+    """Put a tuple of its elements where a loop's or branch's result is used as a tuple."""
     graph = node.graph
-    whole = [user for user in node.users if user.opcode != "get-tuple-element"]
-    if not whole and graph.output is not node:
+    tuple_users = [user for user in node.users if user.opcode != "get-tuple-element"]
+    if not tuple_users and graph.output is not node:
         return
     nodes = graph.nodes
     following = nodes.index(node) + 1
     made = _rebuilt(node, before=nodes[following] if following < len(nodes) else None)
-    for user in whole:
+    for user in tuple_users:
         graph.set_inputs(user, [made if old is node else old for old in user.inputs])
     if graph.output is node:
         graph.set_output(made)

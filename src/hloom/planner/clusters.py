@@ -40,7 +40,7 @@ class Clusters:
     """The clusters of a module in normal form: of its entry, and of what loops and branches run.
 
     What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
-    cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `whole` are those
+    cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `replicated` are those
     whose ops have no rule: they are replicated.
     """
 
@@ -49,7 +49,7 @@ class Clusters:
         self.maps: dict[Node, AxisMap] = {}
         self.factor_classes: dict[Node, ClassDims] = {}
         self.free: set[Node] = set()
-        self.whole: list[Node] = []
+        self.replicated: list[Node] = []
         self._clusters: list[Cluster] = []
         self._of: dict[Node, int] = {}
         self._cluster_parents: list[int] = []
@@ -143,7 +143,7 @@ class Clusters:
             return
         axis_map = _map_of(node)
         if axis_map is None:
-            self.whole.append(node)
+            self.replicated.append(node)
             self._new(node)
             return
         self.maps[node] = axis_map

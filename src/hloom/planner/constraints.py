@@ -191,9 +191,9 @@ class _Left:
         }
         options, costs = {}, {}
         for number in kinds.values():
-            places = np.flatnonzero(self._masks[number])
-            options[number] = [problem.options[number][strategy_index] for strategy_index in places]
-            costs[number] = problem.node_costs[number][places]
+            dims = np.flatnonzero(self._masks[number])
+            options[number] = [problem.options[number][strategy_index] for strategy_index in dims]
+            costs[number] = problem.node_costs[number][dims]
         narrowed = replace(
             problem,
             spec_tables=SpecTables(problem.clusters),
@@ -272,5 +272,5 @@ def _asked(module: Module, like: Plan) -> dict[str, Spec]:
     names = {parameter.number: parameter.name for parameter in module.entry.parameters}
     specs = {names.get(number, f"parameter {number}"): spec for number, spec in like.parameters.items()}
     for named in (like.instructions, *like.computations.values()):
-        specs |= {name: placed for name, placed in named.items() if isinstance(placed, Spec)}
+        specs |= {name: value_spec for name, value_spec in named.items() if isinstance(value_spec, Spec)}
     return specs

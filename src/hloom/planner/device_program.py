@@ -176,13 +176,13 @@ class _Writing:
             return None
         strategy = self.problem.strategy(cluster, self.choice)
         own = self.problem.required_spec(Read(node, operand_index), strategy)
-        lies = self.specs.get(node)
+        result_spec = self.specs.get(node)
         if (
-            lies is not None
+            result_spec is not None
             and node in self.clusters.maps
-            and lies != self.problem.spec_tables.result_spec(node, strategy)
+            and result_spec != self.problem.spec_tables.result_spec(node, strategy)
         ):
-            return _followed(self.clusters.maps[node], operand_index, own, lies)
+            return _followed(self.clusters.maps[node], operand_index, own, result_spec)
         return own
 
     def _destination(self, node: Node, operand_index: int) -> Node | None:
@@ -262,9 +262,9 @@ def _changed(before: Dims, after: Dims) -> int:
     return next((dim for dim, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), 0)
 
 
-def _followed(axis_map: AxisMap, operand_index: int, own: Spec, lies: Spec) -> Spec:
+def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spec) -> Spec:
     """The spec of an operand that goes with a result that lies otherwise than its cluster."""
-    of = {dimension: axes for dimension, axes in zip(axis_map.results[0], lies.dims, strict=True) if dimension}
+    of = {dimension: axes for dimension, axes in zip(axis_map.results[0], result_spec.dims, strict=True) if dimension}
     return Spec(
         tuple(of.get(factors, axes) for factors, axes in zip(axis_map.operands[operand_index], own.dims, strict=True))
     )

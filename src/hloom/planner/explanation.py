@@ -153,14 +153,14 @@ def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spe
     by_node: dict[Node, Spec] = {}
     for parameter in problem.module.entry.parameters:
         if isinstance(parameter.type, TensorType):
-            whole = Spec.replicated(len(parameter.type.dims))
-            by_node[parameter] = plan.parameters.get(parameter.number, whole)
+            replicated = Spec.replicated(len(parameter.type.dims))
+            by_node[parameter] = plan.parameters.get(parameter.number, replicated)
     named = problem.clusters.dataflow.named
     for specs in (plan.instructions, *plan.computations.values()) if is_complete else ():
-        for name, placed in specs.items():
+        for name, value_spec in specs.items():
             node = named(name)
-            if node is not None and isinstance(placed, Spec):
-                by_node[node] = placed
+            if node is not None and isinstance(value_spec, Spec):
+                by_node[node] = value_spec
     return by_node
 
 

@@ -142,7 +142,7 @@ class _Forecast:
     def _targets(self, node: Node, operand_index: int, operand: Node) -> Iterator[Spec]:
         """The specs that a node wants of an operand; none where it takes it as it lies."""
         takes = node.opcode in AS_IT_LIES and not (self.is_marked and node.opcode in CONTRACTIONS)
-        if node in self.specs and (takes or self._alike(node) is not None):
+        if node in self.specs and (takes or self._common_operand_spec(node) is not None):
             self.wanted[operand].append(self.specs[operand])
             return
         for read in self.problem.reads.get(operand, ()):
@@ -160,17 +160,20 @@ class _Forecast:
         own = self.problem.required_spec(read, strategy)
         if node not in self.specs or node not in clusters.maps:
             return own
-        lies = self.specs[node]
-        if lies == self.problem.spec_tables.result_spec(node, strategy):
+        result_spec = self.specs[node]
+        if result_spec == self.problem.spec_tables.result_spec(node, strategy):
             return own
-        return _followed(clusters.maps[node], read.operand_index, own, lies)
+        return _followed(clusters.maps[node], read.operand_index, own, result_spec)
 
     def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
         axis_map, mesh = self.problem.clusters.maps[node], self.problem.mesh
         if node.opcode in CONTRACTIONS:
-            lies = [self._lies(value, operand_index, node) for operand_index, value in enumerate((*node.inputs, node))]
-            steps, share = dot_collectives(dot_dimensions(axis_map), *lies, mesh)
+            result_spec = [
+                self._sharded_array(value, operand_index, node)
+                for operand_index, value in enumerate((*node.inputs, node))
+            ]
+            steps, share = dot_collectives(dot_dimensions(axis_map), *result_spec, mesh)
             self.flops += 2.0 * axis_map.points * share * window_share(node, axis_map) * self.problem.times(node)
             for side, operand in enumerate(node.inputs):
                 self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
@@ -181,10 +184,10 @@ class _Forecast:
         if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
             yield from self._reduced(node, axis_map)
             return
-        alike = self._alike(node)
-        if alike is not None:
-            for step in reshard_collectives(dims_of(node), alike, self.specs[node], mesh):
-                yield self._predict(node, node, step, itemsize_of(node), f"{alike} -> {self.specs[node]}")
+        common = self._common_operand_spec(node)
+        if common is not None:
+            for step in reshard_collectives(dims_of(node), common, self.specs[node], mesh):
+                yield self._predict(node, node, step, itemsize_of(node), f"{common} -> {self.specs[node]}")
             return
         cluster = self.problem.clusters.of(node)
         assert cluster is not None
@@ -196,7 +199,7 @@ class _Forecast:
         for step in partial_result_collectives(self.problem, cluster, strategy, node):
             yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
-    def _alike(self, node: Node) -> Spec | None:
+    def _common_operand_spec(self, node: Node) -> Spec | None:
         """The spec in which all operands of an elementwise op lie, where that is another than the op's own.
 
         XLA then computes as they lie, and moves the result.
@@ -214,7 +217,7 @@ class _Forecast:
         )
         return own if is_free else None
 
-    def _lies(self, value: Node, operand_index: int, node: Node) -> ShardedArray:
+    def _sharded_array(self, value: Node, operand_index: int, node: Node) -> ShardedArray:
         """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
@@ -286,8 +289,8 @@ def _combining(steps: list[PredictedCollective]) -> list[tuple[str, int, float]]
     return [(collective.step.opcode, collective.step.group_size, collective.sent) for collective in collectives]
 
 
-def _followed(axis_map: AxisMap, operand_index: int, own: Spec, lies: Spec) -> Spec:
+def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spec) -> Spec:
     """The spec of an operand after its node was laid otherwise."""
-    axes = {factors[0]: split for factors, split in zip(axis_map.results[0], lies.dims, strict=True) if factors}
+    axes = {factors[0]: split for factors, split in zip(axis_map.results[0], result_spec.dims, strict=True) if factors}
     pairs = zip(axis_map.operands[operand_index], own.dims, strict=True)
     return Spec(tuple(axes.get(factors[0], split) if factors else split for factors, split in pairs))

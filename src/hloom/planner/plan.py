@@ -90,7 +90,7 @@ class Plan:
         It knows an axis by its size alone: what the links are is left out.
         """
         inner = {
-            graph: {name: self._placed_json(spec) for name, spec in named.items()}
+            graph: {name: self._value_json(spec) for name, spec in named.items()}
             for graph, named in self.computations.items()
         }
         mesh = self.mesh
@@ -99,7 +99,7 @@ class Plan:
             "mesh": plain if mesh.devices is None else mesh_to_json(mesh),
             "params": {str(n): spec_to_json(spec) for n, spec in sorted(self.parameters.items()) if spec.axes},
             "outputs": {str(n): spec_to_json(spec) for n, spec in sorted(self.outputs.items())},
-            "ops": {name: self._placed_json(spec) for name, spec in self.instructions.items()},
+            "ops": {name: self._value_json(spec) for name, spec in self.instructions.items()},
             **({"computations": inner} if inner else {}),
             **(
                 {"operands": [operand_spec.to_json() for operand_spec in self.operand_specs]}
@@ -120,11 +120,11 @@ class Plan:
         for node in list(copy.entry.nodes):
             if node is not root and isinstance(node, Parameter):
                 rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
-                _place(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
+                _set_sharding(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
         self._check_computations(copy)
-        for node, placed in self.placements(copy):
+        for node, value_spec in self.instruction_specs(copy):
             if node is not root:
-                _place(node, placed, self.mesh)
+                _set_sharding(node, value_spec, self.mesh)
         made: dict[tuple[Node, Spec], Node] = {}
         for operand_spec in self.operand_specs:
             operand_spec.put(copy, self._mark, made)
@@ -132,23 +132,23 @@ class Plan:
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
         return copy
 
-    def placements(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
+    def instruction_specs(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
         """The instructions of a module that the plan names, and how each lies.
 
         Raises HloomError where the entry has no such instruction, or one of another rank.
         """
         entry = module.entry
-        for name, placed in self.instructions.items():
+        for name, value_spec in self.instructions.items():
             if name not in entry:
                 hint = "is it another module's plan?"
                 raise HloomError(f"the plan names {name}, which {entry.name} has not", hint=hint)
             node = entry[name]
             node_type = node.type
-            if isinstance(placed, Spec) and not (
-                isinstance(node_type, TensorType) and len(node_type.dims) == placed.rank
+            if isinstance(value_spec, Spec) and not (
+                isinstance(node_type, TensorType) and len(node_type.dims) == value_spec.rank
             ):
-                raise HloomError(f"the plan has {placed} for {name}, which is {node_type}")
-            yield node, placed
+                raise HloomError(f"the plan has {value_spec} for {name}, which is {node_type}")
+            yield node, value_spec
         for name, named in self.computations.items():
             graph = _graph(module, name)
             for node in graph.nodes if graph is not None else ():
@@ -168,8 +168,8 @@ class Plan:
         marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
         return value.graph.add_apply(OPS["custom-call"], (value,), value.type, marks, value.name, before=before)
 
-    def _placed_json(self, placed: ValueSpec) -> Any:
-        return str(to_tuple(placed, self.mesh)) if isinstance(placed, tuple) else spec_to_json(placed)
+    def _value_json(self, value_spec: ValueSpec) -> Any:
+        return str(to_tuple(value_spec, self.mesh)) if isinstance(value_spec, tuple) else spec_to_json(value_spec)
 
     def _result_sharding(self, root: Node, module: Module) -> Any:
         given = {a.output_index: a.parameter for a in aliases(module) if not a.parameter_index}
@@ -200,11 +200,11 @@ def plan_of(
     operands lie for their readers, by reader and place, if otherwise than the values.
     """
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
-    for node, placed in _placed(problem, specs):
+    for node, value_spec in _value_specs(problem, specs):
         if node.graph is entry and node.name in known:
-            plan.instructions[node.name] = placed
+            plan.instructions[node.name] = value_spec
         else:
-            plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = placed
+            plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = value_spec
     plan.parameters.update({parameter.number: specs[parameter] for parameter in entry.parameters if parameter in specs})
     root = entry.output
     plan = replace(plan, operand_specs=(*_handed(problem, specs), *_marked(problem, marks or {})))
@@ -219,7 +219,7 @@ def plan_of(
     return plan
 
 
-def _placed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, ValueSpec]]:
+def _value_specs(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, ValueSpec]]:
     """The arrays of rank 1 and more, and the tuples that pass barriers, but for the entry's parameters and result."""
     entry, flow = problem.module.entry, problem.clusters.dataflow
     for node in flow.nodes:
@@ -255,8 +255,8 @@ def _changes_nothing(node: Node) -> bool:
     """Whether a broadcast or transpose leaves every dimension where it is."""
     if not isinstance(node, Apply) or node.opcode not in ("broadcast", "transpose"):
         return False
-    places = tuple(node.attributes.get("dimensions") or ())
-    return places == tuple(range(len(places))) and node.inputs[0].type == node.type
+    dims = tuple(node.attributes.get("dimensions") or ())
+    return dims == tuple(range(len(dims))) and node.inputs[0].type == node.type
 
 
 def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Spec]) -> Iterator[Spec]:
@@ -288,6 +288,6 @@ def _graph(module: Module, name: str) -> Graph | None:
     return module[name] if name in module else None  # noqa: SIM401
 
 
-def _place(node: Node, placed: ValueSpec, mesh: Mesh) -> None:
-    sharding = to_tuple(placed, mesh) if isinstance(placed, tuple) else to_tiled(placed, mesh)
+def _set_sharding(node: Node, value_spec: ValueSpec, mesh: Mesh) -> None:
+    sharding = to_tuple(value_spec, mesh) if isinstance(value_spec, tuple) else to_tiled(value_spec, mesh)
     node.graph.set_attributes(node, node.attributes.changed(sharding=sharding))

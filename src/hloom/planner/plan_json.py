@@ -60,10 +60,10 @@ def _number(key: str) -> int:
 def _named(specs: Any, mesh: Mesh, graph: Graph | None) -> dict[str, ValueSpec]:
     if not isinstance(specs, dict):
         raise HloomError(f"{specs!r} does not give specs to names")
-    return {name: _placed(spec, mesh, _type_of(graph, name)) for name, spec in specs.items()}
+    return {name: _value_specs(spec, mesh, _type_of(graph, name)) for name, spec in specs.items()}
 
 
-def _placed(value: Any, mesh: Mesh, value_type: Type | None) -> ValueSpec:
+def _value_specs(value: Any, mesh: Mesh, value_type: Type | None) -> ValueSpec:
     """The spec of an array, or those of a tuple's leaves, from the text of a sharding."""
     if isinstance(value_type, TupleType) and isinstance(value, str):
         return from_tuple(_read(value), mesh, value_type)

@@ -145,8 +145,8 @@ def candidate_of(
     price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))
     for collective in forecasted.collectives:
         price.add_collectives([collective.step], collective.width, collective.times)
-    lies, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
-    plan = plan_of(problem, task.mesh, lies, task.module, name, marked)
+    mesh_specs, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
+    plan = plan_of(problem, task.mesh, mesh_specs, task.module, name, marked)
     return Candidate(plan, price, solution=Solution(problem, choice, specs, forecasted), notes=choice.notes)
 
 

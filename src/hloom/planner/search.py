@@ -177,7 +177,7 @@ class _Search:
             yield Refinement(task, posed, self.solver, f"{self.planner} on one axis")
         problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
-            *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.whole),
+            *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.replicated),
             *(
                 f"how often {node.name} runs is not known: it counts as one run"
                 for node in problem.clusters.dataflow.unknown

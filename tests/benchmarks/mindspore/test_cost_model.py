@@ -46,38 +46,40 @@ def test_three_layers_on_eight_devices_are_data_parallel_as_measured(reduction: 
     """MindSpore 2.10 logs six digits: computation 1.24518e+06, communication 3858.43."""
     operators, links = three_layers(reduction)
     graph = cost_graph(operators, links)
-    found = solve(graph)
-    chosen = [each.strategies[strategy] for each, strategy in zip(operators, found.strategies, strict=True)]
-    assert found.time == graph.time_of(brute_force(graph) or ())
-    assert {each.inputs[0].splits for each in chosen} == {(DEVICES, 1)}
-    read = sum(4 * layout.slice_size for each in chosen[1:] for layout in each.inputs)
+    result = solve(graph)
+    chosen = [item.strategies[strategy] for item, strategy in zip(operators, result.strategies, strict=True)]
+    assert result.time == graph.time_of(brute_force(graph) or ())
+    assert {strategy.inputs[0].splits for strategy in chosen} == {(DEVICES, 1)}
+    read = sum(4 * layout.slice_size for strategy in chosen[1:] for layout in strategy.inputs)
     assert read == 1_245_184
 
-    total = total_cost(operators, links, found.strategies)
+    total = total_cost(operators, links, result.strategies)
     assert total.computation == read + excess  # the loss that is sent, less a byte for each of seven operators
     assert f"{total.computation:g}" == "1.24518e+06"
     assert total.forward == 3072
     assert total.communication - total.forward == 786_432 - 3  # three gradients, less a byte for each
     assert f"{total.weighed_communication():g}" == "3858.43" == f"{3072 + 0.001 * 786_432:g}"
-    assert found.time == pytest.approx(total.time(), rel=1e-12)
+    assert result.time == pytest.approx(total.time(), rel=1e-12)
 
 
 def test_a_product_split_on_the_inner_dimension_sends_its_result():
     operator = matmul("m", Tensor((64, 256)), Tensor((256, 128), is_parameter=True), DEVICES)
-    found = {each.inputs[0].splits + each.inputs[1].splits[1:]: each.cost for each in operator.strategies}
-    assert len(found) == 10
+    result = {
+        strategy.inputs[0].splits + strategy.inputs[1].splits[1:]: strategy.cost for strategy in operator.strategies
+    }
+    assert len(result) == 10
     # rows only: the weights are read whole, and their gradient is summed
-    assert found[8, 1, 1] == Cost(4 * (8 * 256 + 256 * 128) - 1, 4 * 256 * 128 - 1, 0)
+    assert result[8, 1, 1] == Cost(4 * (8 * 256 + 256 * 128) - 1, 4 * 256 * 128 - 1, 0)
     # inner only: the result is summed; every device has its own weights
-    assert found[1, 8, 1] == Cost(4 * (64 * 32 + 32 * 128 + 64 * 128), 4 * 64 * 128 + 1024, 4 * 64 * 128 + 1024)
+    assert result[1, 8, 1] == Cost(4 * (64 * 32 + 32 * 128 + 64 * 128), 4 * 64 * 128 + 1024, 4 * 64 * 128 + 1024)
     # columns only: nothing is sent
-    assert found[1, 1, 8] == Cost(4 * (64 * 256 + 256 * 16), 0, 0)
+    assert result[1, 1, 8] == Cost(4 * (64 * 256 + 256 * 16), 0, 0)
 
 
 @pytest.mark.parametrize(("sent", "paid"), [(0, 0), (4, 3072), (2048, 3072), (2052, 2052 + 1024)])
 def test_small_messages_cost_a_flat_fee(sent: int, paid: int):
     operator = reduce_sum("r", Tensor((8, sent // 4)), (0,), 8)
-    by_rows = next(each for each in operator.strategies if each.inputs[0].splits == (8, 1))
+    by_rows = next(strategy for strategy in operator.strategies if strategy.inputs[0].splits == (8, 1))
     less = 1 if sent > 2049 else 0  # data parallelism is a byte cheaper, which a flat fee swallows
     assert by_rows.cost.forward == paid - less
 
@@ -101,10 +103,10 @@ MOVES = [
 
 @pytest.mark.parametrize(("before", "after", "expected"), MOVES)
 def test_moving_a_tensor(before: tuple[int, int], after: tuple[int, int], expected: tuple[float, float, float]):
-    source, target = (_over_eight(each) for each in (before, after))
-    found = moves(source, target)
+    source, target = (_over_eight(item) for item in (before, after))
+    result = moves(source, target)
     size = source.slice_size
-    assert (found.computation / size, found.forward / size, found.backward / size) == expected
+    assert (result.computation / size, result.forward / size, result.backward / size) == expected
 
 
 def test_moving_pays_forwards_and_backwards_in_full():

@@ -44,8 +44,8 @@ KINDS = [
 
 @pytest.mark.parametrize(("edges", "expected"), KINDS)
 def test_what_is_eliminated_in_which_order(edges: list[tuple[int, int]], expected: list[str]):
-    found = solve(_graph(edges))
-    steps = [f"{step.kind} {step.gone}" if step.gone is not None else step.kind for step in found.eliminations]
+    result = solve(_graph(edges))
+    steps = [f"{step.kind} {step.gone}" if step.gone is not None else step.kind for step in result.eliminations]
     assert [step for step in steps if not step.startswith("search")] == expected
 
 
@@ -102,8 +102,8 @@ def test_the_optimum_is_found(graph: CostGraph):
     expected = brute_force(graph)
     assume(expected is not None)
     assert expected is not None
-    found = solve(graph)
-    assert found.time == graph.time_of(expected) == graph.time_of(found.strategies)
+    result = solve(graph)
+    assert result.time == graph.time_of(expected) == graph.time_of(result.strategies)
 
 
 def test_a_graph_that_stays_dense_is_refused():
@@ -123,9 +123,9 @@ def test_a_chain_of_ten_thousand_is_shrunk_to_a_point():
     random = np.random.default_rng(0)
     nodes = tuple(cost_node(f"n{number}", random.random(4)) for number in range(10_000))
     graph = CostGraph(nodes, tuple(cost_edge(n, n + 1, random.random((4, 4))) for n in range(9_999)))
-    found = solve(graph)
-    assert found.time == pytest.approx(_along_a_chain(graph))
-    assert {step.kind for step in found.eliminations} == {"operator", "merge", "search"}
+    result = solve(graph)
+    assert result.time == pytest.approx(_along_a_chain(graph))
+    assert {step.kind for step in result.eliminations} == {"operator", "merge", "search"}
 
 
 def _along_a_chain(graph: CostGraph) -> float:

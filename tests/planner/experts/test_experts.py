@@ -151,11 +151,11 @@ def roles_of(module: Module, count: int = 2) -> Roles:
     return Roles(LogicalAxes(DataflowGraph(canonicalize(module)), count))
 
 
-def seen(roles: Roles, stream: LogicalAxis | None) -> set[str]:
+def seen(roles: Roles, logical_axis: LogicalAxis | None) -> set[str]:
     """A stream as the entry's parameters show it."""
-    assert stream is not None
+    assert logical_axis is not None
     parameters = {leaf: node for node in roles.dataflow.module.entry.parameters for leaf in roles.dataflow.given(node)}
-    return {f"{parameters[leaf].name}:{place}" for leaf, place in stream.places if leaf in parameters}
+    return {f"{parameters[leaf].name}:{place}" for leaf, place in logical_axis.places if leaf in parameters}
 
 
 def plans_of(text: str, mesh: str) -> dict[str, dict[str, str]]:
@@ -195,23 +195,23 @@ def test_fsdp_and_zero_split_what_is_stored():
 
 def test_gradients_lie_as_their_weights_do():
     module = parse(GRADIENTS)
-    (plan,) = [each for each in experts(module, Mesh.parse("x=8")) if each.name == "FSDP on x"]
+    (plan,) = [axis for axis in experts(module, Mesh.parse("x=8")) if axis.name == "FSDP on x"]
     assert {index: str(spec) for index, spec in plan.outputs.items()} == {0: "[-,x]", 1: "[x,-]"}
 
 
 def test_heads_are_split_through_attention_and_the_sequence_between_blocks():
     roles = roles_of(parse(ATTENTION))
-    assert [seen(roles, each) for each in roles.model] == [{"q:1", "k:1", "o:0"}]
-    assert [seen(roles, each) for each in roles.sequences] == [{"x:1"}]
+    assert [seen(roles, axis) for axis in roles.model] == [{"q:1", "k:1", "o:0"}]
+    assert [seen(roles, axis) for axis in roles.sequences] == [{"x:1"}]
 
 
 def test_experts_are_told_from_heads_and_what_is_dispatched_to_them_is_split_by_them():
     assert not roles_of(parse(ATTENTION)).experts
     module = parse(MIXTURE)
     roles = roles_of(module)
-    assert [seen(roles, each) for each in roles.experts] == [{"route:1", "up:0", "down:0"}]
+    assert [seen(roles, axis) for axis in roles.experts] == [{"route:1", "up:0", "down:0"}]
     name = "data parallel on x, expert parallel on x"
-    (plan,) = [each for each in experts(module, Mesh.parse("x=4")) if each.name == name]
+    (plan,) = [axis for axis in experts(module, Mesh.parse("x=4")) if axis.name == name]
     specs = {node: str(spec) for node, spec in plan.instructions.items()}
     assert {number: str(spec) for number, spec in plan.parameters.items()} == {
         0: "[x,-,-]",
@@ -236,7 +236,7 @@ def test_every_plan_computes_what_one_device_does(text: str):
 def test_experts_are_reached_by_all_to_all():
     module, mesh = parse(MIXTURE), Mesh.parse("x=4")
     name = "data parallel on x, expert parallel on x"
-    (plan,) = [each for each in experts(module, mesh) if each.name == name]
+    (plan,) = [axis for axis in experts(module, mesh) if axis.name == name]
     compiled = partition(plan.annotate(module), 4)
     assert set(read_partitioned(compiled.module, 4, compiled.memory).comm_bytes_by_kind) == {"all-to-all"}
 
@@ -265,7 +265,7 @@ def test_nothing_is_left_to_choose_on_one_device():
 
 def test_plans_that_come_to_the_same_are_given_once():
     plans = experts(parse(TRAINED), Mesh.parse("data=2,model=4"))
-    assert len({str(each.to_json()) for each in plans}) == len(plans) <= 14
+    assert len({str(plan.to_json()) for plan in plans}) == len(plans) <= 14
 
 
 @pytest.mark.parametrize("text", [TRAINED, ATTENTION, TABLE], ids=["MLP", "attention", "table"])

@@ -15,43 +15,43 @@ from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> FactorGraph:
+def factor_graphs(draw: st.DrawFn) -> FactorGraph:
     """Up to five nodes of up to four strategies, with whole costs."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = random.integers(1, 5, random.integers(2, 6))
-    terms: list[Factor] = []
+    factors: list[Factor] = []
     for _ in range(random.integers(0, 6)):
         first, second = sorted(random.choice(len(sizes), 2, replace=False).tolist())
-        terms.append(pair(first, second, random.integers(0, 12, (sizes[first], sizes[second])) * 1.0))
-    terms += [_fan(random, sizes) for _ in range(random.integers(0, 3))]
+        factors.append(pair(first, second, random.integers(0, 12, (sizes[first], sizes[second])) * 1.0))
+    factors += [_fan(random, sizes) for _ in range(random.integers(0, 3))]
     unary = {node: random.integers(0, 20, (1, size)) * 1.0 for node, size in enumerate(sizes)}
-    return FactorGraph(unary, terms, {node: np.arange(size) for node, size in enumerate(sizes)})
+    return FactorGraph(unary, factors, {node: np.arange(size) for node, size in enumerate(sizes)})
 
 
 def _fan(random: np.random.Generator, sizes: np.ndarray) -> ReshardFactor:
     """Readers may be the source itself, or the same node twice."""
     nodes = random.integers(0, len(sizes), random.integers(3, 7))
-    sides = tuple(Argument(int(node), _groups(random, int(sizes[node]))) for node in nodes)
+    arguments = tuple(Argument(int(node), _groups(random, int(sizes[node]))) for node in nodes)
     specs = int(random.integers(4, 6))
-    known = tuple(random.permutation(specs)[: side.size] for side in sides[1:])
-    return ReshardFactor(sides, random.integers(0, 12, (sides[0].size, specs)) * 1.0, known)
+    known = tuple(random.permutation(specs)[: argument.size] for argument in arguments[1:])
+    return ReshardFactor(arguments, random.integers(0, 12, (arguments[0].size, specs)) * 1.0, known)
 
 
 def _groups(random: np.random.Generator, size: int) -> np.ndarray:
     return np.unique(random.integers(0, size, size), return_inverse=True)[1]
 
 
-def holdings(network: FactorGraph, seed: int) -> MemoryUse:
+def holdings(graph: FactorGraph, seed: int) -> MemoryUse:
     """Whole bytes at two moments, of strategies and of a pair."""
     random = np.random.default_rng(seed)
-    unary = {node: random.integers(0, 20, (costs.shape[1], 2)) * 1.0 for node, costs in network.unary.items()}
-    first, second = network.unary[0].shape[1], network.unary[1].shape[1]
-    sides = (Argument(0, np.arange(first)), Argument(1, np.arange(second)))
-    step_seconds = PairMemory(sides, random.integers(0, 9, (2, first, second)) * 1.0)
+    unary = {node: random.integers(0, 20, (costs.shape[1], 2)) * 1.0 for node, costs in graph.unary.items()}
+    first, second = graph.unary[0].shape[1], graph.unary[1].shape[1]
+    arguments = (Argument(0, np.arange(first)), Argument(1, np.arange(second)))
+    step_seconds = PairMemory(arguments, random.integers(0, 9, (2, first, second)) * 1.0)
     return MemoryUse(("early", "late"), np.array([3.0, 5.0]), unary, [step_seconds])
 
 
-def choices(network: FactorGraph) -> Iterator[dict[int, int]]:
+def choices(graph: FactorGraph) -> Iterator[dict[int, int]]:
     """Every choice there is."""
-    ranges = (range(costs.shape[1]) for costs in network.unary.values())
-    return (dict(zip(network.unary, each, strict=True)) for each in product(*ranges))
+    ranges = (range(costs.shape[1]) for costs in graph.unary.values())
+    return (dict(zip(graph.unary, combination, strict=True)) for combination in product(*ranges))

@@ -47,36 +47,40 @@ def small_problems() -> Iterator[Problem]:
     """Problems of random programs with few choices, though more than one."""
     for seed in range(60):
         problem = build_problem(parse(random_program(seed).text), Mesh.parse("x=2"))
-        if 1 < np.prod([len(each) for each in problem.options.values()], dtype=float) <= MOST:
+        if 1 < np.prod([len(strategy) for strategy in problem.options.values()], dtype=float) <= MOST:
             yield problem
 
 
 def every_choice(problem: Problem) -> Iterator[dict[int, int]]:
-    counts = [range(len(each)) for each in problem.options.values()]
-    return (dict(zip(problem.options, each, strict=True)) for each in product(*counts))
+    counts = [range(len(strategy)) for strategy in problem.options.values()]
+    return (dict(zip(problem.options, combination, strict=True)) for combination in product(*counts))
 
 
 def test_the_planners_find_the_best_of_all_choices():
     looked_at = 0
     for problem in small_problems():
-        costs = [(problem.cost(each), each) for each in every_choice(problem)]
+        costs = [(problem.cost(choice), choice) for choice in every_choice(problem)]
         least = min(cost for cost, _ in costs)
-        alike = min(cost for cost, each in costs if all(each[a] == each[b] for a, b in problem.representative.items()))
-        found = by_name("ilp")(problem)
-        assert found.cost == problem.cost(found.strategies) == pytest.approx(alike, rel=1e-6)
-        assert found.tied_bound <= alike * (1 + 1e-9) and (found.is_tied or found.bound <= least * (1 + 1e-9))
-        assert by_name("recursive")(problem).cost >= alike * (1 - 1e-9)
+        isomorphic_reshards = min(
+            cost for cost, item in costs if all(item[a] == item[b] for a, b in problem.representative.items())
+        )
+        result = by_name("ilp")(problem)
+        assert result.cost == problem.cost(result.strategies) == pytest.approx(isomorphic_reshards, rel=1e-6)
+        assert result.tied_bound <= isomorphic_reshards * (1 + 1e-9) and (
+            result.is_tied or result.bound <= least * (1 + 1e-9)
+        )
+        assert by_name("recursive")(problem).cost >= isomorphic_reshards * (1 - 1e-9)
         looked_at += 1
     assert looked_at >= 20
 
 
 def test_alike_layers_are_decided_once_and_the_bound_is_of_layers_that_choose_apart():
     problem = build_problem(layers(6), Mesh.parse("x=2,y=2"))
-    found = by_name("ilp")(problem)
+    result = by_name("ilp")(problem)
     assert len(set(problem.representative.values())) < len(problem.options)
-    assert all(found.strategies[a] == found.strategies[b] for a, b in problem.representative.items())
-    assert not found.is_tied and found.bound <= found.tied_bound * (1 + 1e-9) <= found.cost * (1 + 2e-9)
-    assert found.tied_bound == pytest.approx(found.cost, rel=1e-5)
+    assert all(result.strategies[a] == result.strategies[b] for a, b in problem.representative.items())
+    assert not result.is_tied and result.bound <= result.tied_bound * (1 + 1e-9) <= result.cost * (1 + 2e-9)
+    assert result.tied_bound == pytest.approx(result.cost, rel=1e-5)
 
 
 def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
@@ -114,10 +118,10 @@ def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
 
 
 def test_the_same_problem_gives_the_same_choice():
-    found = [
+    result = [
         by_name(name)(build_problem(layers(4), Mesh.parse("x=4,y=2"))) for name in ("ilp", "recursive") for _ in "ab"
     ]
-    for first, second in zip(found[::2], found[1::2], strict=True):
+    for first, second in zip(result[::2], result[1::2], strict=True):
         assert first == second
 
 
@@ -145,9 +149,9 @@ def test_a_budget_is_kept_and_what_is_missing_is_said():
     budget = (rows[0].bytes(free.strategies) + least) / 2
     assert least < rows[0].bytes(free.strategies)
     for name in ("ilp", "recursive"):
-        found = by_name(name)(problem, rows=rows, budget=budget)
-        assert found.missing == 0 and rows[0].bytes(found.strategies) <= budget
-        assert free.cost <= found.cost
+        result = by_name(name)(problem, rows=rows, budget=budget)
+        assert result.missing == 0 and rows[0].bytes(result.strategies) <= budget
+        assert free.cost <= result.cost
         short = by_name(name)(problem, rows=rows, budget=least / 2)
         assert short.missing == pytest.approx(least / 2)
     kept = by_name("ilp")(problem, rows=rows, budget=budget)
@@ -158,9 +162,9 @@ def test_alternatives_differ_and_come_in_order():
     problem = build_problem(layers(2), Mesh.parse("x=4,y=2"))
     best = by_name("ilp")(problem)
     others = alternatives(problem, best, 3)
-    assert others and all(each.cost >= best.cost * (1 - 1e-9) and each.notes for each in others)
-    assert [each.cost for each in others] == sorted(each.cost for each in others)
-    chosen = [tuple(each.strategies.values()) for each in (best, *others)]
+    assert others and all(other.cost >= best.cost * (1 - 1e-9) and other.notes for other in others)
+    assert [other.cost for other in others] == sorted(other.cost for other in others)
+    chosen = [tuple(item.strategies.values()) for item in (best, *others)]
     assert len(set(chosen)) == len(chosen)
 
 
@@ -173,7 +177,11 @@ def test_a_planner_that_is_not_there():
 def test_of_many_axes_none_is_forgotten():
     problem = build_problem(layers(1), Mesh.parse("a=2,b=2,c=2,d=2,e=2"))
     used = {
-        axis for options in problem.options.values() for each in options for _, axes in each.before for axis in axes
+        axis
+        for options in problem.options.values()
+        for strategy in options
+        for _, axes in strategy.before
+        for axis in axes
     }
     assert used == {"a", "b", "c", "d", "e"}
 
@@ -184,7 +192,7 @@ def _parameters(problem: Problem) -> MemoryRow:
     for node in problem.module.entry.nodes:
         cluster = problem.clusters.of(node)
         if cluster is not None and node.opcode in ("parameter", "dot"):
-            lies = (problem.spec_tables.result_spec(node, each) for each in problem.options[cluster.number])
-            held = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, each)) for each in lies]
-            row.add(cluster.number, np.array(held))
+            spec = (problem.spec_tables.result_spec(node, strategy) for strategy in problem.options[cluster.number])
+            memory = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, spec)) for spec in spec]
+            row.add(cluster.number, np.array(memory))
     return row

@@ -51,7 +51,7 @@ class _Named:
         self._mark(MODEL, roles.model)
         self._mark(EXPERT, roles.experts)
         self._mark(BATCH, [roles.batch] if roles.batch is not None else [])
-        self._experts = {stream.number for stream in roles.experts}
+        self._experts = {logical_axis.number for logical_axis in roles.experts}
         self.parameters = {
             leaf: plan.parameters.get(node.number)
             for node in self.dataflow.module.entry.parameters
@@ -74,7 +74,7 @@ class _Named:
             yield "data parallel"
         elif self._computes(axis, BATCH):
             yield "batch split between blocks"
-        states = [leaf for leaf in self.roles.states if not self._experts & set(self.roles.streams.along(leaf))]
+        states = [leaf for leaf in self.roles.states if not self._experts & set(self.roles.logical_axes.along(leaf))]
         if self._data_kinds(axis) and not self._is_sharded(axis) and self._share(states, axis) >= MOSTLY:
             yield "ZeRO-1"
         if self._computes(axis, SEQUENCE) or SEQUENCE in self._data_kinds(axis):
@@ -115,7 +115,7 @@ class _Named:
     def _is_sharded(self, axis: str) -> bool:
         """Whether data and most weights, tables and experts apart, are split along an axis, and no work on weights."""
         own = (leaf for leaf in self.roles.weights if leaf not in self.roles.tables)
-        weights = [leaf for leaf in own if not self._experts & set(self.roles.streams.along(leaf))]
+        weights = [leaf for leaf in own if not self._experts & set(self.roles.logical_axes.along(leaf))]
         is_data = bool(self._data_kinds(axis) & {BATCH, SEQUENCE})
         return is_data and not self._computes(axis, MODEL) and self._share(weights, axis) >= MOSTLY
 
@@ -138,14 +138,14 @@ class _Named:
         spec = self.parameters.get(leaf)
         if spec is None:
             return set()
-        return {self.roles.streams.of(leaf, dim) for dim, own in enumerate(spec.dims) if axis in own}
+        return {self.roles.logical_axes.of(leaf, dim) for dim, own in enumerate(spec.dims) if axis in own}
 
     def _kind(self, leaf: int, dimension: int) -> str:
-        return self.kinds.get(self.roles.streams.of(leaf, dimension), "")
+        return self.kinds.get(self.roles.logical_axes.of(leaf, dimension), "")
 
-    def _mark(self, role: str, streams: Iterable[LogicalAxis]) -> None:
-        for stream in streams:
-            self.kinds[stream.number] = role
+    def _mark(self, role: str, logical_axes: Iterable[LogicalAxis]) -> None:
+        for logical_axis in logical_axes:
+            self.kinds[logical_axis.number] = role
 
     def _activations(self) -> Iterator[tuple[int, Spec]]:
         """The values with a batch that the plan names inside, once each."""

@@ -17,11 +17,11 @@ Claim = Mapping[int, int]
 """By value the dimension that an axis takes."""
 
 
-def claim(streams: Iterable[LogicalAxis], apart: frozenset[int] = frozenset()) -> Claim:
+def claim(logical_axes: Iterable[LogicalAxis], apart: frozenset[int] = frozenset()) -> Claim:
     """What streams take, those before first; some values apart."""
     dims: dict[int, int] = {}
-    for stream in streams:
-        for leaf, dimension in stream.dimensions.items():
+    for logical_axis in logical_axes:
+        for leaf, dimension in logical_axis.dimensions.items():
             if leaf not in apart:
                 dims.setdefault(leaf, dimension)
     return dims
@@ -35,7 +35,7 @@ class Layout:
     same streams are split alike. `interior` are the values that the plan names.
     """
 
-    streams: LogicalAxes
+    logical_axes: LogicalAxes
     mesh: Mesh
     claims: dict[str, list[Claim]] = field(default_factory=dict)
     stored: dict[int, Axes] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Layout:
 
     def spec(self, leaf: int) -> Spec:
         """How a value lies."""
-        sizes = self.streams.dataflow.leaves[leaf].dims
+        sizes = self.logical_axes.dataflow.leaves[leaf].dims
         dims: list[Axes] = [()] * len(sizes)
         for axis in self.mesh.names:
             for claim in self.claims.get(axis, ()):
@@ -61,7 +61,7 @@ class Layout:
 
     def plan(self, module: Module, name: str) -> Plan:
         """The plan for a module, whose normal form is wired."""
-        dataflow, plan = self.streams.dataflow, Plan(self.mesh, name=name)
+        dataflow, plan = self.logical_axes.dataflow, Plan(self.mesh, name=name)
         entry = dataflow.module.entry
         for node in entry.parameters:
             for leaf in dataflow.given(node):
@@ -75,7 +75,7 @@ class Layout:
 
     def _put(self, plan: Plan, node: Node, spec: Spec, module: Module) -> None:
         graph = node.graph
-        if graph is not self.streams.dataflow.module.entry:
+        if graph is not self.logical_axes.dataflow.module.entry:
             plan.computations.setdefault(graph.name, {})[node.name] = spec
         elif node.name in module.entry:
             plan.instructions[node.name] = spec
@@ -84,12 +84,12 @@ class Layout:
 
     def _put_results(self, plan: Plan) -> None:
         """Results that take no parameter's place lie as their streams do, or as a stored parameter of the same."""
-        dataflow = self.streams.dataflow
+        dataflow = self.logical_axes.dataflow
         root = dataflow.module.entry.output
         if root is None:
             return
         aliased = {alias.output_index for alias in aliases(dataflow.module)}
-        alike = {self.streams.along(leaf): axes for leaf, axes in self.stored.items()}
+        alike = {self.logical_axes.along(leaf): axes for leaf, axes in self.stored.items()}
         for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
             shape_index = (index,) if root.opcode == "tuple" else ()
             value = output_at(root, shape_index)
@@ -97,7 +97,7 @@ class Layout:
                 continue
             (leaf,) = dataflow.given(value)
             dims = list(self.spec(leaf).dims)
-            self._store(leaf, dims, alike.get(self.streams.along(leaf), ()))
+            self._store(leaf, dims, alike.get(self.logical_axes.along(leaf), ()))
             if any(dims):
                 plan.outputs[index] = Spec(tuple(dims))
 
@@ -107,9 +107,9 @@ class Layout:
 
     def _store(self, leaf: int, dims: list[Axes], axes: Axes) -> None:
         """Split the largest dimension that takes all axes evenly: one that nothing splits yet, and no loop slices."""
-        sizes = self.streams.dataflow.leaves[leaf].dims
+        sizes = self.logical_axes.dataflow.leaves[leaf].dims
         left = tuple(axis for axis in axes if not any(axis in axis_dims for axis_dims in dims))
-        possible = [dim for dim in range(len(sizes)) if left and (leaf, dim) not in self.streams.moved]
+        possible = [dim for dim in range(len(sizes)) if left and (leaf, dim) not in self.logical_axes.moved]
         for dim in sorted(possible, key=lambda dim: (len(dims[dim]), -sizes[dim])):
             if sizes[dim] % self.mesh.count((*dims[dim], *left)) == 0:
                 dims[dim] = (*dims[dim], *left)

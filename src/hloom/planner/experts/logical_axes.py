@@ -100,7 +100,12 @@ class LogicalAxes:
     @cached_property
     def moved(self) -> frozenset[tuple[int, int]]:
         """The dimensions of which loops take one part at a time."""
-        return frozenset(position for stream in self._counted.values() if stream.is_moved for position in stream.places)
+        return frozenset(
+            position
+            for logical_axis in self._counted.values()
+            if logical_axis.is_moved
+            for position in logical_axis.places
+        )
 
     @cached_property
     def all(self) -> dict[int, LogicalAxis]:
@@ -109,23 +114,23 @@ class LogicalAxes:
 
     @cached_property
     def _counted(self) -> dict[int, LogicalAxis]:
-        streams: dict[int, LogicalAxis] = {}
+        logical_axes: dict[int, LogicalAxis] = {}
         for leaf, value in enumerate(self.dataflow.leaves):
             for dimension in range(len(value.dims)):
                 if self.dataflow.is_free(leaf, dimension):
                     continue
                 number = self.of(leaf, dimension)
-                stream = streams.setdefault(number, LogicalAxis(number))
-                stream.places.append((leaf, dimension))
-                stream.sizes.add(value.dims[dimension])
+                logical_axis = logical_axes.setdefault(number, LogicalAxis(number))
+                logical_axis.places.append((leaf, dimension))
+                logical_axis.sizes.add(value.dims[dimension])
                 if leaf in self.parameters:
-                    stream.weight += bytes_of(value.type)
+                    logical_axis.weight += bytes_of(value.type)
                 else:
-                    stream.carried += bytes_of(value.type)
+                    logical_axis.carried += bytes_of(value.type)
         runs = runs_by_graph(cost(self.dataflow.module))
         for equation in self.dataflow.equations:
-            self._count(equation, streams, runs.get(equation.node.graph, 1))
-        return streams
+            self._count(equation, logical_axes, runs.get(equation.node.graph, 1))
+        return logical_axes
 
     def _join(self, equation: Equation) -> None:
         """Put what an instruction splits together into one stream."""
@@ -146,26 +151,26 @@ class LogicalAxes:
                 elif number != first:
                     self._parents[number] = first
 
-    def _count(self, equation: Equation, streams: dict[int, LogicalAxis], times: int) -> None:
+    def _count(self, equation: Equation, logical_axes: dict[int, LogicalAxis], times: int) -> None:
         """Add what an instruction works and sends to its streams."""
         rule, known = equation.rule, self.within(equation)
-        carried = {factor: streams[number] for factor, number in known.items() if rule.propagates[factor]}
+        carried = {factor: logical_axes[number] for factor, number in known.items() if rule.propagates[factor]}
         if equation.node.opcode in CONTRACTIONS:
             work = 2.0 * times * math.prod(factor.size for factor in rule.factors)
-            for number in {stream.number for stream in carried.values()}:
-                streams[number].work += work
+            for number in {logical_axis.number for logical_axis in carried.values()}:
+                logical_axes[number].work += work
         made = sum(bytes_of(self.dataflow.leaves[leaf].type) for leaf in equation.leaves[rule.results :])
         passed: set[tuple[int, int]] = set()
-        for factor, stream in carried.items():
+        for factor, logical_axis in carried.items():
             passed |= {(use.slot, use.dimension) for use in rule.factor_dims[factor] if use.front == 1}
-            stream.is_moved |= equation.node.opcode in MOVING and rule.factors[factor].kind is FactorKind.INDEXED
+            logical_axis.is_moved |= equation.node.opcode in MOVING and rule.factors[factor].kind is FactorKind.INDEXED
             if rule.leaves_partial_sums(factor):
-                stream.sent += 2.0 * times * made
+                logical_axis.sent += 2.0 * times * made
         for leaf, dimension in self._stopped(equation, passed):
-            stream = streams.get(self.of(leaf, dimension))
-            if stream is not None:
-                stream.sent += times * bytes_of(self.dataflow.leaves[leaf].type)
-                stream.is_moved |= equation.node.opcode in MOVING
+            logical_axis = logical_axes.get(self.of(leaf, dimension))
+            if logical_axis is not None:
+                logical_axis.sent += times * bytes_of(self.dataflow.leaves[leaf].type)
+                logical_axis.is_moved |= equation.node.opcode in MOVING
 
     def _stopped(self, equation: Equation, passed: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """The dimensions of operands that an instruction does not pass on."""

@@ -55,8 +55,10 @@ class Recipes:
     def __init__(self, module: Module, mesh: Mesh) -> None:
         self.mesh = mesh
         self.every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
-        self.streams = LogicalAxes(DataflowGraph(canonicalize(module)), min(size for size in mesh.sizes if size > 1))
-        self.roles = Roles(self.streams)
+        self.logical_axes = LogicalAxes(
+            DataflowGraph(canonicalize(module)), min(size for size in mesh.sizes if size > 1)
+        )
+        self.roles = Roles(self.logical_axes)
 
     def all(self) -> Iterator[tuple[Layout, str]]:
         """The layouts that make sense, with their names, the simplest first."""
@@ -77,7 +79,7 @@ class Recipes:
         yield self._fully_sharded(self._data(self.every)), sharded
         yield self._fully_sharded(self._data(self.every, named)), f"{sharded}, weights gathered"
         yield self._zero(self._data(self.every)), zero
-        if self.streams.moved:
+        if self.logical_axes.moved:
             yield self._zero(self._data(self.every, named)), f"{zero}, weights gathered"
 
     def _of_experts(self) -> Iterator[tuple[Layout, str]]:
@@ -134,7 +136,7 @@ class Recipes:
         taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
         rest = {leaf: dim for leaf, dim in claim(self.roles.sequences).items() if leaf in batch}
         claims = {axis: [batch if axis in taken else rest] for axis in axes}
-        return Layout(self.streams, self.mesh, claims, interior=named)
+        return Layout(self.logical_axes, self.mesh, claims, interior=named)
 
     def _taken(self, axes: Axes) -> Axes:
         """The axes that split the batch together."""
@@ -181,12 +183,12 @@ class Recipes:
     def _sequence_claim(self) -> Claim:
         """Parameters apart: data arrive as the batch splits them."""
         batch = (self.roles.batch,) if self.roles.batch is not None else ()
-        return claim(self.roles.sequences or batch, self.streams.parameters)
+        return claim(self.roles.sequences or batch, self.logical_axes.parameters)
 
     def _table_claim(self, *, is_by_rows: bool) -> Claim:
         dims: dict[int, int] = {}
         for leaf in self.roles.tables:
-            for dim, number in enumerate(self.streams.along(leaf)):
+            for dim, number in enumerate(self.logical_axes.along(leaf)):
                 if (number in self.roles.rows) == is_by_rows:
                     dims.setdefault(leaf, dim)
         return dims
@@ -208,7 +210,7 @@ def activations(roles: Roles) -> frozenset[int]:
     dataflow = roles.dataflow
     return frozenset(
         leaf
-        for leaf in roles.batch.leaves - roles.streams.parameters
+        for leaf in roles.batch.leaves - roles.logical_axes.parameters
         if not any(dataflow.leaves[leaf].dims[dimension] > 1 for dimension in dataflow.free[leaf])
     )
 
@@ -219,7 +221,7 @@ def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]
     Contractions and sums of nothing but contractions are left out: where their terms are partial results, the
     partitioner combines them once, if it is not told before how the first of them is to lie.
     """
-    inside = {leaf for stream in model for leaf in stream.leaves}
+    inside = {leaf for logical_axis in model for leaf in logical_axis.leaves}
     outside = activations(roles) - inside
     size = {leaf: bytes_of(roles.dataflow.leaves[leaf].type) for leaf in outside}
     least = LARGE * max(size.values(), default=0.0)

@@ -36,9 +36,9 @@ RENAMING = frozenset(
 class Roles:
     """What people call the streams and the parameters of a program; what is not asked for is not worked out."""
 
-    def __init__(self, streams: LogicalAxes) -> None:
-        self.streams = streams
-        self.dataflow: DataflowGraph = streams.dataflow
+    def __init__(self, logical_axes: LogicalAxes) -> None:
+        self.logical_axes = logical_axes
+        self.dataflow: DataflowGraph = logical_axes.dataflow
 
     @cached_property
     def batch(self) -> LogicalAxis | None:
@@ -46,7 +46,7 @@ class Roles:
 
         It shares out the most work and the most of what is computed, and is in few parameters.
         """
-        every = self.streams.all.values()
+        every = self.logical_axes.all.values()
         possible = [axis for axis in every if not axis.is_moved and axis.is_single and axis.leaves & self._inputs]
         return max(possible, key=lambda axis: (round(self._likeness(axis), 6), -axis.number), default=None)
 
@@ -84,16 +84,16 @@ class Roles:
         weights = set(self.weights) - set(self.tables)
         possible = [
             axis
-            for axis in self.streams.all.values()
+            for axis in self.logical_axes.all.values()
             if axis is not self.batch and not axis.is_moved and axis.is_single and axis.leaves & weights
             if axis.work > LEAST_WORK * self._most[0]
         ]
         chosen: list[LogicalAxis] = []
         taken: set[int] = set()
-        for stream in sorted(possible, key=lambda axis: (axis.sent / axis.work, axis.number)):
-            if not stream.leaves & taken:
-                chosen.append(stream)
-                taken |= stream.leaves
+        for logical_axis in sorted(possible, key=lambda axis: (axis.sent / axis.work, axis.number)):
+            if not logical_axis.leaves & taken:
+                chosen.append(logical_axis)
+                taken |= logical_axis.leaves
         return tuple(chosen)
 
     @cached_property
@@ -101,11 +101,11 @@ class Roles:
         """The streams of data that no weight has that is contracted or looked up; those that carry most first."""
         if self.batch is None:
             return ()
-        data = self.batch.leaves & self.streams.parameters
-        weighed = {number for leaf in (*self._weighed, *self.tables) for number in self.streams.along(leaf)}
+        data = self.batch.leaves & self.logical_axes.parameters
+        weighed = {number for leaf in (*self._weighed, *self.tables) for number in self.logical_axes.along(leaf)}
         axes = [
             axis
-            for axis in self.streams.all.values()
+            for axis in self.logical_axes.all.values()
             if axis is not self.batch and axis.number not in weighed and not axis.is_moved
             if axis.leaves & data and axis.carried > LEAST_CARRIED * self.batch.carried
         ]
@@ -116,8 +116,8 @@ class Roles:
         """The streams over which whole weights are chosen: contractions with a weight have them as a batch."""
         numbers = {
             number for equation in self._contractions for number in self._batched(equation)
-        } & self.streams.all.keys()
-        return tuple(self.streams.all[number] for number in sorted(numbers))
+        } & self.logical_axes.all.keys()
+        return tuple(self.logical_axes.all[number] for number in sorted(numbers))
 
     @cached_property
     def dispatched(self) -> frozenset[int]:
@@ -134,7 +134,7 @@ class Roles:
                 equation = self.dataflow.equations[number]
                 alike = {value for value in equation.leaves if len(self.dataflow.leaves[value].dims) == rank} - values
                 if equation.rule.is_cheap:
-                    further = {value for value in alike if experts & set(self.streams.along(value))}
+                    further = {value for value in alike if experts & set(self.logical_axes.along(value))}
                     values |= further
                     waiting += further
         return frozenset(values)
@@ -144,7 +144,7 @@ class Roles:
         """The streams of what tables are looked up by, by number."""
         gathering = [equation for equation in self.dataflow.equations if equation.node.opcode == "gather"]
         return frozenset(
-            self.streams.of(equation.leaves[0], use.dimension)
+            self.logical_axes.of(equation.leaves[0], use.dimension)
             for equation in gathering
             for factor, places in zip(equation.rule.factors, equation.rule.factor_dims, strict=True)
             for use in places
@@ -155,7 +155,7 @@ class Roles:
     def _stored(self) -> tuple[int, ...]:
         """The parameters that are no data: those without a batch that a result replaces or that are read."""
         batch = self.batch.leaves if self.batch is not None else frozenset()
-        parameters = sorted(self.streams.parameters - batch)
+        parameters = sorted(self.logical_axes.parameters - batch)
         return tuple(leaf for leaf in parameters if not self._held or leaf in self._held or leaf in self._read)
 
     @cached_property
@@ -192,9 +192,11 @@ class Roles:
         if not self._weighed & set(equation.leaves):
             return set()
         slots, factor_dims = set(range(len(equation.leaves))), equation.rule.factor_dims
-        known = self.streams.within(equation)
-        streams = {number for factor, number in known.items() if {use.slot for use in factor_dims[factor]} == slots}
-        return streams - ({self.batch.number} if self.batch is not None else set())
+        known = self.logical_axes.within(equation)
+        logical_axes = {
+            number for factor, number in known.items() if {use.slot for use in factor_dims[factor]} == slots
+        }
+        return logical_axes - ({self.batch.number} if self.batch is not None else set())
 
     @cached_property
     def _held(self) -> frozenset[int]:
@@ -206,17 +208,17 @@ class Roles:
     @property
     def _inputs(self) -> frozenset[int]:
         """The values that are given anew for every run: all parameters where none is donated."""
-        return self.streams.parameters - self._held
+        return self.logical_axes.parameters - self._held
 
     @cached_property
     def _most(self) -> tuple[float, ...]:
         """The most that any stream works and carries, and the most parameters that one is in."""
-        every = [_features(axis, self.streams.parameters) for axis in self.streams.all.values()]
+        every = [_features(axis, self.logical_axes.parameters) for axis in self.logical_axes.all.values()]
         return tuple(max(values) or 1.0 for values in zip(*every, strict=True)) if every else (1.0,) * 3
 
-    def _likeness(self, stream: LogicalAxis) -> float:
+    def _likeness(self, logical_axis: LogicalAxis) -> float:
         """How much a stream looks like the batch: in all that is computed, and in little that is given."""
-        features = _features(stream, self.streams.parameters)
+        features = _features(logical_axis, self.logical_axes.parameters)
         work, carried, count = (own / most for own, most in zip(features, self._most, strict=True))
         return work + carried - count
 
@@ -237,5 +239,5 @@ class Roles:
         return values
 
 
-def _features(stream: LogicalAxis, parameters: frozenset[int]) -> tuple[float, float, float]:
-    return stream.work, stream.carried, float(len(stream.leaves & parameters))
+def _features(logical_axis: LogicalAxis, parameters: frozenset[int]) -> tuple[float, float, float]:
+    return logical_axis.work, logical_axis.carried, float(len(logical_axis.leaves & parameters))

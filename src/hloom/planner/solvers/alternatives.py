@@ -19,7 +19,7 @@ from hloom.planner.solvers.message_passing import MessagePassing
 
 FAMILIES = 12
 """How many clusters are looked at, those of the largest values first."""
-ROOM = 0.1
+SLACK = 0.1
 """By what share of its cost a plan may be dearer than the best and still be looked for."""
 SWEEPS = 10
 
@@ -30,13 +30,13 @@ def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: floa
     Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
     """
     deadline = time.monotonic() + seconds
-    network = tied_graph(problem)
-    known = network.chosen(choice.strategies)
-    messages = MessagePassing(network)
+    graph = tied_graph(problem)
+    known = graph.chosen(choice.strategies)
+    messages = MessagePassing(graph)
     for _ in range(SWEEPS):
         messages.sweep()
-    kept = messages.possible(choice.cost * (1 + ROOM) - messages.bound(), known)
-    few = network.restricted(kept)
+    kept = messages.possible(choice.cost * (1 + SLACK) - messages.bound(), known)
+    few = graph.restricted(kept)
     start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in known.items()}
     others: dict[tuple[int, ...], Assignment] = {}
     for node in _important(problem, few):
@@ -48,34 +48,34 @@ def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: floa
     return sorted(others.values(), key=lambda candidate: candidate.cost)[:k]
 
 
-def _important(problem: Problem, network: FactorGraph) -> list[int]:
+def _important(problem: Problem, graph: FactorGraph) -> list[int]:
     """Clusters that can be split in several ways, those with the most bytes in their largest values first."""
-    sizes = dict.fromkeys(network.unary, 0.0)
+    sizes = dict.fromkeys(graph.unary, 0.0)
     for cluster in problem.clusters:
         sizes[problem.representative[cluster.number]] += max(map(_bytes_of, cluster.members))
-    open_nodes = [node for node, costs in network.unary.items() if costs.shape[1] > 1]
+    open_nodes = [node for node, costs in graph.unary.items() if costs.shape[1] > 1]
     return sorted(open_nodes, key=lambda node: (-sizes[node], node))[:FAMILIES]
 
 
 def _without(
-    problem: Problem, network: FactorGraph, start: Mapping[int, int], node: int, choice: Assignment, deadline: float
+    problem: Problem, graph: FactorGraph, start: Mapping[int, int], node: int, choice: Assignment, deadline: float
 ) -> Assignment | None:
     """The best choice in which a node has another strategy, one that looks different from outside."""
     own = start[node]
-    looks = [term.sides[position].of for term, places in network.touching(node) for position in places]
+    looks = [factor.arguments[position].of for factor, positions in graph.touching(node) for position in positions]
     differs = np.any([of != of[own] for of in looks], axis=0) if looks else np.zeros(0, bool)
     if not differs.any():
         return None
-    kept = {other: np.arange(costs.shape[1]) for other, costs in network.unary.items()}
+    kept = {other: np.arange(costs.shape[1]) for other, costs in graph.unary.items()}
     kept[node] = np.flatnonzero(differs)
-    few = network.restricted(kept)
-    costs = network.given(node, start)[kept[node]]
+    few = graph.restricted(kept)
+    costs = graph.given(node, start)[kept[node]]
     ascent = ascend(few, deadline, [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
-    strategies = ascent.network.named(problem, ascent.choice)
-    lead = problem.options[node][int(network.kept[node][own])]
+    strategies = ascent.graph.named(problem, ascent.choice)
+    lead = problem.options[node][int(graph.kept[node][own])]
     cluster = next(cluster for cluster in problem.clusters if cluster.number == node)
-    lies = problem.spec_tables.result_spec(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
-    note = f"without {cluster.lead.name} as {lies}"
+    spec = problem.spec_tables.result_spec(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
+    note = f"without {cluster.lead.name} as {spec}"
     return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)
 
 

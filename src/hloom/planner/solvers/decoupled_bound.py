@@ -20,7 +20,7 @@ SLOW = 0.05
 """Where a round has closed less than this share of the gap, further ones are not worth their time."""
 
 
-def decoupled_bound(problem: Problem, network: FactorGraph, cost: float, deadline: float) -> float | None:
+def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline: float) -> float | None:
     """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
 
     The messages begin as those of the tied network, evenly among all that are tied there.
@@ -28,7 +28,7 @@ def decoupled_bound(problem: Problem, network: FactorGraph, cost: float, deadlin
     if time.monotonic() > deadline:
         return None
     apart = full_graph(problem)
-    _begin(apart, network)
+    _begin(apart, graph)
     messages = MessagePassing(apart)
     bound = messages.bound()
     for _ in range(ROUNDS):
@@ -41,21 +41,24 @@ def decoupled_bound(problem: Problem, network: FactorGraph, cost: float, deadlin
     return min(bound, cost)
 
 
-def _begin(apart: FactorGraph, network: FactorGraph) -> None:
+def _begin(apart: FactorGraph, graph: FactorGraph) -> None:
     """Share the messages of a tied network out among the terms that were added up in it."""
-    known = dict(_known(network))
+    known = dict(_known(graph))
     rows: dict[tuple, int] = {}
-    for key, term in _known(apart):
-        rows[key] = rows.get(key, 0) + len(term.sides[0].copies)
-    for key, term in _known(apart):
+    for key, factor in _known(apart):
+        rows[key] = rows.get(key, 0) + len(factor.arguments[0].copies)
+    for key, factor in _known(apart):
         if key in known:
-            for part, like in zip(term.parts, known[key].parts, strict=True):
-                copy_messages(part, like, 1.0 / rows[key], apart, network)
+            for part, like in zip(factor.parts, known[key].parts, strict=True):
+                copy_messages(part, like, 1.0 / rows[key], apart, graph)
 
 
-def _known(network: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
+def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
     """Terms by what they relate: two nodes, or the how manieth fan it is."""
     fans = 0
-    for term in network.terms:
-        fans += isinstance(term, ReshardFactor)
-        yield (fans,) if isinstance(term, ReshardFactor) else tuple(side.node for side in term.sides), term
+    for factor in graph.factors:
+        fans += isinstance(factor, ReshardFactor)
+        yield (
+            (fans,) if isinstance(factor, ReshardFactor) else tuple(argument.node for argument in factor.arguments),
+            factor,
+        )

@@ -22,12 +22,12 @@ FEWER = 0.8
 
 @dataclass(slots=True)
 class Ascent:
-    """The cheapest choice met, in the numbers of `network`; its cost; the bound; and the messages that prove it.
+    """The cheapest choice met, in the numbers of `graph`; its cost; the bound; and the messages that prove it.
 
     Strategies that are not in the network are part of no choice cheaper than this one.
     """
 
-    network: FactorGraph
+    graph: FactorGraph
     choice: dict[int, int]
     cost: float
     bound: float
@@ -40,22 +40,22 @@ class Ascent:
 
     def follow(self, suggested: Mapping[int, int]) -> None:
         """Take a choice, improved node by node, where it is cheaper."""
-        choice = descend(self.network, suggested)
-        cost = self.network.cost(choice)
+        choice = descend(self.graph, suggested)
+        cost = self.graph.cost(choice)
         if cost < self.cost:
             self.choice, self.cost = choice, cost
 
     def narrow(self) -> None:
         """Leave out what costs more than the choice, whatever the rest does."""
         kept = self.messages.possible(self.cost - self.messages.bound(), self.choice)
-        if sum(map(len, kept.values())) <= FEWER * self.network.size:
+        if sum(map(len, kept.values())) <= FEWER * self.graph.size:
             self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
-            self.network = self.network.restricted(kept)
-            self.messages = MessagePassing(self.network)
+            self.graph = self.graph.restricted(kept)
+            self.messages = MessagePassing(self.graph)
 
 
 def ascend(
-    network: FactorGraph,
+    graph: FactorGraph,
     deadline: float,
     starts: Sequence[Mapping[int, int]] = (),
     sweeps: int = SWEEPS,
@@ -67,7 +67,7 @@ def ascend(
     before the deadline (of `time.monotonic`), though not before the first round; which round is the last
     depends on the deadline alone where the gap is not closed or settled by then.
     """
-    result = _begun(network, starts)
+    result = _begun(graph, starts)
     for _ in range(0, sweeps, EVERY):
         before = result.bound
         for _ in range(EVERY):
@@ -81,9 +81,9 @@ def ascend(
     return result
 
 
-def _begun(network: FactorGraph, starts: Sequence[Mapping[int, int]]) -> Ascent:
-    messages = MessagePassing(network)
-    choices = [descend(network, start) for start in (*starts, messages.suggested())]
-    costs = [network.cost(choice) for choice in choices]
+def _begun(graph: FactorGraph, starts: Sequence[Mapping[int, int]]) -> Ascent:
+    messages = MessagePassing(graph)
+    choices = [descend(graph, start) for start in (*starts, messages.suggested())]
+    costs = [graph.cost(choice) for choice in choices]
     best = costs.index(min(costs))
-    return Ascent(network, choices[best], costs[best], min(messages.bound(), costs[best]), messages)
+    return Ascent(graph, choices[best], costs[best], min(messages.bound(), costs[best]), messages)

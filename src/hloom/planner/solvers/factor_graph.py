@@ -24,19 +24,19 @@ class FactorGraph:
     """Costs of each node's strategies (a row per copy), terms, and the numbers of the strategies in the problem."""
 
     unary: dict[int, np.ndarray]
-    terms: list[Factor]
+    factors: list[Factor]
     kept: dict[int, np.ndarray]
     _touching: dict[int, dict[int, list[int]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._touching = {node: {} for node in self.unary}
-        for number, term in enumerate(self.terms):
-            for position, side in enumerate(term.sides):
-                self._touching[side.node].setdefault(number, []).append(position)
+        for number, factor in enumerate(self.factors):
+            for position, argument in enumerate(factor.arguments):
+                self._touching[argument.node].setdefault(number, []).append(position)
 
     def touching(self, node: int) -> Iterable[tuple[Factor, list[int]]]:
         """The terms of a node, and at which of their sides it stands."""
-        return ((self.terms[number], places) for number, places in self._touching[node].items())
+        return ((self.factors[number], positions) for number, positions in self._touching[node].items())
 
     @property
     def size(self) -> int:
@@ -46,21 +46,21 @@ class FactorGraph:
     def cost(self, choice: Mapping[int, int]) -> float:
         """What a strategy for each node costs; of networks with one copy of each."""
         alone = sum(float(costs[0, choice[node]]) for node, costs in self.unary.items())
-        return alone + sum(value(term, choice) for term in self.terms)
+        return alone + sum(value(factor, choice) for factor in self.factors)
 
     def given(self, node: int, choice: Mapping[int, int]) -> np.ndarray:
         """The cost of each strategy of a node, with the terms whose other nodes are chosen."""
         costs = self.unary[node][0].copy()
-        for term, places in self.touching(node):
-            if all(side.node in choice or side.node == node for side in term.sides):
-                costs += given(term, places, choice)
+        for factor, positions in self.touching(node):
+            if all(argument.node in choice or argument.node == node for argument in factor.arguments):
+                costs += given(factor, positions, choice)
         return costs
 
     def restricted(self, kept: Kept) -> FactorGraph:
         """The network with fewer strategies (numbered as here)."""
         unary = {node: costs[:, kept[node]] for node, costs in self.unary.items()}
-        terms = [term.restricted(kept) for term in self.terms]
-        return FactorGraph(unary, terms, {node: self.kept[node][index] for node, index in kept.items()})
+        factors = [factor.restricted(kept) for factor in self.factors]
+        return FactorGraph(unary, factors, {node: self.kept[node][index] for node, index in kept.items()})
 
     def named(self, problem: Problem, choice: Mapping[int, int]) -> dict[int, int]:
         """A choice as strategies of all clusters of the problem."""
@@ -78,24 +78,24 @@ class FactorGraph:
         return self.chosen(strategies)
 
 
-def value(term: Factor, choice: Mapping[int, int]) -> float:
+def value(factor: Factor, choice: Mapping[int, int]) -> float:
     """What a term costs under a choice."""
-    groups = [int(side.of[choice[side.node]]) for side in term.sides]
-    return float(term.given(0, groups)[groups[0]])
+    groups = [int(argument.of[choice[argument.node]]) for argument in factor.arguments]
+    return float(factor.given(0, groups)[groups[0]])
 
 
-def given(term: Factor, places: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
+def given(factor: Factor, positions: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
     """What a term costs for each strategy of the node at these sides, the others being chosen."""
-    node = term.sides[places[0]].node
-    groups = [int(side.of[choice[side.node]]) if side.node != node else 0 for side in term.sides]
-    if len(places) == 1:
-        return term.given(places[0], groups)[term.sides[places[0]].of]
-    own = np.stack([term.sides[position].of for position in places])
+    node = factor.arguments[positions[0]].node
+    groups = [int(argument.of[choice[argument.node]]) if argument.node != node else 0 for argument in factor.arguments]
+    if len(positions) == 1:
+        return factor.given(positions[0], groups)[factor.arguments[positions[0]].of]
+    own = np.stack([factor.arguments[position].of for position in positions])
     costs = np.empty(own.shape[1])
     for strategy, chosen in enumerate(own.T.tolist()):
-        for position, group in zip(places, chosen, strict=True):
+        for position, group in zip(positions, chosen, strict=True):
             groups[position] = group
-        costs[strategy] = term.given(places[0], groups)[groups[places[0]]]
+        costs[strategy] = factor.given(positions[0], groups)[groups[positions[0]]]
     return costs
 
 
@@ -107,19 +107,19 @@ def tied_graph(problem: Problem) -> FactorGraph:
         unary[representative[number]] = (
             unary[representative[number]] + costs if representative[number] in unary else np.array(costs, float)
         )
-    within, between = _tied_pairs(representative, problem.edge_costs)
-    for node, costs in within.items():
+    solve_within_budget, between = _tied_pairs(representative, problem.edge_costs)
+    for node, costs in solve_within_budget.items():
         unary[node] = unary[node] + costs
-    terms: list[Factor] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
-    for group in alike(problem):
+    factors: list[Factor] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
+    for group in isomorphic_reshards(problem):
         nodes = [representative[group[0].cluster], *(representative[number] for number, _ in group[0].readers)]
-        fan = reshard_factor(
+        reshard = reshard_factor(
             group[0], [Argument(node, of) for node, of in zip(nodes, _sides_of(group[0]), strict=True)]
         )
-        terms.append(fan if len(group) == 1 else fan.scaled(len(group)))
+        factors.append(reshard if len(group) == 1 else reshard.scaled(len(group)))
     return FactorGraph(
         {node: costs[None] for node, costs in unary.items()},
-        terms,
+        factors,
         {node: np.arange(len(costs)) for node, costs in unary.items()},
     )
 
@@ -128,14 +128,16 @@ def _tied_pairs(
     representative: Mapping[int, int], pairs: Mapping[tuple[int, int], np.ndarray]
 ) -> tuple[dict[int, np.ndarray], dict[tuple[int, int], np.ndarray]]:
     """Tables of pairs added up between representatives: what falls on one node, and what lies between two."""
-    within: dict[int, np.ndarray] = {}
+    solve_within_budget: dict[int, np.ndarray] = {}
     between: dict[tuple[int, int], np.ndarray] = {}
     for (a, b), table in pairs.items():
         if representative[a] == representative[b]:
-            within[representative[a]] = within.get(representative[a], 0.0) + np.diagonal(table)
+            solve_within_budget[representative[a]] = solve_within_budget.get(representative[a], 0.0) + np.diagonal(
+                table
+            )
         else:
             add_edge_costs(between, representative[a], representative[b], table)
-    return within, between
+    return solve_within_budget, between
 
 
 def full_graph(problem: Problem) -> FactorGraph:
@@ -148,22 +150,22 @@ def full_graph(problem: Problem) -> FactorGraph:
         node: np.stack([problem.node_costs[number] for number in copies]).astype(float)
         for node, copies in members.items()
     }
-    terms: list[Factor] = []
+    factors: list[Factor] = []
     for table, ends in _equal_pairs(problem):
-        copies = tuple(np.array([copy_of[number] for number in side]) for side in zip(*ends, strict=True))
+        copies = tuple(np.array([copy_of[number] for number in argument]) for argument in zip(*ends, strict=True))
         first, second = (problem.representative[number] for number in ends[0])
-        terms.append(pair(first, second, table, (copies[0], copies[1])))
-    for group in alike(problem):
+        factors.append(pair(first, second, table, (copies[0], copies[1])))
+    for group in isomorphic_reshards(problem):
         ends = [[shared.cluster, *(number for number, _ in shared.readers)] for shared in group]
-        sides = [
+        arguments = [
             Argument(problem.representative[numbers[0]], of, np.array([copy_of[number] for number in numbers]))
             for of, numbers in zip(_sides_of(group[0]), zip(*ends, strict=True), strict=True)
         ]
-        terms.append(reshard_factor(group[0], sides))
-    return FactorGraph(unary, terms, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
+        factors.append(reshard_factor(group[0], arguments))
+    return FactorGraph(unary, factors, {node: np.arange(costs.shape[1]) for node, costs in unary.items()})
 
 
-def alike(problem: Problem) -> list[list[SharedReshards]]:
+def isomorphic_reshards(problem: Problem) -> list[list[SharedReshards]]:
     """Shared tables by what they are between tied clusters."""
     by_key: dict[tuple, list[SharedReshards]] = defaultdict(list)
     for shared in problem.shared_reshards:
@@ -174,7 +176,7 @@ def alike(problem: Problem) -> list[list[SharedReshards]]:
     return list(by_key.values())
 
 
-def reshard_factor(shared: SharedReshards, sides: Sequence[Argument]) -> ReshardFactor:
+def reshard_factor(shared: SharedReshards, arguments: Sequence[Argument]) -> ReshardFactor:
     """A shared table as a term: a change of spec costs the same whoever asks for it."""
     numbers: dict[object, int] = {}
     specs = [
@@ -183,7 +185,7 @@ def reshard_factor(shared: SharedReshards, sides: Sequence[Argument]) -> Reshard
     costs = np.zeros((len(shared.source.specs), len(numbers)))
     for columns, cost in zip(specs, shared.costs, strict=True):
         costs[:, columns] = cost
-    return ReshardFactor(tuple(sides), costs, tuple(specs))
+    return ReshardFactor(tuple(arguments), costs, tuple(specs))
 
 
 def _sides_of(shared: SharedReshards) -> list[np.ndarray]:

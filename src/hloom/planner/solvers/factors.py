@@ -64,9 +64,9 @@ class Argument:
     def restricted(self, kept: Kept) -> tuple[Argument, np.ndarray]:
         """The side with fewer strategies, its messages kept, and the groups that are left."""
         groups, of = np.unique(self.of[kept[self.node]], return_inverse=True)
-        side = Argument(self.node, np.ravel(of), self.copies)
-        side.message = self.message[:, groups]
-        return side, groups
+        argument = Argument(self.node, np.ravel(of), self.copies)
+        argument.message = self.message[:, groups]
+        return argument, groups
 
     def fresh(self) -> Argument:
         """The side without messages."""
@@ -76,7 +76,7 @@ class Argument:
 class Factor(Protocol):
     """What a few nodes cost together."""
 
-    sides: tuple[Argument, ...]
+    arguments: tuple[Argument, ...]
 
     @property
     def parts(self) -> Sequence[Factor]:
@@ -104,7 +104,7 @@ class Factor(Protocol):
 class PairFactor:
     """A table over the groups of two nodes."""
 
-    sides: tuple[Argument, ...]
+    arguments: tuple[Argument, ...]
     table: np.ndarray
 
     @property
@@ -115,8 +115,8 @@ class PairFactor:
     def marginal(self, position: int) -> np.ndarray:
         """The least over the other side for each group of one, less its messages."""
         if position == 0:
-            return (self.table[None] - self.sides[1].message[:, None, :]).min(axis=2)
-        return (self.table[None] - self.sides[0].message[:, :, None]).min(axis=1)
+            return (self.table[None] - self.arguments[1].message[:, None, :]).min(axis=2)
+        return (self.table[None] - self.arguments[0].message[:, :, None]).min(axis=1)
 
     def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
         """A column or a row of the table."""
@@ -124,12 +124,12 @@ class PairFactor:
 
     def restricted(self, kept: Kept) -> PairFactor:
         """The term with fewer strategies."""
-        (first, rows), (second, columns) = (side.restricted(kept) for side in self.sides)
+        (first, rows), (second, columns) = (argument.restricted(kept) for argument in self.arguments)
         return PairFactor((first, second), self.table[np.ix_(rows, columns)])
 
     def scaled(self, factor: float) -> PairFactor:
         """The term times a number."""
-        return PairFactor(tuple(side.fresh() for side in self.sides), self.table * factor)
+        return PairFactor(tuple(argument.fresh() for argument in self.arguments), self.table * factor)
 
 
 def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, np.ndarray] = (ONE, ONE)) -> PairFactor:
@@ -139,9 +139,9 @@ def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, n
     return PairFactor((Argument(first, rows, copies[0]), Argument(second, columns, copies[1])), small.T)
 
 
-def least(term: Factor) -> np.ndarray:
+def least(factor: Factor) -> np.ndarray:
     """The least of what is left of a term, per row."""
-    return (term.marginal(0) - term.sides[0].message).min(axis=1)
+    return (factor.marginal(0) - factor.arguments[0].message).min(axis=1)
 
 
 def _grouped(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,8 +18,8 @@ from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
-from hloom.planner.solvers.lagrangian import Within, least_memory, within
-from hloom.planner.solvers.memory_prices import holding
+from hloom.planner.solvers.lagrangian import LagrangianResult, least_memory, solve_within_budget
+from hloom.planner.solvers.memory_prices import memory_use
 from hloom.planner.solvers.message_passing import warm_start
 
 PROVEN = 1e-4
@@ -43,11 +43,11 @@ def plan(
     Without a budget the bound is of all choices, unless there was no time for it.
     """
     begun = time.monotonic()
-    network = tied_graph(problem)
-    result = _tied(problem, network, begun + seconds, rows, budget, starts)
+    graph = tied_graph(problem)
+    result = _tied(problem, graph, begun + seconds, rows, budget, starts)
     if budget is not None and rows:
         return result
-    bound = decoupled_bound(problem, network, result.cost, begun + APART * seconds)
+    bound = decoupled_bound(problem, graph, result.cost, begun + APART * seconds)
     return result if bound is None else replace(result, bound=bound, is_tied=False)
 
 
@@ -65,41 +65,41 @@ def plan_tied(
 
 def _tied(
     problem: Problem,
-    network: FactorGraph,
+    graph: FactorGraph,
     deadline: float,
     rows: Sequence[MemoryRow],
     budget: float | None,
     starts: Sequence[Mapping[int, int]],
 ) -> Assignment:
     if isinstance(problem.solver_state, FactorGraph):
-        warm_start(network, problem.solver_state)
-    problem.solver_state = network
-    known = [numbered for start in starts if (numbered := network.numbered(start)) is not None]
-    ascent = solve(network, deadline, known)
-    strategies = ascent.network.named(problem, ascent.choice)
+        warm_start(graph, problem.solver_state)
+    problem.solver_state = graph
+    known = [numbered for start in starts if (numbered := graph.numbered(start)) is not None]
+    ascent = solve(graph, deadline, known)
+    strategies = ascent.graph.named(problem, ascent.choice)
     if budget is not None and rows:
-        held, free = holding(problem, network, rows), network.chosen(strategies)
-        if held.of(free).max() > budget:
-            return _named(problem, within(network, held, budget, deadline, [*known, free]))
+        memory, free = memory_use(problem, graph, rows), graph.chosen(strategies)
+        if memory.of(free).max() > budget:
+            return _named(problem, solve_within_budget(graph, memory, budget, deadline, [*known, free]))
     return Assignment(strategies, problem.cost(strategies), ascent.bound, tied_bound=ascent.bound)
 
 
 def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Assignment:
     """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
-    network = tied_graph(problem)
-    held = holding(problem, network, rows)
-    return _named(problem, least_memory(network, held, time.monotonic() + seconds))
+    graph = tied_graph(problem)
+    memory = memory_use(problem, graph, rows)
+    return _named(problem, least_memory(graph, memory, time.monotonic() + seconds))
 
 
-def solve(network: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
     """The cheapest choice of a network, and its bound."""
-    ascent = ascend(network, deadline, starts, sweeps=EVERY)
-    if columns_of(ascent.network) > FEW_COLUMNS:
-        ascent = ascend(ascent.network, deadline, [ascent.choice], enough=PROVEN)
+    ascent = ascend(graph, deadline, starts, sweeps=EVERY)
+    if columns_of(ascent.graph) > FEW_COLUMNS:
+        ascent = ascend(ascent.graph, deadline, [ascent.choice], enough=PROVEN)
     if ascent.gap <= PROVEN:
         return ascent
     ascent.narrow()
-    exact = solve_exactly(ascent.network, ascent.cost, deadline - time.monotonic(), start=ascent.choice)
+    exact = solve_exactly(ascent.graph, ascent.cost, deadline - time.monotonic(), start=ascent.choice)
     if exact is not None:
         if exact.choice is not None:
             ascent.follow(exact.choice)
@@ -107,8 +107,8 @@ def solve(network: FactorGraph, deadline: float, starts: Sequence[Mapping[int, i
     return ascent
 
 
-def _named(problem: Problem, result: Within) -> Assignment:
-    strategies = result.network.named(problem, result.choice)
+def _named(problem: Problem, result: LagrangianResult) -> Assignment:
+    strategies = result.graph.named(problem, result.choice)
     notes = ()
     if result.missing > 0:
         notes = (

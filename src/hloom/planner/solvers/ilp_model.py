@@ -34,30 +34,30 @@ class ExactSolution:
 
 
 def solve_exactly(
-    network: FactorGraph,
+    graph: FactorGraph,
     known: float,
     seconds: float,
-    held: MemoryUse | None = None,
+    memory: MemoryUse | None = None,
     budget: float = math.inf,
     start: Mapping[int, int] | None = None,
     most: int = MOST_COLUMNS,
 ) -> ExactSolution | None:
     """The cheapest choice within a budget, `known` being about its cost; None where the program is too large."""
-    if columns_of(network, held) > most or seconds <= 0:
+    if columns_of(graph, memory) > most or seconds <= 0:
         return None
     scale = LARGEST / known if known > 0 else 1.0
     program = MixedIntegerProgram()
-    chosen = {node: program.columns(costs[0] * scale, whole=True) for node, costs in network.unary.items()}
+    chosen = {node: program.columns(costs[0] * scale, is_integer=True) for node, costs in graph.unary.items()}
     for columns in chosen.values():
         program.row(1, 1, columns, 1.0)
     begun: dict[int, float] = {}
-    for term in network.terms:
-        if isinstance(term, PairFactor):
-            _add_table(program, chosen, term.sides, term.table * scale)
-        elif isinstance(term, ReshardFactor):
-            _add_fan(program, chosen, term, scale)
-    if held is not None:
-        _add_budget(program, chosen, held, budget)
+    for factor in graph.factors:
+        if isinstance(factor, PairFactor):
+            _add_table(program, chosen, factor.arguments, factor.table * scale)
+        elif isinstance(factor, ReshardFactor):
+            _add_fan(program, chosen, factor, scale)
+    if memory is not None:
+        _add_budget(program, chosen, memory, budget)
     if start is not None:
         begun = {int(columns[strategy]): 1.0 for columns, strategy in _at(chosen, start)}
     solved = program.solve(seconds, start=begun)
@@ -67,13 +67,13 @@ def solve_exactly(
     return ExactSolution({node: int(np.argmax(solved.values[columns])) for node, columns in chosen.items()}, bound)
 
 
-def columns_of(network: FactorGraph, held: MemoryUse | None = None) -> int:
+def columns_of(graph: FactorGraph, memory: MemoryUse | None = None) -> int:
     """How many columns the program of a network has."""
-    count = network.size
-    for term in network.terms:
-        sizes = [side.size for side in term.sides]
-        count += sizes[0] * sum(sizes[1:]) + (term.costs.size if isinstance(term, ReshardFactor) else 0)
-    return count + sum(pair_memory.tables[0].size for pair_memory in held.pairs) if held is not None else count
+    count = graph.size
+    for factor in graph.factors:
+        sizes = [argument.size for argument in factor.arguments]
+        count += sizes[0] * sum(sizes[1:]) + (factor.costs.size if isinstance(factor, ReshardFactor) else 0)
+    return count + sum(pair_memory.tables[0].size for pair_memory in memory.pairs) if memory is not None else count
 
 
 def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarray, int]]:
@@ -81,44 +81,44 @@ def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarra
 
 
 def _add_table(
-    program: MixedIntegerProgram, chosen: _Columns, sides: Sequence[Argument], table: np.ndarray
+    program: MixedIntegerProgram, chosen: _Columns, arguments: Sequence[Argument], table: np.ndarray
 ) -> np.ndarray:
     """Edge columns for a table of groups."""
     edges = program.columns(table.ravel()).reshape(table.shape)
-    _link(program, edges, chosen, sides[0])
-    _link(program, edges.T, chosen, sides[1])
+    _link(program, edges, chosen, arguments[0])
+    _link(program, edges.T, chosen, arguments[1])
     return edges
 
 
-def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: _Columns, side: Argument) -> None:
+def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: _Columns, argument: Argument) -> None:
     """The edges of each group add up to the strategies in it."""
     for group, row in enumerate(edges):
-        members = chosen[side.node][side.of == group]
+        members = chosen[argument.node][argument.of == group]
         entries = np.concatenate([np.ones(len(row)), -np.ones(len(members))])
         program.row(0, 0, np.concatenate([row, members]), entries)
 
 
-def _add_fan(program: MixedIntegerProgram, chosen: _Columns, fan: ReshardFactor, scale: float) -> None:
+def _add_fan(program: MixedIntegerProgram, chosen: _Columns, reshard: ReshardFactor, scale: float) -> None:
     """Edges without a cost for each reader, and for each change of spec one column that pays for all of them."""
-    source, *readers = fan.sides
-    paid = program.columns(fan.costs.ravel() * scale).reshape(fan.costs.shape)
-    for side, specs in zip(readers, fan.specs, strict=True):
-        edges = _add_table(program, chosen, (source, side), np.zeros((source.size, side.size)))
-        for row, column in zip(*np.nonzero(fan.costs[:, specs]), strict=True):
+    source, *readers = reshard.arguments
+    paid = program.columns(reshard.costs.ravel() * scale).reshape(reshard.costs.shape)
+    for argument, specs in zip(readers, reshard.specs, strict=True):
+        edges = _add_table(program, chosen, (source, argument), np.zeros((source.size, argument.size)))
+        for row, column in zip(*np.nonzero(reshard.costs[:, specs]), strict=True):
             pays = paid[row, specs[column]]
             program.row(-math.inf, 0, np.array([edges[row, column], pays]), np.array([1.0, -1.0]))
 
 
-def _add_budget(program: MixedIntegerProgram, chosen: _Columns, held: MemoryUse, budget: float) -> None:
+def _add_budget(program: MixedIntegerProgram, chosen: _Columns, memory: MemoryUse, budget: float) -> None:
     """A row for each moment, in parts of the budget."""
     edges = [
-        _add_table(program, chosen, pair_memory.sides, np.zeros(pair_memory.tables[0].shape))
-        for pair_memory in held.pairs
+        _add_table(program, chosen, pair_memory.arguments, np.zeros(pair_memory.tables[0].shape))
+        for pair_memory in memory.pairs
     ]
     nodes = list(chosen)
     columns = np.concatenate([*(chosen[node] for node in nodes), *(table.ravel() for table in edges)])
-    for moment, constant in enumerate(held.constants):
-        alone = [held.unary[node][:, moment] for node in nodes]
-        entries = np.concatenate([*alone, *(pair_memory.tables[moment].ravel() for pair_memory in held.pairs)])
+    for moment, constant in enumerate(memory.constants):
+        alone = [memory.unary[node][:, moment] for node in nodes]
+        entries = np.concatenate([*alone, *(pair_memory.tables[moment].ravel() for pair_memory in memory.pairs)])
         counts = np.flatnonzero(entries)
         program.row(-math.inf, (budget - constant) / budget, columns[counts], entries[counts] / budget)

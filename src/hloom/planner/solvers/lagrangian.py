@@ -37,15 +37,15 @@ FEWER = 0.9
 
 
 @dataclass(slots=True)
-class Within:
-    """A choice, in the numbers of `network`; its cost; what none within the budget costs less than.
+class LagrangianResult:
+    """A choice, in the numbers of `graph`; its cost; what none within the budget costs less than.
 
     `missing` are the bytes that the budget is short of, `least` those that every choice holds at some moment.
     Strategies that are not in the network are part of no cheaper choice within the budget.
     """
 
-    network: FactorGraph
-    held: MemoryUse
+    graph: FactorGraph
+    memory: MemoryUse
     budget: float
     choice: dict[int, int]
     cost: float
@@ -60,24 +60,24 @@ class Within:
 
     def follow(self, choice: Mapping[int, int]) -> None:
         """Take a choice, changed until it fits, where it is cheaper."""
-        better = repaired(self.network, self.held, self.budget, choice)
-        cost = self.network.cost(better)
-        if cost < self.cost and self.held.of(better).max() <= self.budget:
+        better = repaired(self.graph, self.memory, self.budget, choice)
+        cost = self.graph.cost(better)
+        if cost < self.cost and self.memory.of(better).max() <= self.budget:
             self.choice, self.cost = better, cost
 
     def narrow(self, messages: MessagePassing, bound: float) -> None:
         """Leave out what costs more than the choice, at the prices of the messages, whatever the rest does."""
         kept = messages.possible(max(self.cost - bound, 0.0), self.choice)
-        if sum(map(len, kept.values())) <= FEWER * self.network.size:
+        if sum(map(len, kept.values())) <= FEWER * self.graph.size:
             self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}
-            self.network, self.held = self.network.restricted(kept), self.held.restricted(kept)
+            self.graph, self.memory = self.graph.restricted(kept), self.memory.restricted(kept)
 
 
-def within(
-    network: FactorGraph, held: MemoryUse, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
-) -> Within:
+def solve_within_budget(
+    graph: FactorGraph, memory: MemoryUse, budget: float, deadline: float, starts: Sequence[Mapping[int, int]] = ()
+) -> LagrangianResult:
     """The cheapest choice within a budget; where none is found, one that holds little, with what is missing."""
-    result = least_memory(network, held, deadline, budget, starts)
+    result = least_memory(graph, memory, deadline, budget, starts)
     if result.missing > 0:
         return result
     for start in starts:
@@ -89,68 +89,68 @@ def within(
 
 
 def least_memory(
-    network: FactorGraph,
-    held: MemoryUse,
+    graph: FactorGraph,
+    memory: MemoryUse,
     deadline: float,
     budget: float = 0.0,
     starts: Sequence[Mapping[int, int]] = (),
-) -> Within:
+) -> LagrangianResult:
     """A choice whose largest moment holds as little as can be, or no more than the budget.
 
     Its cost has no bound; `least` are the bytes that are proven.
     """
-    weights = np.full(len(held.constants), 1.0 / len(held.constants))
-    best = min((dict(start) for start in starts), key=lambda start: held.of(start).max(), default=None)
+    weights = np.full(len(memory.constants), 1.0 / len(memory.constants))
+    best = min((dict(start) for start in starts), key=lambda start: memory.of(start).max(), default=None)
     least = -math.inf
     for _ in range(LIGHT_ROUNDS):
-        messages = MessagePassing(held.alone(network, weights))
+        messages = MessagePassing(memory.alone(graph, weights))
         for _ in range(SWEEPS):
             messages.sweep()
-        least = max(least, messages.bound() + float(weights @ held.constants))
-        choice = repaired(network, held, budget, messages.suggested())
-        if best is None or held.of(choice).max() < held.of(best).max():
+        least = max(least, messages.bound() + float(weights @ memory.constants))
+        choice = repaired(graph, memory, budget, messages.suggested())
+        if best is None or memory.of(choice).max() < memory.of(best).max():
             best = choice
-        if held.of(best).max() <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
+        if memory.of(best).max() <= max(budget, least * (1 + CLOSED)) or time.monotonic() > deadline:
             break
-        weights = weights * np.exp(SHARPNESS * (held.of(choice) / held.of(choice).max() - 1))
+        weights = weights * np.exp(SHARPNESS * (memory.of(choice) / memory.of(choice).max() - 1))
         weights = weights / weights.sum()
     assert best is not None
-    best = repaired(network, held, max(budget, held.of(best).max()), best)
-    most = float(held.of(best).max())
+    best = repaired(graph, memory, max(budget, memory.of(best).max()), best)
+    most = float(memory.of(best).max())
     missing = max(0.0, most - budget)
-    return Within(network, held, budget, best, network.cost(best), missing=missing, least=min(least, most))
+    return LagrangianResult(graph, memory, budget, best, graph.cost(best), missing=missing, least=min(least, most))
 
 
-def repaired(network: FactorGraph, held: MemoryUse, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
+def repaired(graph: FactorGraph, memory: MemoryUse, budget: float, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time that make it fit a budget, and then cheaper."""
-    repaired_choice, waiting = dict(choice), dict.fromkeys(network.unary)
-    total = held.of(repaired_choice)
+    repaired_choice, waiting = dict(choice), dict.fromkeys(graph.unary)
+    total = memory.of(repaired_choice)
     while waiting:
         node = next(iter(waiting))
         del waiting[node]
-        costs, own, now = network.given(node, repaired_choice), held.given(node, repaired_choice), repaired_choice[node]
+        costs, own, now = graph.given(node, repaired_choice), memory.given(node, repaired_choice), repaired_choice[node]
         excess = np.maximum(total - own[now] + own - budget, 0.0).max(axis=1)
         best = int(np.lexsort((costs, excess))[0])
         is_lighter = excess[best] < excess[now] * (1 - 1e-9) - 1e-6
         is_cheaper = excess[best] <= excess[now] and costs[best] < costs[now] * (1 - 1e-12)
         if is_lighter or is_cheaper:
             repaired_choice[node] = best
-            total = held.of(repaired_choice)
-            waiting.update(dict.fromkeys(network.unary))
+            total = memory.of(repaired_choice)
+            waiting.update(dict.fromkeys(graph.unary))
     return repaired_choice
 
 
-def _search(result: Within, deadline: float) -> None:
+def _search(result: LagrangianResult, deadline: float) -> None:
     """Look for the prices whose bound is highest, and for cheap choices that fit."""
-    prices = best = np.zeros(len(result.held.constants))
+    prices = best = np.zeros(len(result.memory.constants))
     length, stalled = 1.0, 0
     for _ in range(ROUNDS):
-        messages = MessagePassing(result.held.priced(result.network, prices))
+        messages = MessagePassing(result.memory.priced(result.graph, prices))
         for _ in range(SWEEPS):
             messages.sweep()
         suggested = messages.suggested()
-        bound = messages.bound() + float(prices @ (result.held.constants - result.budget))
-        excess = result.held.of(suggested) - result.budget
+        bound = messages.bound() + float(prices @ (result.memory.constants - result.budget))
+        excess = result.memory.of(suggested) - result.budget
         result.follow(suggested)
         stalled = 0 if bound > result.bound + SLOW * (result.cost - result.bound) else stalled + 1
         if bound > result.bound:
@@ -165,10 +165,10 @@ def _search(result: Within, deadline: float) -> None:
         prices = np.maximum(0.0, prices + step * uphill)
 
 
-def _settle(result: Within, deadline: float) -> None:
+def _settle(result: LagrangianResult, deadline: float) -> None:
     """Let the solver look at what may still be better."""
     seconds = min(SECONDS, deadline - time.monotonic())
-    exact = solve_exactly(result.network, result.cost, seconds, result.held, result.budget, result.choice)
+    exact = solve_exactly(result.graph, result.cost, seconds, result.memory, result.budget, result.choice)
     if exact is None:
         return
     if exact.choice is not None:

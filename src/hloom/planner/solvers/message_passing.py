@@ -16,40 +16,40 @@ import numpy as np
 from hloom.planner.solvers.factor_graph import FactorGraph, given
 from hloom.planner.solvers.factors import Factor, least
 
-Place = tuple[Factor, int]
+FactorPosition = tuple[Factor, int]
 
 
 class MessagePassing:
     """The messages of a network; they stand in the sides of its terms' parts."""
 
-    def __init__(self, network: FactorGraph) -> None:
-        self.network = network
-        self.parts = [part for term in network.terms for part in term.parts]
-        self._touching: dict[int, list[Place]] = {node: [] for node in network.unary}
+    def __init__(self, graph: FactorGraph) -> None:
+        self.graph = graph
+        self.parts = [part for factor in graph.factors for part in factor.parts]
+        self._touching: dict[int, list[FactorPosition]] = {node: [] for node in graph.unary}
         for part in self.parts:
-            for position, side in enumerate(part.sides):
-                if side.size == 1:
-                    side.message[:] = 0.0  # what is the same for all strategies need not be passed
+            for position, argument in enumerate(part.arguments):
+                if argument.size == 1:
+                    argument.message[:] = 0.0  # what is the same for all strategies need not be passed
                 else:
-                    self._touching[side.node].append((part, position))
-        self._order = sorted(network.unary)
+                    self._touching[argument.node].append((part, position))
+        self._order = sorted(graph.unary)
         self._later = {
-            node: [place for place in places if max(side.node for side in place[0].sides) > node]
-            for node, places in self._touching.items()
+            node: [place for place in positions if max(argument.node for argument in place[0].arguments) > node]
+            for node, positions in self._touching.items()
         }
         self._earlier = {
-            node: [place for place in places if min(side.node for side in place[0].sides) < node]
-            for node, places in self._touching.items()
+            node: [place for place in positions if min(argument.node for argument in place[0].arguments) < node]
+            for node, positions in self._touching.items()
         }
         self._share = {node: self._share_of(node) for node in self._order}
 
     def _share_of(self, node: int) -> np.ndarray:
         """What part of its costs each copy of a node gives to each of its terms."""
-        copies = len(self.network.unary[node])
+        copies = len(self.graph.unary[node])
         counts = [np.zeros(copies), np.zeros(copies)]
-        for count, places in zip(counts, (self._later[node], self._earlier[node]), strict=True):
-            for part, position in places:
-                count += np.bincount(part.sides[position].copies, minlength=copies)
+        for count, positions in zip(counts, (self._later[node], self._earlier[node]), strict=True):
+            for part, position in positions:
+                count += np.bincount(part.arguments[position].copies, minlength=copies)
         return 1.0 / np.maximum(np.maximum(*counts), 1.0)
 
     def sweep(self) -> None:
@@ -59,23 +59,23 @@ class MessagePassing:
         for node in reversed(self._order):
             self._pass(node, self._earlier[node])
 
-    def _pass(self, node: int, receivers: list[Place]) -> None:
+    def _pass(self, node: int, receivers: list[FactorPosition]) -> None:
         if not self._touching[node]:
             return
-        costs = self.network.unary[node].copy()
+        costs = self.graph.unary[node].copy()
         for part, position in self._touching[node]:
-            side = part.sides[position]
-            side.message = part.marginal(position)
-            side.charge(costs)
+            argument = part.arguments[position]
+            argument.message = part.marginal(position)
+            argument.charge(costs)
         for part, position in receivers:
-            side = part.sides[position]
-            side.message = side.message - self._share[node][side.copies][:, None] * side.least(costs)
+            argument = part.arguments[position]
+            argument.message = argument.message - self._share[node][argument.copies][:, None] * argument.least(costs)
 
     def charged(self, node: int) -> np.ndarray:
         """The costs of a node's strategies with all messages, a row per copy."""
-        costs = self.network.unary[node].copy()
+        costs = self.graph.unary[node].copy()
         for part, position in self._touching[node]:
-            part.sides[position].charge(costs)
+            part.arguments[position].charge(costs)
         return costs
 
     def bound(self) -> float:
@@ -83,12 +83,12 @@ class MessagePassing:
         alone = sum(float(self.charged(node).min(axis=1).sum()) for node in self._order)
         return alone + sum(float(least(part).sum()) for part in self.parts)
 
-    def possible(self, room: float, choice: Mapping[int, int]) -> dict[int, np.ndarray]:
-        """The strategies of a choice, and those that may be part of one which costs at most `room` above the bound."""
+    def possible(self, slack: float, choice: Mapping[int, int]) -> dict[int, np.ndarray]:
+        """The strategies of a choice, and those that may be part of one which costs at most `slack` above the bound."""
         kept: dict[int, np.ndarray] = {}
         for node in self._order:
             costs = self.charged(node)[0]
-            may_be = costs <= costs.min() + room
+            may_be = costs <= costs.min() + slack
             may_be[choice[node]] = True
             kept[node] = np.flatnonzero(may_be)
         return kept
@@ -97,56 +97,56 @@ class MessagePassing:
         """A choice made node by node: the best with those chosen before, messages standing for those to come."""
         choice: dict[int, int] = {}
         for node in self._order:
-            costs = self.network.unary[node][0].copy()
-            for term, places in self.network.touching(node):
-                if all(side.node in choice or side.node == node for side in term.sides):
-                    costs += given(term, places, choice)
+            costs = self.graph.unary[node][0].copy()
+            for factor, positions in self.graph.touching(node):
+                if all(argument.node in choice or argument.node == node for argument in factor.arguments):
+                    costs += given(factor, positions, choice)
                 else:
-                    for part in term.parts:
-                        for side in part.sides:
-                            if side.node == node:
-                                side.charge(costs[None])
+                    for part in factor.parts:
+                        for argument in part.arguments:
+                            if argument.node == node:
+                                argument.charge(costs[None])
             choice[node] = int(np.argmin(costs))
         return choice
 
 
-def descend(network: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
+def descend(graph: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
     """A choice after changes of one node at a time, until none makes it cheaper."""
     result = dict(choice)
-    waiting = dict.fromkeys(network.unary)
+    waiting = dict.fromkeys(graph.unary)
     while waiting:
         node = next(iter(waiting))
         del waiting[node]
-        costs = network.given(node, result)
+        costs = graph.given(node, result)
         best = int(np.argmin(costs))
         if costs[best] < costs[result[node]] * (1 - 1e-12):
             result[node] = best
-            waiting.update((side.node, None) for term, _ in network.touching(node) for side in term.sides)
+            waiting.update((argument.node, None) for factor, _ in graph.touching(node) for argument in factor.arguments)
     return result
 
 
-def warm_start(network: FactorGraph, before: FactorGraph) -> None:
+def warm_start(graph: FactorGraph, before: FactorGraph) -> None:
     """Begin with the messages of a network over the same nodes, as far as its terms are found again."""
     known = dict(_known(before))
-    for key, term in _known(network):
+    for key, factor in _known(graph):
         if key in known:
-            for part, like in zip(term.parts, known[key].parts, strict=True):
-                copy_messages(part, like, 1.0, network, before)
+            for part, like in zip(factor.parts, known[key].parts, strict=True):
+                copy_messages(part, like, 1.0, graph, before)
 
 
-def copy_messages(part: Factor, like: Factor, share: float, network: FactorGraph, before: FactorGraph) -> None:
+def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, before: FactorGraph) -> None:
     """Give a term of a network a share of the messages of one that relates the same nodes in another network."""
-    for side, other in zip(part.sides, like.sides, strict=True):
-        kept = before.kept[side.node]
-        whole = np.zeros(1 + max(int(kept[-1]), int(network.kept[side.node][-1])))
+    for argument, other in zip(part.arguments, like.arguments, strict=True):
+        kept = before.kept[argument.node]
+        whole = np.zeros(1 + max(int(kept[-1]), int(graph.kept[argument.node][-1])))
         whole[kept] = other.message[0][other.of] * share
-        side.message[:] = whole[network.kept[side.node]][side.firsts]
+        argument.message[:] = whole[graph.kept[argument.node]][argument.firsts]
 
 
-def _known(network: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
+def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
     """Terms by the nodes that they relate, and the how manieth it is that does."""
     count: Counter[tuple[int, ...]] = Counter()
-    for term in network.terms:
-        nodes = tuple(side.node for side in term.sides)
-        yield (nodes, count[nodes]), term
+    for factor in graph.factors:
+        nodes = tuple(argument.node for argument in factor.arguments)
+        yield (nodes, count[nodes]), factor
         count[nodes] += 1

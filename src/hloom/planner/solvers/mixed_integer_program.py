@@ -28,16 +28,18 @@ class MixedIntegerProgram:
 
     costs: list[float] = field(default_factory=list)
     uppers: list[float] = field(default_factory=list)
-    whole: list[bool] = field(default_factory=list)
+    is_integer: list[bool] = field(default_factory=list)
     row_bounds: list[tuple[float, float]] = field(default_factory=list)
     rows: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
-    def columns(self, costs: Sequence[float] | np.ndarray, *, whole: bool = False, upper: float = 1.0) -> np.ndarray:
+    def columns(
+        self, costs: Sequence[float] | np.ndarray, *, is_integer: bool = False, upper: float = 1.0
+    ) -> np.ndarray:
         """Columns between nought and `upper`; their numbers."""
         start = len(self.costs)
         self.costs += [float(cost) for cost in costs]
         self.uppers += [upper] * len(costs)
-        self.whole += [whole] * len(costs)
+        self.is_integer += [is_integer] * len(costs)
         return np.arange(start, start + len(costs))
 
     def row(self, low: float, high: float, columns: np.ndarray, entries: np.ndarray | float) -> None:
@@ -70,7 +72,7 @@ class MixedIntegerProgram:
         is_optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
         values = np.array(solver.getSolution().col_value)
         is_feasible = info.primal_solution_status == 2
-        bound = info.mip_dual_bound if any(self.whole) else info.objective_function_value
+        bound = info.mip_dual_bound if any(self.is_integer) else info.objective_function_value
         return MixedIntegerSolution(
             values if is_feasible else np.empty(0), info.objective_function_value, bound, is_optimal
         )
@@ -85,7 +87,7 @@ class MixedIntegerProgram:
         model.row_lower_ = np.array([max(low, -infinity) for low, _ in self.row_bounds])
         model.row_upper_ = np.array([min(high, infinity) for _, high in self.row_bounds])
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        model.integrality_ = [kinds[is_integer] for is_integer in self.whole]
+        model.integrality_ = [kinds[is_integer] for is_integer in self.is_integer]
         matrix = model.a_matrix_
         matrix.format_ = highspy.MatrixFormat.kRowwise
         matrix.start_ = np.cumsum([0, *(len(columns) for columns, _ in self.rows)])

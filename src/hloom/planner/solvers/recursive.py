@@ -17,8 +17,8 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import EVERY, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
-from hloom.planner.solvers.lagrangian import within
-from hloom.planner.solvers.memory_prices import MemoryUse, holding
+from hloom.planner.solvers.lagrangian import solve_within_budget
+from hloom.planner.solvers.memory_prices import MemoryUse, memory_use
 from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.strategies import ClassAxes, Strategy
 
@@ -43,41 +43,41 @@ def plan(
     a step has few choices.
     """
     deadline = time.monotonic() + seconds
-    network = tied_graph(problem)
-    steps = _steps(problem, network, deadline)
+    graph = tied_graph(problem)
+    steps = _steps(problem, graph, deadline)
     strategies = steps[-1]
     if budget is not None and rows:
-        held = holding(problem, network, rows)
-        if held.of(network.chosen(strategies)).max() > budget:
-            return _within(problem, network, held, budget, deadline, steps)
-    bound, notes = _bound(network, deadline)
+        memory = memory_use(problem, graph, rows)
+        if memory.of(graph.chosen(strategies)).max() > budget:
+            return _within(problem, graph, memory, budget, deadline, steps)
+    bound, notes = _bound(graph, deadline)
     cost = problem.cost(strategies)
     bound = min(bound, cost)
     return Assignment(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound)
 
 
-def _steps(problem: Problem, network: FactorGraph, deadline: float) -> list[dict[int, int]]:
+def _steps(problem: Problem, graph: FactorGraph, deadline: float) -> list[dict[int, int]]:
     """The choices after each axis."""
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
     steps: list[dict[int, int]] = []
     decided: _Decided = {}
     for count in range(1, len(axes) + 1):
-        few = network.restricted(_extending(problem, network, decided, axes[: count - 1], axes[:count]))
+        few = graph.restricted(_extending(problem, graph, decided, axes[: count - 1], axes[:count]))
         ascent = ascend(few, deadline, sweeps=SWEEPS)
-        steps.append(ascent.network.named(problem, ascent.choice))
-        decided = {node: problem.options[node][steps[-1][node]] for node in network.unary}
+        steps.append(ascent.graph.named(problem, ascent.choice))
+        decided = {node: problem.options[node][steps[-1][node]] for node in graph.unary}
     if not steps:
-        steps.append(network.named(problem, dict.fromkeys(network.unary, 0)))
+        steps.append(graph.named(problem, dict.fromkeys(graph.unary, 0)))
     return steps
 
 
 def _extending(
-    problem: Problem, network: FactorGraph, decided: _Decided, before: Collection[str], axes: Collection[str]
+    problem: Problem, graph: FactorGraph, decided: _Decided, before: Collection[str], axes: Collection[str]
 ) -> dict[int, np.ndarray]:
     """The strategies over some axes that agree with what was decided of those before; all where there are none."""
     extending: dict[int, np.ndarray] = {}
-    for node, kept in network.kept.items():
+    for node, kept in graph.kept.items():
         known = _on(decided[node], before) if decided else _on(Strategy((), ()), ())
         options = [problem.options[node][number] for number in kept]
         fits = [_on(strategy, axes) == strategy and _on(strategy, before) == known for strategy in options]
@@ -90,15 +90,15 @@ def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
     return Strategy(_held_on(strategy.before, axes), _held_on(strategy.after, axes))
 
 
-def _held_on(held: ClassAxes, axes: Collection[str]) -> ClassAxes:
-    left = ((number, tuple(axis for axis in own if axis in axes)) for number, own in held)
+def _held_on(memory: ClassAxes, axes: Collection[str]) -> ClassAxes:
+    left = ((number, tuple(axis for axis in own if axis in axes)) for number, own in memory)
     return tuple((number, own) for number, own in left if own)
 
 
 def _within(
     problem: Problem,
-    network: FactorGraph,
-    held: MemoryUse,
+    graph: FactorGraph,
+    memory: MemoryUse,
     budget: float,
     deadline: float,
     steps: Sequence[Mapping[int, int]],
@@ -107,13 +107,13 @@ def _within(
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
     for count in range(len(axes) - 1, -1, -1):
-        decided = {node: problem.options[node][steps[count - 1][node]] for node in network.unary} if count else {}
-        kept = _extending(problem, network, decided, axes[:count], axes)
-        few = network.restricted(kept)
-        result = within(few, held.restricted(kept), budget, deadline)
+        decided = {node: problem.options[node][steps[count - 1][node]] for node in graph.unary} if count else {}
+        kept = _extending(problem, graph, decided, axes[:count], axes)
+        few = graph.restricted(kept)
+        result = solve_within_budget(few, memory.restricted(kept), budget, deadline)
         if result.missing <= 0 or not count:
             break
-    strategies = result.network.named(problem, result.choice)
+    strategies = result.graph.named(problem, result.choice)
     bound = result.bound if not count else -math.inf
     notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
     cost = problem.cost(strategies)
@@ -122,11 +122,11 @@ def _within(
     )
 
 
-def _bound(network: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]:
+def _bound(graph: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]:
     """What no choice costs less than, as far as there is time."""
     if time.monotonic() > deadline:
         return -math.inf, ("no bound: there was no time for one",)
-    messages = MessagePassing(network)
+    messages = MessagePassing(graph)
     bound = -math.inf
     for _ in range(0, SWEEPS, EVERY):
         for _ in range(EVERY):

@@ -48,7 +48,7 @@ class ReshardFactor:
     the least over all partitions of the readers into blocks of one spec that pay once: what `marginal` uses.
     """
 
-    sides: tuple[Argument, ...]
+    arguments: tuple[Argument, ...]
     costs: np.ndarray
     specs: tuple[np.ndarray, ...]
     _parts: list[ReshardFactor] = field(init=False, default_factory=list)
@@ -71,8 +71,8 @@ class ReshardFactor:
 
     def _part(self, number: int, count: int) -> ReshardFactor:
         chosen = range(number, self.readers, count)
-        sides = tuple(self.sides[position].fresh() for position in (0, *(reader + 1 for reader in chosen)))
-        return ReshardFactor(sides, self.costs / count, tuple(self.specs[reader] for reader in chosen))
+        arguments = tuple(self.arguments[position].fresh() for position in (0, *(reader + 1 for reader in chosen)))
+        return ReshardFactor(arguments, self.costs / count, tuple(self.specs[reader] for reader in chosen))
 
     def marginal(self, position: int) -> np.ndarray:
         """The least over the other sides for each group of one, less their messages."""
@@ -84,17 +84,17 @@ class ReshardFactor:
         return self._marginal_of_reader(position, blocks.of[position - 1], taken, alone)
 
     def _marginal_of_reader(self, position: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
-        rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.sides[0].message
-        least = np.full((len(self.sides[position].copies), self.costs.shape[1]), np.inf)
+        rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.arguments[0].message
+        least = np.full((len(self.arguments[position].copies), self.costs.shape[1]), np.inf)
         for others, paid in zip(_sums(own.others, taken), rest, strict=True):
             np.minimum(least, (self.costs + paid[:, :, None]).min(axis=1) - others, out=least)
         return least[:, self.specs[position - 1]]
 
     def _taken(self) -> np.ndarray:
         """The messages by reader, row and spec; of specs that a reader cannot ask for so low that none would."""
-        messages = np.full((self.readers, len(self.sides[0].copies), self.costs.shape[1]), -NEVER)
+        messages = np.full((self.readers, len(self.arguments[0].copies), self.costs.shape[1]), -NEVER)
         for reader, specs in enumerate(self.specs):
-            messages[reader][:, specs] = self.sides[reader + 1].message
+            messages[reader][:, specs] = self.arguments[reader + 1].message
         return messages
 
     def _alone(self, taken: np.ndarray) -> np.ndarray:
@@ -120,19 +120,19 @@ class ReshardFactor:
 
     def restricted(self, kept: Kept) -> ReshardFactor:
         """The term with fewer strategies, and only the specs that are still asked for."""
-        (source, rows), *readers = (side.restricted(kept) for side in self.sides)
+        (source, rows), *readers = (argument.restricted(kept) for argument in self.arguments)
         specs = [own[groups] for own, (_, groups) in zip(self.specs, readers, strict=True)]
         left, numbers = np.unique(np.concatenate(specs), return_inverse=True)
         cuts = np.cumsum([len(own) for own in specs])[:-1]
-        sides = (source, *(side for side, _ in readers))
-        fewer = ReshardFactor(sides, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
+        arguments = (source, *(argument for argument, _ in readers))
+        fewer = ReshardFactor(arguments, self.costs[np.ix_(rows, left)], tuple(np.split(np.ravel(numbers), cuts)))
         if self.readers > MOST_READERS:
             fewer._parts = [part.restricted(kept) for part in self._split()]
         return fewer
 
     def scaled(self, factor: float) -> ReshardFactor:
         """The term times a number."""
-        return ReshardFactor(tuple(side.fresh() for side in self.sides), self.costs * factor, self.specs)
+        return ReshardFactor(tuple(argument.fresh() for argument in self.arguments), self.costs * factor, self.specs)
 
 
 def _sums(rows: np.ndarray, of: np.ndarray) -> np.ndarray:
