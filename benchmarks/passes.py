@@ -15,7 +15,7 @@ from hloom.passes import apply_in_place
 PASSES = ("simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline")
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""
-SORTING = AtMost(3)
+SORT = AtMost(3)
 """What sorts all suffixes of a program, over and over while it gets smaller; what is quadratic would show about 7.5."""
 
 
@@ -25,7 +25,7 @@ def passes(plan: Plan) -> Iterator[Figure]:
     for name in PASSES:
         jobs = [Job(partial(_run, name), partial(parse, each.text)) for each in (small, large)]
         less, more = take_turns(jobs, plan.seconds, fewest=2)
-        yield growth(name, small, large, less, more, SORTING if name == "outline" else LINEAR)
+        yield growth(name, small, large, less, more, SORT if name == "outline" else LINEAR)
 
 
 def _run(name: str, module: Module) -> None:

@@ -11,7 +11,7 @@ _COMPARISONS = ("ge", "lt")
 def program(body: str) -> str:
     """The text of a module whose entry consists of these lines."""
     named = dict.fromkeys(_NAMED.findall(body))
-    return "".join(computation(*each) for each in named) + f"ENTRY e {{\n{body.strip()}\n}}\n"
+    return "".join(computation(*item) for item in named) + f"ENTRY e {{\n{body.strip()}\n}}\n"
 
 
 def computation(op: str, element: str) -> str:

@@ -4,7 +4,7 @@
 
 stands for an entry of one parameter x, a scalar constant 3, its broadcast, and the sum. In a form, `x`, `y`, `z` and
 `w` are parameters of the given type, `p` and `q` of pred and the same dimensions, `s` and `t` scalars of its element
-type. `#3` is a constant in every place, `$T` the type, `$E` its element type, `$D` its dimensions.
+type. `#3` is a constant in every element, `$T` the type, `$E` its element type, `$D` its dimensions.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ COMPLEX = ("c64", "c128")
 SHAPES = ("", "5", "3,4", "2,1,3", "0", "7")
 
 
-def form(text: str, kind: str, *, parameters: str | None = None) -> str:
+def form(text: str, array_text: str, *, parameters: str | None = None) -> str:
     """The text of a module; its parameters are those that the form names, or that are given, in the order xyzwpqst."""
-    element, dims = kind.rstrip("]").split("[")
-    for mark, value in (("$T", kind), ("$E", element), ("$D", dims)):
+    element, dims = array_text.rstrip("]").split("[")
+    for mark, value in (("$T", array_text), ("$E", element), ("$D", dims)):
         text = text.replace(mark, value)
     lines: list[str] = []
     known: dict[str, str] = {}
-    text = _SPLAT.sub(lambda found: _constant(found[1], element, dims, known, lines), text)
+    text = _SPLAT.sub(lambda result: _constant(result[1], element, dims, known, lines), text)
     body = [line.strip() for line in text.strip().split("\n")]
     named = parameters if parameters is not None else named_in(text)
-    types = dict.fromkeys("xyzw", kind) | dict.fromkeys("pq", f"pred[{dims}]") | dict.fromkeys("st", f"{element}[]")
+    types = (
+        dict.fromkeys("xyzw", array_text) | dict.fromkeys("pq", f"pred[{dims}]") | dict.fromkeys("st", f"{element}[]")
+    )
     declared = [f"{name} = {types[name]} parameter({number})" for number, name in enumerate(named)]
     root = body[-1]
     if re.fullmatch(r"[\w.]+", root):
@@ -50,14 +52,14 @@ def form(text: str, kind: str, *, parameters: str | None = None) -> str:
     return "HloModule form\n\nENTRY e {\n  " + "\n  ".join(body) + "\n}\n"
 
 
-def becomes(rules: Iterable[Rule] | Rule, kind: str, before: str, after: str) -> None:
+def becomes(rules: Iterable[Rule] | Rule, array_text: str, before: str, after: str) -> None:
     """Assert that rules make one form of another, over the parameters of the first."""
-    assert_rewrites(rules, form(before, kind), form(after, kind, parameters=named_in(before)))
+    assert_rewrites(rules, form(before, array_text), form(after, array_text, parameters=named_in(before)))
 
 
-def stays(rules: Iterable[Rule] | Rule, kind: str, text: str) -> None:
+def stays(rules: Iterable[Rule] | Rule, array_text: str, text: str) -> None:
     """Assert that no rule fires."""
-    assert_keeps(rules, form(text, kind))
+    assert_keeps(rules, form(text, array_text))
 
 
 def named_in(text: str) -> str:
@@ -74,11 +76,11 @@ def domain(elements: Sequence[str], *texts: str, **draws: Any) -> Domain:
     shapes: Sequence[str] = draws.pop("shapes", SHAPES)
 
     def made(random: Random) -> str:
-        kind = f"{random.choice(elements)}[{random.choice(shapes)}]"
+        array_text = f"{random.choice(elements)}[{random.choice(shapes)}]"
         text = random.choice(texts)
         for name, draw in draws.items():
             text = text.replace(f"{{{name}}}", draw(random))
-        return form(text, kind)
+        return form(text, array_text)
 
     return made
 
@@ -94,7 +96,7 @@ def one_of(*texts: str) -> Domain:
 
 
 def _constant(value: str, element: str, dims: str, known: dict[str, str], lines: list[str]) -> str:
-    """The name of a constant in every place, one per value; its lines are added."""
+    """The name of a constant in every element, one per value; its lines are added."""
     if value in known:
         return known[value]
     number = len(known)

@@ -38,7 +38,9 @@ def number_for(element: DType, random: Random, *, tame: bool = False) -> Any:
 class Drawing:
     """A graph that is being drawn: its values so far, and what draws the next one."""
 
-    def __init__(self, random: Random, graph: Graph, elements: Sequence[DType], shapes: Sequence, depth: int = 0) -> None:
+    def __init__(
+        self, random: Random, graph: Graph, elements: Sequence[DType], shapes: Sequence, depth: int = 0
+    ) -> None:
         self.random = random
         self.graph = graph
         self.elements = elements
@@ -48,13 +50,18 @@ class Drawing:
         self.tame = False
 
     def op(
-        self, opcode: str, *operands: Node, type: Type | None = None, attributes: dict[str, Any] | None = None, **named: Any
+        self,
+        opcode: str,
+        *operands: Node,
+        type: Type | None = None,
+        attributes: dict[str, Any] | None = None,
+        **named: Any,
     ) -> Node:
         """An application of an op; raises TypeProblem where that is none."""
         row, values = OPS[opcode], Attributes({**(attributes or {}), **named})
-        kinds = [operand.type for operand in operands if operand.type is not None]
-        found = infer_type(row, kinds, values, type) if row.infer else type
-        return self.keep(self.graph.add_apply(row, operands, type or found, values))
+        types = [operand.type for operand in operands if operand.type is not None]
+        result = infer_type(row, types, values, type) if row.infer else type
+        return self.keep(self.graph.add_apply(row, operands, type or result, values))
 
     def keep(self, node: Node) -> Node:
         if isinstance(node.type, TensorType) and node.type.element_count <= 400 and node.type.rank <= 5:
@@ -66,48 +73,51 @@ class Drawing:
             literal = literal_of(np.asarray(value).astype(element.numpy), element)
         return self.graph.add_constant(literal, literal.type)
 
-    def constant(self, kind: TensorType) -> Node:
+    def constant(self, array_type: TensorType) -> Node:
         """One number everywhere, as a broadcast or written out, or several numbers."""
         if self.random.random() < 0.6:
-            scalar = self.scalar(number_for(kind.dtype, self.random, tame=self.tame), kind.dtype)
-            return self.op("broadcast", scalar, type=kind, dimensions=()) if kind.rank else scalar
+            scalar = self.scalar(number_for(array_type.dtype, self.random, tame=self.tame), array_type.dtype)
+            return self.op("broadcast", scalar, type=array_type, dimensions=()) if array_type.rank else scalar
         splat = self.random.random() < 0.5
-        numbers = [number_for(kind.dtype, self.random, tame=self.tame) for _ in range(1 if splat else kind.element_count)]
+        numbers = [
+            number_for(array_type.dtype, self.random, tame=self.tame)
+            for _ in range(1 if splat else array_type.element_count)
+        ]
         with np.errstate(all="ignore"):
-            flat = np.array(numbers if numbers else [0]).astype(kind.dtype.numpy)
-        array = np.resize(flat, kind.dims)
-        return self.graph.add_constant(literal_of(array, kind.dtype), kind)
+            flat = np.array(numbers if numbers else [0]).astype(array_type.dtype.numpy)
+        array = np.resize(flat, array_type.dims)
+        return self.graph.add_constant(literal_of(array, array_type.dtype), array_type)
 
-    def of(self, kind: TensorType) -> Node:
+    def of(self, array_type: TensorType) -> Node:
         """A value of a type: one that is there, a constant, a parameter, or one made of another value."""
-        fitting = [value for value in self.values if value.type is kind]
+        fitting = [value for value in self.values if value.type is array_type]
         chance = self.random.random()
         if fitting and chance < 0.7:
             return self.random.choice(fitting[-6:])
         if chance < 0.85 and self.depth == 0 and len(self.graph.parameters) < 12:
-            return self.keep(self.graph.add_parameter(kind, "p"))
-        scalars = [value for value in self.values if value.type is TensorType(kind.dtype)]
-        if kind.rank and scalars and chance < 0.93:
-            return self.op("broadcast", self.random.choice(scalars), type=kind, dimensions=())
-        return self.constant(kind)
+            return self.keep(self.graph.add_parameter(array_type, "p"))
+        scalars = [value for value in self.values if value.type is TensorType(array_type.dtype)]
+        if array_type.rank and scalars and chance < 0.93:
+            return self.op("broadcast", self.random.choice(scalars), type=array_type, dimensions=())
+        return self.constant(array_type)
 
-    def any(self, accept: Callable[[TensorType], bool] = lambda kind: True) -> Node:
+    def any(self, accept: Callable[[TensorType], bool] = lambda array_text: True) -> Node:
         """A value that is there, a late one rather than an early one; raises TypeProblem where none is accepted."""
-        found = [value for value in self.values if isinstance(value.type, TensorType) and accept(value.type)]
-        if not found:
+        result = [value for value in self.values if isinstance(value.type, TensorType) and accept(value.type)]
+        if not result:
             raise TypeProblem("nothing here is of such a type")
-        return self.random.choice(found[-5:] if self.random.random() < 0.6 else found)
+        return self.random.choice(result[-5:] if self.random.random() < 0.6 else result)
 
     def kind(self) -> TensorType:
         return TensorType(self.random.choice(self.elements), self.random.choice(self.shapes))
 
-    def graph_of(self, name: str, kinds: Sequence[Type]) -> Drawing:
+    def graph_of(self, name: str, types: Sequence[Type]) -> Drawing:
         """A further graph, of parameters of these types."""
         graph = self.graph.module.add_graph(name)
         inner = Drawing(self.random, graph, self.elements, self.shapes, self.depth + 1)
         inner.tame = self.tame
-        for kind in kinds:
-            inner.keep(graph.add_parameter(kind, "q"))
+        for array_text in types:
+            inner.keep(graph.add_parameter(array_text, "q"))
         return inner
 
     def draw(self, count: int) -> None:
@@ -119,10 +129,10 @@ class Drawing:
             except TypeProblem:
                 continue
 
-    def yields(self, kind: TensorType) -> Node:
+    def yields(self, array_type: TensorType) -> Node:
         """A value of a type, a late one if there is one."""
-        fitting = [value for value in self.values if value.type is kind]
-        return self.random.choice(fitting[-2:]) if fitting and self.random.random() < 0.85 else self.of(kind)
+        fitting = [value for value in self.values if value.type is array_type]
+        return self.random.choice(fitting[-2:]) if fitting and self.random.random() < 0.85 else self.of(array_type)
 
 
 def tensor(node: Node) -> TensorType:

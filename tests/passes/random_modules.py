@@ -18,7 +18,7 @@ import numpy as np
 import hloom
 from hloom.ir import Apply, Layout, Module, Node, TensorType, TupleType, Type, dtype, literal_of, map_leaves
 from hloom.ops import OPS
-from hloom.passes.rules.calling import callees_first
+from hloom.passes.rules.call_graph import callees_first
 from tests.passes.random_draws import Drawing, number_for, tensor
 
 ELEMENTS = ("f32", "f32", "f32", "s32", "s32", "f64", "bf16", "f16", "s8", "u8", "u32", "pred", "c64", "f8e5m2", "s64")
@@ -48,8 +48,10 @@ def module_around(random: Random, text: str, *, tame: bool = False) -> Module:
     module = hloom.parse(text)
     graph = module.entry
     arrays = [node for node in graph.nodes if isinstance(node.type, TensorType) and node.type.dynamic is None]
-    kinds = [tensor(node) for node in arrays] or [TensorType(dtype("f32"))]
-    drawing = Drawing(random, graph, [kind.dtype for kind in kinds[-4:]], [kind.dims for kind in kinds[-4:]])
+    types = [tensor(node) for node in arrays] or [TensorType(dtype("f32"))]
+    drawing = Drawing(
+        random, graph, [array_text.dtype for array_text in types[-4:]], [array_text.dims for array_text in types[-4:]]
+    )
     drawing.tame = tame
     for node in arrays:
         drawing.keep(node)
@@ -75,24 +77,26 @@ def _exchange(drawing: Drawing, node: Node) -> None:
         return
     alike = [name for names in _ALIKE if node.opcode in names for name in names]
     if alike and random.random() < 0.4:
-        kind = tensor(node).dtype
+        array_type = tensor(node).dtype
         name = random.choice(alike)
-        same = tensor(node.inputs[0]).dtype is kind
-        if (same and kind.is_float) or (kind.is_integer and kind.name[0] == "s" and name not in _ALIKE[-1]):
+        same = tensor(node.inputs[0]).dtype is array_type
+        if (same and array_type.is_float) or (
+            array_type.is_integer and array_type.name[0] == "s" and name not in _ALIKE[-1]
+        ):
             graph.set_function(node, OPS[name])
         return
-    place = random.randrange(len(node.inputs))
-    kind = node.inputs[place].type
-    if not isinstance(kind, TensorType):
+    dim = random.randrange(len(node.inputs))
+    array_type = node.inputs[dim].type
+    if not isinstance(array_type, TensorType):
         return
-    others = [each for each in graph.nodes if each.type is kind and graph.comes_before(each, node)]
+    others = [item for item in graph.nodes if item.type is array_type and graph.comes_before(item, node)]
     other = random.choice(others)
     if random.random() < 0.4:
-        number = number_for(kind.dtype, random)
+        number = number_for(array_type.dtype, random)
         with np.errstate(all="ignore"):
-            array = np.broadcast_to(np.asarray(number).astype(kind.dtype.numpy), kind.dims)
-        other = graph.add_constant(literal_of(array, kind.dtype), kind, before=node)
-    graph.set_inputs(node, [other if number == place else each for number, each in enumerate(node.inputs)])
+            array = np.broadcast_to(np.asarray(number).astype(array_type.dtype.numpy), array_type.dims)
+        other = graph.add_constant(literal_of(array, array_type.dtype), array_type, before=node)
+    graph.set_inputs(node, [other if number == dim else operand for number, operand in enumerate(node.inputs)])
 
 
 NOT_EXCHANGED = frozenset({"while", "conditional", "custom-call", "all-reduce", "all-gather"})
@@ -121,13 +125,13 @@ def finished(drawing: Drawing, outputs: Sequence[Node] = ()) -> Module:
 def lay_out(module: Module, random: Random) -> None:
     """Give every array a layout, some of them not the default."""
 
-    def laid_out(kind: Type) -> Type:
-        if not isinstance(kind, TensorType):
-            return kind
-        order = list(range(kind.rank))[::-1]
+    def laid_out(array_text: Type) -> Type:
+        if not isinstance(array_text, TensorType):
+            return array_text
+        order = list(range(array_text.rank))[::-1]
         if random.random() < 0.3:
             random.shuffle(order)
-        return kind.with_layout(Layout(tuple(order)))
+        return array_text.with_layout(Layout(tuple(order)))
 
     for graph in module.graphs:
         for node in graph.nodes:
@@ -156,12 +160,16 @@ def text_of(module: Module, random: Random) -> str:
 
 def inputs_for(module: Module, random: Random, *, special: bool) -> list[np.ndarray]:
     """An array per parameter, those of a tuple one by one, with NaN, infinities and the like, or tame."""
-    kinds = [kind for each in module.entry.parameters for kind in (each.type.leaves() if each.type else ())]
-    return [_array(kind, random, special) for kind in kinds if isinstance(kind, TensorType)]
+    types = [
+        array_type
+        for parameter in module.entry.parameters
+        for array_type in (parameter.type.leaves() if parameter.type else ())
+    ]
+    return [_array(array_type, random, special) for array_type in types if isinstance(array_type, TensorType)]
 
 
-def _array(kind: TensorType, random: Random, special: bool) -> np.ndarray:
-    element = kind.dtype
+def _array(array_type: TensorType, random: Random, special: bool) -> np.ndarray:
+    element = array_type.dtype
 
     def number() -> Any:
         if element.name == "pred" or (element.is_integer and random.random() < 0.4):
@@ -173,5 +181,7 @@ def _array(kind: TensorType, random: Random, special: bool) -> np.ndarray:
         return random.choice((random.gauss(0, 1), float(random.randint(-3, 4)), random.uniform(0.5, 2)))
 
     with np.errstate(all="ignore"):
-        numbers = [number() + 1j * number() if element.is_complex else number() for _ in range(kind.element_count)]
-        return np.array(numbers or [0]).astype(element.numpy)[: kind.element_count].reshape(kind.dims)
+        numbers = [
+            number() + 1j * number() if element.is_complex else number() for _ in range(array_type.element_count)
+        ]
+        return np.array(numbers or [0]).astype(element.numpy)[: array_type.element_count].reshape(array_type.dims)

@@ -27,10 +27,10 @@ def rewritten(rules: Iterable[Rule] | Rule, text: str) -> Module:
 
 def assert_rewrites(rules: Iterable[Rule] | Rule, before: str, after: str) -> None:
     """Rules make one text of another, names and metadata aside."""
-    found, wanted = rewritten(rules, before), module_of(after)
-    found.name = wanted.name
-    if not hloom.equal(found, wanted, metadata=False):
-        raise AssertionError(f"the rules made\n{hloom.print(found, 'short')}\nand not\n{hloom.print(wanted, 'short')}")
+    result, wanted = rewritten(rules, before), module_of(after)
+    result.name = wanted.name
+    if not hloom.equal(result, wanted, metadata=False):
+        raise AssertionError(f"the rules made\n{hloom.print(result, 'short')}\nand not\n{hloom.print(wanted, 'short')}")
 
 
 def assert_keeps(rules: Iterable[Rule] | Rule, text: str) -> None:
@@ -48,9 +48,11 @@ def assert_same_numbers(before: Module, after: Module, inputs: Iterable[np.ndarr
         elif left.dtype.kind in "biu":
             np.testing.assert_array_equal(left, right)
         else:
-            kind = np.complex128 if left.dtype.kind == "c" else np.float64
+            array_text = np.complex128 if left.dtype.kind == "c" else np.float64
             tolerance = 0.04 if left.dtype.itemsize < 4 else 1e-4
-            np.testing.assert_allclose(left.astype(kind), right.astype(kind), rtol=tolerance, atol=tolerance)
+            np.testing.assert_allclose(
+                left.astype(array_text), right.astype(array_text), rtol=tolerance, atol=tolerance
+            )
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

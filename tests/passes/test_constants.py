@@ -5,13 +5,13 @@ import pytest
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
-from hloom.passes.constants import spread_constants
+from hloom.passes.constants import canonicalize_constants
 from tests.passes.rewriting import assert_same_numbers, module_of
 
 
 def changed(text: str):
     module = module_of(text)
-    spread_constants(module)
+    canonicalize_constants(module)
     verify(module)
     return module
 
@@ -64,6 +64,8 @@ def test_what_stays(text):
 
 
 def test_the_pass_comes_to_an_end():
-    text = "c = f32[] constant(2)\n r = f32[1,1] reshape(c)\n x = f32[1,1] parameter(0)\n ROOT a = f32[1,1] maximum(x, r)"
+    text = (
+        "c = f32[] constant(2)\n r = f32[1,1] reshape(c)\n x = f32[1,1] parameter(0)\n ROOT a = f32[1,1] maximum(x, r)"
+    )
     module, _ = apply(module_of(text), "simplify-xla")
     assert "broadcast" in hloom.print(module, "short") and "reshape" not in hloom.print(module, "short")

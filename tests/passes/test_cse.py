@@ -7,12 +7,12 @@ from tests.passes.rewriting import module_of
 
 
 def assert_merged(before: str, after: str) -> None:
-    found, _ = apply(module_of(before), "cse")
-    verify(found)
+    result, _ = apply(module_of(before), "cse")
+    verify(result)
     wanted = module_of(after)
-    found.name = wanted.name
-    difference = hloom.difference(found, wanted, metadata=False)
-    assert difference is None, f"{difference}\n{hloom.print(found, 'short')}"
+    result.name = wanted.name
+    difference = hloom.difference(result, wanted, metadata=False)
+    assert difference is None, f"{difference}\n{hloom.print(result, 'short')}"
 
 
 def assert_kept(text: str) -> None:
@@ -79,8 +79,8 @@ def test_the_first_keeps_its_metadata():
         'x = f32[] parameter(0)\n a = f32[] sine(x), metadata={op_name="first"}\n'
         'b = f32[] sine(x), metadata={op_name="second"}\n ROOT r = f32[] add(a, b)'
     )
-    found, report = apply(module_of(text), "cse")
-    assert found.entry["a"].raw_metadata == 'op_name="first"' and report.passes[0].erased == 1
+    result, report = apply(module_of(text), "cse")
+    assert result.entry["a"].raw_metadata == 'op_name="first"' and report.passes[0].erased == 1
 
 
 def test_equal_computations_are_one():
@@ -124,14 +124,14 @@ def test_equal_fusions_are_one():
       q = f32[4] fusion(x), kind=kLoop, calls=g
       ROOT r = f32[4] divide(p, q) }
     """
-    found, _ = apply(module_of(text), "cse")
-    verify(found)
-    assert [graph.name for graph in found] == ["f", "e"]
+    result, _ = apply(module_of(text), "cse")
+    verify(result)
+    assert [graph.name for graph in result] == ["f", "e"]
 
 
 def test_many_duplicates_in_one_tuple_take_one_look():
     lines = "\n".join(f"a{n} = f32[] sine(x)" for n in range(20_000))
     names = ", ".join(f"a{n}" for n in range(20_000))
     module = module_of(f"x = f32[] parameter(0)\n{lines}\nROOT t = ({', '.join(['f32[]'] * 20_000)}) tuple({names})")
-    found, report = apply(module, "cse")
-    assert report.passes[0].erased == 19_999 and found.node_count == 3
+    result, report = apply(module, "cse")
+    assert report.passes[0].erased == 19_999 and result.node_count == 3

@@ -7,9 +7,9 @@ from tests.passes.rewriting import module_of
 
 def left(text: str) -> list[str]:
     """The names of the nodes and graphs that are left."""
-    found, _ = apply(module_of(text), "dce")
-    verify(found)
-    return [node.name for node in found.nodes()] + [graph.name for graph in found]
+    result, _ = apply(module_of(text), "dce")
+    verify(result)
+    return [node.name for node in result.nodes()] + [graph.name for graph in result]
 
 
 def test_what_nothing_uses_goes_with_what_only_it_used():
@@ -79,9 +79,9 @@ def test_results_and_operands_of_a_fusion_that_nothing_needs_go():
       u = f32[] get-tuple-element(t), index=0  v = f32[] get-tuple-element(t), index=1
       ROOT s = f32[] subtract(u, v) }
     """
-    found, report = apply(module_of(text), "dce")
-    verify(found)
-    assert difference(found, module_of(after)) is None
+    result, report = apply(module_of(text), "dce")
+    verify(result)
+    assert difference(result, module_of(after)) is None
     assert report.passes[0].changes == 2
 
 
@@ -110,9 +110,9 @@ def test_what_only_dead_nodes_of_a_called_graph_use_is_dead_at_once():
     f { b = f32[] parameter(0)  ROOT r = f32[] call(b), to_apply=g }
     ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] call(y), to_apply=f }
     """
-    found, _ = apply(module_of(text), "dce")
-    assert difference(found, module_of(after)) is None
-    assert not apply(found, "dce")[1].changed
+    result, _ = apply(module_of(text), "dce")
+    assert difference(result, module_of(after)) is None
+    assert not apply(result, "dce")[1].changed
 
 
 def test_the_only_call_that_is_reached_is_trimmed():

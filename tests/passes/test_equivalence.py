@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hloom.passes.simplify import RELAXED, STRICT
+from hloom.passes.simplify import INEXACT, STRICT
 from hloom.rewrite import Family, Rule
 from hloom.rewrite.domain import check_domain
 from hloom.testing.rules import check_rule
@@ -23,9 +23,9 @@ FOLDER = Path(__file__).parent / "domains"
 FILES = [import_module(f"tests.passes.domains.{path.stem}") for path in sorted(FOLDER.glob("[a-z]*.py"))]
 DOMAINS: dict[str, Any] = {name: make for file in FILES for name, make in getattr(file, "DOMAINS", {}).items()}
 UNTESTED: dict[str, str] = {name: why for file in FILES for name, why in getattr(file, "WITHOUT_NUMBERS", {}).items()}
-NARROWED: dict[str, Any] = {name: each for file in FILES for name, each in getattr(file, "NARROWED", {}).items()}
+NARROWED: dict[str, Any] = {name: item for file in FILES for name, item in getattr(file, "NARROWED", {}).items()}
 
-RELAXED_SETTINGS = {"finite": True, "reason": "what XLA's defaults allow", "tolerance": 2e-5}
+INEXACT_SETTINGS = {"finite": True, "reason": "what XLA's defaults allow", "tolerance": 2e-5}
 
 
 def rules(families: tuple[Family, ...]) -> list[Any]:
@@ -48,9 +48,9 @@ def test_a_strict_rule(rule: Rule):
     check(rule, {})
 
 
-@pytest.mark.parametrize("rule", rules(RELAXED))
+@pytest.mark.parametrize("rule", rules(INEXACT))
 def test_a_relaxed_rule(rule: Rule):
-    check(rule, RELAXED_SETTINGS)
+    check(rule, INEXACT_SETTINGS)
 
 
 def test_each_domain_is_of_one_rule():

@@ -1,9 +1,10 @@
 """The passes `inline` and `inline-fusions`: before and after."""
 
+from importlib import import_module
+
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
-from hloom.passes import inline as module_of_inline
 from tests.passes.rewriting import module_of
 
 CALLED = """
@@ -14,34 +15,38 @@ ENTRY e {{ x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=outer{more} 
 
 
 def inlined(text: str, name: str = "inline"):
-    found, report = apply(module_of(text), name)
-    verify(found)
-    return found, report.passes[0]
+    result, report = apply(module_of(text), name)
+    verify(result)
+    return result, report.passes[0]
 
 
 def test_calls_of_calls_are_put_in_place():
-    found, report = inlined(CALLED.format(more=""))
+    result, report = inlined(CALLED.format(more=""))
     wanted = module_of("x = f32[] parameter(0)\n a = f32[] sine(x)\n ROOT b = f32[] sine(a)")
-    found.name = wanted.name
-    assert hloom.difference(found, wanted) is None
+    result.name = wanted.name
+    assert hloom.difference(result, wanted) is None
     assert report.changes == 3
 
 
 def test_calls_that_ask_to_stay_do():
-    for more in (', frontend_attributes={inlineable="false"}', ', backend_config={"a":1}', ", control-predecessors={x}"):
-        found, report = inlined(CALLED.format(more=more))
-        assert found.entry.root.opcode == "call"
+    for more in (
+        ', frontend_attributes={inlineable="false"}',
+        ', backend_config={"a":1}',
+        ", control-predecessors={x}",
+    ):
+        result, report = inlined(CALLED.format(more=more))
+        assert result.entry.root.opcode == "call"
         assert report.changes == 2
 
 
 def test_metadata_stays():
-    found, _ = inlined(CALLED.format(more="").replace("sine(a)", 'sine(a), metadata={op_name="s"}'))
-    assert [node.raw_metadata for node in found.entry.nodes] == [None, 'op_name="s"', 'op_name="s"']
+    result, _ = inlined(CALLED.format(more="").replace("sine(a)", 'sine(a), metadata={op_name="s"}'))
+    assert [node.raw_metadata for node in result.entry.nodes] == [None, 'op_name="s"', 'op_name="s"']
 
 
 def test_a_sharding_of_the_call_stays_with_its_value():
-    found, _ = inlined(CALLED.format(more=", sharding={replicated}"))
-    assert str(found.entry.root.attributes["sharding"]) == "{replicated}"
+    result, _ = inlined(CALLED.format(more=", sharding={replicated}"))
+    assert str(result.entry.root.attributes["sharding"]) == "{replicated}"
 
 
 def test_a_called_identity_is_its_operand():
@@ -49,26 +54,26 @@ def test_a_called_identity_is_its_operand():
     f { ROOT a = f32[] parameter(0) }
     ENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f, sharding={replicated} }
     """
-    found, _ = inlined(text)
-    assert found.entry.root.name == "x" and not found.entry.root.attributes
+    result, _ = inlined(text)
+    assert result.entry.root.name == "x" and not result.entry.root.attributes
 
 
 def test_what_only_a_fragment_names_stays():
-    found, report = inlined("x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=nowhere")
-    assert found.entry.root.opcode == "call"
+    result, report = inlined("x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=nowhere")
+    assert result.entry.root.opcode == "call"
     assert report.notes == ["1 calls stay: the computation is not defined"]
 
 
 def test_calls_that_multiply_without_end_stop(monkeypatch):
-    monkeypatch.setattr(module_of_inline, "MOST_NODES", 10_000)
+    monkeypatch.setattr(import_module("hloom.passes.inline"), "MAX_NODES", 10_000)
     levels = ["f0 { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }"]
     levels += [
         f"f{n} {{ a = f32[] parameter(0)  b = f32[] call(a), to_apply=f{n - 1}\n ROOT c = f32[] call(b), to_apply=f{n - 1} }}"
         for n in range(1, 40)
     ]
     text = "\n".join(levels) + "\nENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f39 }"
-    found, report = inlined(text)
-    assert found.node_count < 20_000
+    result, report = inlined(text)
+    assert result.node_count < 20_000
     assert "more than 10,000" in report.notes[-1]
 
 
@@ -79,6 +84,6 @@ def test_fusions():
     ENTRY e { x = f32[] parameter(0)  p = f32[] fusion(x), kind=kLoop, calls=f
       ROOT r = f32[] fusion(p), kind=kCustom, calls=g }
     """
-    found, _ = inlined(text, "inline-fusions")
-    assert [node.opcode for node in found.entry.nodes] == ["parameter", "sine", "fusion"]
+    result, _ = inlined(text, "inline-fusions")
+    assert [node.opcode for node in result.entry.nodes] == ["parameter", "sine", "fusion"]
     assert inlined(text)[1].changes == 0

@@ -9,7 +9,7 @@ import hloom
 from hloom.evaluate import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
-from hloom.passes.repeats import Repeat, repeats
+from hloom.passes.suffix_array import Repeat, repeats
 from tests.corpus import lowered
 from tests.passes.rewriting import module_of
 
@@ -35,33 +35,33 @@ def layers(count: int, changed: str = "") -> str:
 
 
 def outlined(text: str):
-    found, report = apply(module_of(text), "outline")
-    verify(found)
-    verify(hloom.parse(hloom.print(found)))
-    return found, report.passes[0]
+    result, report = apply(module_of(text), "outline")
+    verify(result)
+    verify(hloom.parse(hloom.print(result)))
+    return result, report.passes[0]
 
 
 def test_layers_become_calls():
-    found, report = outlined(layers(6))
-    made = found["outlined"]
+    result, report = outlined(layers(6))
+    made = result["outlined"]
     assert len(made.callers) == 6
     assert [node.opcode for node in made.nodes].count("dot") == 1
-    assert [node.opcode for node in found.entry.nodes].count("dot") == 0
+    assert [node.opcode for node in result.entry.nodes].count("dot") == 0
     assert "bytes of text" in report.notes[-1]
 
 
 def test_a_layer_that_differs_stays():
-    found, _ = outlined(layers(6, changed="log"))
-    assert sum(node.opcode == "log" for node in found.nodes()) == 1
-    assert len(found["outlined"].callers) == 5 or len(found["outlined"].callers) == 4
+    result, _ = outlined(layers(6, changed="log"))
+    assert sum(node.opcode == "log" for node in result.nodes()) == 1
+    assert len(result["outlined"].callers) == 5 or len(result["outlined"].callers) == 4
 
 
 def test_numbers_stay():
     module = module_of(layers(5))
-    found, _ = outlined(layers(5))
+    result, _ = outlined(layers(5))
     random = np.random.default_rng(1)
     given = [random.normal(size=(4, 4)).astype(np.float32) for _ in module.entry.parameters]
-    for left, right in zip(evaluate(module, given), evaluate(found, given), strict=True):
+    for left, right in zip(evaluate(module, given), evaluate(result, given), strict=True):
         np.testing.assert_array_equal(left, right)
 
 
@@ -82,27 +82,27 @@ def test_what_is_short_or_has_effects_stays():
 
 def test_outlining_undone_is_the_program():
     before = module_of(layers(4))
-    found, _ = apply(before, ["outline", "inline", "cse", "dce"])
-    before.name = found.name
+    result, _ = apply(before, ["outline", "inline", "cse", "dce"])
+    before.name = result.name
     clean, _ = apply(before, ["cse", "dce"])
-    assert hloom.difference(found, clean) is None
+    assert hloom.difference(result, clean) is None
 
 
 @pytest.mark.parametrize("name", ["models.transformer", "models.long_short_term_memory", "random.random_rejection"])
 def test_jax_programs(name):
     text = lowered("before")[name]
-    found, _ = outlined(text)
-    assert found.node_count <= hloom.parse(text).node_count
+    result, _ = outlined(text)
+    assert result.node_count <= hloom.parse(text).node_count
 
 
 def by_looking(text: list[int], length: int) -> int:
     """How many times, without overlaps, the word of this length that occurs most often occurs."""
     most = 0
     for start in range(len(text) - length + 1):
-        word, place, count = text[start : start + length], 0, 0
-        while place + length <= len(text):
-            found = text[place : place + length] == word
-            count, place = count + found, place + (length if found else 1)
+        word, dim, count = text[start : start + length], 0, 0
+        while dim + length <= len(text):
+            result = text[dim : dim + length] == word
+            count, dim = count + result, dim + (length if result else 1)
         most = max(most, count)
     return most
 
@@ -111,11 +111,11 @@ def test_repeats_are_those_that_are_there():
     random = Random(3)
     for _ in range(50):
         text = [random.randrange(3) for _ in range(random.randrange(2, 40))]
-        for each in repeats(text, 2, 20):
-            words = {tuple(text[place : place + each.length]) for place in each.places}
-            assert len(words) == 1 and len(each.places) > 1
-            assert all(b - a >= each.length for a, b in zip(each.places, each.places[1:], strict=False))
-            assert len(each.places) <= by_looking(text, each.length)
+        for repeat in repeats(text, 2, 20):
+            words = {tuple(text[index : index + repeat.length]) for index in repeat.positions}
+            assert len(words) == 1 and len(repeat.positions) > 1
+            assert all(b - a >= repeat.length for a, b in zip(repeat.positions, repeat.positions[1:], strict=False))
+            assert len(repeat.positions) <= by_looking(text, repeat.length)
 
 
 def test_a_word_that_follows_itself():

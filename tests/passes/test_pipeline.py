@@ -7,7 +7,7 @@ import pytest
 import hloom
 from hloom.ir import Module, TensorType, dtype
 from hloom.passes import PASSES, Pass, Watch, apply_in_place, fixpoint, resolve, rules_pass, sequence
-from hloom.passes.pipeline import leaves
+from hloom.passes.pipeline import leaf_passes
 from hloom.rewrite import Report, Rule
 from hloom.text import HloomError
 
@@ -20,9 +20,9 @@ def renaming(before: str, after: str) -> Rule:
     @hloom.rule(name=f"{before}-to-{after}")
     def rename(p):
         x = p.value("x")
-        found = p.op(before, x)
+        result = p.op(before, x)
         with p.rewrite() as r:
-            r.replace({found: r.op(after, x)})
+            r.replace({result: r.op(after, x)})
 
     return rename
 
@@ -35,14 +35,14 @@ def opcodes(module: Module) -> list[str]:
 
 
 def test_a_list_of_rules_alone_is_one_pass():
-    assert [each.name for each in resolve([TO_COSINE, TO_SINE])] == ["rules"]
+    assert [item.name for item in resolve([TO_COSINE, TO_SINE])] == ["rules"]
     assert opcodes(hloom.apply(hloom.parse(TEXT), [TO_COSINE, TO_SINE])[0]) == ["cosine", "cosine", "add"]
     assert opcodes(hloom.apply(hloom.parse(TEXT), [TO_COSINE, "dce", TO_SINE])[0]) == ["sine", "sine", "add"]
 
 
 def test_what_a_pass_is_made_of():
     both = fixpoint("both", [TO_SINE, "cse"])
-    assert [each.name for each in both.parts] == ["negate-to-sine", "cse"]
+    assert [part.name for part in both.parts] == ["negate-to-sine", "cse"]
     assert both.rules == (TO_SINE,)
     assert sequence("outer", [both, TO_COSINE]).rules == (TO_SINE, TO_COSINE)
     assert resolve("cse")[0].parts == resolve("cse")[0].rules == ()
@@ -51,9 +51,9 @@ def test_what_a_pass_is_made_of():
 def test_leaves_are_what_ran():
     module = hloom.parse(TEXT)
     whole = sequence("whole", [fixpoint("both", [TO_SINE, "cse"]), "dce"])
-    found = [(each.name, report.changed) for each, report in leaves(whole, whole.run(module))]
+    result = [(leaf_passe.name, report.changed) for leaf_passe, report in leaf_passes(whole, whole.run(module))]
     rounds = [("negate-to-sine", True), ("cse", True), ("negate-to-sine", False), ("cse", False)]
-    assert found == [*rounds, ("dce", False)]
+    assert result == [*rounds, ("dce", False)]
 
 
 def test_options():

@@ -27,10 +27,19 @@ ROUNDED = frozenset(
 )  # fmt: skip
 """Strict rules after which an operation is rounded in another way, or terms are summed up in another order."""
 EXACT_RULES = rules_pass("exact rules", [rule for rule in PASSES["simplify"].rules if rule.name not in ROUNDED])
-EXACT = {
+STRICT = {
     "exact rules": [fixpoint("exact", [EXACT_RULES, "dce"])],
     "one by one": ["cse", "dce", "fold", "inline", "unroll", "hoist", "sink", "outline"],
-    "loops first": ["sink", "cse", "unroll", "outline", "hoist", "inline", "cse", fixpoint("exact", [EXACT_RULES, "dce"])],
+    "loops first": [
+        "sink",
+        "cse",
+        "unroll",
+        "outline",
+        "hoist",
+        "inline",
+        "cse",
+        fixpoint("exact", [EXACT_RULES, "dce"]),
+    ],
     "outline first": ["outline", "cse", "hoist", "sink", "fold", "dce"],
 }
 ROUNDING = {
@@ -58,7 +67,7 @@ def text_drawn(seed: int, *, tame: bool) -> str:
         if tame and rule in NOT_DRAWN:
             continue
         text = hloom.print(parsed(DOMAINS[rule](random)))
-        if len(text) < 20_000 and not any(each in text for each in NOT_RUN):
+        if len(text) < 20_000 and not any(item in text for item in NOT_RUN):
             return text_of(module_around(random, text, tame=tame), random)
 
 
@@ -77,7 +86,7 @@ def changed(text: str, name: str, passes: list) -> Module:
 
 def check_exact(seed: int, name: str) -> None:
     text = text_drawn(seed, tame=False)
-    before, after = hloom.parse(text), changed(text, name, EXACT[name])
+    before, after = hloom.parse(text), changed(text, name, STRICT[name])
     for special in (True, False):
         inputs = inputs_for(before, Random(seed), special=special)
         try:
@@ -104,18 +113,18 @@ def check_rounding(seed: int, name: str) -> bool:
 
 
 def sensitivity(module: Module, inputs: list[np.ndarray], random: Random) -> float | None:
-    """How far results may lie apart; None for a module that is too sensitive to compare, or not finite on the way."""
-    values = [each for each in evaluate(with_all_values(module), inputs) if each.size]
-    floats = [wide(each) for each in values if each.dtype.kind not in "biu"]
+    """How far results may differ; None for a module that is too sensitive to compare, or not finite on the way."""
+    values = [item for item in evaluate(with_all_values(module), inputs) if item.size]
+    floats = [wide(value) for value in values if value.dtype.kind not in "biu"]
     if not floats:
         return 0.0
-    if not all(np.isfinite(each).all() and (np.abs(each) < 1e4).all() for each in floats):
+    if not all(np.isfinite(item).all() and (np.abs(item) < 1e4).all() for item in floats):
         return None
-    greatest = max(1.0, *(float(np.abs(each).max()) for each in floats))
-    sizes = {each.dtype.itemsize for each in values if each.dtype.kind not in "biu"}
+    greatest = max(1.0, *(float(np.abs(item).max()) for item in floats))
+    sizes = {value.dtype.itemsize for value in values if value.dtype.kind not in "biu"}
     unit = 0.2 if 1 in sizes else 1e-2 if 2 in sizes else 1e-5
     for direction in (1, -1):
-        moved = [_moved(each, direction * unit, random) for each in inputs]
+        moved = [_moved(operand, direction * unit, random) for operand in inputs]
         for one, other in zip(values, [v for v in evaluate(with_all_values(module), moved) if v.size], strict=True):
             if one.dtype.kind in "biu":
                 if not np.array_equal(one, other):
@@ -130,8 +139,8 @@ def with_all_values(module: Module) -> Module:
     copy = module.clone()
     graph = copy.entry
     computed = [node for node in graph.nodes if isinstance(node.type, TensorType) and not _is_constant(node)]
-    kinds = [node.type for node in computed if node.type]
-    graph.set_output(graph.add_apply(OPS["tuple"], computed, TupleType(kinds)))
+    types = [node.type for node in computed if node.type]
+    graph.set_output(graph.add_apply(OPS["tuple"], computed, TupleType(types)))
     return copy
 
 
@@ -153,7 +162,7 @@ def _moved(array: np.ndarray, unit: float, random: Random) -> np.ndarray:
 @pytest.mark.parametrize("first", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in MANY)])
 def test_every_bit_stays(first: int):
     for seed in range(first, first + (15 if first < 1000 else 200)):
-        for name in EXACT:
+        for name in STRICT:
             check_exact(seed, name)
 
 

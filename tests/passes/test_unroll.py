@@ -5,13 +5,13 @@ from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.unroll import unroll, unrolled
 from tests.passes.rewriting import module_of
-from tests.passes.test_looping import counted
+from tests.passes.test_while_loop import counted
 
 
 def written_out(text: str, *passes):
-    found, report = apply(module_of(text), list(passes) or "unroll")
-    verify(found)
-    return found, report.passes[0]
+    result, report = apply(module_of(text), list(passes) or "unroll")
+    verify(result)
+    return result, report.passes[0]
 
 
 def opcodes(module, opcode: str) -> int:
@@ -19,10 +19,10 @@ def opcodes(module, opcode: str) -> int:
 
 
 def test_every_round_is_written_out():
-    found, _ = written_out(counted(3))
-    assert opcodes(found, "negate") == 3 and opcodes(found, "while") == 0
-    assert [graph.name for graph in found] == ["e"]
-    clean, _ = apply(found, "dce")
+    result, _ = written_out(counted(3))
+    assert opcodes(result, "negate") == 3 and opcodes(result, "while") == 0
+    assert [graph.name for graph in result] == ["e"]
+    clean, _ = apply(result, "dce")
     wanted = module_of("x = f32[] parameter(0)\n p = f32[] parameter(1)\n a = f32[] negate(x)\n b = f32[] negate(a)\n"
                        "ROOT y = f32[] negate(b)")  # fmt: skip
     clean.name = wanted.name
@@ -30,58 +30,60 @@ def test_every_round_is_written_out():
 
 
 def test_a_loop_that_never_runs_is_its_state():
-    found, _ = written_out(counted(0))
-    assert found.entry.root.name == "x"
+    result, _ = written_out(counted(0))
+    assert result.entry.root.name == "x"
 
 
 def test_a_loop_that_is_used_whole():
-    found, _ = written_out(counted(2, used="  ROOT r = (s32[], f32[]) copy(w)"))
-    assert found.entry.root.inputs[0].opcode == "tuple" and opcodes(found, "negate") == 2
+    result, _ = written_out(counted(2, used="  ROOT r = (s32[], f32[]) copy(w)"))
+    assert result.entry.root.inputs[0].opcode == "tuple" and opcodes(result, "negate") == 2
 
 
 def test_effects_come_about_in_every_round():
-    found, _ = written_out(counted(3, lines="  k = token[] after-all()\n  o = token[] outfeed(x, k)\n", results="x"))
-    assert opcodes(found, "outfeed") == 3
+    result, _ = written_out(counted(3, lines="  k = token[] after-all()\n  o = token[] outfeed(x, k)\n", results="x"))
+    assert opcodes(result, "outfeed") == 3
 
 
 def test_a_long_loop_stays():
-    found, report = written_out(counted(1_000_000))
-    assert opcodes(found, "while") == 1
+    result, report = written_out(counted(1_000_000))
+    assert opcodes(result, "while") == 1
     assert report.notes == ["w in e stays: 1,000,000 rounds of 7 instructions"]
 
 
 def test_a_limit():
-    found, _ = written_out(counted(9), lambda module: unroll(module, limit=20))
-    assert opcodes(found, "while") == 1
+    result, _ = written_out(counted(9), lambda module: unroll(module, limit=20))
+    assert opcodes(result, "while") == 1
 
 
 def test_rounds_that_depend_on_the_data_stay():
-    text = counted(3).replace("l = s32[] constant(3)", "f = f32[] get-tuple-element(s), index=1\n  l = s32[] convert(f)")
-    found, report = written_out(text)
-    assert opcodes(found, "while") == 1 and report.notes == ["w in e stays: its rounds are not known"]
+    text = counted(3).replace(
+        "l = s32[] constant(3)", "f = f32[] get-tuple-element(s), index=1\n  l = s32[] convert(f)"
+    )
+    result, report = written_out(text)
+    assert opcodes(result, "while") == 1 and report.notes == ["w in e stays: its rounds are not known"]
 
 
 def test_several_rounds_in_one():
     config = ', backend_config={"known_trip_count":{"n":"6"},"known_init_step":{"init":"0","step":"1"}}'
-    found, _ = written_out(counted(6, config=config), unrolled(3))
-    loop = found.entry["w"]
-    assert opcodes(found, "negate") == 3 and opcodes(found, "while") == 1
+    result, _ = written_out(counted(6, config=config), unrolled(3))
+    loop = result.entry["w"]
+    assert opcodes(result, "negate") == 3 and opcodes(result, "while") == 1
     assert loop.attributes["backend_config"] == (
         '{"known_trip_count":{"n":"2"},"known_init_step":{"init":"0","step":"3"}}'
     )
 
 
 def test_rounds_that_do_not_come_out_even_stay():
-    found, report = written_out(counted(7), unrolled(3))
-    assert opcodes(found, "negate") == 1 and report.notes == ["w in e stays: it has 7 rounds"]
+    result, report = written_out(counted(7), unrolled(3))
+    assert opcodes(result, "negate") == 1 and report.notes == ["w in e stays: it has 7 rounds"]
 
 
 def test_copies_of_collectives_get_channels_of_their_own():
     text = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n" + counted(
         3, lines="  y = f32[] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n"
     )
-    found, _ = written_out(text)
-    channels = [node.attributes["channel_id"] for node in found.entry.nodes if node.opcode == "all-reduce"]
+    result, _ = written_out(text)
+    channels = [node.attributes["channel_id"] for node in result.entry.nodes if node.opcode == "all-reduce"]
     assert channels == [1, 2, 3]
 
 

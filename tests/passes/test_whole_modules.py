@@ -5,8 +5,8 @@ import pytest
 from hloom.hlo import parse, print_module
 from hloom.ir import verify
 from hloom.passes import PASSES, apply_in_place
-from hloom.passes.rules.branching import BRANCHING
-from hloom.passes.rules.looping import LOOPING
+from hloom.passes.rules.conditional import CONDITIONAL
+from hloom.passes.rules.while_loop import WHILE_LOOP
 from hloom.runtime import compare, run
 from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
@@ -17,7 +17,7 @@ SAMPLE = (
     "models.transformer", "random.random_rejection",
 )  # fmt: skip
 NOT_COMPARED = ("control.mapped_while", "models.transformer_scanned_with_remat", "random.rng_uniform")
-PIPELINE = ["inline", LOOPING, BRANCHING, "hoist", "sink", "fold", "unroll", "cse", "dce"]
+PIPELINE = ["inline", WHILE_LOOP, CONDITIONAL, "hoist", "sink", "fold", "unroll", "cse", "dce"]
 
 
 def changed(text: str, passes):

@@ -38,7 +38,7 @@ def range_from(data: Any, path: str) -> Range:
 
 register_dataclass("codec-tests.number", Number)
 register_enum("codec-tests.colour", Colour)
-register_codec("codec-tests.range", Range, lambda each: list(each.ends), range_from)
+register_codec("codec-tests.range", Range, lambda item: list(item.ends), range_from)
 
 
 def test_values_of_registered_classes():
@@ -84,7 +84,21 @@ def test_types(text: str):
     assert type_text(type_from(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "f32", "f32[", "f32[x]", "f32[2]{1}", "(f32[]", "f32[] f32[]", "f32[]]", "(" * 100, "f32[99999999999999999999]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "f32",
+        "f32[",
+        "f32[x]",
+        "f32[2]{1}",
+        "(f32[]",
+        "f32[] f32[]",
+        "f32[]]",
+        "(" * 100,
+        "f32[99999999999999999999]",
+    ],
+)
 def test_texts_that_are_no_types(text: str):
     with pytest.raises(RuleError):
         type_from(text)

@@ -148,7 +148,7 @@ MESSAGES: list[tuple[Callable, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "message"), MESSAGES, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(("function", "message"), MESSAGES, ids=lambda item: getattr(item, "__name__", ""))
 def test_what_is_said(function: Callable, message: str):
     with pytest.raises(RuleError) as caught:
         rule(function)
@@ -157,5 +157,7 @@ def test_what_is_said(function: Callable, message: str):
 
 
 def test_a_replacement_of_another_type():
-    with pytest.raises(RuleError, match=r"rule other-type .*: is-finite yields pred\[.*\], but what replaces it, negate, yields"):
+    with pytest.raises(
+        RuleError, match=r"rule other-type .*: is-finite yields pred\[.*\], but what replaces it, negate, yields"
+    ):
         rule(other_type)

@@ -82,8 +82,8 @@ def test_the_report_says_which_clause_rejected():
             r.replace({outer: r.op("abs", x)})
 
     text = "x = {} parameter(0)\n n = {} negate(x)\n ROOT a = {} abs(n)"
-    for kind, reason in {"f32[2]": "not x.rank == 0", "s32[]": "not x.dtype == 'f32'"}.items():
-        module = module_of(text.replace("{}", kind))
+    for array_text, reason in {"f32[2]": "not x.rank == 0", "s32[]": "not x.dtype == 'f32'"}.items():
+        module = module_of(text.replace("{}", array_text))
         assert dict(rewrite(module, [small])["small"].rejected) == {reason: 1}
         assert explain([small, double_negation], module.entry.root) == [
             (small, reason),

@@ -56,9 +56,9 @@ def test_remaining_operands_of_another_dimension_are_not_taken():
 def whole_call(p: Any) -> None:
     """custom-call(x, bias), target "bias", or without the bias -> custom-call(x, bias, x), target "whole" """
     x, bias = p.value("x"), p.value("bias", optional=True)
-    found = p.op("custom-call", x, bias, custom_call_target="bias")
+    result = p.op("custom-call", x, bias, custom_call_target="bias")
     with p.rewrite() as r:
-        r.replace({found: r.op("custom-call", x, bias, x, custom_call_target="whole", type=found.type)})
+        r.replace({result: r.op("custom-call", x, bias, x, custom_call_target="whole", type=result.type)})
 
 
 def test_an_operand_that_is_there():
@@ -82,9 +82,9 @@ def reduce_of_squares(p: Any) -> None:
     """reduce(x, 0), to_apply a + b * b -> custom-call(x), target "squares" """
     x, zero = p.value("x", dtype="f32"), p.constant("zero", 0.0)
     squares = p.graph(lambda a, b: p.op("add", a, p.op("multiply", b, b)))
-    found = p.op("reduce", x, zero, dimensions=ANY, to_apply=squares)
+    result = p.op("reduce", x, zero, dimensions=ANY, to_apply=squares)
     with p.rewrite() as r:
-        r.replace({found: r.op("custom-call", x, custom_call_target="squares", type=found.type)})
+        r.replace({result: r.op("custom-call", x, custom_call_target="squares", type=result.type)})
 
 
 def test_a_computation_that_does_what_the_pattern_says():

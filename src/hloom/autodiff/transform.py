@@ -34,8 +34,7 @@ from hloom.ir import (
     map_leaves,
     verify,
 )
-from hloom.passes.dce import dce
-from hloom.passes.rules.calling import callees_first
+from hloom.passes import callees_first, dce
 from hloom.text import HloomError, Unsupported
 
 ModuleLike = Module | str | Path

@@ -13,10 +13,8 @@ from rich.text import Text
 
 import hloom
 from hloom.cli.tables import new_table
-from hloom.passes import Pass
-from hloom.passes.pipeline import leaves
-from hloom.rewrite import Origin, Report, Rule, RuleReport
-from hloom.rewrite.report import merged
+from hloom.passes import Pass, leaf_passes
+from hloom.rewrite import Origin, Report, Rule, RuleReport, merged
 
 MOST_RULES = 40
 """How many rules the table shows; JSON has all."""
@@ -40,7 +38,7 @@ class _Row:
 
 def report_tables(pipeline: Pass, report: Report) -> Iterator[RenderableType]:
     """The tables of a pipeline: its passes, and their rules that were tried."""
-    ran = [(leaf.name, inner) for leaf, inner in leaves(pipeline, report)]
+    ran = [(leaf.name, inner) for leaf, inner in leaf_passes(pipeline, report)]
     yield _pass_table(_rows(ran))
     rules = _merged(rule_report for _, inner in ran for rule_report in inner.all_rules() if rule_report.tried)
     if rules:

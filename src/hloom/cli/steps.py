@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from hloom.ir import Module
-from hloom.passes import Pass
-from hloom.passes.pipeline import leaves
+from hloom.passes import Pass, leaf_passes
 from hloom.rewrite import Report, Step, replay
 from hloom.text import HloomError
 
@@ -26,7 +25,7 @@ def replay_until(module: Module, pipeline: Pass, report: Report, last: int) -> N
     if last > total:
         raise HloomError(f"there is no step {last:,}: the passes took {total:,}", hint="--steps lists them")
     left = last
-    for leaf, account in leaves(pipeline, report):
+    for leaf, account in leaf_passes(pipeline, report):
         if left == 0:
             return
         steps = steps_of(account)
@@ -51,7 +50,7 @@ def _replay(module: Module, leaf: Pass, account: Report, count: int) -> None:
 def step_lines(pipeline: Pass, report: Report) -> Iterator[str]:
     """The steps with their numbers, and between them what passes without rules did."""
     number = 0
-    for leaf, account in leaves(pipeline, report):
+    for leaf, account in leaf_passes(pipeline, report):
         steps: Sequence[Step] = steps_of(account)
         for step in steps:
             number += 1

@@ -18,8 +18,8 @@ from hloom.text import HloomError, Place
 def load_passes(path: Path) -> dict[str, Pass]:
     """Execute a Python file; its rules, families and passes by name, and all its rules under the file's own name.
 
-    What the file offers with `hloom.passes.offer` is in PASSES. Raises HloomError, with its location, where the file
-    fails or a name is taken.
+    What the file gives to `hloom.passes.register_pass` is in PASSES. Raises HloomError, with its location, where the
+    file fails or a name is taken.
     """
     module, passes = _execute(path), {}
     rules = [value for value in vars(module).values() if isinstance(value, Rule) and _is_from(value, path)]

@@ -1,16 +1,16 @@
 """The standard rules and passes, one subject per file, and how passes are named and put together.
 
 To add a rule to `simplify`, decorate a function in the file of its subject in `rules`; to add a pass, write
-`run(module) -> Report` in a file of its own and offer it here.
+`run(module) -> Report` in a file of its own, give it to `register_pass`, and import that file here.
 """
 
-from hloom.passes import cse as _cse  # noqa: F401  each of these offers its passes by name
-from hloom.passes import dce as _dce  # noqa: F401
-from hloom.passes import hoisting as _hoisting  # noqa: F401
-from hloom.passes import inline as _inline  # noqa: F401
-from hloom.passes import outline as _outline  # noqa: F401
-from hloom.passes import simplify as _simplify  # noqa: F401
-from hloom.passes import unroll as _unroll  # noqa: F401
+from hloom.passes.cse import cse as cse
+from hloom.passes.dce import dce as dce
+from hloom.passes.hoist import hoist as hoist
+from hloom.passes.inline import MAX_NODES as MAX_NODES
+from hloom.passes.inline import inline as inline
+from hloom.passes.inline import inline_fusions as inline_fusions
+from hloom.passes.outline import outline as outline
 from hloom.passes.pipeline import PASSES as PASSES
 from hloom.passes.pipeline import Pass as Pass
 from hloom.passes.pipeline import PassLike as PassLike
@@ -18,7 +18,12 @@ from hloom.passes.pipeline import Watch as Watch
 from hloom.passes.pipeline import apply as apply
 from hloom.passes.pipeline import apply_in_place as apply_in_place
 from hloom.passes.pipeline import fixpoint as fixpoint
-from hloom.passes.pipeline import offer as offer
+from hloom.passes.pipeline import leaf_passes as leaf_passes
+from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
+from hloom.passes.rules.call_graph import callees_first as callees_first
+from hloom.passes.simplify import INEXACT as INEXACT
+from hloom.passes.simplify import STRICT as STRICT
+from hloom.passes.unroll import unroll as unroll

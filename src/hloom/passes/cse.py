@@ -1,4 +1,8 @@
-"""The pass `cse`: what is computed twice is computed once."""
+"""The pass `cse`: common subexpression elimination of nodes, and deduplication of called graphs.
+
+Follows XLA's xla/service/hlo_cse.cc (HloCSE::RunOnComputation) and
+xla/hlo/transforms/simplifiers/hlo_computation_deduplicator.cc.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections.abc import Hashable
 
 from hloom.ir import Apply, Constant, Graph, Kind, Module, Node, TensorType
 from hloom.ops.side_effects import may_merge
-from hloom.passes.likeness import Likeness
-from hloom.passes.pipeline import offer
+from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.call_graph import control_predecessors
+from hloom.passes.value_numbering import ValueNumbering
 from hloom.rewrite import Report
 
 COMMUTATIVE = frozenset(("add", "and", "multiply", "or", "xor"))
@@ -26,13 +31,13 @@ def cse(module: Module) -> Report:
     Nothing is merged that has an effect or waits for others by control dependencies, nor values in different layouts
     or with different shardings.
     """
-    report, likeness = Report("cse"), Likeness()
+    report, numbering = Report("cse"), ValueNumbering()
     module.index_users()
-    likeness.graphs(module)
-    graphs = 0 if module.has_closures else _merge_graphs(module, likeness)
+    numbering.graphs(module)
+    graphs = 0 if module.has_closures else _merge_graphs(module, numbering)
     called = [graph for graph in module.graphs if graph.callers]
     for graph in module.graphs:
-        report.erased += _merge_nodes(graph, likeness)
+        report.erased += _merge_nodes(graph, numbering)
     report.changes = graphs
     if report.erased:
         graphs += _erase_uncalled(module, called)
@@ -41,14 +46,14 @@ def cse(module: Module) -> Report:
     return report
 
 
-def _merge_graphs(module: Module, likeness: Likeness) -> int:
+def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
     """Let the callers of equal graphs all call the first one; how many graphs are gone."""
     first: dict[int, Graph] = {}
     gone: list[Graph] = []
     for graph in module.graphs:
-        if graph is module._entry or not graph.callers or any(each.opcode in CALLED_ALONE for each in graph.callers):
+        if graph is module._entry or not graph.callers or any(user.opcode in CALLED_ALONE for user in graph.callers):
             continue
-        kept = first.setdefault(likeness.class_of_graph[graph], graph)
+        kept = first.setdefault(numbering.class_of_graph[graph], graph)
         if kept is not graph:
             for caller in graph.callers:
                 caller.graph.set_attributes(caller, caller.attributes.mapped({graph: kept}))
@@ -66,17 +71,17 @@ def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
     return len(gone)
 
 
-def _merge_nodes(graph: Graph, likeness: Likeness) -> int:
+def _merge_nodes(graph: Graph, numbering: ValueNumbering) -> int:
     """Merge the equal nodes of a graph; how many are gone."""
     numbers: dict[Node, int] = {}
     first: dict[Hashable, Node] = {}
     merged: dict[Node, Node] = {}
-    awaited = {each for node in graph.nodes for each in node.attributes.referents() if not each.is_graph}
+    awaited = control_predecessors(graph)
     for node in graph.nodes:
         if merged:
             _use_merged(graph, node, merged)
         numbers[node] = len(numbers)
-        key = None if node in awaited else _key(node, numbers, likeness)
+        key = None if node in awaited else _key(node, numbers, numbering)
         kept = node if key is None else first.setdefault(key, node)
         if kept is not node:
             merged[node] = kept
@@ -91,42 +96,42 @@ def _merge_nodes(graph: Graph, likeness: Likeness) -> int:
 
 
 def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
-    for each in node.inputs:
-        if each in merged:
+    for used in node.inputs:
+        if used in merged:
             graph.set_inputs(node, [merged.get(operand, operand) for operand in node.inputs])
             return
 
 
-def _key(node: Node, numbers: dict[Node, int], likeness: Likeness) -> Hashable | None:
+def _key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering) -> Hashable | None:
     """What tells a node from all others; None where it must stay by itself."""
     if node.type is None:
         return None
     attributes = node.attributes
     if isinstance(node, Constant):
         is_function = attributes.refers or any(node.called_graphs)
-        return None if is_function else _constant(node, likeness)
+        return None if is_function else _constant(node, numbering)
     if not isinstance(node, Apply) or not node.has_row:
         return None
-    if attributes.refers and any(not each.is_graph for each in attributes.referents()):
+    if attributes.refers and any(not referent.is_graph for referent in attributes.referents()):
         return None
     if node.opcode.endswith(PAIRED) or not may_merge(node):
         return None
-    inputs = [numbers.get(each, each) for each in node.inputs]
+    inputs = [numbers.get(operand, operand) for operand in node.inputs]
     operands = frozenset(inputs) if len(inputs) == 2 and _commutes(node) else tuple(inputs)
-    return node.function, node.type, likeness.attributes(attributes), operands
+    return node.function, node.type, numbering.attributes(attributes), operands
 
 
-def _constant(node: Constant, likeness: Likeness) -> Hashable:
-    return "constant", likeness.constant(node), node.type, likeness.attributes(node.attributes)
+def _constant(node: Constant, numbering: ValueNumbering) -> Hashable:
+    return "constant", numbering.constant(node), node.type, numbering.attributes(node.attributes)
 
 
 def _commutes(node: Apply) -> bool:
     if node.opcode in COMMUTATIVE:
         return True
-    kind = node.type
-    if node.opcode not in COMMUTATIVE_FOR_WHOLE_NUMBERS or not isinstance(kind, TensorType):
+    node_type = node.type
+    if node.opcode not in COMMUTATIVE_FOR_WHOLE_NUMBERS or not isinstance(node_type, TensorType):
         return False
-    return kind.dtype.is_integer or kind.dtype.kind is Kind.BOOLEAN
+    return node_type.dtype.is_integer or node_type.dtype.kind is Kind.BOOLEAN
 
 
-offer("cse", "merge equal computations, constants and called computations", cse)
+register_pass("cse", "merge equal computations, constants and called computations", cse)

@@ -1,13 +1,17 @@
-"""The pass `dce`: what no result and no effect needs is taken out."""
+"""The pass `dce`: dead code elimination of nodes, graphs, and unused operands and results of calls.
+
+Follows XLA's xla/hlo/transforms/simplifiers/hlo_dce.cc (HloDCE::RunOnComputation) and
+xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
+"""
 
 from __future__ import annotations
 
 from hloom.ir import Apply, Graph, Module, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.ops.side_effects import may_drop
-from hloom.passes.pipeline import offer
-from hloom.passes.rules.calling import callees_first
-from hloom.passes.rules.elements import elements_of, only_elements, select_attributes
+from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.call_graph import callees_first
+from hloom.passes.rules.tuple_elements import elements_of, only_elements, select_attributes
 from hloom.rewrite import Report
 
 
@@ -66,22 +70,24 @@ def _is_trimmable(call: Apply) -> bool:
         return False
     if call.attributes.get("kind") == "kCustom" or "output_to_operand_aliasing" in call.attributes:
         return False
-    return sum(each is inner for user in inner.callers for each in user.called_graphs) == 1
+    return sum(callee is inner for user in inner.callers for callee in user.called_graphs) == 1
 
 
 def _trim(call: Apply, report: Report) -> int:
     """Take results and operands away from a call that nothing needs; how many."""
     inner = next(iter(call.called_graphs))
-    kinds, used, root = elements_of(call.type), only_elements(call), inner.root
+    types, used, root = elements_of(call.type), only_elements(call), inner.root
     count = 0
-    if kinds and used and len(used) < len(kinds) and root.opcode == "tuple":
+    if types and used and len(used) < len(types) and root.opcode == "tuple":
         kept = sorted(used)
-        count = len(kinds) - len(kept)
+        count = len(types) - len(kept)
         _yield_some(call, inner, kept)
     report.erased += _erase_dead(inner)
     unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
     if unused:
-        call.graph.set_inputs(call, [each for number, each in enumerate(call.inputs) if number not in set(unused)])
+        call.graph.set_inputs(
+            call, [operand for number, operand in enumerate(call.inputs) if number not in set(unused)]
+        )
         for parameter in [inner.parameters[number] for number in unused]:
             inner.erase(parameter)
     return count + len(unused)
@@ -91,9 +97,13 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
     """Let a call yield some elements of its tuple only."""
     graph, root = call.graph, inner.root
     parts = [root.inputs[index] for index in kept]
-    kind = TupleType([each.type for each in parts if each.type is not None])
+    result_type = TupleType([part.type for part in parts if part.type is not None])
     made = inner.add_apply(
-        OPS["tuple"], parts, kind, select_attributes(root.attributes, root.type, kept), metadata=root.raw_metadata
+        OPS["tuple"],
+        parts,
+        result_type,
+        select_attributes(root.attributes, root.type, kept),
+        metadata=root.raw_metadata,
     )
     inner.set_output(made)
     elements = elements_of(call.type) or ()
@@ -105,7 +115,7 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
 
 def _may_yield_nothing(node: object, graph: Graph) -> bool:
     """Whether no closure yields the node."""
-    return not graph.module.has_closures or all(each.output is not node for each in graph.module.graphs)
+    return not graph.module.has_closures or all(other.output is not node for other in graph.module.graphs)
 
 
 def _erase_unreached(module: Module) -> int:
@@ -130,4 +140,4 @@ def _erase_unreached(module: Module) -> int:
     return gone
 
 
-offer("dce", "erase what no result and no effect needs, and computations that nothing calls", dce)
+register_pass("dce", "erase what no result and no effect needs, and computations that nothing calls", dce)

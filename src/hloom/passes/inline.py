@@ -1,4 +1,7 @@
-"""The passes `inline` and `inline-fusions`: called graphs in place of the calls."""
+"""The passes `inline` and `inline-fusions`: callees inlined into their callers.
+
+Follows XLA's xla/service/call_inliner.cc (CallInliner::Inline).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections.abc import Callable
 
 from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Graph, Module, Node
-from hloom.passes.pipeline import offer
-from hloom.passes.rules.calling import callees_first
+from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.call_graph import callees_first, control_predecessors
 from hloom.rewrite import Report
 
-MOST_NODES = 4_000_000
+MAX_NODES = 4_000_000
 """How many nodes a module may have after inlining: calls of calls may multiply without end."""
 
 
@@ -41,14 +44,14 @@ def _inline(module: Module, name: str, wanted: Callable[[Apply], bool]) -> Repor
         alone = any(caller.opcode == "async-start" for caller in graph.callers)
         nodes = [] if alone else graph.nodes
         calls = [node for node in nodes if isinstance(node, Apply) and node.has_row and wanted(node)]
-        awaited = _awaited(graph) if calls else set()
+        awaited = control_predecessors(graph) if calls else set()
         for call in calls:
             inner = next(iter(call.called_graphs), None)
             obstacle = _obstacle(call, inner, done, awaited)
             if inner is None or obstacle:
                 left[obstacle or "it calls nothing"] += 1
-            elif size + len(inner.nodes) > MOST_NODES:
-                left[f"the module would have more than {MOST_NODES:,} instructions"] += 1
+            elif size + len(inner.nodes) > MAX_NODES:
+                left[f"the module would have more than {MAX_NODES:,} instructions"] += 1
             else:
                 size += len(inner.nodes)
                 _put_in_place(call, inner)
@@ -68,15 +71,11 @@ def _obstacle(call: Apply, inner: Graph | None, done: set[Graph], awaited: set[N
         return "the computation is not defined"
     if inner not in done:
         return "the computation leads back to its caller"
-    if call in awaited or any(not each.is_graph for each in call.attributes.referents()):
+    if call in awaited or any(not referent.is_graph for referent in call.attributes.referents()):
         return "control dependencies name it"
     if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.inputs):
         return "the computation is not closed"
     return ""
-
-
-def _awaited(graph: Graph) -> set[Node]:
-    return {each for node in graph.nodes for each in node.attributes.referents() if not each.is_graph}
 
 
 def _is_kept(node: Node) -> bool:
@@ -86,15 +85,15 @@ def _is_kept(node: Node) -> bool:
 
 def _put_in_place(call: Apply, inner: Graph) -> None:
     """Inline one call; what the call says of its value's placement stays with the value."""
-    graph, kind, attributes = call.graph, call.type, call.attributes
+    graph, call_type, attributes = call.graph, call.type, call.attributes
     is_fresh = isinstance(inner.root, Apply)
     result = graph.inline(call)
     if result.type is None:
-        graph.set_type(result, kind)
+        graph.set_type(result, call_type)
     sharding = attributes.get("sharding")
     if is_fresh and sharding is not None and "sharding" not in result.attributes:
         graph.set_attributes(result, result.attributes.changed(sharding=sharding))
 
 
-offer("inline", "put the called computations in place of calls", inline)
-offer("inline-fusions", "put the fused instructions in place of fusions", inline_fusions)
+register_pass("inline", "put the called computations in place of calls", inline)
+register_pass("inline-fusions", "put the fused instructions in place of fusions", inline_fusions)

@@ -1,8 +1,9 @@
-"""The pass `outline`: what is written several times becomes one computation, called several times.
+"""The pass `outline`: instruction sequences that occur several times become one called computation.
 
-Instructions stand in a line, as the program has them; each is given a letter for what it is. A word that occurs
-several times in this text is a candidate, and where its occurrences are wired alike they become calls. Any stretch of
-a program in order can become a call: no value leaves it and comes back.
+As LLVM's MachineOutliner: instructions in program order are mapped to symbols, repeated substrings are found with a
+suffix array, and those whose occurrences are isomorphic become calls. Any contiguous sequence of a program in order
+can
+become a call: no value leaves it and comes back.
 """
 
 from __future__ import annotations
@@ -17,32 +18,33 @@ from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.ops.side_effects import may_merge
 from hloom.passes.dce import dce
-from hloom.passes.likeness import Likeness
-from hloom.passes.pipeline import offer
-from hloom.passes.repeats import repeats
+from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.call_graph import control_predecessors
+from hloom.passes.suffix_array import repeats
+from hloom.passes.value_numbering import ValueNumbering
 from hloom.rewrite import Report
 
-SHORTEST = 8
-"""How many instructions are worth a computation."""
-MOST_ROUNDS = 6
-"""How often what is left is searched again."""
-TRIED = 200
-"""How many candidates of a round are looked at more closely."""
-LARGEST = 16
-"""How many elements a constant may have of which every computation has its own."""
+MIN_LENGTH = 8
+"""How many instructions an outlined computation has at least: below that the call and its header cost as many lines."""
+MAX_ROUNDS = 6
+"""How many times the module is searched again: later rounds find repeats among calls made by earlier ones."""
+MAX_CANDIDATES = 200
+"""How many repeated substrings of a round are checked for isomorphic dataflow; bounds the time of a round."""
+MAX_CONSTANT_ELEMENTS = 16
+"""How many elements a constant may have to be copied into every outlined computation."""
 CALLERS = frozenset(("call", "conditional", "while"))
-"""What calls the graphs in which something may be outlined: fusions and reducers stay as they are."""
+"""Callers of the graphs in which sequences may be outlined: fusions and reducers stay as they are."""
 _GET = "get-tuple-element"
 
 
 def outline(module: Module) -> Report:
-    """Make one computation of every larger stretch of instructions that is written several times."""
+    """Replace each larger instruction sequence that occurs several times by calls of one computation."""
     report = Report("outline")
     if module.has_closures:
         return report
     module.index_users()
     before, size = module.node_count, len(print_module(module))
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         saved = _round(module, report)
         if saved * 200 < before:
             break
@@ -55,80 +57,82 @@ def outline(module: Module) -> Report:
 
 
 def _round(module: Module, report: Report) -> float:
-    """Outline what does not overlap; how many lines that saved."""
-    line = _Line(module)
-    taken = bytearray(len(line.nodes))
+    """Outline the best repeats that do not overlap; returns how many lines that saved."""
+    sequence = _InstructionSequence(module)
+    taken = bytearray(len(sequence.nodes))
     saved = 0.0
-    for candidate in _best(line):
+    for candidate in _best(sequence):
         length = candidate.length
-        places = [place for place in candidate.places if not any(taken[place : place + length])]
-        stretch = candidate if len(places) == len(candidate.places) else _Stretch(line, length, places)
-        if len(places) < 2 or stretch.gain <= 0:
+        positions = [position for position in candidate.positions if not any(taken[position : position + length])]
+        repeated = (
+            candidate if len(positions) == len(candidate.positions) else _RepeatedSequence(sequence, length, positions)
+        )
+        if len(positions) < 2 or repeated.gain <= 0:
             continue
-        for place in places:
-            taken[place : place + length] = b"\1" * length
-        graph = _make(module, stretch)
-        saved += stretch.gain
-        report.changes += len(places)
-        report.notes.append(f"{graph.name}: {length:,} instructions, called {len(places):,} times")
+        for position in positions:
+            taken[position : position + length] = b"\1" * length
+        graph = _make(module, repeated)
+        saved += repeated.gain
+        report.changes += len(positions)
+        report.notes.append(f"{graph.name}: {length:,} instructions, called {len(positions):,} times")
     return saved
 
 
-class _Line:
-    """All instructions that may be outlined, in a line, the letters of each, and where each stands.
+class _InstructionSequence:
+    """All instructions that may be outlined, in program order, with the symbol and the position of each.
 
     Small constants, and what is made of them alone, are no part of it: they go wherever they are used.
     """
 
     def __init__(self, module: Module) -> None:
         self.nodes: list[Node | None] = []
-        self.letters: list[int] = []
-        self.places: dict[Node, int] = {}
+        self.symbols: list[int] = []
+        self.positions: dict[Node, int] = {}
         self.constants: dict[Node, int] = {}
-        self.likeness = Likeness()
-        self.likeness.graphs(module)
+        self.numbering = ValueNumbering()
+        self.numbering.graphs(module)
         for graph in module.graphs:
             if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
                 self._add_graph(graph)
                 self._add_end()
-        self.wires = _Wires(self.nodes, self.places, self.constants)
+        self.connections = _Connections(self.nodes, self.positions, self.constants)
 
     def _add_graph(self, graph: Graph) -> None:
-        awaited = {each for node in graph.nodes for each in node.attributes.referents() if not each.is_graph}
+        awaited = control_predecessors(graph)
         for node in graph.nodes:
             if _is_spread(node, self.constants):
-                self.constants[node] = _constant_key(node, self.constants, self.likeness)
+                self.constants[node] = _constant_key(node, self.constants, self.numbering)
             elif isinstance(node, Apply):
-                letter = None if node in awaited or node.is_output else _letter(node, self.likeness)
-                if letter is None:
+                symbol = None if node in awaited or node.is_output else _symbol(node, self.numbering)
+                if symbol is None:
                     self._add_end()
                 else:
-                    self.places[node] = len(self.nodes)
+                    self.positions[node] = len(self.nodes)
                     self.nodes.append(node)
-                    self.letters.append(letter)
+                    self.symbols.append(symbol)
 
     def _add_end(self) -> None:
-        """A letter that occurs once: no word goes across it."""
+        """Append a unique symbol: no repeated substring crosses it."""
         self.nodes.append(None)
-        self.letters.append(self.likeness.number(object()))
+        self.symbols.append(self.numbering.number(object()))
 
 
-class _Wires:
-    """Where the operands of each instruction of a line come from, all in one array, and where each is used last."""
+class _Connections:
+    """The positions of each instruction's operands, in one array, and of each instruction's last user."""
 
-    def __init__(self, nodes: list[Node | None], places: dict[Node, int], constants: dict[Node, int]) -> None:
+    def __init__(self, nodes: list[Node | None], positions: dict[Node, int], constants: dict[Node, int]) -> None:
         starts, at, constant, identity = [0], [], [], []
         identities: dict[Node, int] = {}
         last = [0] * len(nodes)
         beyond = len(nodes)
-        for place, node in enumerate(nodes):
+        for position, node in enumerate(nodes):
             for operand in node.inputs if node else ():
-                at.append(places.get(operand, -beyond))
+                at.append(positions.get(operand, -beyond))
                 constant.append(constants.get(operand, -1))
                 identity.append(identities.setdefault(operand, len(identities)))
             starts.append(len(at))
             if node:
-                last[place] = max([places.get(user, beyond) for user in node.users], default=beyond)
+                last[position] = max([positions.get(user, beyond) for user in node.users], default=beyond)
         self.starts = starts
         self.at = np.array(at, np.int64)
         self.constant = np.array(constant, np.int64)
@@ -139,16 +143,16 @@ class _Wires:
         """How the instructions of a stretch are connected, with each other, with constants and with what is outside."""
         part = slice(self.starts[start], self.starts[start + length])
         at, constant = self.at[part] - start, self.constant[part]
-        wires = np.where(constant >= 0, -1 - constant, at)
+        connections = np.where(constant >= 0, -1 - constant, at)
         outside = np.flatnonzero((at < 0) & (constant < 0))
         _, first, inverse = np.unique(self.identity[part][outside], return_index=True, return_inverse=True)
-        wires[outside] = len(self.last) + first[inverse]
-        return wires.tobytes()
+        connections[outside] = len(self.last) + first[inverse]
+        return connections.tobytes()
 
-    def results(self, places: Sequence[int], length: int) -> list[int]:
-        """Which instructions of a stretch something outside it uses, at any of its places."""
+    def results(self, positions: Sequence[int], length: int) -> list[int]:
+        """Which instructions of a stretch something outside it uses, at any of its positions."""
         used = np.zeros(length, bool)
-        for start in places:
+        for start in positions:
             used |= self.last[start : start + length] >= start + length
         return np.flatnonzero(used).tolist()
 
@@ -162,87 +166,91 @@ class _Wires:
 def _is_spread(node: Node, known: dict[Node, int]) -> bool:
     """Whether it is a small constant or cheaply made of such, so that every computation can have its own."""
     if isinstance(node, Constant):
-        small = isinstance(node.type, TensorType) and node.type.element_count <= LARGEST
+        small = isinstance(node.type, TensorType) and node.type.element_count <= MAX_CONSTANT_ELEMENTS
         return small and not node.attributes.refers and not any(node.called_graphs)
     if node.opcode not in ("broadcast", "iota") or node.attributes.refers or node.type is None:
         return False
-    return all(each in known for each in node.inputs)
+    return all(operand in known for operand in node.inputs)
 
 
-def _constant_key(node: Node, known: dict[Node, int], likeness: Likeness) -> int:
+def _constant_key(node: Node, known: dict[Node, int], numbering: ValueNumbering) -> int:
     """The number of what is made of constants."""
-    attributes = likeness.attributes(node.attributes)
+    attributes = numbering.attributes(node.attributes)
     if isinstance(node, Constant):
-        return likeness.number(("constant", likeness.constant(node), node.type, attributes))
-    return likeness.number((node.opcode, node.type, attributes, *[known[each] for each in node.inputs]))
+        return numbering.number(("constant", numbering.constant(node), node.type, attributes))
+    return numbering.number((node.opcode, node.type, attributes, *[known[operand] for operand in node.inputs]))
 
 
-def _letter(node: Apply, likeness: Likeness) -> int | None:
-    """The number of what an instruction is; None where it must stay in its place."""
+def _symbol(node: Apply, numbering: ValueNumbering) -> int | None:
+    """The symbol of an instruction: equal for equal ops, types and attributes; None where it must not be outlined."""
     if not isinstance(node.type, (TensorType, TupleType)) or not node.has_row or not may_merge(node):
         return None
-    if any(not each.is_graph for each in node.attributes.referents()) or any(each.type is None for each in node.inputs):
+    if any(not referent.is_graph for referent in node.attributes.referents()) or any(
+        referent.type is None for referent in node.inputs
+    ):
         return None
-    kinds = tuple([each.type for each in node.inputs])
-    return likeness.number((node.function, node.type, kinds, likeness.attributes(node.attributes)))
+    types = tuple([operand.type for operand in node.inputs])
+    return numbering.number((node.function, node.type, types, numbering.attributes(node.attributes)))
 
 
-def _best(line: _Line) -> list[_Stretch]:
-    """Candidates that are wired alike, those first that save the most."""
-    found: list[_Stretch] = []
-    for repeat in repeats(line.letters, SHORTEST, TRIED):
+def _best(sequence: _InstructionSequence) -> list[_RepeatedSequence]:
+    """Repeated sequences whose occurrences are isomorphic, those first that save the most."""
+    candidates: list[_RepeatedSequence] = []
+    for repeat in repeats(sequence.symbols, MIN_LENGTH, MAX_CANDIDATES):
         groups: dict[bytes, list[int]] = {}
-        for place in repeat.places:
-            groups.setdefault(line.wires.of(place, repeat.length), []).append(place)
-        stretches = [_Stretch(line, repeat.length, places) for places in groups.values() if len(places) > 1]
-        found += [stretch for stretch in stretches if stretch.gain > 0]
-    return sorted(found, key=lambda stretch: -stretch.gain)
+        for position in repeat.positions:
+            groups.setdefault(sequence.connections.of(position, repeat.length), []).append(position)
+        isomorphic = [
+            _RepeatedSequence(sequence, repeat.length, positions) for positions in groups.values() if len(positions) > 1
+        ]
+        candidates += [repeated for repeated in isomorphic if repeated.gain > 0]
+    return sorted(candidates, key=lambda repeated: -repeated.gain)
 
 
-class _Stretch:
-    """A stretch of instructions that occurs at several places, wired alike at all of them.
+class _RepeatedSequence:
+    """A sequence of instructions that occurs at several positions, with isomorphic dataflow at all of them.
 
     `gain` is how many lines of usual length go: a call takes a line, and more for its operands and results.
     """
 
-    def __init__(self, line: _Line, length: int, places: Sequence[int]) -> None:
-        self.line, self.length, self.places = line, length, places
-        self.results = line.wires.results(places, length)
-        operands = line.wires.operand_count(places[0], length) if places else 0
+    def __init__(self, sequence: _InstructionSequence, length: int, positions: Sequence[int]) -> None:
+        self.sequence, self.length, self.positions = sequence, length, positions
+        self.results = sequence.connections.results(positions, length)
+        operands = sequence.connections.operand_count(positions[0], length) if positions else 0
         call = 1 + operands / 3 + (1.2 * len(self.results) if len(self.results) > 1 else 0)
-        self.gain = (len(places) - 1) * length - len(places) * call - operands - 3
+        self.gain = (len(positions) - 1) * length - len(positions) * call - operands - 3
 
     def nodes(self, start: int) -> list[Apply]:
-        """The instructions at one place."""
-        return [node for node in self.line.nodes[start : start + self.length] if isinstance(node, Apply)]
+        """The instructions at one position."""
+        return [node for node in self.sequence.nodes[start : start + self.length] if isinstance(node, Apply)]
 
     def operands(self, nodes: Sequence[Node]) -> list[Node]:
         """What comes in from outside, in the order in which it is used."""
-        inside, constants = set(nodes), self.line.constants
+        inside, constants = set(nodes), self.sequence.constants
         used = [operand for node in nodes for operand in node.inputs]
-        return list(dict.fromkeys(each for each in used if each not in inside and each not in constants))
+        return list(dict.fromkeys(value for value in used if value not in inside and value not in constants))
 
 
-def _make(module: Module, stretch: _Stretch) -> Graph:
-    """Make the computation, and call it at every place."""
-    nodes, constants = stretch.nodes(stretch.places[0]), stretch.line.constants
-    owners = {stretch.nodes(place)[0].graph for place in stretch.places}
+def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
+    """Make the computation, and call it at every position."""
+    nodes, constants = repeated.nodes(repeated.positions[0]), repeated.sequence.constants
+    owners = {repeated.nodes(position)[0].graph for position in repeated.positions}
     graph = module.add_graph("outlined")
     module.graphs.remove(graph)
     module.graphs.insert(min(module.graphs.index(owner) for owner in owners), graph)
     mapping: dict[Any, Any] = {}
-    for number, operand in enumerate(stretch.operands(nodes)):
+    for number, operand in enumerate(repeated.operands(nodes)):
         mapping[operand] = graph.add_parameter(operand.type, f"p{number}")
     for node in nodes:
         for operand in node.inputs:
             if operand in constants:
                 _copy_spread(graph, operand, mapping)
         graph.copy_nodes([node], mapping)
-    results = [mapping[nodes[offset]] for offset in stretch.results]
-    kinds = TupleType([_type(result) for result in results])
-    graph.set_output(results[0] if len(results) == 1 else graph.add_apply(OPS["tuple"], results, kinds))
-    for place in stretch.places:
-        _call(graph, stretch, place)
+    results = [mapping[nodes[offset]] for offset in repeated.results]
+    types = TupleType([_type(result) for result in results])
+    graph.set_output(results[0] if len(results) == 1 else graph.add_apply(OPS["tuple"], results, types))
+    for position in repeated.positions:
+        _call(graph, repeated, position)
     return graph
 
 
@@ -257,22 +265,22 @@ def _copy_spread(graph: Graph, node: Node, mapping: dict[Any, Any]) -> None:
             graph.copy_nodes([pending.pop()], mapping)
 
 
-def _call(graph: Graph, stretch: _Stretch, start: int) -> None:
-    """Put a call in place of one stretch."""
-    nodes = stretch.nodes(start)
+def _call(graph: Graph, repeated: _RepeatedSequence, start: int) -> None:
+    """Put a call in position of one stretch."""
+    nodes = repeated.nodes(start)
     owner, first, last = nodes[0].graph, nodes[0], nodes[-1]
-    operands = stretch.operands(nodes)
+    operands = repeated.operands(nodes)
     for operand in operands:
         if owner.comes_before(first, operand):  # a parameter or a constant: it needs nothing that comes before it
             owner.move_before(operand, first)
     call = owner.add_apply(
         OPS["call"], operands, graph.root.type, {"to_apply": graph}, before=first, metadata=last.raw_metadata
     )
-    for place, offset in enumerate(stretch.results):
+    for position, offset in enumerate(repeated.results):
         node, taken = nodes[offset], call
-        if len(stretch.results) > 1:
+        if len(repeated.results) > 1:
             taken = owner.add_apply(
-                OPS[_GET], [call], node.type, {"index": place}, before=first, metadata=node.raw_metadata
+                OPS[_GET], [call], node.type, {"index": position}, before=first, metadata=node.raw_metadata
             )
         owner.replace_uses(node, taken)
     for node in reversed(nodes):
@@ -284,4 +292,4 @@ def _type(node: Node) -> Any:
     return node.type
 
 
-offer("outline", "make one computation of instructions that are written several times", outline)
+register_pass("outline", "make one computation of instructions that are written several times", outline)

@@ -1,4 +1,4 @@
-"""Passes by name, and running several of them: what `hloom.apply`, `hloom.jit` and `hloom opt` are made of."""
+"""Passes by name, and pipelines of passes: what `hloom.apply`, `hloom.jit` and `hloom opt` run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloom.ir import Module, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
 from hloom.text import HloomError
 
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 """How often a fixpoint goes through its passes at most; it nearly always ends after two or three."""
 
 
@@ -32,10 +32,10 @@ class Pass:
     @property
     def parts(self) -> tuple[Pass, ...]:
         """The passes that it is made of; none where it is one by itself."""
-        return self.run.parts if isinstance(self.run, _Several) else ()
+        return self.run.parts if isinstance(self.run, _Composite) else ()
 
     @property
-    def is_settling(self) -> bool:
+    def reaches_fixpoint(self) -> bool:
         """Whether it has nothing more to change right after it ran: rules are applied until none fires."""
         return bool(self.rules) and not self.parts
 
@@ -43,9 +43,9 @@ class Pass:
     def rules(self) -> tuple[Rule, ...]:
         """The rules that it applies, those of its parts included; none where it is no pass of rules."""
         run = self.run.func if isinstance(self.run, partial) else self.run
-        if isinstance(run, _Rules):
+        if isinstance(run, _RuleApplication):
             return run.rules
-        return tuple(dict.fromkeys(rule for each in self.parts for rule in each.rules))
+        return tuple(dict.fromkeys(rule for part in self.parts for rule in part.rules))
 
     def with_options(self, **options: Any) -> Pass:
         """The same pass with options set; raises HloomError for one that it does not take."""
@@ -74,7 +74,7 @@ PASSES: dict[str, Pass] = {}
 """The passes that can be named."""
 
 
-def offer(name: str, summary: str, run: Callable[..., Report], options: Sequence[str] = ()) -> Pass:
+def register_pass(name: str, summary: str, run: Callable[..., Report], options: Sequence[str] = ()) -> Pass:
     """Put a pass among those that can be named; `options` are what `run` takes by keyword."""
     if name in PASSES:
         raise HloomError(f"there is a pass named '{name}' already")
@@ -89,7 +89,7 @@ def rules_pass(
     options: Sequence[str] = (),
 ) -> Pass:
     """A pass of rules, applied until none fires; where it has options, a function of them makes the rules."""
-    return Pass(name, _Rules(name, rules), summary, tuple(options))
+    return Pass(name, _RuleApplication(name, rules), summary, tuple(options))
 
 
 def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
@@ -97,30 +97,30 @@ def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
 
     Raises HloomError where that does not come about in 20 rounds.
     """
-    return Pass(name, _Several(name, parts, MOST_ROUNDS), summary)
+    return Pass(name, _Composite(name, parts, MAX_ROUNDS), summary)
 
 
 def sequence(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
     """Several passes, one after the other."""
-    return Pass(name, _Several(name, parts), summary)
+    return Pass(name, _Composite(name, parts), summary)
 
 
-def leaves(each: Pass, report: Report) -> Iterator[tuple[Pass, Report]]:
+def leaf_passes(ran: Pass, report: Report) -> Iterator[tuple[Pass, Report]]:
     """The passes that ran, in order, each with its own report: parts in place of what they make up, rounds in full."""
-    parts = each.parts
+    parts = ran.parts
     if not parts:
-        yield each, report
+        yield ran, report
         return
-    for place, inner in enumerate(report.passes):
-        yield from leaves(parts[place % len(parts)], inner)
+    for index, inner in enumerate(report.passes):
+        yield from leaf_passes(parts[index % len(parts)], inner)
 
 
 def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
     """The passes that were meant, a list of rules alone being one; raises HloomError for names that nothing has."""
-    listed = _listed(passes)
-    if len(listed) > 1 and all(isinstance(each, Rule) for each in listed):
-        return [_one(listed)]
-    return [_one(each) for each in listed]
+    listed = _as_list(passes)
+    if len(listed) > 1 and all(isinstance(listed_pass, Rule) for listed_pass in listed):
+        return [_as_pass(listed)]
+    return [_as_pass(listed_pass) for listed_pass in listed]
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
@@ -149,10 +149,10 @@ def apply_in_place(
     With `verify_each` the module is verified after each pass, and the error names the pass that broke it.
     """
     watch = watch or Watch()
-    return _Several(name, _listed(passes))(module, _verifying(watch) if verify_each else watch)
+    return _Composite(name, _as_list(passes))(module, _verifying(watch) if verify_each else watch)
 
 
-class _Rules:
+class _RuleApplication:
     """What a pass of rules runs."""
 
     def __init__(self, name: str, rules: Iterable[Rule] | Callable[..., Iterable[Rule]]) -> None:
@@ -174,7 +174,7 @@ class _Rules:
         return tuple(self._given(**options)) if callable(self._given) else self._given
 
 
-class _Several:
+class _Composite:
     """What a fixpoint or a sequence runs."""
 
     def __init__(self, name: str, given: Sequence[PassLike], rounds: int = 0) -> None:
@@ -189,29 +189,29 @@ class _Several:
     def __call__(self, module: Module, watch: Watch | None = None) -> Report:
         total, parts, started = Report(self.name), self.parts, perf_counter()
         settled = 0  # so many passes in a row, the last one included, have nothing to change as the module is now
-        for place in range(len(parts) * (self.rounds or 1)):
-            each = parts[place % len(parts)]
-            found = _run_one(each, module, watch or Watch())
-            total.passes.append(found)
-            settled = settled + 1 if not found.changed else int(each.is_settling)
+        for index in range(len(parts) * (self.rounds or 1)):
+            part = parts[index % len(parts)]
+            report = _run_one(part, module, watch or Watch())
+            total.passes.append(report)
+            settled = settled + 1 if not report.changed else int(part.reaches_fixpoint)
             if self.rounds and settled >= len(parts):
                 break
         total.seconds = perf_counter() - started
         if self.rounds and settled < len(parts):
-            names = ", ".join(each.name for each in total.passes[-len(parts) :] if each.changed)
+            names = ", ".join(inner.name for inner in total.passes[-len(parts) :] if inner.changed)
             raise HloomError(f"{self.name} found no end in {self.rounds} rounds: {names} still change the module")
         return total
 
 
-def _run_one(each: Pass, module: Module, watch: Watch) -> Report:
-    if isinstance(each.run, _Several) and each.name not in PASSES:
-        return each.run(module, watch)
-    watch.before(each.name, module)
+def _run_one(part: Pass, module: Module, watch: Watch) -> Report:
+    if isinstance(part.run, _Composite) and part.name not in PASSES:
+        return part.run(module, watch)
+    watch.before(part.name, module)
     started = perf_counter()
-    found = each.run(module)
-    found.seconds = found.seconds or perf_counter() - started
-    watch.after(each.name, module, found)
-    return found
+    report = part.run(module)
+    report.seconds = report.seconds or perf_counter() - started
+    watch.after(part.name, module, report)
+    return report
 
 
 def _verifying(watch: Watch) -> Watch:
@@ -222,11 +222,11 @@ def _verifying(watch: Watch) -> Watch:
     return Watch(watch.before, after)
 
 
-def _listed(passes: PassLike | Iterable[PassLike]) -> list[Any]:
+def _as_list(passes: PassLike | Iterable[PassLike]) -> list[Any]:
     return [passes] if isinstance(passes, (str, Pass, Rule, Family)) or callable(passes) else list(passes)
 
 
-def _one(item: Any) -> Pass:
+def _as_pass(item: Any) -> Pass:
     if isinstance(item, Pass):
         return item
     if isinstance(item, str):
@@ -254,10 +254,10 @@ def _function(function: Callable[[Module], Any]) -> Pass:
     name = getattr(function, "__name__", type(function).__name__).replace("_", "-")
 
     def run(module: Module) -> Report:
-        found = function(module)
-        if isinstance(found, Report):
-            return found
-        return Report(name, changes=0 if found is False else 1)
+        result = function(module)
+        if isinstance(result, Report):
+            return result
+        return Report(name, changes=0 if result is False else 1)
 
     return Pass(name, run, (function.__doc__ or "").split("\n")[0])
 

@@ -1,56 +1,119 @@
 """The passes `simplify`, which keeps every number, and `simplify-xla`, which allows what XLA's defaults allow.
 
-To add a rule, put it in the file of its subject: its family is listed here, or in the list of its room's part
-(`elementwise.py`, `shaping.py`).
+To add a rule, put it in the file of its subject: its family is listed below.
 """
 
 from __future__ import annotations
 
-from hloom.passes.constants import spread_constants
+from hloom.passes.constants import canonicalize_constants
 from hloom.passes.dce import dce
-from hloom.passes.pipeline import Pass, fixpoint, offer, rules_pass
-from hloom.passes.rules.branching import BRANCHING
-from hloom.passes.rules.contracting import CONTRACTING
-from hloom.passes.rules.contracting_relaxed import CONTRACTING_RELAXED
-from hloom.passes.rules.convolving import CONVOLVING, CONVOLVING_RELAXED
-from hloom.passes.rules.elementwise import ELEMENTWISE, ELEMENTWISE_RELAXED, FAST_MATH
-from hloom.passes.rules.exchanging import EXCHANGING, EXCHANGING_RELAXED
-from hloom.passes.rules.folding import FOLDING
-from hloom.passes.rules.looping import LOOPING
-from hloom.passes.rules.reducing import REDUCING
-from hloom.passes.rules.reducing_relaxed import REDUCING_RELAXED
-from hloom.passes.rules.searching import SEARCHING, SEARCHING_RELAXED
-from hloom.passes.rules.shaping import SHAPING_AS_XLA, STRICT_SHAPING
-from hloom.passes.rules.sorting import SORTING
-from hloom.passes.rules.tuples import element_of_tuple
-from hloom.passes.rules.windowing import WINDOWING, WINDOWING_RELAXED
+from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
+from hloom.passes.rules.add import ADD
+from hloom.passes.rules.add_multiply_inexact import ADD_MULTIPLY_INEXACT
+from hloom.passes.rules.add_update_inexact import ADD_UPDATE_INEXACT
+from hloom.passes.rules.argmax import ARGMAX, ARGMAX_INEXACT
+from hloom.passes.rules.bitwise import BITWISE
+from hloom.passes.rules.broadcast import BROADCAST, BROADCAST_AS_XLA
+from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
+from hloom.passes.rules.compare import COMPARE
+from hloom.passes.rules.conditional import CONDITIONAL
+from hloom.passes.rules.constant_folding import CONSTANT_FOLDING
+from hloom.passes.rules.convert import CONVERT
+from hloom.passes.rules.convolution import CONVOLUTION, CONVOLUTION_INEXACT
+from hloom.passes.rules.divide import DIVIDE
+from hloom.passes.rules.divide_inexact import DIVIDE_INEXACT
+from hloom.passes.rules.dot import DOT
+from hloom.passes.rules.dot_inexact import DOT_INEXACT
+from hloom.passes.rules.dynamic_slice import DYNAMIC_SLICE, DYNAMIC_SLICE_AS_XLA
+from hloom.passes.rules.dynamic_update_slice import DYNAMIC_UPDATE_SLICE, DYNAMIC_UPDATE_SLICE_AS_XLA
+from hloom.passes.rules.fast_math import FAST_MATH
+from hloom.passes.rules.gather import GATHER, GATHER_AS_XLA
+from hloom.passes.rules.min_max import MIN_MAX
+from hloom.passes.rules.multiply import MULTIPLY
+from hloom.passes.rules.pad import PAD
+from hloom.passes.rules.reduce import REDUCE
+from hloom.passes.rules.reduce_inexact import REDUCE_INEXACT
+from hloom.passes.rules.reduce_window import REDUCE_WINDOW, REDUCE_WINDOW_INEXACT
+from hloom.passes.rules.reshape import RESHAPE, RESHAPE_AS_XLA
+from hloom.passes.rules.scatter import SCATTER
+from hloom.passes.rules.select import SELECT
+from hloom.passes.rules.slice import SLICE
+from hloom.passes.rules.sort import SORT
+from hloom.passes.rules.transcendental_inexact import TRANSCENDENTAL_INEXACT
+from hloom.passes.rules.transpose import TRANSPOSE, TRANSPOSE_AS_XLA
+from hloom.passes.rules.tuple import TUPLE, element_of_tuple
+from hloom.passes.rules.while_loop import WHILE_LOOP
 from hloom.rewrite import Family, Rule
 
+ELEMENTWISE: tuple[Family, ...] = (
+    ADD,
+    MULTIPLY,
+    DIVIDE,
+    BITWISE,
+    COMPARE,
+    SELECT,
+    MIN_MAX,
+    CONVERT,
+)
+"""Rules by which every number stays as it was but for the rounding of one operation."""
+
+ELEMENTWISE_INEXACT: tuple[Family, ...] = (
+    ADD_MULTIPLY_INEXACT,
+    DIVIDE_INEXACT,
+    TRANSCENDENTAL_INEXACT,
+    ADD_UPDATE_INEXACT,
+)
+"""Further rules that XLA's defaults allow."""
+
+SHAPE_RULES: tuple[Family, ...] = (
+    RESHAPE,
+    TRANSPOSE,
+    BROADCAST,
+    SLICE,
+    PAD,
+    DYNAMIC_SLICE,
+    DYNAMIC_UPDATE_SLICE,
+    SCATTER,
+    GATHER,
+    TUPLE,
+)
+"""Rules that make programs smaller or move less."""
+
+SHAPE_RULES_AS_XLA: tuple[Family, ...] = (
+    RESHAPE_AS_XLA,
+    TRANSPOSE_AS_XLA,
+    BROADCAST_AS_XLA,
+    DYNAMIC_SLICE_AS_XLA,
+    DYNAMIC_UPDATE_SLICE_AS_XLA,
+    GATHER_AS_XLA,
+)
+"""Rules for the forms that XLA prefers; they too keep every bit."""
+
 STRICT: tuple[Family, ...] = (
-    FOLDING,
+    CONSTANT_FOLDING,
     *ELEMENTWISE,
-    *STRICT_SHAPING,
-    CONTRACTING,
-    REDUCING,
-    WINDOWING,
-    CONVOLVING,
-    SORTING,
-    SEARCHING,
-    EXCHANGING,
-    BRANCHING,
-    LOOPING,
+    *SHAPE_RULES,
+    DOT,
+    REDUCE,
+    REDUCE_WINDOW,
+    CONVOLUTION,
+    SORT,
+    ARGMAX,
+    COLLECTIVES,
+    CONDITIONAL,
+    WHILE_LOOP,
 )
 """Rules by which every number stays as it was but for rounding, NaN and infinity included."""
 
-RELAXED: tuple[Family, ...] = (
-    *ELEMENTWISE_RELAXED,
-    *SHAPING_AS_XLA,
-    CONTRACTING_RELAXED,
-    REDUCING_RELAXED,
-    WINDOWING_RELAXED,
-    CONVOLVING_RELAXED,
-    SEARCHING_RELAXED,
-    EXCHANGING_RELAXED,
+INEXACT: tuple[Family, ...] = (
+    *ELEMENTWISE_INEXACT,
+    *SHAPE_RULES_AS_XLA,
+    DOT_INEXACT,
+    REDUCE_INEXACT,
+    REDUCE_WINDOW_INEXACT,
+    CONVOLUTION_INEXACT,
+    ARGMAX_INEXACT,
+    COLLECTIVES_INEXACT,
 )
 """Further rules that XLA's defaults allow: numbers may change where XLA's do."""
 
@@ -65,15 +128,21 @@ def _rules(*families: Family) -> list[Rule]:
 
 def _offer_fixpoint(name: str, rules: list[Rule], summary: str, *others: Pass) -> None:
     parts = [rules_pass(f"{name} rules", rules), *others, Pass("dce", dce)]
-    offer(name, summary, fixpoint(name, parts).run)
+    register_pass(name, summary, fixpoint(name, parts).run)
 
 
 _offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
 _offer_fixpoint(
     "simplify-xla",
-    [rule for rule in _rules(*STRICT, *RELAXED) if rule.name not in NOT_AS_XLA],
+    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA],
     "simplify, and what XLA's defaults allow beside",
-    Pass("constants", spread_constants),
+    Pass("constants", canonicalize_constants),
 )
-offer("fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run)
-offer("fold", "compute at once what depends on constants only", rules_pass("fold", (*FOLDING, element_of_tuple)).run)
+register_pass(
+    "fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run
+)
+register_pass(
+    "fold",
+    "compute at once what depends on constants only",
+    rules_pass("fold", (*CONSTANT_FOLDING, element_of_tuple)).run,
+)

@@ -1,4 +1,7 @@
-"""The pass `unroll`: loops that run a known number of times, written out."""
+"""The pass `unroll`: loops of known trip count, unrolled.
+
+Follows XLA's xla/service/while_loop_unroller.cc (WhileLoopUnroller).
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from typing import Any
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.ops.side_effects import may_drop
-from hloom.passes.pipeline import Pass, offer
-from hloom.passes.rules.calling import callees_first
-from hloom.passes.rules.elements import elements_of, with_trip_count
-from hloom.passes.rules.looping import trip_count
+from hloom.passes.pipeline import Pass, register_pass
+from hloom.passes.rules.call_graph import callees_first
+from hloom.passes.rules.tuple_elements import elements_of, with_trip_count
+from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Report
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """How many instructions a loop may become."""
 _GET = "get-tuple-element"
 
 
-def unroll(module: Module, limit: int = MOST_NODES) -> Report:
+def unroll(module: Module, limit: int = MAX_NODES) -> Report:
     """Put the body of a loop in its place, once for each round, where that makes no more than `limit` instructions.
 
     Inner loops come first. Loops stay whose rounds are not known, whose conditions have effects, or that control
@@ -72,7 +75,7 @@ def _is_plain(loop: Apply) -> bool:
     condition, body = loop.attributes["condition"], loop.attributes["body"]
     if body.output is None or condition.output is None or body.missing or len(body.parameters) != 1:
         return False
-    waits = any(not each.is_graph for each in loop.attributes.referents())
+    waits = any(not referent.is_graph for referent in loop.attributes.referents())
     awaited = any(loop in user.attributes.referents() for user in loop.users)
     return not waits and not awaited and all(may_drop(node) for node in condition.nodes)
 
@@ -84,7 +87,7 @@ def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
     for number in range(count):
         state.step(loop.attributes["body"], channels, is_first=number == 0)
     for user in loop.users:
-        if user.opcode == _GET and state.kinds is not None:
+        if user.opcode == _GET and state.element_types is not None:
             value = state.element(user.attributes["index"])
             graph.replace_uses(user, value)
             graph.erase(user)
@@ -115,7 +118,7 @@ class _State:
 
     def __init__(self, graph: Graph, start: Node, before: Node | None) -> None:
         self.graph, self.before, self.node = graph, before, start
-        self.kinds = elements_of(start.type)
+        self.element_types = elements_of(start.type)
         self.elements: list[Node] | None = list(start.inputs) if start.opcode == "tuple" else None
         self.root_like: Node | None = None
 
@@ -123,7 +126,7 @@ class _State:
         """Do one round: copy the body's nodes, given the state."""
         parameter, root = body.parameters[0], body.root
         mapping: dict[Any, Any] = {}
-        apart = self.kinds is not None and root.opcode == "tuple"
+        apart = self.element_types is not None and root.opcode == "tuple"
         for user in parameter.users:
             if self.elements is not None and user.opcode == _GET and user.inputs[0] is parameter:
                 mapping[user] = self.elements[user.attributes["index"]]
@@ -136,7 +139,7 @@ class _State:
         if not is_first:
             channels.renumber([mapping[node] for node in fresh])
         if skipped:
-            self.elements, self.root_like = [mapping[each] for each in root.inputs], root
+            self.elements, self.root_like = [mapping[operand] for operand in root.inputs], root
         else:
             self.node = mapping[root]
             self.elements = list(self.node.inputs) if self.node.opcode == "tuple" else None
@@ -145,18 +148,18 @@ class _State:
         """One element of the state."""
         if self.elements is not None:
             return self.elements[index]
-        kind = self.kinds[index] if self.kinds else None
-        return self.graph.add_apply(OPS[_GET], [self.node], kind, {"index": index}, before=self.before)
+        element_type = self.element_types[index] if self.element_types else None
+        return self.graph.add_apply(OPS[_GET], [self.node], element_type, {"index": index}, before=self.before)
 
     def whole(self) -> Node:
         """The state as one node."""
         if self.elements is None or (self.node.opcode == "tuple" and list(self.node.inputs) == self.elements):
             return self.node
-        kinds = [each.type for each in self.elements]
-        kind = TupleType([each for each in kinds if each is not None])
+        types = [element.type for element in self.elements]
+        state_type = TupleType([element_type for element_type in types if element_type is not None])
         like = self.root_like
         self.node = self.graph.add_apply(
-            OPS["tuple"], self.elements, kind, like.attributes if like else {}, before=self.before,
+            OPS["tuple"], self.elements, state_type, like.attributes if like else {}, before=self.before,
             metadata=like.raw_metadata if like else None,
         )  # fmt: skip
         return self.node
@@ -175,12 +178,12 @@ class _Channels:
         if talking and not self.next:
             used = [node.attributes.get("channel_id") for node in self.module.nodes()]
             self.next = 1 + max(number for number in used if number is not None)
-        places: dict[int, int] = {}
+        renumbered: dict[int, int] = {}
         for node in talking:
             old = node.attributes["channel_id"]
-            if old not in places:
-                places[old], self.next = self.next, self.next + 1
-            node.graph.set_attributes(node, node.attributes.changed(channel_id=places[old]))
+            if old not in renumbered:
+                renumbered[old], self.next = self.next, self.next + 1
+            node.graph.set_attributes(node, node.attributes.changed(channel_id=renumbered[old]))
 
 
 def _uncalled(module: Module) -> set[Graph]:
@@ -194,4 +197,4 @@ def _erase_uncalled(module: Module, before: set[Graph]) -> None:
             module.erase_graph(graph)
 
 
-offer("unroll", f"write out loops of a known number of rounds, up to {MOST_NODES:,} instructions", unroll)
+register_pass("unroll", f"write out loops of a known number of rounds, up to {MAX_NODES:,} instructions", unroll)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from hloom.analysis import called_computations, flow_of, is_branch, is_loop, with_callees
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
-from hloom.passes.inline import MOST_NODES, inline, inline_fusions
+from hloom.passes import MAX_NODES, inline, inline_fusions
 from hloom.text import HloomError
 
 
@@ -49,9 +49,9 @@ def _owned(module: Module) -> list[Graph]:
             for called in called_computations(node):
                 if called in seen:
                     size += len(called.nodes)
-                    if size > MOST_NODES:
+                    if size > MAX_NODES:
                         raise HloomError(
-                            f"{module.name} would have more than {MOST_NODES:,} instructions if each loop had its own"
+                            f"{module.name} would have more than {MAX_NODES:,} instructions if each loop had its own"
                         )
                     called = module.clone_graph(called, module.unique_graph_name(called.name))
                 own.append(called)

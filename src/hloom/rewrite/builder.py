@@ -1,4 +1,4 @@
-"""Making the nodes that stand in place of a matched node: types inferred, metadata and layouts kept."""
+"""Building the nodes that replace a matched node: types inferred, metadata and layouts kept."""
 
 from __future__ import annotations
 
@@ -37,11 +37,21 @@ class Builder:
     does not use is taken out again.
     """
 
-    __slots__ = ("carries_itself", "consumed", "made", "made_graphs", "moves", "place", "reason", "root", "rows")
+    __slots__ = (
+        "carries_itself",
+        "consumed",
+        "insertion_point",
+        "made",
+        "made_graphs",
+        "moves",
+        "reason",
+        "root",
+        "rows",
+    )
 
     def __init__(self, root: Node, rows: Mapping[str, Op] = OPS) -> None:
         self.root = root
-        self.place = root
+        self.insertion_point = root
         self.rows = rows
         self.made: list[Node] = []
         self.made_graphs: list[Graph] = []
@@ -75,15 +85,15 @@ class Builder:
         row = self.row(opcode)
         values = {name: value for name, value in {**(attributes or {}), **named}.items() if value is not None}
         self._check(row, operands, values)
-        found = self._infer(row, operands, values, type)
-        return self.apply(row, operands, found, Attributes(_without_defaults(row, values)))
+        result_type = self._infer(row, operands, values, type)
+        return self.apply(row, operands, result_type, Attributes(_without_defaults(row, values)))
 
     def apply(self, row: Op, operands: Sequence[Node], type: Type, attributes: Attributes = EMPTY) -> Apply:
         """An application of an op whose operands, type and attributes are known to be right."""
         if self.has_layouts:
             type = self._laid_out(type)
         metadata = self.root.raw_metadata
-        node = self.graph.add_apply(row, operands, type, attributes, before=self.place, metadata=metadata)
+        node = self.graph.add_apply(row, operands, type, attributes, before=self.insertion_point, metadata=metadata)
         self.made.append(node)
         return node
 
@@ -100,7 +110,7 @@ class Builder:
         return self.op(node.opcode, *operands, type=type, attributes=attributes)
 
     def constant(self, value: Any, type: Type | DType | str | None = None) -> Node:
-        """A constant: a Literal, or numbers of an element type, or one number in every place of an array type.
+        """A constant: a Literal, or numbers of an element type, or one number in every element of an array type.
 
         An array type of rank above 0 takes the form that XLA's own passes give: a scalar and its broadcast.
         """
@@ -115,7 +125,7 @@ class Builder:
         return self._constant(literal_of(value, element if isinstance(element, DType) else None))
 
     def broadcast(self, scalar: Node, type: TensorType) -> Apply:
-        """A scalar in every place of an array type."""
+        """A scalar in every element of an array type."""
         return self.op("broadcast", scalar, type=type, dimensions=())
 
     def reshape(self, node: Node, type: TensorType) -> Node:
@@ -163,7 +173,7 @@ class Builder:
         if graph.output is None or graph.missing or graph.module.has_closures or len(graph.parameters) != len(inputs):
             raise TypeProblem(f"graph {graph.name} cannot be copied to where it is called")
         mapping: dict[Any, Any] = dict(zip(graph.parameters, inputs, strict=True))
-        self.copy_nodes(graph.nodes, mapping, self.graph, self.place)
+        self.copy_nodes(graph.nodes, mapping, self.graph, self.insertion_point)
         return mapping[graph.output]
 
     def copy_nodes(
@@ -187,13 +197,15 @@ class Builder:
         for graph in reversed(self.made_graphs):
             if not graph.callers:
                 graph.module.erase_graph(graph)
-        for each in (self.made, self.made_graphs, self.consumed, self.moves):
-            each.clear()
-        self.place, self.reason, self.carries_itself = self.root, "", False
+        for record in (self.made, self.made_graphs, self.consumed, self.moves):
+            record.clear()
+        self.insertion_point, self.reason, self.carries_itself = self.root, "", False
 
     def _constant(self, literal: Literal) -> Node:
-        kind = self._laid_out(literal.type)
-        node = self.graph.add_constant(literal, kind, before=self.place, metadata=self.root.raw_metadata)
+        literal_type = self._laid_out(literal.type)
+        node = self.graph.add_constant(
+            literal, literal_type, before=self.insertion_point, metadata=self.root.raw_metadata
+        )
         self.made.append(node)
         return node
 
@@ -210,15 +222,15 @@ class Builder:
             if given is None:
                 raise TypeProblem(f"{row}: its type cannot be inferred here, so it must be given")
             return given
-        found = infer_type(row, types, values, given)  # pyright: ignore[reportArgumentType]
+        inferred = infer_type(row, types, values, given)  # pyright: ignore[reportArgumentType]
         if given is None:
-            return found
-        if not same_shape(found, given):
-            raise TypeProblem(f"{row} yields {found}, not {given}")
+            return inferred
+        if not same_shape(inferred, given):
+            raise TypeProblem(f"{row} yields {inferred}, not {given}")
         return given
 
-    def _laid_out(self, kind: Type) -> Type:
-        return map_leaves(kind, _with_layout) if self.has_layouts else kind
+    def _laid_out(self, value_type: Type) -> Type:
+        return map_leaves(value_type, _with_layout) if self.has_layouts else value_type
 
     @property
     def has_layouts(self) -> bool:
@@ -227,10 +239,10 @@ class Builder:
         return isinstance(root, TensorType) and root.layout is not None
 
 
-def _with_layout(kind: Type) -> Type:
-    if isinstance(kind, TensorType) and kind.layout is None:
-        return kind.with_layout(default_layout(kind.rank))
-    return kind
+def _with_layout(value_type: Type) -> Type:
+    if isinstance(value_type, TensorType) and value_type.layout is None:
+        return value_type.with_layout(default_layout(value_type.rank))
+    return value_type
 
 
 def _without_defaults(row: Op, values: Mapping[str, Any]) -> dict[str, Any]:

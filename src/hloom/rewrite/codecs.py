@@ -21,14 +21,14 @@ import numpy as np
 
 from hloom import ir
 from hloom.ir import DTYPES, DType, Literal, TensorType, Type, dtype_of
-from hloom.rewrite.rule import RuleError
+from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_text import type_from, type_text
 from hloom.text import HloomError
 
-DEEPEST = 64
+MAX_DEPTH = 64
 """How deep values and expressions may nest in a rule file."""
-LARGEST_INTEGER = 1 << 128
-LONGEST = 1 << 20
+MAX_INTEGER = 1 << 128
+MAX_LENGTH = 1 << 20
 """How many elements a list, an array or a string may have."""
 
 
@@ -37,7 +37,7 @@ class Codec:
     """How values of a class are saved: `encode` gives what JSON can hold, `decode` takes it back or raises."""
 
     name: str
-    kind: type
+    value_class: type
     encode: Callable[[Any], Any]
     decode: Callable[[Any, str], Any]
 
@@ -46,31 +46,33 @@ _BY_NAME: dict[str, Codec] = {}
 _BY_CLASS: dict[type, Codec] = {}
 
 
-def register_codec(name: str, kind: type, encode: Callable[[Any], Any], decode: Callable[[Any, str], Any]) -> None:
+def register_codec(
+    name: str, value_class: type, encode: Callable[[Any], Any], decode: Callable[[Any, str], Any]
+) -> None:
     """Let rules hold values of a class: `decode` is given what `encode` gave, and the place in the file for errors.
 
     Raises RuleError where the name stands for another class.
     """
-    found = _BY_NAME.get(name)
-    if found is not None and found.kind.__qualname__ != kind.__qualname__:
-        raise RuleError(f"a codec named '{name}' is registered already, for {found.kind.__qualname__}")
-    _BY_NAME[name] = _BY_CLASS[kind] = Codec(name, kind, encode, decode)
+    known = _BY_NAME.get(name)
+    if known is not None and known.value_class.__qualname__ != value_class.__qualname__:
+        raise RuleError(f"a codec named '{name}' is registered already, for {known.value_class.__qualname__}")
+    _BY_NAME[name] = _BY_CLASS[value_class] = Codec(name, value_class, encode, decode)
 
 
-def register_dataclass(name: str, kind: type) -> None:
+def register_dataclass(name: str, value_class: type) -> None:
     """Let rules hold values of a dataclass, field by field; a field must have the type that its annotation says."""
-    register_codec(name, kind, _encode_fields, lambda data, path: _decode_fields(kind, data, path))
+    register_codec(name, value_class, _encode_fields, lambda data, path: _decode_fields(value_class, data, path))
 
 
-def register_enum(name: str, kind: type[Enum]) -> None:
+def register_enum(name: str, value_class: type[Enum]) -> None:
     """Let rules hold the members of an enumeration, by their names."""
 
     def decode(data: Any, path: str) -> Any:
-        if not isinstance(data, str) or data not in kind.__members__:
-            raise RuleError(f"{path}: {_shown(data)} is none of {', '.join(kind.__members__)}")
-        return kind[data]
+        if not isinstance(data, str) or data not in value_class.__members__:
+            raise RuleError(f"{path}: {_shown(data)} is none of {', '.join(value_class.__members__)}")
+        return value_class[data]
 
-    register_codec(name, kind, lambda value: value.name, decode)
+    register_codec(name, value_class, lambda value: value.name, decode)
 
 
 def encode_value(value: Any) -> Any:
@@ -82,7 +84,7 @@ def encode_value(value: Any) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return [encode_value(each) for each in value]
+        return [encode_value(item) for item in value]
     codec = _BY_CLASS.get(type(value)) or _codec_of(value)
     if codec is None:
         raise RuleError(
@@ -93,16 +95,16 @@ def encode_value(value: Any) -> Any:
 
 def decode_value(data: Any, path: str, depth: int = 0) -> Any:
     """The value that a part of a rule file stands for; raises RuleError that names the part."""
-    if depth > DEEPEST:
-        raise RuleError(f"{path}: it is nested deeper than {DEEPEST}")
+    if depth > MAX_DEPTH:
+        raise RuleError(f"{path}: it is nested deeper than {MAX_DEPTH}")
     if data is None or isinstance(data, bool):
         return data
     if isinstance(data, str):
-        if len(data) > LONGEST:
-            raise RuleError(f"{path}: the string is longer than {LONGEST:,}")
+        if len(data) > MAX_LENGTH:
+            raise RuleError(f"{path}: the string is longer than {MAX_LENGTH:,}")
         return data
     if isinstance(data, int):
-        if abs(data) > LARGEST_INTEGER:
+        if abs(data) > MAX_INTEGER:
             raise RuleError(f"{path}: the number is too large")
         return data
     if isinstance(data, float):
@@ -110,9 +112,9 @@ def decode_value(data: Any, path: str, depth: int = 0) -> Any:
             raise RuleError(f'{path}: write {{"float": "inf"}} for numbers that are not finite')
         return data
     if isinstance(data, list):
-        if len(data) > LONGEST:
-            raise RuleError(f"{path}: the list is longer than {LONGEST:,}")
-        return tuple([decode_value(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(data)])
+        if len(data) > MAX_LENGTH:
+            raise RuleError(f"{path}: the list is longer than {MAX_LENGTH:,}")
+        return tuple([decode_value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(data)])
     if not isinstance(data, dict) or len(data) != 1:
         raise RuleError(f"{path}: {_shown(data)} is no value", hint="a value of a class is an object of one key")
     name, inside = next(iter(data.items()))
@@ -130,7 +132,7 @@ def decode_value(data: Any, path: str, depth: int = 0) -> Any:
 
 
 def _codec_of(value: Any) -> Codec | None:
-    return next((codec for kind, codec in reversed(_BY_CLASS.items()) if isinstance(value, kind)), None)
+    return next((codec for value_class, codec in reversed(_BY_CLASS.items()) if isinstance(value, value_class)), None)
 
 
 def _shown(data: Any) -> str:
@@ -142,33 +144,33 @@ def _shown(data: Any) -> str:
 
 
 @lru_cache(None)
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(value_class: type) -> dict[str, Any]:
     """The annotations of a dataclass's fields, resolved where it was written."""
-    return typing.get_type_hints(kind)
+    return typing.get_type_hints(value_class)
 
 
 def _encode_fields(value: Any) -> dict[str, Any]:
-    found = {}
-    for each in dataclasses.fields(value):
-        own = getattr(value, each.name)
-        if each.default is dataclasses.MISSING or own != each.default or type(own) is not type(each.default):
-            found[each.name] = encode_value(own)
-    return found
+    encoded = {}
+    for field in dataclasses.fields(value):
+        own = getattr(value, field.name)
+        if field.default is dataclasses.MISSING or own != field.default or type(own) is not type(field.default):
+            encoded[field.name] = encode_value(own)
+    return encoded
 
 
-def _decode_fields(kind: type, data: Any, path: str) -> Any:
+def _decode_fields(value_class: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
-        raise RuleError(f"{path}: {_shown(data)} is no {kind.__name__}")
-    hints = _hints(kind)
-    names = [each.name for each in dataclasses.fields(kind)]
+        raise RuleError(f"{path}: {_shown(data)} is no {value_class.__name__}")
+    hints = _hints(value_class)
+    names = [field.name for field in dataclasses.fields(value_class)]
     unknown = [name for name in data if name not in names]
     if unknown:
-        raise RuleError(f"{path}: {kind.__name__} has no '{unknown[0]}'", hint=f"it has {', '.join(names)}")
-    values = {name: decode_value(each, f"{path}.{name}", 1) for name, each in data.items()}
+        raise RuleError(f"{path}: {value_class.__name__} has no '{unknown[0]}'", hint=f"it has {', '.join(names)}")
+    values = {name: decode_value(item, f"{path}.{name}", 1) for name, item in data.items()}
     for name, value in values.items():
         if not _fits(value, hints[name]):
             raise RuleError(f"{path}.{name}: {_shown(data[name])} is not what it must be: {hints[name]}")
-    return kind(**values)
+    return value_class(**values)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -179,12 +181,12 @@ def _fits(value: Any, hint: Any) -> bool:
         return type(value) in (int, float)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
+        return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return all(_fits(each, arguments[0]) for each in value)
+            return all(_fits(item, arguments[0]) for item in value)
         return len(value) == len(arguments) and all(map(_fits, value, arguments))
     if origin is not None or not isinstance(hint, type):
         return True
@@ -210,54 +212,57 @@ def _encode_complex(value: complex) -> list[Any]:
 
 def _decode_complex(data: Any, path: str) -> complex:
     parts = decode_value(data, path)
-    if not isinstance(parts, tuple) or len(parts) != 2 or not all(type(each) in (int, float) for each in parts):
+    if not isinstance(parts, tuple) or len(parts) != 2 or not all(type(part) in (int, float) for part in parts):
         raise RuleError(f"{path}: {_shown(data)} is no pair of numbers")
     return complex(*parts)
 
 
 def _encode_array(value: Any) -> dict[str, Any]:
     array = np.asarray(value)
-    kind = TensorType(dtype_of(array.dtype), array.shape)
-    if array.size > LONGEST:
-        raise RuleError(f"an array {kind} is too large for a rule file")
-    return {"type": type_text(kind), "elements": [encode_value(_number(each)) for each in array.reshape(-1)]}
+    array_type = TensorType(dtype_of(array.dtype), array.shape)
+    if array.size > MAX_LENGTH:
+        raise RuleError(f"an array {array_type} is too large for a rule file")
+    return {
+        "type": type_text(array_type),
+        "elements": [encode_value(_number(element)) for element in array.reshape(-1)],
+    }
 
 
 def _number(value: Any) -> Any:
     """A numpy scalar as Python's number; the narrow types have no `item` of their own."""
-    found = value.item() if isinstance(value, np.generic) else value
-    if isinstance(found, np.generic) or not isinstance(found, (bool, int, float, complex)):
-        return int(found) if dtype_of(np.asarray(value).dtype).is_integer else float(found)
-    return found
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, np.generic) or not isinstance(number, (bool, int, float, complex)):
+        return int(number) if dtype_of(np.asarray(value).dtype).is_integer else float(number)
+    return number
 
 
 def _decode_array(data: Any, path: str) -> np.ndarray:
-    kind = _array_type(data, path)
+    array_type = _array_type(data, path)
     elements = decode_value(data["elements"], f"{path}.elements")
-    if not isinstance(elements, tuple) or not all(type(each) in (bool, int, float, complex) for each in elements):
+    if not isinstance(elements, tuple) or not all(type(element) in (bool, int, float, complex) for element in elements):
         raise RuleError(f"{path}.elements: they are no numbers")
-    if len(elements) != kind.element_count:
-        raise RuleError(f"{path}: {kind} has {kind.element_count} elements, not {len(elements)}")
+    if len(elements) != array_type.element_count:
+        raise RuleError(f"{path}: {array_type} has {array_type.element_count} elements, not {len(elements)}")
     if not elements:
-        return np.zeros(kind.dims, kind.dtype.numpy)
-    found = ir.literal_of(np.array(elements), kind.dtype).numpy()
-    return found.reshape(kind.dims).copy()
+        return np.zeros(array_type.dims, array_type.dtype.numpy)
+    array = ir.literal_of(np.array(elements), array_type.dtype).numpy()
+    return array.reshape(array_type.dims).copy()
 
 
 def _array_type(data: Any, path: str) -> TensorType:
     if not isinstance(data, dict) or set(data) - {"type", "elements", "splat"} or not isinstance(data.get("type"), str):
         raise RuleError(f"{path}: {_shown(data)} is no array")
-    kind = type_from(data["type"])
-    if not isinstance(kind, TensorType) or not kind.is_static:
-        raise RuleError(f"{path}.type: {kind} is no array of known size")
-    return kind
+    array_type = type_from(data["type"])
+    if not isinstance(array_type, TensorType) or not array_type.is_static:
+        raise RuleError(f"{path}.type: {array_type} is no array of known size")
+    return array_type
 
 
 def _decode_scalar(data: Any, path: str) -> Any:
-    found = _decode_array(data, path)
-    if found.shape:
+    array = _decode_array(data, path)
+    if array.shape:
         raise RuleError(f"{path}: {data['type']} is no scalar")
-    return found[()]
+    return array[()]
 
 
 def _encode_literal(value: Literal) -> dict[str, Any]:
@@ -269,11 +274,11 @@ def _encode_literal(value: Literal) -> dict[str, Any]:
 
 
 def _decode_literal(data: Any, path: str) -> Literal:
-    kind = _array_type(data, path)
+    array_type = _array_type(data, path)
     if "splat" not in data:
-        return Literal.array(kind, _decode_array(data, path))
-    number = _decode_array({"type": f"{kind.dtype}[]", "elements": [data["splat"]]}, path)
-    return Literal.splat(kind, number)
+        return Literal.array(array_type, _decode_array(data, path))
+    number = _decode_array({"type": f"{array_type.dtype}[]", "elements": [data["splat"]]}, path)
+    return Literal.splat(array_type, number)
 
 
 def _decode_type(data: Any, path: str) -> Type:

@@ -1,4 +1,4 @@
-"""What a rule may say about its equivalence test: narrower inputs, or a tolerance, and why. Plain data."""
+"""Domains of equivalence tests: restrictions of a rule's random inputs, or a tolerance, each with a reason."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hloom.ir import DTYPES
-from hloom.rewrite.rule import RuleError
+from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_text import type_from
 
 KEYS: Mapping[str, str] = {
     "reason": "why the test is narrowed",
-    "tolerance": "how far results in f32 may lie apart, relative to the larger; other types in proportion",
+    "tolerance": "how far results in f32 may differ, relative to the larger; other types in proportion",
     "dtypes": "the element types that values are drawn from",
     "ranks": "the ranks that values are drawn from",
     "sizes": "the dimensions that values are drawn from",
@@ -44,15 +44,15 @@ def _sequence(value: Any) -> tuple[Any, ...]:
 
 
 def _are_sizes(value: Any, most: int) -> bool:
-    found = _sequence(value)
-    return bool(found) and all(type(each) is int and 0 <= each <= most for each in found)
+    sizes = _sequence(value)
+    return bool(sizes) and all(type(size) is int and 0 <= size <= most for size in sizes)
 
 
 def _are_types(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
-    for each in value.values():
-        for text in _sequence(each):
+    for item in value.values():
+        for text in _sequence(item):
             if not isinstance(text, str):
                 return False
             type_from(text)
@@ -62,7 +62,7 @@ def _are_types(value: Any) -> bool:
 _CHECKS = {
     "reason": lambda value: isinstance(value, str),
     "tolerance": lambda value: type(value) in (int, float) and 0 <= value < 1e6,
-    "dtypes": lambda value: bool(_sequence(value)) and all(each in DTYPES for each in _sequence(value)),
+    "dtypes": lambda value: bool(_sequence(value)) and all(name in DTYPES for name in _sequence(value)),
     "ranks": lambda value: _are_sizes(value, 8),
     "sizes": lambda value: _are_sizes(value, 1_000),
     "values": _are_types,

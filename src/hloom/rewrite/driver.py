@@ -1,13 +1,14 @@
-"""The driver: tries rules at nodes until none fires, erases what died, and keeps account.
+"""The rewrite driver: applies rules until none fires, erases dead nodes, and keeps account.
 
-A worklist holds the nodes that may match. After a rewrite come the new nodes and the users of what was replaced, as far
-up as the deepest rule looks down.
+A worklist holds the nodes at which rules may match, as in MLIR's greedy pattern rewrite driver
+(mlir/lib/Transforms/Utils/GreedyPatternRewriteDriver.cpp). After a rewrite, the new nodes and the transitive users of
+what was replaced are added, as many levels up as the deepest rule looks down.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from time import perf_counter
 
@@ -25,22 +26,23 @@ from hloom.ir import (
     same_shape,
 )
 from hloom.ops.side_effects import effect_of, may_drop
-from hloom.rewrite.accepting import gets_cheaper
 from hloom.rewrite.builder import Builder
-from hloom.rewrite.expressions import NativeFailure
+from hloom.rewrite.cycle_detection import CycleDetector
+from hloom.rewrite.expression_compiler import NativeFailure
 from hloom.rewrite.index import Candidate, RuleIndex
-from hloom.rewrite.lineage import Lineage
+from hloom.rewrite.profitability import is_profitable
+from hloom.rewrite.registry import RuleError
 from hloom.rewrite.report import Report, RuleReport, Step
-from hloom.rewrite.rule import Rule, RuleError
+from hloom.rewrite.rule import Rule
 from hloom.text import HloomError
 
 Replacement = Mapping[Node, Node]
 """What a rule asks for: nodes, and what everything that uses them shall use."""
 
-WIDEST = 64
+MAX_INDIRECT_USERS = 64
 """How many users of a changed node are looked at again, beyond the direct ones."""
-_REWRITES_PER_NODE = 64
-_MOST_REWRITES = 100_000
+_MAX_REWRITES_PER_NODE = 64
+_MIN_MAX_REWRITES = 100_000
 
 
 def rewrite(
@@ -65,20 +67,40 @@ def rewrite(
 def apply_at(module: Module, rule: Rule, node: Node) -> bool:
     """Apply one rule at one node, in place; whether it fired."""
     driver = _Driver(module, RuleIndex([rule]), Report(rule.name), None)
-    return isinstance(node, Apply) and any(driver.attempt(each, node, Builder(node)) for each in driver.index.at(node))
+    return isinstance(node, Apply) and any(
+        driver.attempt(candidate, node, Builder(node)) for candidate in driver.index.at(node)
+    )
 
 
 def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
     """For each rule, why it does not fire at a node; empty where it does. The module stays as it is."""
-    found: list[tuple[Rule, str]] = []
+    reasons_by_rule: list[tuple[Rule, str]] = []
     for rule in rules:
         if node.opcode not in rule.roots:
-            found.append((rule, f"its root is {' or '.join(rule.roots)}, not {node.opcode}"))
+            reasons_by_rule.append((rule, f"its root is {' or '.join(rule.roots)}, not {node.opcode}"))
             continue
         assert isinstance(node, Apply)
         reasons = [_reason_at(candidate, node) for candidate in RuleIndex([rule]).all_at(node)]
-        found.append((rule, "" if "" in reasons else "; or ".join(dict.fromkeys(reasons))))
-    return found
+        reasons_by_rule.append((rule, "" if "" in reasons else "; or ".join(dict.fromkeys(reasons))))
+    return reasons_by_rule
+
+
+def replay(module: Module, rules: Iterable[Rule], steps: Iterable[Step]) -> Iterator[Step]:
+    """Take the steps in a module as it was before them, in place; each is given out after it was taken.
+
+    Raises RuleError where a step's rule is not among the rules, or does not fire where it fired.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    for step in steps:
+        rule = by_name.get(step.rule)
+        if rule is None:
+            raise RuleError(f"cannot take the step '{step}': its rule is not among those given")
+        node = module[step.graph][step.node]
+        if not apply_at(module, rule, node):
+            raise RuleError(
+                f"cannot take the step '{step}': the rule does not fire there", hint="give the module as it was"
+            )
+        yield step
 
 
 def _reason_at(candidate: Candidate, node: Apply) -> str:
@@ -110,13 +132,13 @@ class _Driver:
         self.consumed: set[Node] = set()
         self.unsound: set[Node] = set()
         self.inference = Inference()
-        self.lineage = Lineage(module.node_count)
-        self.most = _REWRITES_PER_NODE * module.node_count + _MOST_REWRITES
+        self.cycles = CycleDetector(module.node_count)
+        self.most = _MAX_REWRITES_PER_NODE * module.node_count + _MIN_MAX_REWRITES
         module.index_users()
 
     def run(self, graphs: Sequence[Graph]) -> None:
         started, collecting = perf_counter(), gc.isenabled()
-        gc.disable()  # nodes refer to one another in circles: looking for garbage among them again and again is dear
+        gc.disable()  # nodes form reference cycles: collecting garbage among them again and again is expensive
         try:
             self.empty_worklist(graphs)
         finally:
@@ -144,8 +166,8 @@ class _Driver:
                 if compatible(self.inference.type_of(node), node.type):
                     return
                 problem = "its type is not the one that follows from its operands"
-            except TypeProblem as found:
-                problem = found.message
+            except TypeProblem as mismatch:
+                problem = mismatch.message
         self.unsound.add(node)
         self.report.notes.append(f"{node.name} of graph {node.graph.name} was passed by: {problem}")
 
@@ -194,7 +216,7 @@ class _Driver:
     def carry_out(self, rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> None:
         step = Step(rule.name, root.graph.name, root.name)
         try:
-            self.lineage.enter(rule, root, build.made)
+            self.cycles.enter(rule, root, build.made)
         except RuleError:
             build.discard()
             raise
@@ -205,11 +227,11 @@ class _Driver:
             self.watch(step)
         self.report.steps.append(step)
         for node in build.moves:
-            node.graph.move_before(node, build.made[0] if build.made else build.place)
+            node.graph.move_before(node, build.made[0] if build.made else build.insertion_point)
         for old, fresh in replacement.items():
             self.push_users(old)
             if fresh in build.made:
-                _settle(old, fresh, build)
+                _carry_attributes(old, fresh, build)
             old.graph.replace_uses(old, fresh)
         self.consumed.update(build.consumed)
         if rule.effects:  # the rule has said that what stands for these does the same
@@ -263,7 +285,7 @@ class _Driver:
             inputs = node.inputs
             called = list(node.called_graphs) if node.attributes.refers else ()
             node.graph.erase(node)
-            self.lineage.forget(node)
+            self.cycles.forget(node)
             self.erased.add(node)
             self.report.erased += 1
             pending.extend(inputs)
@@ -279,7 +301,7 @@ class _Driver:
                 continue
             for node in graph.nodes:
                 pending.extend(node.called_graphs)
-                self.lineage.forget(node)
+                self.cycles.forget(node)
                 self.erased.add(node)
             self.report.erased += len(graph.nodes)
             self.module.erase_graph(graph)
@@ -298,16 +320,16 @@ def _malformed(node: Node) -> str:
 
 @cache
 def _required(op: Op) -> tuple[str, ...]:
-    return tuple(name for name, each in op.attributes.items() if each.required)
+    return tuple(name for name, attribute in op.attributes.items() if attribute.required)
 
 
 def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:
-    found: list[Node] = []
+    users: list[Node] = []
     for node in nodes:
-        found += node.users
-        if len(found) > WIDEST:
-            return found[:WIDEST]
-    return found
+        users += node.users
+        if len(users) > MAX_INDIRECT_USERS:
+            return users[:MAX_INDIRECT_USERS]
+    return users
 
 
 def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> str:
@@ -324,12 +346,12 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
             return "the replacement has another type than what it replaces"
         if build.made and not made.isdisjoint(old.users):
             return "the replacement uses what it replaces"
-    if rule.cost is not None and not gets_cheaper(rule.cost, replacement, build.made):
+    if rule.cost is not None and not is_profitable(rule.cost, replacement, build.made):
         return "the module would not get cheaper"
     return ""
 
 
-def _settle(old: Node, fresh: Node, build: Builder) -> None:
+def _carry_attributes(old: Node, fresh: Node, build: Builder) -> None:
     """Give a new node the layout and the carried attributes of what it replaces, where it has none of its own."""
     if not same_shape(old.type, fresh.type):
         return

@@ -1,4 +1,4 @@
-"""Which rules may match at a node: by the root's opcode, and then by what is told apart soonest beneath it."""
+"""The rule index: which rules may match at a node, by opcode and then by a decision tree of questions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from hloom.ir import Apply, Node
 from hloom.rewrite.builder import Builder
-from hloom.rewrite.matching import attempts_of
-from hloom.rewrite.probes import Probe, Probes, probe
+from hloom.rewrite.questions import Answers, Question, answer_to
 from hloom.rewrite.rule import Rule
+from hloom.rewrite.rule_compiler import compile_rule
 
-_FEW = 3
+_LEAF_SIZE = 3
 """So many rules are tried one after the other rather than told apart further."""
-_MOST_QUESTIONS = 6
+_MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A way for a rule to match: `probes` are facts about a node without which it cannot."""
+    """A way for a rule to match: `answers` are facts about a node without which it cannot."""
 
     rule: Rule
     attempt: Callable[[Builder, Apply], Mapping[Node, Node] | None]
-    probes: Probes
+    answers: Answers
 
 
 class RuleIndex:
@@ -35,18 +35,18 @@ class RuleIndex:
         ordered = sorted(self.rules, key=lambda rule: -rule.benefit)  # sorted is stable: then by definition
         by_root: dict[str, list[Candidate]] = {}
         for rule in ordered:
-            for root, attempt, probes in attempts_of(rule):
-                by_root.setdefault(root, []).append(Candidate(rule, attempt, probes))
+            for root, attempt, answers in compile_rule(rule):
+                by_root.setdefault(root, []).append(Candidate(rule, attempt, answers))
         self._all = {root: tuple(candidates) for root, candidates in by_root.items()}
-        self._tree = {root: _tell_apart(candidates, 0) for root, candidates in by_root.items()}
+        self._tree = {root: _build_decision_tree(candidates, 0) for root, candidates in by_root.items()}
         self.roots = frozenset(by_root)
 
     def at(self, node: Node) -> tuple[Candidate, ...]:
         """The candidates that may match at a node, the most beneficial first."""
-        found = self._tree.get(node.opcode, ())
-        while isinstance(found, _Question):
-            found = found.answers.get(probe(found.probe, node), found.otherwise)
-        return found
+        branch = self._tree.get(node.opcode, ())
+        while isinstance(branch, _Decision):
+            branch = branch.answers.get(answer_to(branch.answer_to, node), branch.otherwise)
+        return branch
 
     def all_at(self, node: Node) -> tuple[Candidate, ...]:
         """All candidates whose root has the node's opcode."""
@@ -54,36 +54,42 @@ class RuleIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Decision:
     """A probe whose answer leaves fewer candidates."""
 
-    probe: Probe
+    answer_to: Question
     answers: Mapping[Any, Any]
     otherwise: Any
 
 
-def _tell_apart(candidates: list[Candidate], asked: int) -> _Question | tuple[Candidate, ...]:
-    if len(candidates) <= _FEW or asked == _MOST_QUESTIONS:
+def _build_decision_tree(candidates: list[Candidate], asked: int) -> _Decision | tuple[Candidate, ...]:
+    if len(candidates) <= _LEAF_SIZE or asked == _MAX_DEPTH:
         return tuple(candidates)
-    counts: dict[Probe, int] = {}
+    counts: dict[Question, int] = {}
     for candidate in candidates:
-        for each in candidate.probes:
-            counts[each] = counts.get(each, 0) + 1
-    best = max(counts, key=lambda each: counts[each], default=None)
-    if best is None or counts[best] < _FEW:
+        for question in candidate.answers:
+            counts[question] = counts.get(question, 0) + 1
+    best = max(counts, key=lambda question: counts[question], default=None)
+    if best is None or counts[best] < _LEAF_SIZE:
         return tuple(candidates)
-    answers = {answer: None for candidate in candidates for answer in candidate.probes.get(best, ())}
+    answers = {answer: None for candidate in candidates for answer in candidate.answers.get(best, ())}
     split = {
-        answer: _tell_apart(_asked(best, [c for c in candidates if answer in c.probes.get(best, (answer,))]), asked + 1)
+        answer: _build_decision_tree(
+            _without_question(best, [c for c in candidates if answer in c.answers.get(best, (answer,))]), asked + 1
+        )
         for answer in answers
     }
-    rest = _asked(best, [candidate for candidate in candidates if best not in candidate.probes])
-    return _Question(best, split, _tell_apart(rest, asked + 1))
+    rest = _without_question(best, [candidate for candidate in candidates if best not in candidate.answers])
+    return _Decision(best, split, _build_decision_tree(rest, asked + 1))
 
 
-def _asked(question: Probe, candidates: list[Candidate]) -> list[Candidate]:
+def _without_question(question: Question, candidates: list[Candidate]) -> list[Candidate]:
     """The candidates, without the probe whose answer is known by now."""
     return [
-        Candidate(each.rule, each.attempt, {other: each.probes[other] for other in each.probes if other != question})
-        for each in candidates
+        Candidate(
+            candidate.rule,
+            candidate.attempt,
+            {other: candidate.answers[other] for other in candidate.answers if other != question},
+        )
+        for candidate in candidates
     ]

@@ -1,7 +1,7 @@
-"""Random programs that a pattern matches, made from the pattern itself.
+"""Random programs that a pattern matches, generated from the pattern itself.
 
-Terms are put together operands first. What an operation is given and says is drawn again until its type can be
-inferred and all conditions hold that speak of nothing later; where that does not come about, the program is begun anew.
+Terms are generated operands first. The operands and attributes of an operation are redrawn until its type can be
+inferred and all conditions hold that depend on nothing later; where that fails, a new program is begun.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from hloom.ir import (
     literal_of,
 )
 from hloom.ops import OPS, elementwise
-from hloom.rewrite.drawing import Chance, draw_operand
-from hloom.rewrite.drawing_attributes import draw_attribute, draw_attributes
-from hloom.rewrite.expressions import NO_VALUE, NativeFailure, compiled
+from hloom.rewrite.expression_compiler import NO_VALUE, NativeFailure, compiled
 from hloom.rewrite.match import PROJECTION, Match, projections
 from hloom.rewrite.pattern import (
     Absent,
@@ -47,13 +45,16 @@ from hloom.rewrite.pattern import (
     Same,
     ValueTerm,
 )
-from hloom.rewrite.rule import Rule, RuleError, registered
+from hloom.rewrite.random_attributes import draw_attribute, draw_attributes
+from hloom.rewrite.random_types import Sampler, draw_operand
+from hloom.rewrite.registry import RuleError, registered
+from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_text import type_from
 from hloom.text import HloomError
 
-REDRAWS = 24
+MAX_REDRAWS = 24
 """How often what one operation is given is drawn again."""
-BEGINNINGS = 400
+MAX_FAILURES = 400
 """How many programs in a row may come to nothing before no more are tried."""
 _NUMBERS = (2, -1, 3, 1, 0, 0.5, -0.25)
 _REDUCERS = ("add", "maximum", "minimum", "multiply")
@@ -66,14 +67,14 @@ class NoInstance(Exception):
 def instances(rule: Rule, random: Random) -> Iterator[Module]:
     """Random programs that a declared rule's pattern matches, or very nearly; it ends where none comes about."""
     failures = 0
-    while failures < BEGINNINGS:
-        found = instance(rule, random)
-        failures = failures + 1 if found is None else 0
-        if found is not None:
-            yield found
+    while failures < MAX_FAILURES:
+        module = instance(rule, random)
+        failures = failures + 1 if module is None else 0
+        if module is not None:
+            yield module
 
 
-def instance(rule: Rule, random: Random, redraws: int = REDRAWS) -> Module | None:
+def instance(rule: Rule, random: Random, redraws: int = MAX_REDRAWS) -> Module | None:
     """One random program that a declared rule's pattern matches, or very nearly; None where it came to nothing."""
     try:
         return _Instance(rule, random, redraws).module()
@@ -90,7 +91,7 @@ class _Instance:
         self.pattern: Pattern = rule.pattern
         self.random = random
         self.redraws = redraws
-        self.chance = Chance(random, rule.domain)
+        self.sampler = Sampler(random, rule.domain)
         self.match = Match(len(self.pattern.terms))
         self.made = Module("instance")
         self.entry = self.made.add_graph("entry")
@@ -99,38 +100,38 @@ class _Instance:
         self.graphs: list[Graph] = []
         self.missing: set[int] = set()
         self.bound: set[int] = set()
-        self.conditions = [(_needs(each.test), each.test) for each in self.pattern.conditions]
+        self.conditions = [(_needs(condition.test), condition.test) for condition in self.pattern.conditions]
 
     def module(self) -> Module:
-        for place, term in self.pattern.operations():
-            self.operation(place, term, self.entry)
+        for term_index, term in self.pattern.operations():
+            self.operation(term_index, term, self.entry)
         outputs = [self.node(old) for old in self.used_results()]
-        for place, term in self.pattern.operations():
-            if term.shared and place in self.bound and place not in self.missing and self.chance.likely(0.3):
-                outputs.append(self.match.slots[place])
+        for term_index, term in self.pattern.operations():
+            if term.shared and term_index in self.bound and term_index not in self.missing and self.sampler.likely(0.3):
+                outputs.append(self.match.slots[term_index])
         outputs = list(dict.fromkeys(outputs))
         if len(outputs) == 1:
             self.entry.set_output(outputs[0])
         else:
-            kinds = TupleType([_known(each.type) for each in outputs])
-            self.entry.set_output(self.entry.add_apply(OPS["tuple"], outputs, kinds))
+            types = TupleType([_known(output.type) for output in outputs])
+            self.entry.set_output(self.entry.add_apply(OPS["tuple"], outputs, types))
         self.made.graphs.remove(self.entry)
         self.made.graphs.append(self.entry)
         return self.made
 
     def used_results(self) -> list[Reference]:
         """What is replaced; of an operation of several results at least one, for the others may be dead."""
-        found = [old for old, _ in self.pattern.replaced]
-        kept = [old for old in found if old.result < 0 or self.chance.likely(0.6)]
-        missing = {old.term for old in found} - {old.term for old in kept}
-        return kept + [next(old for old in found if old.term == term) for term in sorted(missing)]
+        replaced = [old for old, _ in self.pattern.replaced]
+        kept = [old for old in replaced if old.result < 0 or self.sampler.likely(0.6)]
+        missing = {old.term for old in replaced} - {old.term for old in kept}
+        return kept + [next(old for old in replaced if old.term == term) for term in sorted(missing)]
 
     # One operation
 
-    def operation(self, place: int, term: OperationTerm, graph: Graph) -> None:
-        if term.optional and self.chance.likely(0.4):
-            self.missing.add(place)
-            self.bound.add(place)
+    def operation(self, term_index: int, term: OperationTerm, graph: Graph) -> None:
+        if term.optional and self.sampler.likely(0.4):
+            self.missing.add(term_index)
+            self.bound.add(term_index)
             self.leave_out(term)
             return
         slots, variables, bound = list(self.match.slots), dict(self.match.variables), set(self.bound)
@@ -138,7 +139,7 @@ class _Instance:
         for _ in range(self.redraws):
             mark = len(self.nodes), len(self.graphs)
             try:
-                self.draw(place, term, graph)
+                self.draw(term_index, term, graph)
                 self.check_conditions()
                 return
             except (TypeProblem, NoInstance):
@@ -156,50 +157,50 @@ class _Instance:
         while len(self.graphs) > graphs:
             self.made.erase_graph(self.graphs.pop())
 
-    def draw(self, place: int, term: OperationTerm, graph: Graph) -> None:
+    def draw(self, term_index: int, term: OperationTerm, graph: Graph) -> None:
         opcode = self.random.choice(term.opcodes)
         row = self.rule.rows.get(opcode) or OPS[opcode]
-        fixed = {name: self.settled(each) for name, each in term.attributes}
+        fixed = {name: self.settled(attribute) for name, attribute in term.attributes}
         fixed = {name: value for name, value in fixed.items() if value is not None}
         inputs = self.inputs(opcode, term, graph, fixed)
-        kinds = [_known(node.type) for node in inputs]
-        attributes, written = self.attributes(term, row, kinds, fixed)
-        kind = self.inferred(row, kinds, attributes, written)
-        if term.results > 1 and not (isinstance(kind, TupleType) and len(kind.elements) == term.results):
-            raise NoInstance(f"{opcode} yields {kind}")
-        if term.commutative and len(inputs) == 2 and self.chance.likely(0.5):
+        types = [_known(node.type) for node in inputs]
+        attributes, written = self.attributes(term, row, types, fixed)
+        result_type = self.inferred(row, types, attributes, written)
+        if term.results > 1 and not (isinstance(result_type, TupleType) and len(result_type.elements) == term.results):
+            raise NoInstance(f"{opcode} yields {result_type}")
+        if term.commutative and len(inputs) == 2 and self.sampler.likely(0.5):
             inputs.reverse()
         given = {
             name: value for name, value in attributes.items()
             if value is not None and (row.attributes[name].required or value != row.attributes[name].default)
         }  # fmt: skip
-        node = self.add(graph.add_apply(row, inputs, kind, Attributes(given)))
-        self.bind(place, node)
+        node = self.add(graph.add_apply(row, inputs, result_type, Attributes(given)))
+        self.bind(term_index, node)
 
     def inputs(self, opcode: str, term: OperationTerm, graph: Graph, fixed: dict[str, Any]) -> list[Node]:
         references = list(term.operands)
         last = self.pattern.terms[references[-1].term] if references else None
         may_leave_out = isinstance(last, ValueTerm) and last.optional and references[-1].term not in self.bound
-        if may_leave_out and self.chance.likely(0.5):
+        if may_leave_out and self.sampler.likely(0.5):
             self.bound.add(references.pop().term)
-        places: list[tuple[int, Node | None]] = []
+        slots: list[tuple[int, Node | None]] = []
         for reference in references:
-            places += [(reference.term, node) for node in self.standing(reference)]
-        kinds = [None if node is None else node.type for _, node in places]
-        found: list[Node] = []
-        for number, (value, node) in enumerate(places):
+            slots += [(reference.term, node) for node in self.standing(reference)]
+        types = [None if node is None else node.type for _, node in slots]
+        nodes: list[Node] = []
+        for number, (value, node) in enumerate(slots):
             if node is None and self.match.slots[value] is not None and not self.is_variadic(value):
                 node = self.match.slots[value]  # the same value twice
             if node is None:
-                node = self.value(value, draw_operand(self.chance, opcode, number, kinds, fixed), graph)
-            kinds[number] = node.type
-            found.append(node)
+                node = self.value(value, draw_operand(self.sampler, opcode, number, types, fixed), graph)
+            types[number] = node.type
+            nodes.append(node)
         for reference in references:
             if self.is_variadic(reference.term) and reference.term not in self.bound:
-                mine = tuple(node for (value, _), node in zip(places, found, strict=True) if value == reference.term)
+                mine = tuple(node for (value, _), node in zip(slots, nodes, strict=True) if value == reference.term)
                 self.match.slots[reference.term] = mine
                 self.bound.add(reference.term)
-        return found
+        return nodes
 
     def standing(self, reference: Reference) -> list[Node | None]:
         """The nodes that an operand stands for; None for each that is still to be drawn."""
@@ -208,65 +209,65 @@ class _Instance:
             assert isinstance(term, OperationTerm)
             reference = term.operands[0]
         if reference.term in self.bound:
-            found = self.match.slots[reference.term]
-            if found is None:
+            bound = self.match.slots[reference.term]
+            if bound is None:
                 return []
-            return list(found) if isinstance(found, tuple) else [self.node(reference)]
+            return list(bound) if isinstance(bound, tuple) else [self.node(reference)]
         return [None] * (self.random.choice((1, 1, 2, 2, 3)) if self.is_variadic(reference.term) else 1)
 
-    def is_variadic(self, place: int) -> bool:
-        term = self.pattern.terms[place]
+    def is_variadic(self, term_index: int) -> bool:
+        term = self.pattern.terms[term_index]
         return isinstance(term, ValueTerm) and term.variadic
 
     def leave_out(self, term: OperationTerm) -> None:
         """What stands for a missing operation is drawn by what uses it; the operation's other values are not there."""
-        for each in term.operands[1:]:
-            if isinstance(self.pattern.terms[each.term], ValueTerm) and each.term not in self.bound:
-                self.bound.add(each.term)
+        for operand in term.operands[1:]:
+            if isinstance(self.pattern.terms[operand.term], ValueTerm) and operand.term not in self.bound:
+                self.bound.add(operand.term)
 
     def node(self, reference: Reference) -> Node:
         """The node of a term's value; the result of an operation of several is taken out."""
         node = self.match.slots[reference.term]
         if reference.result < 0:
             return node
-        found = projections(node, reference.result)
-        if found:
-            return found[0]
-        kind = node.type.elements[reference.result]
+        known = projections(node, reference.result)
+        if known:
+            return known[0]
+        result_type = node.type.elements[reference.result]
         attributes = Attributes(index=reference.result)
-        return self.add(node.graph.add_apply(OPS[PROJECTION], (node,), kind, attributes))
+        return self.add(node.graph.add_apply(OPS[PROJECTION], (node,), result_type, attributes))
 
     # Values
 
-    def value(self, place: int, kind: TensorType, graph: Graph) -> Node:
+    def value(self, term_index: int, array_type: TensorType, graph: Graph) -> Node:
         """A parameter or constant for a value, of a type like the one proposed."""
-        term = self.pattern.terms[place]
+        term = self.pattern.terms[term_index]
         if not isinstance(term, ValueTerm):
             raise NoInstance("an operation stands where a value is drawn")
-        kind = self.fitted(term, kind)
+        array_type = self.fitted(term, array_type)
         if term.is_constant:
-            node = self.constant(term, kind, graph)
+            node = self.constant(term, array_type, graph)
         elif graph is not self.entry:
             raise NoInstance("a called graph has no further parameters")
         else:
-            node = self.add(graph.add_parameter(kind))
+            node = self.add(graph.add_parameter(array_type))
         if not term.variadic:
-            self.bind(place, node)
+            self.bind(term_index, node)
         return node
 
-    def fitted(self, term: ValueTerm, kind: TensorType) -> TensorType:
+    def fitted(self, term: ValueTerm, array_type: TensorType) -> TensorType:
         hints = self.rule.domain.get("values", {}).get(term.name)
         if hints is not None:
-            found = type_from(self.random.choice(hints if isinstance(hints, (tuple, list)) else (hints,)))
-            if isinstance(found, TensorType):
-                return found
-        element, dims = kind.dtype, kind.dims
+            hinted = type_from(self.random.choice(hints if isinstance(hints, (tuple, list)) else (hints,)))
+            if isinstance(hinted, TensorType):
+                return hinted
+        element, dims = array_type.dtype, array_type.dims
         if term.dtypes and element.name not in term.dtypes:
             element = dtype(self.random.choice(term.dtypes))
         if term.rank is not None and len(dims) != term.rank:
-            dims = self.chance.some_dims(term.rank)
+            dims = self.sampler.some_dims(term.rank)
         if term.shape is not None:
-            dims = dims if len(dims) == len(term.shape) else self.chance.some_dims(len(term.shape))
+            dims = dims if len(dims) == len(term.shape) else self.sampler.some_dims(len(term.shape))
             dims = tuple(self.size(own, wanted) for own, wanted in zip(dims, term.shape, strict=True))
         return TensorType(element, dims)
 
@@ -275,25 +276,25 @@ class _Instance:
             return self.match.variables.setdefault(wanted, own)
         return own if wanted is None else wanted
 
-    def constant(self, term: ValueTerm, kind: TensorType, graph: Graph) -> Node:
+    def constant(self, term: ValueTerm, array_type: TensorType, graph: Graph) -> Node:
         try:
             with np.errstate(all="ignore"):
                 if not term.is_splat:
-                    data = [self.random.choice(_NUMBERS[:5]) for _ in range(kind.element_count)]
-                    literal = literal_of(np.array(data, np.float64).reshape(kind.dims), kind.dtype)
-                    return self.add(graph.add_constant(literal, kind))
+                    data = [self.random.choice(_NUMBERS[:5]) for _ in range(array_type.element_count)]
+                    literal = literal_of(np.array(data, np.float64).reshape(array_type.dims), array_type.dtype)
+                    return self.add(graph.add_constant(literal, array_type))
                 number = self.random.choice(_NUMBERS) if term.number is None else term.number
-                scalar = literal_of(np.asarray(getattr(number, "value", number)), kind.dtype)
+                scalar = literal_of(np.asarray(getattr(number, "value", number)), array_type.dtype)
                 if term.number is not None and scalar.numpy()[()] != number and number == number:
-                    raise NoInstance(f"{number} is no {kind.dtype}")
+                    raise NoInstance(f"{number} is no {array_type.dtype}")
         except HloomError as error:
             raise NoInstance(str(error)) from None
-        if kind.rank and (self.chance.likely(0.5) or self.rule.rows is not OPS):
-            return self.add(graph.add_constant(Literal.splat(kind, scalar.numpy()), kind))
+        if array_type.rank and (self.sampler.likely(0.5) or self.rule.rows is not OPS):
+            return self.add(graph.add_constant(Literal.splat(array_type, scalar.numpy()), array_type))
         node = self.add(graph.add_constant(scalar, scalar.type))
-        if not kind.rank:
+        if not array_type.rank:
             return node
-        return self.add(graph.add_apply(OPS["broadcast"], (node,), kind, Attributes(dimensions=())))
+        return self.add(graph.add_apply(OPS["broadcast"], (node,), array_type, Attributes(dimensions=())))
 
     # Attributes
 
@@ -306,50 +307,50 @@ class _Instance:
         return self.match.variables.get(term.name) if isinstance(term, Bind) else None
 
     def attributes(
-        self, term: OperationTerm, row: Op, kinds: list[Type], fixed: dict[str, Any]
+        self, term: OperationTerm, row: Op, types: list[Type], fixed: dict[str, Any]
     ) -> tuple[dict[str, Any], Type | None]:
-        proposed, written = draw_attributes(self.chance, row, kinds, fixed)
+        proposed, written = draw_attributes(self.sampler, row, types, fixed)
         hints = self.rule.domain.get("attributes", {})
-        found = dict(fixed)
-        for name, each in term.attributes:
-            if name in found or isinstance(each, Absent):
+        chosen = dict(fixed)
+        for name, attribute in term.attributes:
+            if name in chosen or isinstance(attribute, Absent):
                 continue
-            if isinstance(each, Computes):
-                found[name] = self.computed(row.name, kinds, each)
+            if isinstance(attribute, Computes):
+                chosen[name] = self.computed(row.name, types, attribute)
                 continue
-            known = hints.get(each.name if isinstance(each, Bind) else name, hints.get(name))
-            found[name] = self.drawn(name, each, row, kinds, proposed, known)
-            if isinstance(each, Bind):
-                self.match.variables[each.name] = found[name]
-        return found, written
+            known = hints.get(attribute.name if isinstance(attribute, Bind) else name, hints.get(name))
+            chosen[name] = self.drawn(name, attribute, row, types, proposed, known)
+            if isinstance(attribute, Bind):
+                self.match.variables[attribute.name] = chosen[name]
+        return chosen, written
 
     def drawn(
-        self, name: str, term: Any, row: Op, kinds: list[Type], proposed: dict[str, Any], hints: Sequence[Any] | None
+        self, name: str, term: Any, row: Op, types: list[Type], proposed: dict[str, Any], hints: Sequence[Any] | None
     ) -> Any:
         attribute = row.attributes[name]
         if hints:
-            found = self.random.choice(hints)
+            value = self.random.choice(hints)
         elif name in proposed:
-            found = proposed[name]
+            value = proposed[name]
         elif attribute.kind is AttributeKind.GRAPH:
-            found = self.reducer(kinds)
-        elif isinstance(term, Anything) and not attribute.required and self.chance.likely(0.6):
-            found = attribute.default
+            value = self.reducer(types)
+        elif isinstance(term, Anything) and not attribute.required and self.sampler.likely(0.6):
+            value = attribute.default
         else:
-            found = draw_attribute(self.chance, attribute, kinds)
-        if isinstance(term, Holds) and not registered(term.predicate)(found):
+            value = draw_attribute(self.sampler, attribute, types)
+        if isinstance(term, Holds) and not registered(term.predicate)(value):
             raise NoInstance(f"{term.predicate} does not hold")
-        return found
+        return value
 
-    def inferred(self, row: Op, kinds: list[Type], attributes: dict[str, Any], written: Type | None) -> Type:
+    def inferred(self, row: Op, types: list[Type], attributes: dict[str, Any], written: Type | None) -> Type:
         given = {name: value for name, value in attributes.items() if value is not None}
         if row.infer is None:
             if written is None:
                 raise NoInstance(f"nothing says the type of {row}")
             return written
-        _check_elements(row, kinds)
+        _check_elements(row, types)
         try:
-            return infer_type(row, kinds, given, written)
+            return infer_type(row, types, given, written)
         except TypeProblem:
             raise
         except (TypeError, ValueError, IndexError, AttributeError, KeyError, ZeroDivisionError) as error:
@@ -357,16 +358,16 @@ class _Instance:
 
     # Called graphs
 
-    def computed(self, opcode: str, kinds: list[Type], term: Computes) -> Graph:
+    def computed(self, opcode: str, types: list[Type], term: Computes) -> Graph:
         """A graph that computes what the pattern says."""
         graph = self.graph(opcode)
-        wanted = _parameter_types(opcode, kinds, len(term.parameters))
-        for place, kind in zip(term.parameters, wanted, strict=True):
-            self.bind(place, self.add(graph.add_parameter(kind)))
-        for place in self.inside(term.output):
-            inner = self.pattern.terms[place]
-            if isinstance(inner, OperationTerm) and place not in self.bound:
-                self.operation(place, inner, graph)
+        wanted = _parameter_types(opcode, types, len(term.parameters))
+        for term_index, array_type in zip(term.parameters, wanted, strict=True):
+            self.bind(term_index, self.add(graph.add_parameter(array_type)))
+        for term_index in self.inside(term.output):
+            inner = self.pattern.terms[term_index]
+            if isinstance(inner, OperationTerm) and term_index not in self.bound:
+                self.operation(term_index, inner, graph)
         output = term.output
         while output.term in self.missing:
             output = self.pattern.terms[output.term].operands[0]  # pyright: ignore[reportAttributeAccessIssue]
@@ -377,21 +378,21 @@ class _Instance:
 
     def inside(self, output: Reference) -> list[int]:
         """The terms below the output of a called graph, operands first."""
-        found: set[int] = set()
+        inside: set[int] = set()
         pending = [output.term]
         while pending:
-            place = pending.pop()
-            if place not in found and place in self.pattern.inner:
-                found.add(place)
-                pending += [each.term for each in getattr(self.pattern.terms[place], "operands", ())]
-        return sorted(found)
+            term_index = pending.pop()
+            if term_index not in inside and term_index in self.pattern.inner:
+                inside.add(term_index)
+                pending += [operand.term for operand in getattr(self.pattern.terms[term_index], "operands", ())]
+        return sorted(inside)
 
-    def reducer(self, kinds: list[Type]) -> Graph:
-        kind = kinds[-1]
-        if not isinstance(kind, TensorType):
+    def reducer(self, types: list[Type]) -> Graph:
+        array_type = types[-1]
+        if not isinstance(array_type, TensorType):
             raise NoInstance("nothing is known to reduce")
         graph = self.graph("reducer")
-        scalar = TensorType(kind.dtype)
+        scalar = TensorType(array_type.dtype)
         operands = [self.add(graph.add_parameter(scalar)) for _ in range(2)]
         row = OPS[self.random.choice(_REDUCERS)]
         graph.set_output(self.add(graph.add_apply(row, operands, infer_type(row, (scalar, scalar), EMPTY))))
@@ -408,9 +409,9 @@ class _Instance:
         self.nodes.append(node)
         return node
 
-    def bind(self, place: int, node: Node) -> None:
-        self.match.slots[place] = node
-        self.bound.add(place)
+    def bind(self, term_index: int, node: Node) -> None:
+        self.match.slots[term_index] = node
+        self.bound.add(term_index)
 
     def check_conditions(self) -> None:
         """Raise NoInstance where a condition, all of whose parts are known, does not hold."""
@@ -423,8 +424,8 @@ class _Instance:
 
 def _holds(test: Callable[[Match], Any], match: Match) -> bool:
     try:
-        found = test(match)
-        return bool(getattr(found, "value", found))
+        value = test(match)
+        return bool(getattr(value, "value", value))
     except NO_VALUE:
         return False
     except (NativeFailure, RuleError):
@@ -437,36 +438,40 @@ def _needs(test: Any) -> tuple[set[int], set[str]]:
     return terms, set(test.names())
 
 
-def _check_elements(row: Op, kinds: list[Type]) -> None:
+def _check_elements(row: Op, types: list[Type]) -> None:
     """Raise NoInstance where an elementwise op would stretch an operand: HLO lets it, but no backend runs it."""
     if elementwise.ROWS.get(row.name) is not row:
         return
     scalars_may_stand = row.name in ("select", "clamp")
-    arrays = [kind for kind in kinds if isinstance(kind, TensorType) and (kind.rank or not scalars_may_stand)]
-    if len({kind.dims for kind in arrays}) > 1:
+    arrays = [
+        array_type
+        for array_type in types
+        if isinstance(array_type, TensorType) and (array_type.rank or not scalars_may_stand)
+    ]
+    if len({array_type.dims for array_type in arrays}) > 1:
         raise NoInstance(f"the operands of {row} have different dimensions")
     values = arrays[1:] if row.name == "select" else arrays
-    if len({kind.dtype for kind in values}) > 1:
+    if len({array_type.dtype for array_type in values}) > 1:
         raise NoInstance(f"the operands of {row} have different element types")
 
 
-def _known(kind: Type | None) -> Type:
-    if kind is None:
+def _known(value_type: Type | None) -> Type:
+    if value_type is None:
         raise NoInstance("a type is not known")
-    return kind
+    return value_type
 
 
-def _parameter_types(opcode: str, kinds: list[Type], count: int) -> list[Type]:
+def _parameter_types(opcode: str, operand_types: list[Type], count: int) -> list[Type]:
     """What a graph called by an op is given; raises NoInstance where that is not known."""
-    arrays = [kind for kind in kinds if isinstance(kind, TensorType)]
-    scalars = [TensorType(kind.dtype) for kind in arrays]
-    found: list[Any] = list(kinds)
+    arrays = [array_type for array_type in operand_types if isinstance(array_type, TensorType)]
+    scalars = [TensorType(array_type.dtype) for array_type in arrays]
+    types: list[Any] = list(operand_types)
     if opcode in ("reduce", "reduce-window", "scatter", "select-and-scatter", "all-reduce", "reduce-scatter"):
-        found = scalars[len(scalars) // 2 :] * 2 if opcode.startswith("reduce") else scalars[-1:] * 2
+        types = scalars[len(scalars) // 2 :] * 2 if opcode.startswith("reduce") else scalars[-1:] * 2
     elif opcode == "sort":
-        found = [scalar for scalar in scalars for _ in range(2)]
+        types = [scalar for scalar in scalars for _ in range(2)]
     elif opcode == "map":
-        found = scalars
-    if len(found) != count:
-        raise NoInstance(f"{opcode} calls a graph of {len(found)} parameters")
-    return found
+        types = scalars
+    if len(types) != count:
+        raise NoInstance(f"{opcode} calls a graph of {len(types)} parameters")
+    return types

@@ -1,4 +1,4 @@
-"""A match: what the terms and variables of a pattern stand for."""
+"""A match: the nodes and values that a pattern's terms and variables are bound to."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def projections(node: Node, result: int) -> list[Node]:
 
 def matched_nodes(pattern: Pattern, match: Match) -> list[Node]:
     """The operations that a match covers, with the nodes that take out their results."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     for number, term in pattern.operations():
         node = match.slots[number]
-        if node is None or (term.optional and node in found):
+        if node is None or (term.optional and node in nodes):
             continue
-        found[node] = None
+        nodes[node] = None
         if term.results > 1:
-            found.update(dict.fromkeys(user for user in node.users if user.opcode == PROJECTION))
-    return list(found)
+            nodes.update(dict.fromkeys(user for user in node.users if user.opcode == PROJECTION))
+    return list(nodes)

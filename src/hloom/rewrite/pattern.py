@@ -1,7 +1,8 @@
-"""What a declared rule is: terms to match, conditions, what is made, and what it replaces. Plain data.
+"""Declared rules as data: terms to match, conditions, operations to make, and the results that they replace.
 
-Terms stand operands first and are referred to by number; a `Reference` is a term and, of an operation with several
-results, which of them.
+Terms are listed in topological order, operands first, and referred to by index; a `Reference` is a term and, for an
+operation with several results, the number of the result. Like MLIR's PDL (mlir/docs/Dialects/PDLOps.md), restricted to
+one graph.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class MakeOperation:
 
 @dataclass(frozen=True, slots=True)
 class MakeConstant:
-    """A constant to make: a value, in every place of a type."""
+    """A constant to make: a value, in every element of a type."""
 
     value: Expression
     type: Expression | None = None

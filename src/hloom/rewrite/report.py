@@ -1,4 +1,4 @@
-"""What a run of rules did: per rule what was tried, what matched and what stood in the way; and every step."""
+"""Reports of a run of rules: per rule what was tried, what matched and why others did not; and every step."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ class Report:
     @property
     def changed(self) -> bool:
         """Whether anything in the module is different from before."""
-        return bool(self.steps or self.erased or self.changes) or any(each.changed for each in self.passes)
+        return bool(self.steps or self.erased or self.changes) or any(part.changed for part in self.passes)
 
     @property
     def matched(self) -> int:
         """How many times rules fired, the parts of a pipeline included."""
-        return len(self.steps) + sum(each.matched for each in self.passes)
+        return len(self.steps) + sum(part.matched for part in self.passes)
 
     def __getitem__(self, rule: str) -> RuleReport:
         """The account of a rule by name, the parts' accounts added up; raises KeyError where none has it."""
-        found = [each for each in self.all_rules() if each.rule.name == rule]
-        if not found:
+        accounts = [account for account in self.all_rules() if account.rule.name == rule]
+        if not accounts:
             raise KeyError(rule)
-        return merged(found)
+        return merged(accounts)
 
     def all_rules(self) -> Iterable[RuleReport]:
         """The accounts of all rules, those of the parts of a pipeline included."""
         yield from self.rules
-        for each in self.passes:
-            yield from each.all_rules()
+        for part in self.passes:
+            yield from part.all_rules()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -86,9 +86,9 @@ class Report:
             "erased": self.erased,
             "seconds": self.seconds,
             "notes": self.notes,
-            "rules": [each.to_json() for each in self.rules if each.tried],
+            "rules": [account.to_json() for account in self.rules if account.tried],
             "steps": [str(step) for step in self.steps],
-            "passes": [each.to_json() for each in self.passes],
+            "passes": [part.to_json() for part in self.passes],
         }
 
 
@@ -96,9 +96,9 @@ def merged(accounts: Iterable[RuleReport]) -> RuleReport:
     """One account from several of the same rule."""
     first, *others = accounts
     total = RuleReport(first.rule, first.tried, first.matched, first.seconds, Counter(first.rejected))
-    for each in others:
-        total.tried += each.tried
-        total.matched += each.matched
-        total.seconds += each.seconds
-        total.rejected.update(each.rejected)
+    for other in others:
+        total.tried += other.tried
+        total.matched += other.matched
+        total.seconds += other.seconds
+        total.rejected.update(other.rejected)
     return total

@@ -1,46 +1,26 @@
-"""Rules: what they look for, what stands in its place, and how they are told apart.
+"""Rules: what they match, what replaces it, and how they are identified.
 
-A rule is data: a pattern and a replacement (`declare`, `trace`), or the name of a registered native function that
-looks at a node and builds what replaces it. Both run in the same driver.
+A rule is data: a pattern and a replacement (`declaration`, `traced_rule`), or the name of a registered native function
+that looks at a node and builds what replaces it. Both run in the same driver.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hloom.ir import Apply, Node, Op
 from hloom.ops import OPS
 from hloom.rewrite.builder import Builder
-from hloom.text import HloomError
-
-if TYPE_CHECKING:
-    from hloom.rewrite.pattern import Pattern
+from hloom.rewrite.pattern import Pattern
+from hloom.rewrite.registry import Origin, RuleError, origin_of, register, registered
 
 NativeRewrite = Callable[[Builder, Apply], Node | None]
 """What a native rule does: look at a node, build what replaces it, or return None where it does not apply."""
 
-REGISTERED: dict[str, Callable[..., Any]] = {}
-"""Native functions by name: what a rule that was saved may call by. Nothing else can be called from a rule file."""
 
-
-class RuleError(HloomError):
-    """A rule that cannot be: what is wrong with it and where it was defined."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a rule was written."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule:
     """One rewriting rule.
 
@@ -69,36 +49,13 @@ class Rule:
     def __str__(self) -> str:
         return f"{self.name} ({self.origin})" if self.origin else self.name
 
+    def __repr__(self) -> str:
+        return f"<rule {self}>"
+
     @property
     def function(self) -> NativeRewrite:
         """The native function; raises RuleError where nothing of that name is registered."""
         return registered(self.native or "")
-
-
-def register(name: str, function: Callable[..., Any]) -> None:
-    """Give a native function a name by which rules, saved ones too, may call it; raises RuleError where it is taken."""
-    found = REGISTERED.get(name)
-    if found is not None and _place(found) != _place(function):
-        raise RuleError(f"a native function named '{name}' is registered already: {_place(found)}")
-    REGISTERED[name] = function
-
-
-def registered(name: str) -> Callable[..., Any]:
-    """The native function of this name; raises RuleError where there is none."""
-    found = REGISTERED.get(name)
-    if found is None:
-        raise RuleError(f"no native function named '{name}' is registered", hint="import the module that registers it")
-    return found
-
-
-def origin_of(function: Callable[..., Any]) -> Origin:
-    """Where a function was written."""
-    return Origin(*_place(function))
-
-
-def _place(function: Callable[..., Any]) -> tuple[str, int]:
-    code = getattr(function, "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code else (repr(function), 0)
 
 
 class Family:
@@ -114,11 +71,13 @@ class Family:
                 return None
             return build.reshape(inner.inputs[0], node.type)
 
-    A rule is named after its function, with dashes, and registered as `family.name`.
+    A rule is named after its function, with dashes, and registered as `family.name`; under the name that the family
+    had in earlier versions too, so that rules saved then still load.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, formerly: str = "") -> None:
         self.name = name
+        self._names = (name, formerly) if formerly else (name,)
         self.rules: list[Rule] = []
 
     def __iter__(self) -> Iterator[Rule]:
@@ -140,7 +99,8 @@ class Family:
             unknown = [root for root in roots if root not in rows and root not in OPS]
             if unknown or not roots:
                 raise RuleError(f"rule {name} ({origin}): no op is called '{unknown[0] if unknown else ''}'")
-            register(f"{self.name}.{name}", function)
+            for family in self._names:
+                register(f"{family}.{name}", function)
             made = Rule(
                 name, roots, native=f"{self.name}.{name}", benefit=benefit, depth=depth, effects=effects,
                 family=self.name, statement=function.__doc__, rows=rows, origin=origin,

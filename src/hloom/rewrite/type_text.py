@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from hloom.ir import DTYPES, TOKEN, UNBOUNDED, Layout, TensorType, TupleType, Type
-from hloom.rewrite.rule import RuleError
+from hloom.rewrite.registry import RuleError
 
-DEEPEST = 64
+MAX_DEPTH = 64
 """How deep tuples may nest in a rule file."""
 _LARGEST = 1 << 62
 
@@ -23,20 +23,20 @@ def type_from(text: str) -> Type:
     (f32[2,<=3]{1,0}, token[])
     """
     bare = _INDEX.sub("", text).replace(" ", "")
-    found, end = _read(bare, 0, 0)
+    value_type, end = _read(bare, 0, 0)
     if end != len(bare):
         raise RuleError(f"'{text}' is no type", hint="write f32[2,3], f32[], or (f32[2], s32[])")
-    return found
+    return value_type
 
 
-def type_text(kind: Type) -> str:
+def type_text(value_type: Type) -> str:
     """The text of a type; raises RuleError where `type_from` would not read it back."""
     try:
-        if type_from(str(kind)) is kind:
-            return str(kind)
+        if type_from(str(value_type)) is value_type:
+            return str(value_type)
     except RuleError:
         pass
-    raise RuleError(f"a rule file cannot hold the type {kind}")
+    raise RuleError(f"a rule file cannot hold the type {value_type}")
 
 
 def _read(text: str, start: int, depth: int) -> tuple[Type, int]:
@@ -54,32 +54,32 @@ def _read(text: str, start: int, depth: int) -> tuple[Type, int]:
     return TensorType(DTYPES[match[1]], dims, layout, dynamic), match.end()
 
 
-def _read_tuple(text: str, place: int, depth: int) -> tuple[Type, int]:
-    if depth > DEEPEST:
-        raise RuleError(f"tuple types nest deeper than {DEEPEST}")
+def _read_tuple(text: str, position: int, depth: int) -> tuple[Type, int]:
+    if depth > MAX_DEPTH:
+        raise RuleError(f"tuple types nest deeper than {MAX_DEPTH}")
     elements: list[Type] = []
-    while not text.startswith(")", place):
-        if elements and not text.startswith(",", place):
-            raise RuleError(f"'{text[place : place + 40]}' is no part of a tuple type")
-        element, place = _read(text, place + bool(elements), depth)
+    while not text.startswith(")", position):
+        if elements and not text.startswith(",", position):
+            raise RuleError(f"'{text[position : position + 40]}' is no part of a tuple type")
+        element, position = _read(text, position + bool(elements), depth)
         elements.append(element)
-    return TupleType(elements), place + 1
+    return TupleType(elements), position + 1
 
 
 def _dims(text: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     dims: list[int] = []
     dynamic: list[bool] = []
-    for each in text.split(",") if text else ():
-        match = _SIZE.fullmatch(each)
+    for size in text.split(",") if text else ():
+        match = _SIZE.fullmatch(size)
         if match is None or (match[2] and int(match[2]) > _LARGEST):
-            raise RuleError(f"'{each[:40]}' is no dimension")
+            raise RuleError(f"'{size[:40]}' is no dimension")
         dims.append(int(match[2]) if match[2] else UNBOUNDED)
         dynamic.append(not match[2] or bool(match[1]))
     return tuple(dims), tuple(dynamic)
 
 
 def _layout(text: str, rank: int) -> Layout:
-    order = tuple(int(each) for each in text.split(",")) if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) else ()
+    order = tuple(int(dim) for dim in text.split(",")) if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) else ()
     if sorted(order) != list(range(rank)):
         raise RuleError(f"{{{text[:40]}}} is no layout of {rank} dimensions")
     return Layout(order)

@@ -20,8 +20,7 @@ import numpy as np
 
 from hloom.hlo import parse, to_text
 from hloom.ir import Module, dtype_of, verify
-from hloom.rewrite import Rule, RuleError, apply_at, rewrite
-from hloom.rewrite.instances import instances
+from hloom.rewrite import Rule, RuleError, apply_at, instances, rewrite
 from hloom.runtime import XlaError, compare, run
 from hloom.testing.joined_program import device_counts, join_programs
 from hloom.testing.random_inputs import draw_inputs

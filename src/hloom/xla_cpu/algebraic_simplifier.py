@@ -20,8 +20,7 @@ from collections.abc import Sequence
 
 from hloom.ir import Apply, Graph, Module, Node, TensorType
 from hloom.ops import OPS
-from hloom.passes.cse import cse
-from hloom.passes.dce import dce
+from hloom.passes import cse, dce
 from hloom.xla_cpu.float_normalization import normalize_floats
 
 

@@ -6,6 +6,10 @@ DOMAINS: dict[str, Domain] = {
     "subtract-float-itself": domain(FLOATS, "subtract(x, x)"),
     "multiply-float-by-zero": domain(FLOATS, "multiply(x, #0)", "multiply(#0, x)"),
     "what-cancels-out-of-floats": domain(
-        FLOATS, "add(x, subtract(y, x))", "subtract(x, subtract(x, y))", "subtract(x, add(y, x))", "subtract(add(y, x), x)"
+        FLOATS,
+        "add(x, subtract(y, x))",
+        "subtract(x, subtract(x, y))",
+        "subtract(x, add(y, x))",
+        "subtract(add(y, x), x)",
     ),
 }

@@ -14,21 +14,27 @@ from hloom.dialects.paddle.protos import PADDLE, attribute_value, parsed
 from hloom.dialects.paddle.rows import IN_PLACE, INPUT_SLOTS, OURS, OUTPUT_SLOTS, PREFIX, ROWS, UNLISTED, type_of
 from hloom.dialects.paddle.signatures import Signature, signature
 from hloom.ir import OPAQUE, Node, TupleType, Type
-from hloom.rewrite import Expression, Origin, Rule, RuleError, register
-from hloom.rewrite.checks import check_made, check_operation, check_pattern
-from hloom.rewrite.declare import depth_of
-from hloom.rewrite.expressions import text_of
-from hloom.rewrite.pattern import (
+from hloom.rewrite import (
     ANY,
     AttributeTerm,
     Condition,
+    Expression,
     MakeOperation,
     OperationTerm,
+    Origin,
     Pattern,
     Reference,
+    Rule,
+    RuleError,
     Same,
     Term,
     ValueTerm,
+    check_made,
+    check_operation,
+    check_pattern,
+    depth_of,
+    register,
+    text_of,
 )
 
 OPERATIONS = {"kAdd": "add", "kSub": "subtract", "kMul": "multiply", "kDiv": "floor-divide", "kMod": "remainder"}

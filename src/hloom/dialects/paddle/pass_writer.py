@@ -23,18 +23,20 @@ from hloom.dialects.paddle.rows import (
     attribute_type,
     type_of,
 )
-from hloom.rewrite import Expression, Rule, RuleError
-from hloom.rewrite.expressions import text_of
-from hloom.rewrite.pattern import (
+from hloom.rewrite import (
     Absent,
     Anything,
+    Expression,
     Make,
     MakeOperation,
     OperationTerm,
     Pattern,
     Reference,
+    Rule,
+    RuleError,
     Same,
     ValueTerm,
+    text_of,
 )
 
 Exportable = Pass | Rule | RegisterPassHelper | str | Callable[..., Any] | Iterable[Rule]

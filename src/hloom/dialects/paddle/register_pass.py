@@ -12,8 +12,7 @@ from hloom.dialects.paddle.pass_recorder import write_conditions, write_mappings
 from hloom.dialects.paddle.pass_tracer import InputSpec, OpHelper, Tracing, VarHelper, only_output
 from hloom.dialects.paddle.protos import PADDLE
 from hloom.ir import Module
-from hloom.rewrite import Report, Rule, RuleError, rewrite
-from hloom.rewrite.rule import origin_of
+from hloom.rewrite import Report, Rule, RuleError, origin_of, rewrite
 
 Pair = tuple[Callable[..., Any], Callable[..., Any]]
 

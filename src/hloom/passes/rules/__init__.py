@@ -2,5 +2,5 @@
 
 To add a rule, decorate a function in the file of its subject; a family of a new subject is listed in `simplify.py`, or
 in `elementwise.py` or `shaping.py` here. What keeps every number but for rounding is strict; what XLA's defaults allow
-beside stands in the families named RELAXED, what only prefers XLA's forms in those named AS_XLA.
+beside stands in the families named INEXACT, what only prefers XLA's forms in those named AS_XLA.
 """

@@ -1,4 +1,8 @@
-"""What the shaping rules ask of dimensions: where a reshape leaves them, and whether one node may stand for another."""
+"""Dimension maps of broadcasts, transposes and reshapes.
+
+`dims_unmodified_by_reshape` and `kept_by_reshape` are XLA's ShapeUtil::DimensionsUnmodifiedByReshape and
+ShapeUtil::InsertedOrDeleted1SizedDimensions (xla/shape_util.cc).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from hloom.rewrite import Builder, tensor_type
 Dimensions = tuple[int, ...]
 
 
-def stand_in(build: Builder, node: Node, other: Node) -> Node | None:
+def replace_if_compatible(build: Builder, node: Node, other: Node) -> Node | None:
     """Another node for this one, if nothing but the value tells them apart: layout, sharding, order."""
     if node.type is None or other.type is None or not same_shape(node.type, other.type):
         return build.decline("the types are not known to be the same")
@@ -32,15 +36,15 @@ def same_array(a: Type | None, b: Type | None) -> bool:
 
 
 def same_layout(a: Type | None, b: Type | None) -> bool:
-    """Whether two types are the same and lie in memory in the same way; no layout means row-major."""
+    """Whether two types are the same and have the same layout; none means row-major."""
     if a is None or b is None:
         return a is b
     return map_leaves(a, _with_default_layout) is map_leaves(b, _with_default_layout)
 
 
-def is_row_major(kind: TensorType) -> bool:
+def is_row_major(array_type: TensorType) -> bool:
     """Whether the type's layout is absent or the default."""
-    return kind.layout is None or kind.layout == default_layout(kind.rank)
+    return array_type.layout is None or array_type.layout == default_layout(array_type.rank)
 
 
 def scalar_of(node: Node) -> Node | None:
@@ -48,32 +52,32 @@ def scalar_of(node: Node) -> Node | None:
     if node.opcode != "broadcast" or tensor_type(node) is None:
         return None
     operand = node.inputs[0]
-    kind = tensor_type(operand)
-    return operand if kind is not None and kind.rank == 0 else None
+    array_type = tensor_type(operand)
+    return operand if array_type is not None and array_type.rank == 0 else None
 
 
-def places_of(broadcast: Node) -> Dimensions:
+def broadcast_dims(broadcast: Node) -> Dimensions:
     """Where a broadcast puts the dimensions of its operand."""
     return tuple(broadcast.attributes.get("dimensions") or ())
 
 
-def is_empty(kind: TensorType) -> bool:
+def is_empty(array_type: TensorType) -> bool:
     """Whether an array has no elements."""
-    return 0 in kind.dims
+    return 0 in array_type.dims
 
 
-def resized(kind: TensorType, dims: Iterable[int]) -> TensorType:
+def resized(array_type: TensorType, dims: Iterable[int]) -> TensorType:
     """An array of the same elements and other dimensions, without a layout."""
-    return TensorType(kind.dtype, tuple(dims))
+    return TensorType(array_type.dtype, tuple(dims))
 
 
-def without(dims: Sequence[int], places: Iterable[int]) -> Dimensions:
+def without(dims: Sequence[int], removed: Iterable[int]) -> Dimensions:
     """The sizes that stand in none of these places."""
-    gone = set(places)
-    return tuple(size for place, size in enumerate(dims) if place not in gone)
+    gone = set(removed)
+    return tuple(size for dim, size in enumerate(dims) if dim not in gone)
 
 
-def places_after_reshape(before: Sequence[int], after: Sequence[int], wanted: Sequence[int]) -> Dimensions | None:
+def dims_after_reshape(before: Sequence[int], after: Sequence[int], wanted: Sequence[int]) -> Dimensions | None:
     """Where dimensions stand after a reshape that leaves them whole; None where it splits or joins one of them.
 
     A dimension is whole where one of the same size has as many elements in front of it.
@@ -83,42 +87,81 @@ def places_after_reshape(before: Sequence[int], after: Sequence[int], wanted: Se
     """
     if 0 in before or math.prod(before) != math.prod(after):
         return None
-    places: dict[tuple[int, int], list[int]] = {}
-    for place, (front, size) in enumerate(zip(_fronts(after), after, strict=True)):
-        places.setdefault((front, size), []).append(place)
-    fronts = _fronts(before)
-    found: list[int] = []
-    for place in wanted:
-        candidates = places.get((fronts[place], before[place]))
+    dims_by_block: dict[tuple[int, int], list[int]] = {}
+    for dim, (front, size) in enumerate(zip(_prefix_products(after), after, strict=True)):
+        dims_by_block.setdefault((front, size), []).append(dim)
+    fronts = _prefix_products(before)
+    dims: list[int] = []
+    for dim in wanted:
+        candidates = dims_by_block.get((fronts[dim], before[dim]))
         if not candidates:
             return None
-        found.append(candidates.pop(0))
-    return tuple(found)
+        dims.append(candidates.pop(0))
+    return tuple(dims)
 
 
 def kept_by_reshape(before: Sequence[int], after: Sequence[int]) -> dict[int, int] | None:
     """For a reshape that only adds and removes dimensions of size 1, where the others go; None for all else."""
-    first = [place for place, size in enumerate(before) if size != 1]
-    second = [place for place, size in enumerate(after) if size != 1]
-    if [before[place] for place in first] != [after[place] for place in second]:
+    first = [dim for dim, size in enumerate(before) if size != 1]
+    second = [dim for dim, size in enumerate(after) if size != 1]
+    if [before[dim] for dim in first] != [after[dim] for dim in second]:
         return None
     return dict(zip(first, second, strict=True))
+
+
+def dims_unmodified_by_reshape(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]:
+    """The dimensions that a reshape leaves as they are: pairs of places of equal sizes with equal products before them.
+
+    Dimensions of size 1 are paired where they meet. The arrays must have elements.
+
+    >>> unmodified((2, 3, 4), (6, 4)), unmodified((2, 3, 1), (2, 1, 3))
+    ([(2, 1)], [(0, 0), (1, 2)])
+    """
+    pairs: list[tuple[int, int]] = []
+    for start, end in _blocks(before, after):
+        if end[0] - start[0] == 1 and end[1] - start[1] == 1:
+            pairs.append(start)
+    return pairs
 
 
 def inverse(order: Sequence[int]) -> Dimensions:
     """The permutation that undoes another."""
     back = [0] * len(order)
-    for place, each in enumerate(order):
-        back[each] = place
+    for dim, source in enumerate(order):
+        back[source] = dim
     return tuple(back)
 
 
-def _fronts(dims: Sequence[int]) -> list[int]:
+def _prefix_products(dims: Sequence[int]) -> list[int]:
     """How many elements stand in front of each dimension."""
-    return [math.prod(dims[:place]) for place in range(len(dims))]
+    return [math.prod(dims[:dim]) for dim in range(len(dims))]
 
 
-def _with_default_layout(kind: Type) -> Type:
-    if isinstance(kind, TensorType) and kind.layout in (None, Layout()):
-        return kind.with_layout(default_layout(kind.rank))
-    return kind
+def _with_default_layout(value_type: Type) -> Type:
+    if isinstance(value_type, TensorType) and value_type.layout in (None, Layout()):
+        return value_type.with_layout(default_layout(value_type.rank))
+    return value_type
+
+
+def _blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The shortest runs of dimensions of both sides that hold equally many elements."""
+    left = right = 0
+    blocks: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    while left < len(before) or right < len(after):
+        start = left, right
+        ours = before[left] if left < len(before) else 1
+        theirs = after[right] if right < len(after) else 1
+        if ours != theirs and 1 in (ours, theirs):
+            left, right = left + (ours == 1 and left < len(before)), right + (theirs == 1 and right < len(after))
+            blocks.append((start, (left, right)))
+            continue
+        left, right = min(left + 1, len(before)), min(right + 1, len(after))
+        while ours != theirs:
+            if ours < theirs:
+                ours *= before[left]
+                left += 1
+            else:
+                theirs *= after[right]
+                right += 1
+        blocks.append((start, (left, right)))
+    return blocks

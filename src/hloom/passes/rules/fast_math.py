@@ -1,10 +1,14 @@
-"""Rules that hold of real numbers only: what XLA does when it is told that there is neither NaN nor infinity."""
+"""Rules that hold for real numbers only: no NaN, no infinity (LLVM's nnan and ninf).
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleSubtract, HandleMultiply).
+XLA applies them under enable_fast_math and enable_floats_are_real.
+"""
 
 from __future__ import annotations
 
 from hloom.ir import Apply, Node
-from hloom.passes.rules.addition import cancelled
-from hloom.passes.rules.facts import in_either_order, is_inexact, is_zero, number_like
+from hloom.passes.rules.add import cancelled
+from hloom.passes.rules.value_properties import in_either_order, is_inexact, is_zero, number_like
 from hloom.rewrite import Builder, Family
 
 FAST_MATH = Family("fast-math")

@@ -16,7 +16,7 @@ from hloom.dialects.oneflow.passes.convolution import FOLD_BATCH_NORM, fold_pad_
 from hloom.dialects.oneflow.passes.dropout import fuse_bias_add_dropout
 from hloom.dialects.oneflow.passes.gated_linear_unit import FUSE_GLU
 from hloom.dialects.oneflow.passes.scaled_triangle import FUSE_SCALE_TRIL
-from hloom.passes import Pass, offer, rules_pass
+from hloom.passes import Pass, register_pass, rules_pass
 from hloom.rewrite import Rule
 
 RULES: dict[str, tuple[Rule, ...]] = {
@@ -49,7 +49,7 @@ def all_rules(seed: int | None = None) -> tuple[Rule, ...]:
 def _offer(
     name: str, summary: str, rules: Sequence[Rule] | Callable[..., Sequence[Rule]], options: Sequence[str] = ()
 ) -> Pass:
-    return offer(name, summary, rules_pass(name, rules).run, options)
+    return register_pass(name, summary, rules_pass(name, rules).run, options)
 
 
 _offer(DROPOUT, "bias_add and dropout as one op and a mask; --seed gives the first mask's seed", dropout_rules, SEED)

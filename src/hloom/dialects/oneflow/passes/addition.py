@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hloom.dialects.oneflow.ops import OPS
-from hloom.rewrite import Session, rule
+from hloom.rewrite import PatternBuilder, rule
 
 SUMS = ("oneflow.add_n2", "oneflow.add_n")
 
 
 @rule(rows=OPS)
-def fuse_bias_add_gelu(p: Session) -> None:
+def fuse_bias_add_gelu(p: PatternBuilder) -> None:
     """gelu(bias_add(a, b)) -> fused_bias_add_gelu(a, b)"""
     a, b, axis = p.value("a"), p.value("b"), p.attribute("axis")
     biased = p.op("oneflow.bias_add", a, b, axis=axis)
@@ -20,7 +20,7 @@ def fuse_bias_add_gelu(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def add_first(p: Session) -> None:
+def add_first(p: PatternBuilder) -> None:
     """add_n(add_n(x...), y...) -> add_n(x..., y...)
 
     The same additions in the same order.
@@ -33,7 +33,7 @@ def add_first(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def add_second(p: Session) -> None:
+def add_second(p: PatternBuilder) -> None:
     """add_n(y, add_n(x...)) -> add_n(x..., y)
 
     The same additions; the last one has its operands exchanged, which changes no sum.
@@ -46,7 +46,7 @@ def add_second(p: Session) -> None:
 
 
 @rule(benefit=2, rows=OPS)
-def add_both(p: Session) -> None:
+def add_both(p: PatternBuilder) -> None:
     """add_n(add_n(x...), add_n(y...)) -> add_n(x..., y...)
 
     In another order: the sums of floating-point numbers may be rounded otherwise, as by OneFlow's own pass.

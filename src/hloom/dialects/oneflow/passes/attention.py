@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.passes.typed_numbers import f64, segments, si64
 from hloom.dialects.oneflow.rows import SEGMENTS
-from hloom.rewrite import ANY, Expression, Handle, Session, rule
+from hloom.rewrite import ANY, Expression, Handle, PatternBuilder, rule
 
 TOLERANCE = 1e-5
 """How far the scale may be from 1 / sqrt(head size), which kernels that take no scale use."""
@@ -13,21 +13,23 @@ PRODUCTS = ("oneflow.batch_matmul", "oneflow.broadcast_matmul")
 HEADS_FIRST = (0, 2, 1, 3)
 
 
-def _split(p: Session, x: Handle, order: tuple[int, ...]) -> tuple[Handle, Handle]:
+def _split(p: PatternBuilder, x: Handle, order: tuple[int, ...]) -> tuple[Handle, Handle]:
     """Batch, sequence, heads and head size of an array, and these in another order."""
     split = p.op("oneflow.reshape", x, shape=ANY)
     p.where(split.rank == 4, split.shape[0] == x.shape[0], split.shape[1] == x.shape[1])
     return split, p.op("oneflow.transpose", split, perm=order)
 
 
-def _flattened(p: Session, x: Handle) -> Handle:
+def _flattened(p: PatternBuilder, x: Handle) -> Handle:
     """Batch and heads as one dimension."""
     flat = p.op("oneflow.reshape", x, shape=ANY)
     p.where(flat.rank == 3, flat.shape[1] == x.shape[2], flat.shape[2] == x.shape[3])
     return flat
 
 
-def _fuse(p: Session, operands: tuple[Handle, Handle, Handle], queries: Handle, out: Handle, scale: Expression) -> None:
+def _fuse(
+    p: PatternBuilder, operands: tuple[Handle, Handle, Handle], queries: Handle, out: Handle, scale: Expression
+) -> None:
     """The conditions on scale and result, and the replacement."""
     query, size = operands[0], queries.shape[3]
     p.where(abs(scale - size**-0.5) <= TOLERANCE)
@@ -52,7 +54,7 @@ def _fuse(p: Session, operands: tuple[Handle, Handle, Handle], queries: Handle, 
 
 
 @rule(rows=OPS)
-def fuse_attention_inference(p: Session) -> None:
+def fuse_attention_inference(p: PatternBuilder) -> None:
     """softmax(q . k / sqrt(head size)) . v, with q, k and v split into heads, and these joined again
 
     -> fused_multi_head_attention_inference(query, key, value): 12 ops become one. The scale must be that of the head
@@ -79,7 +81,7 @@ def fuse_attention_inference(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def fuse_batched_attention_inference(p: Session) -> None:
+def fuse_batched_attention_inference(p: PatternBuilder) -> None:
     """The same, where heads and batch are one dimension of the products, and the scale is the first one's alpha"""
     query, key, value = (p.value(name, rank=3) for name in ("query", "key", "value"))
     queries, q = _split(p, query, HEADS_FIRST)

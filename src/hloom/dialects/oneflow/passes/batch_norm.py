@@ -6,7 +6,7 @@ from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.passes import native_functions as native_functions
 from hloom.dialects.oneflow.passes.typed_numbers import segments
 from hloom.dialects.oneflow.rows import RESULT_SEGMENTS, SEGMENTS
-from hloom.rewrite import ANY, Session, rule
+from hloom.rewrite import ANY, PatternBuilder, rule
 
 SUMS = ("oneflow.add_n2", "oneflow.add_n", "oneflow.broadcast_add")
 OPERANDS = ("x", "moving_mean", "moving_variance", "gamma", "beta")
@@ -14,7 +14,7 @@ GIVEN = {SEGMENTS: ANY, RESULT_SEGMENTS: ANY}
 
 
 @rule(rows=OPS)
-def fuse_normalization_add_relu(p: Session) -> None:
+def fuse_normalization_add_relu(p: PatternBuilder) -> None:
     """relu(normalization(x...) + addend) -> normalization_add_relu(x, addend...), in training
 
     The mean and the inverse deviation of the batch are replaced too.
@@ -45,7 +45,7 @@ def fuse_normalization_add_relu(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def fuse_normalization_infer_add_relu(p: Session) -> None:
+def fuse_normalization_infer_add_relu(p: PatternBuilder) -> None:
     """relu(normalization_infer(x...) + addend) -> normalization_add_relu(x, addend...)"""
     x, *statistics = map(p.value, OPERANDS)
     addend, training = p.value("addend"), p.attribute("training")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hloom.dialects.oneflow.ops import OPS
-from hloom.rewrite import ANY, Session, rule
+from hloom.rewrite import ANY, PatternBuilder, rule
 
 
 @rule(rows=OPS)
-def remove_cast_to_same_type(p: Session) -> None:
+def remove_cast_to_same_type(p: PatternBuilder) -> None:
     """cast(x) -> x, where x has that type already"""
     x = p.value("x")
     out = p.op("oneflow.cast", x, attributes={"dtype": ANY})

@@ -6,14 +6,14 @@ from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.passes import native_functions as native_functions
 from hloom.dialects.oneflow.passes.typed_numbers import f64, segments, si32, si64
 from hloom.dialects.oneflow.rows import RESULT_SEGMENTS, SEGMENTS
-from hloom.rewrite import ANY, Rule, Session, rule
+from hloom.rewrite import ANY, PatternBuilder, Rule, rule
 
 SHAPE = ("data_format", "filters", "kernel_size", "strides", "dilation_rate", "groups")
 """What stays of a convolution's attributes where its padding changes."""
 
 
 @rule(rows=OPS)
-def fold_pad_into_conv(p: Session) -> None:
+def fold_pad_into_conv(p: PatternBuilder) -> None:
     """conv2d(pad(x), w...) -> conv2d(x, w...), with the padding added to the convolution's own
 
     Where the image is padded with zeros, on its two sides alone, as much before as after.
@@ -40,7 +40,7 @@ def fold_pad_into_conv(p: Session) -> None:
         r.replace({out: r.op("oneflow.conv2d", x, rest, padding_before=padding, **kept, carry=out)})
 
 
-def _fold_batch_norm(p: Session, *, has_bias: bool) -> None:
+def _fold_batch_norm(p: PatternBuilder, *, has_bias: bool) -> None:
     x, weight = p.value("x"), p.value("weight", rank=4)
     bias = [p.value("bias", rank=1)] if has_bias else []
     mean, variance, gamma, beta = (p.value(name, rank=1) for name in ("mean", "variance", "gamma", "beta"))
@@ -90,7 +90,7 @@ def _fold_batch_norm(p: Session, *, has_bias: bool) -> None:
 
 
 @rule(rows=OPS)
-def fold_batch_norm_into_conv(p: Session) -> None:
+def fold_batch_norm_into_conv(p: PatternBuilder) -> None:
     """normalization_infer(conv2d(x, w)) -> conv2d(x, w * s, beta - mean * s), s = gamma / sqrt(variance + epsilon)
 
     Each channel is scaled in the weights rather than in the result: products are rounded otherwise.
@@ -99,7 +99,7 @@ def fold_batch_norm_into_conv(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def fold_batch_norm_into_conv_with_bias(p: Session) -> None:
+def fold_batch_norm_into_conv_with_bias(p: PatternBuilder) -> None:
     """normalization_infer(conv2d(x, w, b)) -> conv2d(x, w * s, beta + (b - mean) * s), s as without a bias"""
     _fold_batch_norm(p, has_bias=True)
 

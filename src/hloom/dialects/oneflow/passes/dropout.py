@@ -5,14 +5,14 @@ from __future__ import annotations
 from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.passes import native_functions as native_functions
 from hloom.dialects.oneflow.passes.typed_numbers import f32, si64
-from hloom.rewrite import Rule, Session, rule
+from hloom.rewrite import PatternBuilder, Rule, rule
 
 
 def fuse_bias_add_dropout(seed: int | None = None) -> Rule:
     """The rule, with the seed that the first match's mask gets (`natives.seed_for` says what later ones get)."""
 
     @rule(rows=OPS)
-    def fuse_bias_add_dropout(p: Session) -> None:
+    def fuse_bias_add_dropout(p: PatternBuilder) -> None:
         """dropout(bias_add(a, b)) -> fused_bias_add_mask_scale(a, b, random_mask_like(a))
 
         What dropout keeps is scaled by 1 / (1 - rate). At rate 1 nothing is kept: the mask is zero everywhere, and the

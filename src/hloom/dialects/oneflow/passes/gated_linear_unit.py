@@ -6,13 +6,13 @@ from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.passes import native_functions as native_functions
 from hloom.dialects.oneflow.passes.typed_numbers import segments
 from hloom.dialects.oneflow.rows import RESULT_SEGMENTS, SEGMENTS
-from hloom.rewrite import Handle, Session, rule
+from hloom.rewrite import Handle, PatternBuilder, rule
 
 ACTIVATIONS = ("oneflow.gelu", "oneflow.fast_gelu", "oneflow.silu", "oneflow.sigmoid", "oneflow.relu")
 PRODUCTS = ("oneflow.broadcast_matmul", "oneflow.matmul")
 
 
-def _gate(p: Session, x: Handle, w: Handle, b: Handle, biased: Handle) -> None:
+def _gate(p: PatternBuilder, x: Handle, w: Handle, b: Handle, biased: Handle) -> None:
     """What stands behind the biased product, and the replacement."""
     dim, half = p.attribute("dim"), p.attribute("half")
     hidden = p.op("oneflow.narrow", biased, dim=dim, start=0, length=half)
@@ -39,7 +39,7 @@ def _gate(p: Session, x: Handle, w: Handle, b: Handle, biased: Handle) -> None:
 
 
 @rule(rows=OPS)
-def fuse_glu(p: Session) -> None:
+def fuse_glu(p: PatternBuilder) -> None:
     """biased = broadcast_matmul(x, w) + b, narrow(biased) * gelu(narrow(biased)) -> fused_glu(x, w, b)
 
     The first half of the last dimension is the value, the second half the gate; `biased`, which may be used elsewhere,
@@ -51,7 +51,7 @@ def fuse_glu(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def fuse_glu_of_bias_add(p: Session) -> None:
+def fuse_glu_of_bias_add(p: PatternBuilder) -> None:
     """The same, where the bias is added by bias_add along the last dimension"""
     x, w, b, axis = p.value("x"), p.value("w", rank=2), p.value("b", rank=1), p.attribute("axis")
     biased = p.op("oneflow.bias_add", p.op(PRODUCTS, x, w, transpose_b=True), b, axis=axis)
@@ -60,7 +60,7 @@ def fuse_glu_of_bias_add(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def fuse_glu_of_matmul_bias(p: Session) -> None:
+def fuse_glu_of_matmul_bias(p: PatternBuilder) -> None:
     """The same, where product and bias are one op already"""
     x, w, b = p.value("x"), p.value("w", rank=2), p.value("b", rank=1)
     _gate(p, x, w, b, p.op("oneflow.fused_matmul_bias", x, w, b))

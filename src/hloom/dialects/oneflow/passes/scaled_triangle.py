@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.dialects.oneflow.ops import OPS
-from hloom.rewrite import Session, rule
+from hloom.rewrite import PatternBuilder, rule
 
 SCALAR = ("has_float_operand", "float_operand", "has_int_operand", "int_operand")
 FILL = ("diagonal", "floating_fill_value", "integer_fill_value", "is_floating_fill_value")
@@ -18,7 +18,7 @@ def _scale(scalar: dict) -> dict:
 
 
 @rule(rows=OPS)
-def tril_of_scaled(p: Session) -> None:
+def tril_of_scaled(p: PatternBuilder) -> None:
     """tril(scalar_mul(x)) -> fused_scale_tril(x)"""
     x, scalar, fill = p.value("x"), p.attributes(*SCALAR), p.attributes(*FILL)
     scaled = p.op("oneflow.scalar_mul", x, **scalar)
@@ -30,7 +30,7 @@ def tril_of_scaled(p: Session) -> None:
 
 
 @rule(rows=OPS)
-def scaled_tril(p: Session) -> None:
+def scaled_tril(p: PatternBuilder) -> None:
     """scalar_mul(tril(x)) -> fused_scale_tril(x), where it is filled with zeros and the scale is finite
 
     The fused op scales first and then fills; zeros stay what they are either way.

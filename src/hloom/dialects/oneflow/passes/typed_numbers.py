@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from hloom.mlir import Dense, TypedNumber
-from hloom.rewrite import Expression, register, register_dataclass
-from hloom.rewrite.expressions import call, number
+from hloom.rewrite import Expression, call, number, register, register_dataclass
 
 
 def typed(array_type: str, value: Any) -> TypedNumber:

@@ -1,0 +1,238 @@
+"""The passes `hoist` and `sink`: loop-invariant code motion, and sinking of constants into loops.
+
+Follows XLA's xla/service/while_loop_invariant_code_motion.cc (TryHoistingInvariantInstructionsFromWhileBody) and
+xla/service/while_loop_constant_sinking.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
+from hloom.ops import OPS
+from hloom.ops.side_effects import may_merge
+from hloom.passes.pipeline import register_pass, rules_pass
+from hloom.passes.rules.call_graph import callees_first, control_predecessors, own_copy
+from hloom.passes.rules.conditional import unused_operands
+from hloom.passes.rules.loop_state import invariant_elements, is_element
+from hloom.passes.rules.tuple import element_of_tuple
+from hloom.passes.rules.tuple_elements import elements_of
+from hloom.passes.rules.while_loop import (
+    WHILE_SINKING,
+    constant_elements,
+    dead_elements,
+    element_that_a_loop_passes_on,
+)
+from hloom.rewrite import Report
+
+CHEAP = frozenset(
+    (
+        "bitcast", "bitcast-convert", "broadcast", "constant", "convert", "copy", "get-tuple-element", "iota", "negate",
+        "not", "partition-id", "replica-id", "reshape", "transpose", "tuple",
+    )
+)  # fmt: skip
+"""What is not worth a further element of the state by itself."""
+STAYING = frozenset(("call", "conditional", "custom-call", "while"))
+"""What may cost anything, or never end, where the loop would not run at all."""
+_GET = "get-tuple-element"
+
+
+def hoist(module: Module) -> Report:
+    """Compute before a loop what its body computes the same in every round.
+
+    It becomes a further element of the loop's state, which the body passes on. Inner loops come first, so that what
+    leaves them may leave the outer ones too. Effects stay where they are.
+    """
+    report = Report("hoist")
+    module.index_users()
+    for graph in [] if module.has_closures else callees_first(module):
+        for loop in [node for node in graph.nodes if node.opcode == "while"]:
+            assert isinstance(loop, Apply)
+            count = _hoist_from(loop)
+            report.changes += count
+            if count:
+                report.notes.append(f"{count:,} values of {loop.name} in {graph.name} computed before it")
+    return report
+
+
+@dataclass(slots=True)
+class _Found:
+    """The nodes of a body that can be computed before the loop, in order, and those whose values go in."""
+
+    invariant: list[Node]
+    passed: list[Apply]
+
+
+def _hoist_from(loop: Apply) -> int:
+    """Hoist out of one loop; how many values go in as new elements."""
+    body, condition = loop.attributes["body"], loop.attributes["condition"]
+    plan = _find(body, elements_of(loop.type))
+    if plan is None or not plan.passed or len(condition.parameters) != 1:
+        return 0
+    copy = own_copy(body, loop)
+    own_copy(condition, loop)
+    if copy is not body:
+        plan = _find(copy, elements_of(loop.type))
+        assert plan, "a copy has the same invariants"
+    _carry_out(loop, copy, plan)
+    return len(plan.passed)
+
+
+def _find(body: Graph, types: Sequence[Any] | None) -> _Found | None:
+    root = body.output
+    if types is None or root is None or root.opcode != "tuple" or len(body.parameters) != 1 or body.missing:
+        return None
+    state, unchanged = body.parameters[0], invariant_elements(body)
+    awaited = control_predecessors(body)
+    invariant: dict[Node, None] = {}
+    for node in body.nodes:
+        if node.opcode == _GET and node.inputs[0] is state:
+            if node.attributes["index"] in unchanged and node not in awaited:
+                invariant[node] = None
+        elif isinstance(node, Constant) or (node not in awaited and _can_go(node, invariant)):
+            invariant[node] = None
+    return _Found(list(invariant), _values_that_go_in(body, state, invariant))
+
+
+def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
+    """Whether a node may be computed before the loop: all that goes in is there, and it has no effect."""
+    if not isinstance(node, Apply) or not node.has_row or any(operand not in invariant for operand in node.inputs):
+        return False
+    if node.type is None or node.opcode in STAYING or not may_merge(node):
+        return False
+    if any(not referent.is_graph for referent in node.attributes.referents()):
+        return False
+    if isinstance(node.type, TensorType):
+        return True
+    only_taken_apart = not node.is_output and all(user.opcode == _GET for user in node.users)
+    return isinstance(node.type, TupleType) and ((node.opcode == "tuple" and not node.is_output) or only_taken_apart)
+
+
+def _values_that_go_in(body: Graph, state: Node, invariant: dict[Node, None]) -> list[Apply]:
+    """Those worth an element of their own that what stays in the body uses, directly or through cheap ops."""
+    passed: list[Apply] = []
+    stays: set[Node] = set()
+    for node in reversed(list(invariant)):
+        is_needed = node.is_output or any(user not in invariant or user in stays for user in node.users)
+        if not is_needed:
+            continue
+        if _is_worth(node, state):
+            assert isinstance(node, Apply), f"{node!r} is computed"
+            passed.append(node)
+        else:
+            stays.add(node)
+    return passed[::-1]
+
+
+def _is_worth(node: Node, state: Node) -> bool:
+    if not isinstance(node.type, TensorType) or node.opcode == "constant":
+        return False
+    if node.opcode == _GET:
+        return node.inputs[0] is not state and node.inputs[0].opcode != "tuple"
+    return node.opcode not in CHEAP
+
+
+def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
+    graph, start, state_type = loop.graph, loop.inputs[0], loop.type
+    assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
+    state, width = body.parameters[0], len(state_type.elements)
+    starts = list(start.inputs) if start.opcode == "tuple" else [_element(graph, start, i, loop) for i in range(width)]
+    mapping: dict[Any, Any] = {}
+    for node in plan.invariant:
+        if node.opcode == _GET and node.inputs[0] is state:
+            mapping[node] = starts[node.attributes["index"]]
+    graph.copy_nodes(_closure(plan), mapping, before=loop)
+    added = [mapping[node] for node in plan.passed]
+    wider = TupleType([*state_type.elements, *[_type(node) for node in plan.passed]])
+    shardings = [node.attributes.get("sharding") for node in plan.passed]
+    attributes = _wider(start.attributes, shardings) if start.opcode == "tuple" else {}
+    values, metadata = [*starts, *added], start.raw_metadata
+    whole = graph.add_apply(OPS["tuple"], values, wider, attributes, before=loop, metadata=metadata)
+    for callee in (body, loop.attributes["condition"]):
+        parameter = callee.parameters[0]
+        callee.set_type(parameter, TupleType([*(elements_of(parameter.type) or ()), *wider.elements[width:]]))
+        callee.set_attributes(parameter, _wider(parameter.attributes, shardings))
+    _use_elements(body, state, plan, width, shardings)
+    _replace(loop, whole, wider, _wider(loop.attributes, shardings))
+    if start.opcode == "tuple" and not start.is_used:
+        graph.erase(start)
+
+
+def _closure(plan: _Found) -> list[Node]:
+    """The invariant nodes that the values need, in order."""
+    wanted: set[Node] = set()
+    pending: list[Node] = list(plan.passed)
+    while pending:
+        node = pending.pop()
+        if node not in wanted:
+            wanted.add(node)
+            pending += node.inputs
+    return [node for node in plan.invariant if node in wanted]
+
+
+def _use_elements(body: Graph, state: Node, plan: _Found, width: int, shardings: list[Any]) -> None:
+    """Let the body take the values from its state and pass them on; what only computed them goes."""
+    root = body.root
+    fresh: list[Node] = []
+    for index, node in enumerate(plan.passed, width):
+        made = body.add_apply(OPS[_GET], [state], node.type, {"index": index}, before=node, metadata=node.raw_metadata)
+        body.replace_uses(node, made)
+        fresh.append(made)
+    body.set_inputs(root, [*root.inputs, *fresh])
+    body.set_type(root, TupleType([*(elements_of(root.type) or ()), *[_type(node) for node in fresh]]))
+    body.set_attributes(root, _wider(root.attributes, shardings))
+    for node in reversed(plan.invariant):
+        if not node.is_used:
+            body.erase(node)
+
+
+def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attributes) -> None:
+    """Put a loop of a wider state in place of a loop."""
+    graph, name = loop.graph, loop.name
+    made = graph.add_apply(loop.op, [state], state_type, attributes, name, before=loop, metadata=loop.raw_metadata)
+    for user in loop.users:
+        if user.opcode == _GET and is_element(user, loop, user.attributes["index"]):
+            graph.set_inputs(user, [made])
+    if loop.is_used:
+        assert isinstance(loop.type, TupleType), f"{loop!r} has no tuple for a state"
+        parts = [_element(graph, made, index, loop) for index in range(len(loop.type.elements))]
+        sharding = {name: loop.attributes[name] for name in ("sharding",) if name in loop.attributes}
+        graph.replace_uses(loop, graph.add_apply(OPS["tuple"], parts, loop.type, sharding, before=loop))
+    graph.erase(loop)
+    graph.rename(made, name)
+
+
+def _element(graph: Graph, node: Node, index: int, before: Node) -> Node:
+    types = elements_of(node.type)
+    return graph.add_apply(OPS[_GET], [node], types[index] if types else None, {"index": index}, before=before)
+
+
+def _type(node: Node) -> Any:
+    assert node.type is not None, f"{node!r} has no type"
+    return node.type
+
+
+def _wider(attributes: Attributes, shardings: list[Any]) -> Attributes:
+    """Attributes of what yields a tuple, when it yields further elements of these shardings."""
+    sharding = attributes.get("sharding")
+    changed: dict[str, Any] = {"origin": None}
+    if isinstance(sharding, TupleSharding):
+        further = [leaf or Uniform("replicated") for leaf in shardings]
+        changed["sharding"] = TupleSharding((*sharding.elements, *further))
+    return attributes.changed(changed) if "origin" in attributes or "sharding" in changed else attributes
+
+
+SUNK = (
+    *WHILE_SINKING,
+    constant_elements,
+    dead_elements,
+    element_of_tuple,
+    element_that_a_loop_passes_on,
+    unused_operands,
+)
+"""The rules by which constants and what is cheap go into loops and branches."""
+
+register_pass("hoist", "compute before a loop what each of its rounds computes the same", hoist)
+register_pass("sink", "compute constants and what is cheap inside loops and branches", rules_pass("sink", SUNK).run)

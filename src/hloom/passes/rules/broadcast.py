@@ -1,0 +1,182 @@
+"""Rules on broadcasts, and on elementwise ops of broadcasts. Every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleBroadcast, HandleIota,
+TryToSinkBroadcastAfterElementwiseOps).
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Constant, Node, TensorType
+from hloom.passes.rules.dimensions import (
+    Dimensions,
+    broadcast_dims,
+    inverse,
+    is_empty,
+    kept_by_reshape,
+    replace_if_compatible,
+    resized,
+    same_array,
+    scalar_of,
+    without,
+)
+from hloom.rewrite import Builder, Family, tensor_type
+
+BROADCAST = Family("broadcast", formerly="broadcasting")
+BROADCAST_AS_XLA = Family("broadcast-as-xla", formerly="broadcasting-as-xla")
+"""Forms that XLA prefers though they are not smaller."""
+
+_UNARY = (
+    "ceil floor round-nearest-afz round-nearest-even real imag abs sign negate not count-leading-zeros popcnt "
+    "is-finite cbrt erf acos acosh asin asinh atanh cosh cosine exponential exponential-minus-one log log-plus-one "
+    "logistic rsqrt sine sinh sqrt tan tanh convert reduce-precision"
+)
+_OTHERS = (
+    "add maximum minimum multiply divide power remainder subtract atan2 and or xor mulhi shift-left "
+    "shift-right-arithmetic shift-right-logical complex compare clamp select"
+)
+UNARY = tuple(_UNARY.split())
+"""Those with one operand."""
+POINTWISE = (*UNARY, *_OTHERS.split())
+"""The ops whose elements depend on the elements of their operands in the same place, and on nothing else."""
+
+
+@BROADCAST.rewrites("broadcast", benefit=4)
+def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
+    """broadcast(x) -> reshape(x), where there are as many elements in the same order
+
+    Where the shapes agree, x itself. A scalar constant stays broadcast, to one element as to many.
+    """
+    operand, array_type = node.inputs[0], tensor_type(node)
+    source, dimensions = tensor_type(operand), broadcast_dims(node)
+    if array_type is None or source is None or list(dimensions) != sorted(dimensions) or is_empty(array_type):
+        return None
+    if not source.rank and array_type.rank and isinstance(operand, Constant):
+        return None
+    if array_type.element_count != source.element_count:
+        return None
+    return (
+        replace_if_compatible(build, node, operand)
+        if same_array(array_type, source)
+        else build.op("reshape", operand, type=array_type)
+    )
+
+
+@BROADCAST.rewrites("broadcast", benefit=4)
+def broadcast_that_transposes(build: Builder, node: Apply) -> Node | None:
+    """broadcast(x) -> transpose(x), where every dimension is one of x"""
+    operand, array_type = node.inputs[0], tensor_type(node)
+    source, dimensions = tensor_type(operand), broadcast_dims(node)
+    if array_type is None or source is None or source.rank != array_type.rank or list(dimensions) == sorted(dimensions):
+        return None
+    return build.op("transpose", operand, dimensions=inverse(dimensions))
+
+
+@BROADCAST.rewrites("broadcast", benefit=3)
+def broadcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """broadcast(broadcast(x)) -> broadcast(x)"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    outer = broadcast_dims(node)
+    dimensions = tuple(outer[dim] for dim in broadcast_dims(inner))
+    return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
+
+
+@BROADCAST.rewrites("broadcast", benefit=3)
+def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """broadcast(reshape(x)) -> broadcast(x), where the reshape only adds dimensions of size 1"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    made = tensor_type(inner)
+    if array_type is None or source is None or made is None or is_empty(source):
+        return None
+    added = _added_ones(source.dims, made.dims)
+    if added is None:
+        return None
+    return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=without(broadcast_dims(node), added))
+
+
+@BROADCAST.rewrites("broadcast", benefit=3)
+def broadcast_of_iota(build: Builder, node: Apply) -> Node | None:
+    """broadcast(iota) -> iota"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
+        return None
+    return build.op("iota", type=array_type, iota_dimension=broadcast_dims(node)[inner.attributes["iota_dimension"]])
+
+
+@BROADCAST.rewrites("iota", benefit=2)
+def iota_of_one(build: Builder, node: Apply) -> Node | None:
+    """iota() -> broadcast(0), where the counted dimension has one element at most"""
+    array_type = tensor_type(node)
+    if array_type is None or array_type.dims[node.attributes["iota_dimension"]] > 1:
+        return None
+    return build.constant(0, array_type)
+
+
+@BROADCAST_AS_XLA.rewrites("broadcast")
+def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
+    """broadcast(x) -> broadcast(reshape(x)), where the reshape takes away dimensions of size 1"""
+    operand, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(operand)
+    if array_type is None or source is None or 1 not in source.dims:
+        return None
+    ones = [dim for dim, size in enumerate(source.dims) if size == 1]
+    smaller = build.op("reshape", operand, type=resized(source, without(source.dims, ones)))
+    return build.op("broadcast", smaller, type=array_type, dimensions=without(broadcast_dims(node), ones))
+
+
+@BROADCAST.rewrites(*POINTWISE)
+def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
+    """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y))
+
+    The operands are broadcasts of scalars, or of arrays of one shape to the same places. What is computed in each
+    place is the same as before, once instead of many times.
+    """
+    array_type = tensor_type(node)
+    if array_type is None or not array_type.rank:
+        return None
+    shape: Dimensions = ()
+    dimensions: Dimensions = ()
+    for operand in node.inputs:
+        source = tensor_type(operand.inputs[0]) if operand.opcode == "broadcast" else None
+        wide = tensor_type(operand)
+        if source is None or wide is None or wide.dims != array_type.dims:
+            return build.decline("an operand is no broadcast")
+        if not source.rank:
+            continue
+        if shape and (shape, dimensions) != (source.dims, broadcast_dims(operand)):
+            return build.decline("the operands are broadcast in different ways")
+        shape, dimensions = source.dims, broadcast_dims(operand)
+    if is_empty(array_type) and not shape:
+        return None
+    return _computed_before(build, node, array_type, shape, dimensions)
+
+
+def _computed_before(
+    build: Builder, node: Apply, array_type: TensorType, shape: Dimensions, dimensions: Dimensions
+) -> Node:
+    narrow = [_narrowed(build, operand, shape) for operand in node.inputs]
+    made = build.like(node, *narrow, type=resized(array_type, shape), sharding=None)
+    return build.op("broadcast", made, type=array_type, dimensions=dimensions)
+
+
+def _narrowed(build: Builder, operand: Node, shape: Dimensions) -> Node:
+    scalar = scalar_of(operand)
+    if scalar is None or not shape:
+        return operand.inputs[0]
+    assert isinstance(scalar.type, TensorType)
+    return build.broadcast(scalar, resized(scalar.type, shape))
+
+
+def _added_ones(before: Dimensions, after: Dimensions) -> list[int] | None:
+    """The dimensions of size 1 that a reshape adds; None where it does anything else."""
+    if kept_by_reshape(before, after) is None or len(after) <= len(before):
+        return None
+    added, position = [], 0
+    for number, size in enumerate(after):
+        if position < len(before) and size == before[position]:
+            position += 1
+        else:
+            added.append(number)
+    return added if position == len(before) else None

@@ -1,0 +1,101 @@
+"""Rules on collectives of trivial groups and of splats: the result is known without communication.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleAllGather, HandleAllToAll).
+One-device groups: AllReduceSimplifier::RunImpl of xla/service/all_reduce_simplifier.cc.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, ExplicitGroups, Node, TensorType, TupleType, same_shape
+from hloom.ir.number_conversion import float_range
+from hloom.passes.rules.reducers import combiner_of, is_idempotent, wrapped
+from hloom.rewrite import Builder, Family, splat_of, tensor_type
+
+COLLECTIVES = Family("collectives", formerly="exchanging")
+COLLECTIVES_INEXACT = Family("collectives-inexact", formerly="exchanging-relaxed")
+
+
+@COLLECTIVES.rewrites(
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-broadcast", benefit=9, depth=1, effects=True
+)
+def collective_of_one(build: Builder, node: Apply) -> Node | None:
+    """all-reduce(x), replica_groups={{0},{1}} -> x, of several arrays a tuple: each device is alone in its group.
+
+    Only where the groups are written so, by replica or by global number.
+    """
+    groups = node.attributes.get("replica_groups")
+    if groups is None or groups.group_size != 1 or (isinstance(groups, ExplicitGroups) and not groups.listed):
+        return None
+    if "channel_id" in node.attributes and not node.attribute("use_global_device_ids"):
+        return build.decline("a group holds all partitions of its replicas")
+    if isinstance(node.type, TupleType):
+        same = [
+            same_shape(operand.type, element_type)
+            for operand, element_type in zip(node.inputs, node.type.elements, strict=False)
+        ]
+        complete = len(same) == len(node.type.elements) == len(node.inputs) and all(same)
+        return build.op("tuple", *node.inputs) if complete else None
+    return node.inputs[0] if same_shape(node.inputs[0].type, node.type) else None
+
+
+@COLLECTIVES.rewrites("all-gather", "all-to-all", depth=2, effects=True)
+def gather_of_splat(build: Builder, node: Apply) -> Node | None:
+    """all-gather(broadcast(1)) -> broadcast(1): all devices have the same constant in every element."""
+    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
+    if array_type is None or value is None or len(node.inputs) != 1:
+        return None
+    return build.broadcast(value, array_type.with_layout(None))
+
+
+@COLLECTIVES.rewrites("all-reduce", "reduce-scatter", depth=2, effects=True)
+def reduction_of_splat(build: Builder, node: Apply) -> Node | None:
+    """all-reduce(broadcast(7)), maximum -> broadcast(7); a sum of integers is the number times the group's devices."""
+    combiner = combiner_of(node.attribute("to_apply"))
+    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
+    if array_type is None or value is None or len(node.inputs) != 1:
+        return None
+    if is_idempotent(combiner):
+        return build.broadcast(value, array_type.with_layout(None))
+    if combiner != "add" or not array_type.dtype.is_integer:
+        return None
+    return _sum_of_splat(build, node, array_type, value)
+
+
+@COLLECTIVES_INEXACT.rewrites("all-reduce", "reduce-scatter", depth=2, effects=True)
+def sum_of_splat(build: Builder, node: Apply) -> Node | None:
+    """all-reduce(broadcast(7)), add -> broadcast(7 times the devices of a group): rounded once, not at each step."""
+    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
+    if array_type is None or value is None or len(node.inputs) != 1 or not array_type.dtype.is_float:
+        return None
+    return _sum_of_splat(build, node, array_type, value) if combiner_of(node.attribute("to_apply")) == "add" else None
+
+
+@COLLECTIVES.rewrites("after-all", benefit=2, depth=1, effects=True)
+def after_one(build: Builder, node: Apply) -> Node | None:
+    """after-all(token) -> token, and after-all(token, token) -> after-all(token)."""
+    awaited = tuple(dict.fromkeys(node.inputs))
+    if len(awaited) == 1:
+        return awaited[0]
+    return build.op("after-all", *awaited) if len(awaited) < len(node.inputs) else None
+
+
+def _constant_below(node: Node) -> Node | None:
+    """The scalar constant that is broadcast here; None for all else."""
+    if node.opcode != "broadcast" or splat_of(node) is None:
+        return None
+    scalar = node.inputs[0]
+    return scalar if isinstance(scalar.type, TensorType) and not scalar.type.rank else None
+
+
+def _sum_of_splat(build: Builder, node: Apply, array_type: TensorType, value: Node) -> Node | None:
+    groups, splat = node.attributes.get("replica_groups"), splat_of(value)
+    size = None if groups is None or (isinstance(groups, ExplicitGroups) and not groups.listed) else groups.group_size
+    if size is None or splat is None:
+        return build.decline("how many devices a group has is not written")
+    if "channel_id" in node.attributes and not node.attribute("use_global_device_ids"):
+        return build.decline("a group holds all partitions of its replicas")
+    total = wrapped(int(splat) * size, array_type.dtype) if array_type.dtype.is_integer else float(splat) * size
+    if array_type.dtype.is_float and not abs(total) <= float_range(array_type.dtype)[1]:
+        return build.decline("the element type does not hold the sum")
+    scalar = build.constant(total, TensorType(array_type.dtype))
+    return build.broadcast(scalar, array_type.with_layout(None))

@@ -1,0 +1,236 @@
+"""Rules on convert, bitcast-convert, complex, real, imag and rounding; they are exact.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleConvert, HandleBitcastConvert,
+HandleComplex, HandleReal, HandleImag).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+
+from hloom.ir import Apply, DType, Kind, Node, TensorType
+from hloom.passes.rules.dimensions import same_layout
+from hloom.passes.rules.value_properties import (
+    ORDINARY,
+    element,
+    is_integer,
+    is_predicate,
+    is_real,
+    is_unsigned,
+    number_like,
+)
+from hloom.rewrite import Builder, Family, tensor_type, used_once
+
+CONVERT = Family("convert", formerly="conversion")
+
+_ROUNDING = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
+_UNARY = (
+    *_ROUNDING,
+    *("abs", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"),
+    *("negate", "not", "popcnt", "count-leading-zeros", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
+)
+_WRAPPING = ("add", "subtract", "multiply")
+
+
+@CONVERT.rewrites("convert", benefit=3, depth=1)
+def convert_to_same_type(build: Builder, node: Apply) -> Node | None:
+    """convert(x) -> x, where x has that element type."""
+    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+
+
+@CONVERT.rewrites("convert", benefit=3)
+def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
+    """convert(convert(x)) -> x, where x has the last type and the type between holds each of its values."""
+    inner = node.inputs[0]
+    if inner.opcode != "convert":
+        return None
+    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    if first is None or between is None or first is not last or not preserves_values(first, between):
+        return None
+    return inner.inputs[0]
+
+
+@CONVERT.rewrites("convert")
+def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
+    """convert(convert(x)) -> convert(x), where the type between holds each value of x: one conversion decides.
+
+    Not from integers by floats to narrower integers: floats are brought into their range, integers wrap around.
+    """
+    inner = node.inputs[0]
+    if inner.opcode != "convert":
+        return None
+    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    if first is None or between is None or last is None or not preserves_values(first, between):
+        return None
+    if between.is_complex or last.is_complex or not (_is_common(first) and _is_common(between) and _is_common(last)):
+        return None
+    if first.is_integer and between.is_float and last.is_integer and not preserves_values(first, last):
+        return None
+    return build.convert(inner.inputs[0], last)
+
+
+@CONVERT.rewrites("convert", depth=3)
+def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
+    """convert(add(convert(x), convert(y))) -> add(x, y), of integers converted to wider ones of the same signedness
+
+    So too subtract and multiply, which wrap around, and divide and remainder of unsigned ones.
+    """
+    wide = node.inputs[0]
+    if wide.opcode not in (*_WRAPPING, "divide", "remainder") or not used_once(wide):
+        return None
+    if wide.opcode not in _WRAPPING and not is_unsigned(wide):
+        return None
+    left, right = wide.inputs
+    if left.opcode != "convert" or right.opcode != "convert" or not used_once(left) or not used_once(right):
+        return None
+    narrow, result = element(node), element(wide)
+    if narrow is None or result is None or not narrow.is_integer or narrow.kind is not result.kind:
+        return None
+    if min(narrow.bits, result.bits) < 8 or narrow.bits > result.bits:
+        return None
+    if any(element(conversion.inputs[0]) is not narrow for conversion in (left, right)):
+        return None
+    return build.op(wide.opcode, left.inputs[0], right.inputs[0])
+
+
+@CONVERT.rewrites("bitcast-convert", benefit=3, depth=1)
+def bitcast_convert_to_same_type(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(x) -> x, where x has that element type."""
+    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+
+
+@CONVERT.rewrites("bitcast-convert", benefit=2)
+def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(bitcast-convert(x)) -> bitcast-convert(x): the same bits."""
+    inner = node.inputs[0]
+    if inner.opcode != "bitcast-convert" or element(node) is None or element(inner) is None:
+        return None
+    return build.op("bitcast-convert", inner.inputs[0], type=node.type)
+
+
+@CONVERT.rewrites("bitcast-convert")
+def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None:
+    """bitcast-convert(concatenate(bitcast-convert(x), bitcast-convert(y))) -> concatenate(x, y), of the last type."""
+    joined = node.inputs[0]
+    if not isinstance(joined, Apply) or joined.opcode != "concatenate" or element(node) is None:
+        return None
+    if any(operand.opcode != "bitcast-convert" for operand in joined.inputs):
+        return None
+    sources = [operand.inputs[0] for operand in joined.inputs]
+    if any(element(source) is not element(node) for source in sources):
+        return None
+    (dimension,) = joined.attributes["dimensions"]
+    ranks = {array_type.rank for array_type in map(tensor_type, sources) if array_type}
+    return build.like(joined, *sources) if ranks and dimension < min(ranks) else None
+
+
+@CONVERT.rewrites("bitcast", depth=3)
+def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
+    """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
+    middle, array_type = node.inputs[0], tensor_type(node)
+    if not isinstance(middle, Apply) or middle.opcode not in _UNARY or not used_once(middle):
+        return None
+    inner = middle.inputs[0]
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "bitcast" else None
+    if source is None or array_type is None or source.dtype is not array_type.dtype:
+        return None
+    if element(middle) is not array_type.dtype or not same_layout(middle.type, inner.type):
+        return None
+    if any(_is_tiled(bitcast) for bitcast in (inner, inner.inputs[0])):
+        return None
+    return build.op("bitcast", build.like(middle, inner.inputs[0], type=source), type=node.type)
+
+
+@CONVERT.rewrites("complex", benefit=3)
+def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
+    """complex(real(x), imag(x)) -> x, of a complex x."""
+    real, imaginary = node.inputs
+    if real.opcode != "real" or imaginary.opcode != "imag" or real.inputs[0] is not imaginary.inputs[0]:
+        return None
+    return real.inputs[0]
+
+
+@CONVERT.rewrites("real", "imag", benefit=3)
+def part_of_complex(build: Builder, node: Apply) -> Node | None:
+    """real(complex(x, y)) -> x, imag(complex(x, y)) -> y."""
+    inner = node.inputs[0]
+    return inner.inputs[0 if node.opcode == "real" else 1] if inner.opcode == "complex" else None
+
+
+@CONVERT.rewrites("real", "imag", benefit=2, depth=1)
+def part_of_real(build: Builder, node: Apply) -> Node | None:
+    """real(x) -> x, imag(x) -> 0, of an x that is not complex."""
+    operand, node_type = node.inputs[0], node.type
+    if not isinstance(node_type, TensorType) or not isinstance(operand.type, TensorType):
+        return None
+    if not node_type.dtype.is_float or operand.type.dtype is not node_type.dtype:
+        return None
+    return operand if node.opcode == "real" else build.constant(0, node_type)
+
+
+@CONVERT.rewrites("is-finite", benefit=2)
+def integer_is_finite(build: Builder, node: Apply) -> Node | None:
+    """is-finite(convert(x)) -> true, of integers or pred whose greatest the float holds without overflow."""
+    inner = node.inputs[0]
+    if inner.opcode != "convert" or not (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+        return None
+    source, result = element(inner.inputs[0]), element(inner)
+    if source is None or result is None or not is_real(inner) or not _reaches(result, source):
+        return None
+    return number_like(build, node, 1)
+
+
+@CONVERT.rewrites(*_ROUNDING, benefit=2)
+def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
+    """floor(ceil(x)) -> ceil(x), floor(convert(x)) -> convert(x) of integers x; so of every pair of roundings."""
+    inner = node.inputs[0]
+    if inner.opcode in _ROUNDING:
+        return inner
+    if inner.opcode == "convert" and (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+        return inner
+    return None
+
+
+def preserves_values(source: DType, result: DType) -> bool:
+    """Whether every value of one element type is one of another."""
+    if source is result:
+        return True
+    if source.kind is Kind.BOOLEAN:
+        return not result.is_complex
+    if result.kind is Kind.BOOLEAN:
+        return False
+    if source.is_complex or result.is_complex:
+        return source.is_complex and result.is_complex and source.bits <= result.bits
+    if source.is_float:
+        return result.is_float and _holds_floats(source, result)
+    if result.is_float:
+        return _mantissa(result) >= source.bits - (source.kind is Kind.SIGNED) and _reaches(result, source)
+    if source.kind is result.kind:
+        return source.bits <= result.bits
+    return source.kind is Kind.UNSIGNED and source.bits < result.bits
+
+
+def _holds_floats(source: DType, result: DType) -> bool:
+    if not (_is_common(source) and _is_common(result)):
+        return False
+    one, other = ml_dtypes.finfo(source.numpy), ml_dtypes.finfo(result.numpy)
+    return one.nmant <= other.nmant and one.maxexp <= other.maxexp and one.minexp >= other.minexp
+
+
+def _mantissa(element_type: DType) -> int:
+    return int(ml_dtypes.finfo(element_type.numpy).nmant) + 1
+
+
+def _reaches(element_type: DType, source: DType) -> bool:
+    """Whether a float type reaches as far as an integer type."""
+    return float(ml_dtypes.finfo(element_type.numpy).max) >= 2.0**source.bits
+
+
+def _is_common(element_type: DType) -> bool:
+    """Whether it is anything but one of the small floats, whose conversions have rules of their own."""
+    return not element_type.is_float or element_type.name in ORDINARY
+
+
+def _is_tiled(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and array_type.layout is not None and bool(array_type.layout.tiles)

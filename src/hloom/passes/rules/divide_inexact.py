@@ -1,0 +1,139 @@
+"""Inexact rules on divide and remainder: reciprocals, fewer divisions, and shifts in place of divisions.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleDivide, HandleRemainder).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from hloom.ir import Apply, Node
+from hloom.passes.rules.divide import exponent_of_two, reciprocal
+from hloom.passes.rules.value_properties import (
+    is_complex,
+    is_constant,
+    is_inexact,
+    is_one,
+    is_real,
+    is_signed,
+    number_like,
+)
+from hloom.rewrite import Builder, Family, array_value, tensor_type, used_once
+
+DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
+
+
+@DIVIDE_INEXACT.rewrites("divide", benefit=3, depth=1)
+def divide_complex_by_one(build: Builder, node: Apply) -> Node | None:
+    """divide(x, 1) -> x, on complex numbers: infinite parts times 0 would be NaN."""
+    return node.inputs[0] if is_complex(node) and is_one(node.inputs[1]) else None
+
+
+@DIVIDE_INEXACT.rewrites("divide", depth=1)
+def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
+    """divide(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = shift-right-logical(|x|, k), on signed integers
+
+    |x| is select(compare(x, 0), negate(x), x). Exact, though more ops: shifts are cheap where division is not.
+    """
+    exponent = exponent_of_two(node.inputs[1])
+    if exponent is None or not is_signed(node):
+        return None
+    return _with_sign_of(build, node.inputs[0], "shift-right-logical", exponent)
+
+
+@DIVIDE_INEXACT.rewrites("remainder", depth=1)
+def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
+    """remainder(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = and(|x|, 2^k - 1), on signed integers
+
+    |x| is select(compare(x, 0), negate(x), x). Exact, though more ops.
+    """
+    exponent = exponent_of_two(node.inputs[1])
+    if exponent is None or not is_signed(node):
+        return None
+    return _with_sign_of(build, node.inputs[0], "and", 2**exponent - 1)
+
+
+@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+def divide_by_power(build: Builder, node: Apply) -> Node | None:
+    """divide(x, power(y, z)) -> multiply(x, power(y, negate(z))), on floats."""
+    operand, power = node.inputs
+    if power.opcode != "power" or not is_inexact(node):
+        return None
+    base, exponent = power.inputs
+    return build.op("multiply", operand, build.op("power", base, build.op("negate", exponent)))
+
+
+@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
+    """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y))."""
+    operand, root = node.inputs
+    if root.opcode not in ("sqrt", "rsqrt") or not used_once(root) or not is_inexact(node):
+        return None
+    return build.op("multiply", operand, build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.inputs[0]))
+
+
+@DIVIDE_INEXACT.rewrites("divide", depth=1)
+def divide_by_constant(build: Builder, node: Apply) -> Node | None:
+    """divide(x, c) -> multiply(x, 1/c), on floats, where 1/c neither overflows nor underflows: rounded twice."""
+    operand, constant = node.inputs
+    source = constant.inputs[0] if constant.opcode == "broadcast" else constant
+    numbers = array_value(source)
+    if numbers is None or not numbers.size or not is_inexact(node) or is_constant(operand):
+        return None
+    return build.op("multiply", operand, reciprocal(build, constant)) if _have_reciprocals(numbers) else None
+
+
+@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+def divide_quotients(build: Builder, node: Apply) -> Node | None:
+    """divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d), multiply(b, c)), on floats
+
+    divide(divide(a, b), c) -> divide(a, multiply(b, c)) and divide(a, divide(b, c)) -> divide(multiply(a, c), b).
+    """
+    left, right = node.inputs
+    if not is_inexact(node):
+        return None
+    if left.opcode == "divide" and right.opcode == "divide":
+        above = build.op("multiply", left.inputs[0], right.inputs[1])
+        return build.op("divide", above, build.op("multiply", left.inputs[1], right.inputs[0]))
+    if left.opcode == "divide":
+        return build.op("divide", left.inputs[0], build.op("multiply", left.inputs[1], right))
+    if right.opcode == "divide":
+        return build.op("divide", build.op("multiply", left, right.inputs[1]), right.inputs[0])
+    return None
+
+
+@DIVIDE_INEXACT.rewrites("divide")
+def divide_by_scalar(build: Builder, node: Apply) -> Node | None:
+    """divide(x, broadcast(y)) -> multiply(x, broadcast(divide(1, y))), of floats and a scalar y: rounded twice.
+
+    One division in place of many, as XLA has it on CPUs.
+    """
+    operand, spread = node.inputs
+    if spread.opcode != "broadcast" or not is_real(node):
+        return None
+    scalar, array_type = spread.inputs[0], tensor_type(node)
+    below = tensor_type(scalar)
+    if array_type is None or below is None or below.rank or array_type.element_count < 2 or is_constant(scalar):
+        return None
+    inverse = build.op("divide", number_like(build, scalar, 1), scalar)
+    return build.op("multiply", operand, build.broadcast(inverse, array_type))
+
+
+def _with_sign_of(build: Builder, operand: Node, opcode: str, amount: int) -> Node:
+    is_negative = build.op("compare", operand, number_like(build, operand, 0), direction="LT")
+    magnitude = build.op("select", is_negative, build.op("negate", operand), operand)
+    made = build.op(opcode, magnitude, number_like(build, magnitude, amount))
+    return build.op("select", is_negative, build.op("negate", made), made)
+
+
+def _have_reciprocals(numbers: np.ndarray) -> bool:
+    """Whether the reciprocal of each is an ordinary number, but those of zero, infinity and NaN."""
+    if numbers.dtype.kind == "c":
+        sizes = np.abs(numbers)
+        return bool(((sizes > 1e-15) & (sizes < 1e15)).all())
+    limits, wide = ml_dtypes.finfo(numbers.dtype), numbers.astype(np.float64)
+    with np.errstate(all="ignore"):
+        inverse = np.abs(1 / wide)
+    ordinary = (inverse >= float(limits.smallest_normal)) & (inverse <= float(limits.max))
+    return bool((ordinary | ~np.isfinite(wide) | (wide == 0)).all())

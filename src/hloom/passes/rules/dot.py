@@ -1,0 +1,187 @@
+"""Value-preserving rules on dot: empty operands, transposed operands and results, degenerate dimensions.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleDot, RemoveDegenerateDimensionFromDot,
+HandleTranspose).
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Kind, Node, TensorType
+from hloom.ops.dot_rules import DotNumbers
+from hloom.passes.rules.dot_dimensions import (
+    free_dims,
+    make_dot,
+    numbers_of,
+    static_operands,
+    swapped,
+    to_batch_major,
+)
+from hloom.rewrite import Builder, Family, splat_of, tensor_type, used_once
+
+DOT = Family("dot", formerly="contracting")
+
+
+@DOT.rewrites("dot", "ragged-dot", "scaled-dot", benefit=9, depth=1)
+def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
+    """dot(f32[2,0], f32[0,3]) -> broadcast(0): a sum of no products is zero, and what has no elements is anything."""
+    result = tensor_type(node)
+    types = [tensor_type(operand) for operand in node.inputs[:2]]
+    if result is None or any(array_type is None for array_type in types):
+        return None
+    if all(array_type.element_count for array_type in (result, *types) if array_type is not None):
+        return None
+    return build.constant(0, result.with_layout(None))
+
+
+@DOT.rewrites("dot", benefit=9, depth=1)
+def integer_dot_of_zero(build: Builder, node: Apply) -> Node | None:
+    """dot(x, broadcast(0)) -> broadcast(0), for integers: with floats, NaN and infinity would be lost."""
+    result = tensor_type(node)
+    if result is None or not result.dtype.is_integer:
+        return None
+    for operand in node.inputs:
+        array_type, value = tensor_type(operand), splat_of(operand)
+        if array_type is not None and array_type.dtype.is_integer and value is not None and int(value) == 0:
+            return build.constant(0, result.with_layout(None))
+    return None
+
+
+@DOT.rewrites("dot", benefit=8, depth=1)
+def integer_outer_product(build: Builder, node: Apply) -> Node | None:
+    """dot(x, y) that contracts nothing -> multiply(broadcast(x), broadcast(y)), for integers.
+
+    With floats a product of -0 would stay -0 where the sum makes it 0.
+    """
+    result = tensor_type(node)
+    if result is None or not result.dtype.is_integer:
+        return build.decline("it is no product of integers")
+    return outer_product(build, node)
+
+
+@DOT.rewrites("dot", benefit=3, depth=1)
+def dot_of_degenerate(build: Builder, node: Apply) -> Node | None:
+    """dot(f32[1,4], f32[4,3]) -> reshape(dot(reshape(x), y)) with f32[4]: dimensions of size 1 go.
+
+    Each sum has the same terms in the same order.
+    """
+    types = static_operands(node)
+    if types is None or all(size != 1 for array_type in types[:2] for size in array_type.dims):
+        return None
+    lhs, rhs, result = types
+    numbers = numbers_of(node)
+    left, right = _remaining_dims(lhs), _remaining_dims(rhs)
+    kept = DotNumbers(
+        _renumber(numbers.lhs_batch, left),
+        _renumber(numbers.rhs_batch, right),
+        _renumber(numbers.lhs_contracting, left),
+        _renumber(numbers.rhs_contracting, right),
+    )
+    product = make_dot(
+        build, node, build.reshape(node.inputs[0], _squeezed(lhs)), build.reshape(node.inputs[1], _squeezed(rhs)), kept
+    )
+    return build.reshape(product, result.with_layout(None))
+
+
+@DOT.rewrites("dot", depth=2)
+def dot_of_transpose(build: Builder, node: Apply) -> Node | None:
+    """dot(transpose(x, {1,0}), y), lhs_contracting_dims={1} -> dot(x, y), lhs_contracting_dims={0}.
+
+    On either side, where the dimensions that are not paired keep their order: the same terms in the same order.
+    """
+    types = static_operands(node)
+    if types is None:
+        return None
+    numbers = numbers_of(node)
+    lhs, left = _untransposed(node.inputs[0], numbers.lhs_batch, numbers.lhs_contracting)
+    rhs, right = _untransposed(node.inputs[1], numbers.rhs_batch, numbers.rhs_contracting)
+    if lhs is node.inputs[0] and rhs is node.inputs[1]:
+        return None
+    return make_dot(
+        build,
+        node,
+        lhs,
+        rhs,
+        DotNumbers(
+            tuple(left[dim] for dim in numbers.lhs_batch),
+            tuple(right[dim] for dim in numbers.rhs_batch),
+            tuple(left[dim] for dim in numbers.lhs_contracting),
+            tuple(right[dim] for dim in numbers.rhs_contracting),
+        ),
+    )
+
+
+@DOT.rewrites("transpose", benefit=2, depth=2)
+def transpose_of_dot(build: Builder, node: Apply) -> Node | None:
+    """transpose(dot(x, y), {1,0}) -> dot(y, x), batch dimensions in front: products commute."""
+    dot = node.inputs[0]
+    if not isinstance(dot, Apply) or dot.opcode != "dot" or not used_once(dot):
+        return None
+    types = static_operands(dot)
+    if types is None:
+        return None
+    numbers, order = numbers_of(dot), node.attributes["dimensions"]
+    batches = len(numbers.lhs_batch)
+    rows = types[0].rank - batches - len(numbers.lhs_contracting)
+    columns = types[1].rank - batches - len(numbers.rhs_contracting)
+    if any(dim >= batches for dim in order[:batches]):
+        return build.decline("it moves batch dimensions among the others")
+    wanted = [*range(batches + rows, batches + rows + columns), *range(batches, batches + rows)]
+    if list(order[batches:]) != wanted:
+        return build.decline("it does not exchange the rows and columns")
+    exchanged = swapped(numbers)._replace(
+        lhs_batch=tuple(numbers.rhs_batch[dim] for dim in order[:batches]),
+        rhs_batch=tuple(numbers.lhs_batch[dim] for dim in order[:batches]),
+    )
+    return make_dot(build, dot, dot.inputs[1], dot.inputs[0], exchanged, swap=True)
+
+
+def outer_product(build: Builder, node: Apply) -> Node | None:
+    """The product of a dot that contracts nothing, by which each element is one multiplication."""
+    types = static_operands(node)
+    numbers = numbers_of(node)
+    if types is None or numbers.lhs_contracting or not plain_algorithm(node):
+        return None
+    lhs, rhs, result = types
+    batches = range(len(numbers.lhs_batch))
+    left = build.convert(to_batch_major(build, node.inputs[0], numbers.lhs_batch, ()), result.dtype)
+    right = build.convert(to_batch_major(build, node.inputs[1], numbers.rhs_batch, ()), result.dtype)
+    whole = result.with_layout(None)
+    if lhs.rank != result.rank:
+        left = build.op("broadcast", left, type=whole, dimensions=tuple(range(lhs.rank)))
+    if rhs.rank != result.rank:
+        right = build.op("broadcast", right, type=whole, dimensions=(*batches, *range(lhs.rank, result.rank)))
+    return build.op("multiply", left, right)
+
+
+def plain_algorithm(dot: Apply) -> bool:
+    """Whether a product may be written as multiplications and sums of its own element type, as XLA has it."""
+    node_type = dot.type
+    if not isinstance(node_type, TensorType) or node_type.dtype.kind is Kind.BOOLEAN:
+        return False
+    return dot.attributes.get("algorithm") in (None, "dot_f32_f32_f32")
+
+
+def _remaining_dims(array_type: TensorType) -> dict[int, int]:
+    """Where the dimensions that are not of size 1 stand when the others are gone."""
+    kept = [dim for dim, size in enumerate(array_type.dims) if size != 1]
+    return {dim: number for number, dim in enumerate(kept)}
+
+
+def _squeezed(array_type: TensorType) -> TensorType:
+    return TensorType(array_type.dtype, [size for size in array_type.dims if size != 1])
+
+
+def _renumber(dims: tuple[int, ...], where: dict[int, int]) -> tuple[int, ...]:
+    return tuple(where[dim] for dim in dims if dim in where)
+
+
+def _untransposed(operand: Node, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
+    """What a transpose reads and where its dimensions come from; the operand itself where it must stay."""
+    node_type = operand.type
+    assert isinstance(node_type, TensorType), f"{operand!r} is no array"
+    same = operand, tuple(range(node_type.rank))
+    if operand.opcode != "transpose" or tensor_type(operand.inputs[0]) is None:
+        return same
+    order: tuple[int, ...] = operand.attributes["dimensions"]
+    free = [order[dim] for dim in free_dims(node_type.rank, batch, contracting)]
+    return (operand.inputs[0], order) if free == sorted(free) else same

@@ -1,0 +1,232 @@
+"""Rules on dynamic-slice. Elements are only moved: every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleDynamicSlice).
+Start indices are clamped so that the slice fits: `place` below is the clamped start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import Apply, Node, SliceDimension
+from hloom.ir.number_conversion import integer_range
+from hloom.passes.rules.dimensions import (
+    broadcast_dims,
+    inverse,
+    is_empty,
+    kept_by_reshape,
+    replace_if_compatible,
+    same_array,
+    scalar_of,
+)
+from hloom.passes.rules.start_indices import (
+    clamp_start,
+    constant_starts,
+    dynamic_slice,
+    fits,
+    merged_starts,
+    number,
+    same_starts,
+    start_operands,
+)
+from hloom.rewrite import Builder, Family, array_value, scalar_integer, tensor_type
+
+DYNAMIC_SLICE = Family("dynamic-slice", formerly="indexing")
+DYNAMIC_SLICE_AS_XLA = Family("dynamic-slice-as-xla", formerly="indexing-as-xla")
+"""Forms that XLA prefers though they are not smaller."""
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=4)
+def dynamic_slice_of_everything(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(x, i) -> x, where all of x is taken: it fits only at the beginning"""
+    return replace_if_compatible(build, node, node.inputs[0]) if same_array(node.type, node.inputs[0].type) else None
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", "dynamic-update-slice", benefit=3)
+def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(x, i) -> dynamic-slice(x, 0), where a whole dimension is taken; so too for updates"""
+    starts, whole = start_operands(node), tensor_type(node.inputs[0])
+    part = tensor_type(node if node.opcode == "dynamic-slice" else node.inputs[1])
+    if starts is None or whole is None or part is None:
+        return None
+    idle = [
+        size == taken and not (start.opcode == "constant" and scalar_integer(start) == 0)
+        for start, size, taken in zip(starts, whole.dims, part.dims, strict=True)
+    ]
+    if not any(idle):
+        return None
+    zero = number(build, 0, starts[0])
+    others = node.inputs[: len(node.inputs) - len(starts)]
+    return build.like(node, *others, *(zero if is_idle else start for is_idle, start in zip(idle, starts, strict=True)))
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(broadcast(x), i, j) -> broadcast(dynamic-slice(x, j))"""
+    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    if inner.opcode != "broadcast" or array_type is None or starts is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    dimensions = broadcast_dims(inner)
+    smaller = inner.inputs[0]
+    if dimensions:
+        sizes = [array_type.dims[dim] for dim in dimensions]
+        smaller = dynamic_slice(build, smaller, [starts[dim] for dim in dimensions], sizes)
+    return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice")
+def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(reshape(x), i) -> reshape(dynamic-slice(x, i)), where the reshape only adds and removes ones"""
+    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    made = tensor_type(inner)
+    if array_type is None or starts is None or source is None or made is None or is_empty(array_type):
+        return None
+    kept = kept_by_reshape(source.dims, made.dims)
+    if kept is None:
+        return None
+    zero = number(build, 0, starts[0]) if starts else None
+    if not source.rank or zero is None:
+        return None
+    moved = [starts[kept[dim]] if dim in kept else zero for dim in range(source.rank)]
+    sizes = [array_type.dims[kept[dim]] if dim in kept else 1 for dim in range(source.rank)]
+    return build.op("reshape", dynamic_slice(build, inner.inputs[0], moved, sizes), type=array_type)
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice")
+def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(transpose(x), i, j) -> transpose(dynamic-slice(x, j, i))"""
+    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    if inner.opcode != "transpose" or array_type is None or starts is None or tensor_type(inner) is None:
+        return None
+    order = inner.attributes["dimensions"]
+    back = inverse(order)
+    smaller = dynamic_slice(
+        build, inner.inputs[0], [starts[dim] for dim in back], [array_type.dims[dim] for dim in back]
+    )
+    return build.op("transpose", smaller, dimensions=order)
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+def dynamic_slice_at_constant(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(x, 2) -> slice(x), [2:...]"""
+    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    offsets = constant_starts(node, source, array_type)
+    if array_type is None or offsets is None:
+        return None
+    parts = [SliceDimension(offset, offset + size) for offset, size in zip(offsets, array_type.dims, strict=True)]
+    return build.op("slice", node.inputs[0], slice=tuple(parts))
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(iota, i) -> broadcast(clamp(0, i, last)), where one number is taken; iota, where all are
+
+    Also of an iota times a scalar.
+    """
+    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    factor = scalar_of(inner.inputs[1]) if inner.opcode == "multiply" else None
+    iota = inner if factor is None else inner.inputs[0]
+    source = tensor_type(iota)
+    if iota.opcode != "iota" or array_type is None or source is None or starts is None or is_empty(array_type):
+        return None
+    counted = iota.attributes["iota_dimension"]
+    if array_type.dims[counted] == source.dims[counted] and factor is None:
+        return build.op("iota", type=array_type, iota_dimension=counted)
+    index = tensor_type(starts[counted])
+    last = source.dims[counted] - 1
+    if (
+        array_type.dims[counted] != 1
+        or index is None
+        or not array_type.dtype.is_integer
+        or integer_range(array_type.dtype)[1] < last
+    ):
+        return build.decline("several numbers are taken, or the type does not hold them")
+    number: Node = build.convert(clamp_start(build, starts[counted], last), array_type.dtype)
+    if factor is not None:
+        number = build.op("multiply", number, factor)
+    return build.broadcast(number, array_type)
+
+
+@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", benefit=2)
+def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice({0, 3, 6, 9}, i) -> reshape(clamp(0, i, 3) * 3), of a constant and for one number"""
+    array_type, starts, values = tensor_type(node), start_operands(node), array_value(node.inputs[0])
+    if (
+        array_type is None
+        or starts is None
+        or values is None
+        or array_type.dims != (1,)
+        or not array_type.dtype.is_integer
+    ):
+        return None
+    count = values.shape[0]
+    step = int(values[1]) if count > 1 else 0
+    if not step or [int(value) for value in values] != [number * step for number in range(count)]:
+        return build.decline("the numbers do not rise evenly from 0")
+    if integer_range(array_type.dtype)[1] < count:
+        return build.decline("the type does not hold the number of the last")
+    taken: Node = build.convert(clamp_start(build, starts[0], count - 1), array_type.dtype)
+    if step != 1:
+        taken = build.op("multiply", taken, build.constant(step, array_type.dtype))
+    return build.op("reshape", taken, type=array_type)
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice")
+def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(slice(x), i) -> dynamic-slice(x, i'), where each dimension is cut by one of them only"""
+    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "slice" else None
+    if array_type is None or starts is None or source is None:
+        return None
+    moved: list[Node] = []
+    for part, start, size, taken in zip(inner.attributes["slice"], starts, source.dims, array_type.dims, strict=True):
+        if part == SliceDimension(0, size):
+            moved.append(start)
+        elif part.stride == 1 and part.limit - part.start == taken and fits(part.start, start):
+            moved.append(number(build, part.start, start))
+        else:
+            return build.decline("a dimension is cut twice")
+    return dynamic_slice(build, inner.inputs[0], moved, array_type.dims)
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice")
+def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, k), where k is i, j or a constant in each dimension"""
+    moved = _merged(build, node)
+    known = node.inputs + node.inputs[0].inputs
+    if moved is None or not all(start in known or start.opcode == "constant" for start in moved):
+        return None
+    return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
+
+
+@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice")
+def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, place(j) + place(i))"""
+    moved = _merged(build, node)
+    if moved is None:
+        return None
+    return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
+
+
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+def dynamic_slice_of_update(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(dynamic-update-slice(x, y, i), i) -> y, of the size of y"""
+    inner, starts = node.inputs[0], start_operands(node)
+    if inner.opcode != "dynamic-update-slice" or starts is None or not same_array(node.type, inner.inputs[1].type):
+        return None
+    if not same_starts(starts, start_operands(inner)):
+        return build.decline("the places are not known to be the same")
+    return replace_if_compatible(build, node, inner.inputs[1])
+
+
+def _merged(build: Builder, node: Node) -> Sequence[Node] | None:
+    """Where a slice of a slice begins in the whole."""
+    inner, starts = node.inputs[0], start_operands(node)
+    if inner.opcode != "dynamic-slice" or starts is None:
+        return None
+    first = start_operands(inner)
+    whole, middle, small = (tensor_type(operand) for operand in (inner.inputs[0], inner, node))
+    if first is None or whole is None or middle is None or small is None:
+        return None
+    return merged_starts(build, starts, first, small.dims, middle.dims, whole.dims)

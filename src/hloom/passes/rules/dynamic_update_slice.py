@@ -1,0 +1,96 @@
+"""Rules on dynamic-update-slice. Elements are only moved: every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleDynamicUpdateSlice).
+Start indices are clamped so that the slice fits: `place` below is the clamped start.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Node, PaddingDimension
+from hloom.passes.rules.dimensions import is_empty, replace_if_compatible, same_array, scalar_of
+from hloom.passes.rules.start_indices import constant_starts, merged_starts, same_starts, start_operands
+from hloom.rewrite import Builder, Family, tensor_type
+
+DYNAMIC_UPDATE_SLICE = Family("dynamic-update-slice", formerly="updating")
+DYNAMIC_UPDATE_SLICE_AS_XLA = Family("dynamic-update-slice-as-xla", formerly="updating-as-xla")
+"""Forms that XLA prefers though they are not smaller."""
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
+def update_of_everything(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(x, y, i) -> y, where y is as large as x"""
+    return replace_if_compatible(build, node, node.inputs[1]) if same_array(node.type, node.inputs[1].type) else None
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
+def update_of_nothing(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(x, y, i) -> x, where y has no elements"""
+    update = tensor_type(node.inputs[1])
+    return replace_if_compatible(build, node, node.inputs[0]) if update is not None and is_empty(update) else None
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=3)
+def update_of_scalar(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(broadcast(s), y, 2) -> pad(y, s)"""
+    array_type, update, scalar = tensor_type(node), tensor_type(node.inputs[1]), scalar_of(node.inputs[0])
+    offsets = constant_starts(node, array_type, update)
+    if (
+        array_type is None
+        or update is None
+        or scalar is None
+        or offsets is None
+        or update.dtype is not array_type.dtype
+    ):
+        return None
+    if _goes_to_host(node.inputs[1]):
+        return build.decline("the update goes to the host's memory")
+    padding = [
+        PaddingDimension(offset, size - offset - part)
+        for offset, size, part in zip(offsets, array_type.dims, update.dims, strict=True)
+    ]
+    return build.op("pad", node.inputs[1], scalar, padding=tuple(padding))
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
+def update_by_what_is_there(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(x, dynamic-slice(x, i), i) -> x"""
+    inner, starts = node.inputs[1], start_operands(node)
+    if inner.opcode != "dynamic-slice" or starts is None or inner.inputs[0] is not node.inputs[0]:
+        return None
+    return replace_if_compatible(build, node, node.inputs[0]) if same_starts(starts, start_operands(inner)) else None
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
+def update_of_update(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(dynamic-update-slice(x, y, i), z, i) -> dynamic-update-slice(x, z, i), y as large as z"""
+    inner, starts = node.inputs[0], start_operands(node)
+    if inner.opcode != "dynamic-update-slice" or starts is None:
+        return None
+    if not same_array(inner.inputs[1].type, node.inputs[1].type) or not same_starts(starts, start_operands(inner)):
+        return None
+    return build.like(node, inner.inputs[0], *node.inputs[1:])
+
+
+@DYNAMIC_UPDATE_SLICE_AS_XLA.rewrites("dynamic-update-slice", depth=3)
+def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
+    """dynamic-update-slice(x, dynamic-update-slice(dynamic-slice(x, i), y, j), i) -> dynamic-update-slice(x, y, k)
+
+    k is place(i) + place(j).
+    """
+    inner, starts = node.inputs[1], start_operands(node)
+    if inner.opcode != "dynamic-update-slice" or inner.inputs[0].opcode != "dynamic-slice" or starts is None:
+        return None
+    taken, further = inner.inputs[0], start_operands(inner)
+    if taken.inputs[0] is not node.inputs[0] or further is None or not same_starts(starts, start_operands(taken)):
+        return None
+    whole, middle, small = (tensor_type(value) for value in (node, inner, inner.inputs[1]))
+    if whole is None or middle is None or small is None:
+        return None
+    moved = merged_starts(build, further, starts, small.dims, middle.dims, whole.dims)
+    return None if moved is None else build.op("dynamic-update-slice", node.inputs[0], inner.inputs[1], *moved)
+
+
+def _goes_to_host(node: Node) -> bool:
+    while node.opcode in ("reshape", "bitcast", "copy"):
+        node = node.inputs[0]
+    return node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "MoveToHost"

@@ -1,0 +1,278 @@
+"""Rules on pad and concatenate. Elements are only moved: every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandlePad, HandleConcatenate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType
+from hloom.passes.rules.dimensions import (
+    broadcast_dims,
+    is_empty,
+    replace_if_compatible,
+    resized,
+    same_array,
+    scalar_of,
+    without,
+)
+from hloom.rewrite import Builder, Family, literal_value, tensor_type, used_once
+
+PAD = Family("pad", formerly="padding")
+
+_NONE = PaddingDimension(0, 0)
+
+
+@PAD.rewrites("pad", benefit=4)
+def pad_by_nothing(build: Builder, node: Apply) -> Node | None:
+    """pad(x, value), padding=0_0 -> x"""
+    if any(amount != _NONE for amount in _padding(node)) or not same_array(node.type, node.inputs[0].type):
+        return None
+    return replace_if_compatible(build, node, node.inputs[0])
+
+
+@PAD.rewrites("pad", benefit=4)
+def pad_of_no_elements(build: Builder, node: Apply) -> Node | None:
+    """pad(x, value) -> broadcast(value), where x has no elements"""
+    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    if array_type is None or source is None or not is_empty(source) or not _same_element(node.inputs[1], array_type):
+        return None
+    return build.broadcast(node.inputs[1], array_type)
+
+
+@PAD.rewrites("pad", benefit=3)
+def pad_between_one(build: Builder, node: Apply) -> Node | None:
+    """pad(x, value), padding=1_1_2 -> pad(x, value), padding=1_1, where a dimension has one element: none in between"""
+    source = tensor_type(node.inputs[0])
+    if source is None or tensor_type(node) is None:
+        return None
+    padding = tuple(
+        PaddingDimension(amount.low, amount.high) if size == 1 and amount.interior else amount
+        for amount, size in zip(_padding(node), source.dims, strict=True)
+    )
+    return None if padding == _padding(node) else build.like(node, *node.inputs, padding=padding)
+
+
+@PAD.rewrites("pad", benefit=3)
+def pad_by_less(build: Builder, node: Apply) -> Node | None:
+    """pad(x, value), padding=-1_2 -> slice(pad(x, value), padding=0_2): what is taken away, a slice takes"""
+    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    padding = _padding(node)
+    if array_type is None or source is None or all(amount.low >= 0 and amount.high >= 0 for amount in padding):
+        return None
+    positive = tuple(PaddingDimension(max(amount.low, 0), max(amount.high, 0), amount.interior) for amount in padding)
+    wide: Node = node.inputs[0]
+    if any(amount != _NONE for amount in positive) or source.dtype is not array_type.dtype:
+        wide = build.op("pad", *node.inputs, padding=positive)
+    assert isinstance(wide.type, TensorType)
+    parts = [
+        SliceDimension(max(-amount.low, 0), size - max(-amount.high, 0))
+        for amount, size in zip(padding, wide.type.dims, strict=True)
+    ]
+    return build.op("slice", wide, slice=tuple(parts))
+
+
+@PAD.rewrites("pad", benefit=2)
+def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
+    """pad(broadcast(value), value) -> broadcast(value)"""
+    array_type, scalar = tensor_type(node), scalar_of(node.inputs[0])
+    if (
+        array_type is None
+        or scalar is None
+        or not _same_value(scalar, node.inputs[1])
+        or not _same_element(scalar, array_type)
+    ):
+        return None
+    return build.broadcast(scalar, array_type)
+
+
+@PAD.rewrites("pad")
+def pad_of_pad(build: Builder, node: Apply) -> Node | None:
+    """pad(pad(x, value), value) -> pad(x, value), where both add the same value at the edges"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "pad" or array_type is None or tensor_type(inner.inputs[0]) is None or not used_once(inner):
+        return None
+    if not _same_value(inner.inputs[1], node.inputs[1]) or not same_array(node.inputs[1].type, inner.inputs[1].type):
+        return build.decline("the padding values are not known to be the same")
+    pairs = list(zip(_padding(inner), _padding(node), strict=True))
+    if any(outer.interior or min(outer.low, outer.high, first.low, first.high) < 0 for first, outer in pairs):
+        return build.decline("the outer pad goes in between, or something is taken away")
+    padding = tuple(
+        PaddingDimension(first.low + outer.low, first.high + outer.high, first.interior) for first, outer in pairs
+    )
+    return build.op("pad", inner.inputs[0], inner.inputs[1], padding=padding)
+
+
+@PAD.rewrites("pad")
+def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """pad(broadcast(x), value) -> broadcast(pad(broadcast(x), value)), padding fewer dimensions
+
+    The dimensions that are not padded are added last, where x has none of them.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    if array_type is None or source is None or not used_once(inner) or is_empty(array_type):
+        return None
+    padded = [dim for dim, amount in enumerate(_padding(node)) if amount != _NONE]
+    if len(padded) in (0, array_type.rank) or not set(broadcast_dims(inner)) <= set(padded):
+        return build.decline("every dimension is padded or none, or one of what is broadcast is not")
+    idle = [dim for dim in range(array_type.rank) if dim not in padded]
+    wide = tensor_type(inner)
+    assert wide is not None
+    dimensions = tuple(padded.index(dim) for dim in broadcast_dims(inner))
+    narrow = build.op("broadcast", inner.inputs[0], type=resized(wide, without(wide.dims, idle)), dimensions=dimensions)
+    made = build.op("pad", narrow, node.inputs[1], padding=tuple(_padding(node)[dim] for dim in padded))
+    return build.op("broadcast", made, type=array_type, dimensions=tuple(padded))
+
+
+@PAD.rewrites("concatenate", benefit=4)
+def concatenate_of_one(build: Builder, node: Apply) -> Node | None:
+    """concatenate(x) -> x"""
+    return replace_if_compatible(build, node, node.inputs[0]) if len(node.inputs) == 1 else None
+
+
+@PAD.rewrites("concatenate", benefit=4)
+def concatenate_of_nothing(build: Builder, node: Apply) -> Node | None:
+    """concatenate(x, empty, y) -> concatenate(x, y)"""
+    types = _types(node)
+    if types is None or tensor_type(node) is None:
+        return None
+    full = [operand for operand, array_type in zip(node.inputs, types, strict=True) if not is_empty(array_type)]
+    if len(full) == len(node.inputs):
+        return None
+    if len(full) < 2:
+        return replace_if_compatible(build, node, full[0] if full else node.inputs[0])
+    return build.op("concatenate", *full, dimensions=node.attributes["dimensions"])
+
+
+@PAD.rewrites("concatenate", benefit=3)
+def concatenate_of_concatenate(build: Builder, node: Apply) -> Node | None:
+    """concatenate(x, concatenate(y, z)) -> concatenate(x, y, z), along the same dimension"""
+    if tensor_type(node) is None or not any(_joins_along(operand, node) for operand in node.inputs):
+        return None
+    flat = [part for operand in node.inputs for part in (operand.inputs if _joins_along(operand, node) else (operand,))]
+    return build.op("concatenate", *flat, dimensions=node.attributes["dimensions"])
+
+
+@PAD.rewrites("concatenate", benefit=2)
+def concatenate_of_neighbours(build: Builder, node: Apply) -> Node | None:
+    """concatenate(slice(x), [0:2], slice(x), [2:5]) -> slice(x), [0:5]"""
+    if tensor_type(node) is None:
+        return None
+    (along,) = node.attributes["dimensions"]
+    joined: list[tuple[Node, tuple[SliceDimension, ...] | None]] = []
+    for operand in node.inputs:
+        parts = _plain_parts(operand)
+        before = joined[-1] if joined else None
+        if parts and before and before[1] and _is_next(before[0], before[1], operand, parts, along):
+            joined[-1] = before[0], _grown(before[1], along, parts[along].limit)
+        else:
+            joined.append((operand, parts))
+    if len(joined) == len(node.inputs):
+        return None
+    operands = [
+        build.op("slice", operand.inputs[0], slice=parts) if parts and parts != _plain_parts(operand) else operand
+        for operand, parts in joined
+    ]
+    if len(operands) > 1:
+        return build.op("concatenate", *operands, dimensions=node.attributes["dimensions"])
+    return operands[0]
+
+
+@PAD.rewrites("concatenate", benefit=2)
+def concatenate_of_one_scalar(build: Builder, node: Apply) -> Node | None:
+    """concatenate(broadcast(s), broadcast(s)) -> broadcast(s), of one scalar"""
+    array_type, scalars = tensor_type(node), [scalar_of(operand) for operand in node.inputs]
+    first = scalars[0] if scalars else None
+    if array_type is None or first is None or len(scalars) < 2:
+        return None
+    if not all(
+        scalar is not None and _same_value(first, scalar) and _same_element(scalar, array_type) for scalar in scalars
+    ):
+        return None
+    return build.broadcast(first, array_type)
+
+
+@PAD.rewrites("concatenate")
+def concatenate_of_scalar_at_edge(build: Builder, node: Apply) -> Node | None:
+    """concatenate(x, broadcast(s)) -> pad(x, s), and with the broadcast in front"""
+    array_type, types = tensor_type(node), _types(node)
+    if array_type is None or types is None or len(types) != 2 or types[0].dtype is not types[1].dtype:
+        return None
+    (along,) = node.attributes["dimensions"]
+    scalars = [scalar_of(operand) for operand in node.inputs]
+    padding = [_NONE] * array_type.rank
+    if scalars[0] is not None:
+        padding[along] = PaddingDimension(types[0].dims[along], 0)
+        return build.op("pad", node.inputs[1], scalars[0], padding=tuple(padding))
+    if scalars[1] is not None:
+        padding[along] = PaddingDimension(0, types[1].dims[along])
+        return build.op("pad", node.inputs[0], scalars[1], padding=tuple(padding))
+    return None
+
+
+@PAD.rewrites("concatenate")
+def concatenate_of_the_same(build: Builder, node: Apply) -> Node | None:
+    """concatenate(x, x, x) -> broadcast(reshape(x)), along a dimension of which x has one element"""
+    array_type, source = tensor_type(node), tensor_type(node.inputs[0]) if node.inputs else None
+    if array_type is None or source is None or len(node.inputs) < 2 or set(node.inputs) != {node.inputs[0]}:
+        return None
+    (along,) = node.attributes["dimensions"]
+    if source.dims[along] != 1:
+        return None
+    smaller = build.op("reshape", node.inputs[0], type=resized(source, without(source.dims, [along])))
+    return build.op("broadcast", smaller, type=array_type, dimensions=without(range(array_type.rank), [along]))
+
+
+def _padding(node: Node) -> tuple[PaddingDimension, ...]:
+    return node.attributes["padding"]
+
+
+def _types(node: Node) -> Sequence[TensorType] | None:
+    """The types of the operands, where all are arrays of static dimensions."""
+    types = [tensor_type(operand) for operand in node.inputs]
+    known = [array_type for array_type in types if array_type is not None]
+    return known if len(known) == len(types) else None
+
+
+def _same_value(a: Node, b: Node) -> bool:
+    """Whether two scalars have the same bits: the same node, or equal constants."""
+    return a is b or (literal_value(a) is not None and literal_value(a) == literal_value(b))
+
+
+def _same_element(node: Node, array_type: TensorType) -> bool:
+    return isinstance(node.type, TensorType) and node.type.dtype is array_type.dtype
+
+
+def _joins_along(operand: Node, node: Node) -> bool:
+    return (
+        operand.opcode == "concatenate"
+        and operand.attributes["dimensions"] == node.attributes["dimensions"]
+        and tensor_type(operand) is not None
+    )
+
+
+def _plain_parts(node: Node) -> tuple[SliceDimension, ...] | None:
+    """What a slice takes, where it takes neighbours; None for all else."""
+    if node.opcode != "slice" or tensor_type(node) is None or tensor_type(node.inputs[0]) is None:
+        return None
+    parts = node.attributes["slice"]
+    return parts if all(part.stride == 1 for part in parts) else None
+
+
+def _is_next(
+    before: Node, parts: tuple[SliceDimension, ...], after: Node, following: tuple[SliceDimension, ...], along: int
+) -> bool:
+    if before.inputs[0] is not after.inputs[0] or parts[along].limit != following[along].start:
+        return False
+    return _all_but(parts, along) == _all_but(following, along)
+
+
+def _all_but(parts: tuple[SliceDimension, ...], along: int) -> tuple[SliceDimension, ...]:
+    """All parts but one."""
+    return (*parts[:along], *parts[along + 1 :])
+
+
+def _grown(parts: tuple[SliceDimension, ...], along: int, limit: int) -> tuple[SliceDimension, ...]:
+    return (*parts[:along], SliceDimension(parts[along].start, limit), *parts[along + 1 :])

@@ -1,0 +1,301 @@
+"""Rules on reshape, bitcast and copy. Elements are only moved: every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleReshape, HandleBitcast, HandleCopy).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloom.ir import Apply, Literal, Node, TensorType
+from hloom.ir.number_conversion import integer_range
+from hloom.passes.rules.broadcast import UNARY
+from hloom.passes.rules.dimensions import (
+    broadcast_dims,
+    dims_after_reshape,
+    is_empty,
+    is_row_major,
+    kept_by_reshape,
+    replace_if_compatible,
+    resized,
+    same_array,
+    same_layout,
+    without,
+)
+from hloom.rewrite import Builder, Family, tensor_type, used_once
+
+RESHAPE = Family("reshape", formerly="reshaping")
+RESHAPE_AS_XLA = Family("reshape-as-xla", formerly="reshaping-as-xla")
+"""Forms that XLA prefers though they are not smaller."""
+
+_EXACT_UP_TO = {"f64": 2**53, "f32": 2**24, "bf16": 2**8, "f16": 2**11, "c64": 2**24, "c128": 2**53}
+"""The whole numbers below these are all held by a type."""
+
+
+@RESHAPE.rewrites("reshape", benefit=4)
+def reshape_to_same_shape(build: Builder, node: Apply) -> Node | None:
+    """reshape(x) -> x, where x has that shape"""
+    operand = node.inputs[0]
+    return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
+
+
+@RESHAPE.rewrites("reshape", benefit=3)
+def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
+    """reshape(x) -> an empty constant, where there are no elements"""
+    array_type = tensor_type(node)
+    if array_type is None or not is_empty(array_type):
+        return None
+    return build.constant(_empty(array_type))
+
+
+@RESHAPE.rewrites("reshape", benefit=3)
+def reshape_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """reshape(reshape(x)) -> reshape(x)"""
+    inner = node.inputs[0]
+    if inner.opcode != "reshape" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    return build.op("reshape", inner.inputs[0], type=node.type)
+
+
+@RESHAPE.rewrites("reshape", benefit=2)
+def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """reshape(broadcast(x)) -> broadcast(x), where the reshape leaves the dimensions of x whole
+
+    Where x has dimensions of size 1 that have no place of their own, x loses them by a reshape first.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    if array_type is None or source is None:
+        return None
+    before, wanted = _dims(inner), broadcast_dims(inner)
+    dimensions = dims_after_reshape(before, array_type.dims, wanted)
+    if dimensions is not None:
+        return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
+    ones = [dim for dim, size in enumerate(source.dims) if size == 1]
+    dimensions = dims_after_reshape(before, array_type.dims, without(wanted, ones)) if ones else None
+    if dimensions is None:
+        return build.decline("the reshape splits or joins dimensions of what is broadcast")
+    smaller = build.reshape(inner.inputs[0], resized(source, without(source.dims, ones)))
+    return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
+
+
+@RESHAPE.rewrites("reshape", benefit=2)
+def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
+    """reshape(iota) -> iota, where the reshape leaves the counted dimension whole"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
+        return None
+    dimensions = dims_after_reshape(_dims(inner), array_type.dims, [inner.attributes["iota_dimension"]])
+    return None if dimensions is None else build.op("iota", type=array_type, iota_dimension=dimensions[0])
+
+
+@RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3)
+def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
+    """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "rng" or not isinstance(inner, Apply) or not used_once(inner) or array_type is None:
+        return None
+    if inner.attributes.get("control-predecessors"):
+        return None
+    build.consumed.append(inner)
+    return build.like(inner, *inner.inputs, type=array_type.with_layout(None))
+
+
+@RESHAPE_AS_XLA.rewrites("reshape")
+def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
+    """reshape(iota) -> iota + iota * c + ..., where the reshape splits the counted dimension
+
+        s32[2,3] reshape(s32[6] iota(), dimension 0)
+          ->
+        s32[2,3] iota(), dimension 1 + s32[2,3] iota(), dimension 0 * 3
+
+    Integers wrap around in the same way; floats only as far as every whole number is held exactly.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None or is_empty(array_type):
+        return None
+    counted, before = inner.attributes["iota_dimension"], _dims(inner)
+    if not _counts_exactly(array_type, before[counted]):
+        return build.decline(f"{array_type.dtype} does not hold every number up to {before[counted]}")
+    digits = _split_into(before, counted, array_type.dims)
+    if len(digits) < 2:
+        return build.decline("the reshape does not just split the counted dimension")
+    total: Node | None = None
+    factor = 1
+    for dim in reversed(digits):
+        part: Node = build.op("iota", type=array_type, iota_dimension=dim)
+        if total is None:
+            total = part
+        else:
+            total = build.op("add", total, build.op("multiply", part, build.constant(factor, array_type)))
+        factor *= array_type.dims[dim]
+    return total
+
+
+@RESHAPE_AS_XLA.rewrites("reshape")
+def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
+    """reshape(dynamic-update-slice(x, y, i)) -> dynamic-update-slice(reshape(x), reshape(y), i')
+
+    The reshape only adds or removes dimensions of size 1; an index of an added one is 0, as any index there means 0.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "dynamic-update-slice" or array_type is None or not used_once(inner):
+        return None
+    update = tensor_type(inner.inputs[1])
+    if update is None or tensor_type(inner) is None or len(inner.inputs) != update.rank + 2 or is_empty(update):
+        return None
+    kept = kept_by_reshape(_dims(inner), array_type.dims)
+    if kept is None or not kept:
+        return None
+    back = {after: before for before, after in kept.items()}
+    index = inner.inputs[2].type
+    assert isinstance(index, TensorType)
+    zero = build.constant(0, index.dtype)
+    starts = [inner.inputs[2 + back[dim]] if dim in back else zero for dim in range(array_type.rank)]
+    sizes = [update.dims[back[dim]] if dim in back else 1 for dim in range(array_type.rank)]
+    larger = build.op("reshape", inner.inputs[0], type=resized(array_type, array_type.dims))
+    smaller = build.op("reshape", inner.inputs[1], type=resized(update, sizes))
+    return build.op("dynamic-update-slice", larger, smaller, *starts)
+
+
+@RESHAPE.rewrites("copy", benefit=2)
+def copy_that_changes_nothing(build: Builder, node: Apply) -> Node | None:
+    """copy(x) -> x, where both have the same layout"""
+    return replace_if_compatible(build, node, node.inputs[0])
+
+
+@RESHAPE.rewrites("copy")
+def copy_of_copy(build: Builder, node: Apply) -> Node | None:
+    """copy(copy(x)) -> copy(x)
+
+    In another memory space a copy is one for a reason: it stays.
+    """
+    inner = node.inputs[0]
+    if inner.opcode != "copy" or tensor_type(node) is None or not same_array(node.type, inner.inputs[0].type):
+        return None
+    if _memory_space(inner) not in (_memory_space(node), _memory_space(inner.inputs[0])):
+        return build.decline("the inner copy goes through another memory space")
+    return build.op("copy", inner.inputs[0])
+
+
+@RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4)
+def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
+    """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what lies between is not"""
+    array_type, source, between = tensor_type(node), node.inputs[0], False
+    if array_type is None or not is_row_major(array_type):
+        return None
+    while source.opcode in ("copy", "reshape") and used_once(source):
+        source_type = tensor_type(source)
+        if source_type is None or _is_tiled(source_type) or source.attributes.get("control-predecessors"):
+            return None
+        between |= source.opcode == "copy" and not is_row_major(source_type)
+        source = source.inputs[0]
+    origin = tensor_type(source)
+    if not between or origin is None or not is_row_major(origin):
+        return None
+    return build.op("bitcast", source, type=array_type)
+
+
+@RESHAPE.rewrites("bitcast", benefit=2)
+def bitcast_of_bitcast(build: Builder, node: Apply) -> Node | None:
+    """bitcast(bitcast(x)) -> bitcast(x)"""
+    inner = node.inputs[0]
+    if inner.opcode != "bitcast" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    return build.op("bitcast", inner.inputs[0], type=node.type)
+
+
+@RESHAPE.rewrites("bitcast", benefit=3)
+def bitcast_to_same_type(build: Builder, node: Apply) -> Node | None:
+    """bitcast(x) -> x, where x has that type and layout"""
+    operand = node.inputs[0]
+    return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
+
+
+@RESHAPE.rewrites("bitcast")
+def bitcast_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """bitcast(reshape(x)) -> bitcast(x), where x and the reshape are row-major: its elements do not move"""
+    inner = node.inputs[0]
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    array_type = tensor_type(inner)
+    if source is None or array_type is None or not is_row_major(source) or not is_row_major(array_type):
+        return None
+    return build.op("bitcast", inner.inputs[0], type=node.type)
+
+
+@RESHAPE.rewrites("bitcast")
+def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """bitcast(broadcast(scalar)) -> broadcast(scalar), where the element type stays"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner)
+    if inner.opcode != "broadcast" or array_type is None or source is None or array_type.dtype is not source.dtype:
+        return None
+    scalar = tensor_type(inner.inputs[0])
+    if scalar is None or scalar.rank or _is_tiled(array_type) or _is_tiled(source):
+        return None
+    return build.broadcast(inner.inputs[0], array_type)
+
+
+@RESHAPE.rewrites("bitcast", depth=3)
+def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
+    """bitcast(f(bitcast(x))) -> bitcast(f(x)), where f works in each place alone
+
+    No bitcast may change the element type, nor f the layout.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode not in UNARY or not used_once(inner) or inner.inputs[0].opcode != "bitcast" or array_type is None:
+        return None
+    assert isinstance(inner, Apply)
+    before = inner.inputs[0]
+    source, middle, made = (tensor_type(operand) for operand in (before.inputs[0], before, inner))
+    if source is None or middle is None or made is None:
+        return None
+    if source.dtype is not middle.dtype or made.dtype is not array_type.dtype or _is_tiled(source):
+        return build.decline("a bitcast changes the element type, or how elements are packed")
+    if not same_layout(made, middle.with_dtype(made.dtype)):
+        return build.decline("the op yields another layout than its operand's")
+    changed = build.like(inner, before.inputs[0], type=source.with_dtype(made.dtype), sharding=None)
+    return build.op("bitcast", changed, type=array_type)
+
+
+def _dims(node: Node) -> tuple[int, ...]:
+    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    return node.type.dims
+
+
+def _empty(array_type: TensorType) -> Literal:
+    return Literal.array(
+        TensorType(array_type.dtype, array_type.dims), np.empty(array_type.dims, array_type.dtype.numpy)
+    )
+
+
+def _memory_space(node: Node) -> int:
+    assert isinstance(node.type, TensorType)
+    return node.type.layout.memory_space if node.type.layout else 0
+
+
+def _is_tiled(array_type: TensorType) -> bool:
+    return array_type.layout is not None and not array_type.layout.is_plain
+
+
+def _counts_exactly(array_type: TensorType, size: int) -> bool:
+    if array_type.dtype.is_integer:
+        return size - 1 <= integer_range(array_type.dtype)[1]
+    return size <= _EXACT_UP_TO.get(array_type.dtype.name, 0)
+
+
+def _split_into(before: tuple[int, ...], dim: int, after: tuple[int, ...]) -> list[int]:
+    """The dimensions, larger than 1, that a dimension is split into; empty where it is not just split."""
+    front = 1
+    for size in before[:dim]:
+        front *= size
+    back, passed, split_dims = front * before[dim], 1, []
+    for number, size in enumerate(after):
+        if front <= passed < back and size > 1:
+            if passed * size > back or (not split_dims and passed != front):
+                return []
+            split_dims.append(number)
+        passed *= size
+        if passed > front and not split_dims:
+            return []
+    return split_dims

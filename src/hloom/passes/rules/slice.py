@@ -1,0 +1,316 @@
+"""Rules on slice and reverse. Elements are only moved: every bit is kept, NaN payloads included.
+
+Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleSlice, HandleReverse).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hloom.ir import Apply, Node, SliceDimension, TensorType
+from hloom.passes.rules.dimensions import (
+    Dimensions,
+    broadcast_dims,
+    is_empty,
+    replace_if_compatible,
+    same_array,
+    scalar_of,
+)
+from hloom.rewrite import Builder, Family, tensor_type, used_once
+
+SLICE = Family("slice", formerly="slicing")
+
+_NAMES = (
+    "add maximum minimum multiply divide power remainder subtract atan2 and or xor shift-left shift-right-arithmetic "
+    "shift-right-logical"
+)
+_BINARY = frozenset(_NAMES.split())
+
+Parts = tuple[SliceDimension, ...]
+
+
+@SLICE.rewrites("slice", benefit=4)
+def slice_of_everything(build: Builder, node: Apply) -> Node | None:
+    """slice(x) -> x, where all of x is taken"""
+    return replace_if_compatible(build, node, node.inputs[0]) if same_array(node.type, node.inputs[0].type) else None
+
+
+@SLICE.rewrites("slice", benefit=3)
+def slice_of_slice(build: Builder, node: Apply) -> Node | None:
+    """slice(slice(x)) -> slice(x)"""
+    inner = node.inputs[0]
+    if inner.opcode != "slice" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    parts = [_within(*pair) for pair in zip(_parts(inner), _parts(node), strict=True)]
+    return build.op("slice", inner.inputs[0], slice=tuple(parts))
+
+
+@SLICE.rewrites("slice", benefit=2)
+def slice_of_pad(build: Builder, node: Apply) -> Node | None:
+    """slice(pad(x, value)) -> broadcast(value), x or slice(x)
+
+    Where only padding is taken; where just the padding is taken away again; where no padding is taken.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "pad" or array_type is None or is_empty(array_type):
+        return None
+    source, wide = tensor_type(inner.inputs[0]), tensor_type(inner)
+    if source is None or wide is None or source.dtype is not array_type.dtype:
+        return None
+    starts: list[SliceDimension] = []
+    undoes = True
+    for part, padding, size, whole in zip(
+        _parts(node), inner.attributes["padding"], source.dims, wide.dims, strict=True
+    ):
+        if part.limit <= padding.low or part.start >= whole - padding.high:
+            return build.broadcast(inner.inputs[1], array_type)
+        taken = SliceDimension(part.start - padding.low, part.limit - padding.low, part.stride)
+        inside = padding.interior == 0 and taken.start >= 0 and taken.limit <= size
+        starts.append(taken if inside else SliceDimension(-1, -1))
+        count = -(-(part.limit - part.start) // part.stride)
+        undoes = undoes and taken.start == 0 and count == size and (size == 1 or part.stride == padding.interior + 1)
+    if undoes:
+        return replace_if_compatible(build, node, inner.inputs[0])
+    if any(part.start < 0 for part in starts):
+        return build.decline("the slice takes elements and padding")
+    return build.op("slice", inner.inputs[0], slice=tuple(starts))
+
+
+@SLICE.rewrites("slice", benefit=2)
+def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """slice(broadcast(x)) -> broadcast(slice(x))"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    if array_type is None or source is None:
+        return None
+    parts = tuple(_parts(node)[dim] for dim in broadcast_dims(inner))
+    return build.op(
+        "broadcast", _sliced(build, inner.inputs[0], parts), type=array_type, dimensions=broadcast_dims(inner)
+    )
+
+
+@SLICE.rewrites("slice", benefit=2)
+def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
+    """slice(concatenate(x, y, z)) -> slice(concatenate(x, y)), slice(x) or x
+
+    Only the operands stay that something is taken from.
+    """
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "concatenate" or array_type is None or is_empty(array_type) or tensor_type(inner) is None:
+        return None
+    (along,) = inner.attributes["dimensions"]
+    part = _parts(node)[along]
+    last = part.start + (array_type.dims[along] - 1) * part.stride
+    first_used, end_used, front, passed = None, 0, 0, 0
+    for number, operand in enumerate(inner.inputs):
+        piece = tensor_type(operand)
+        if piece is None:
+            return None
+        before, passed = passed, passed + piece.dims[along]
+        if first_used is None and passed > part.start:
+            first_used, front = number, before
+        if passed > last:
+            end_used = number + 1
+            break
+    used = inner.inputs[first_used:end_used]
+    if len(used) == len(inner.inputs):
+        return build.decline("the slice takes from all operands")
+    taken = used[0] if len(used) == 1 else build.op("concatenate", *used, dimensions=(along,))
+    assert isinstance(taken.type, TensorType)
+    limit = min(part.limit - front, taken.type.dims[along])
+    parts = list(_parts(node))
+    parts[along] = SliceDimension(part.start - front, limit, part.stride)
+    if same_array(taken.type, array_type):
+        return replace_if_compatible(build, node, taken)
+    return build.op("slice", taken, slice=tuple(parts))
+
+
+@SLICE.rewrites("slice")
+def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """slice(reshape(x)) -> reshape(slice(x)), where neighbouring rows are taken and make whole rows of x"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source, wide = (tensor_type(inner.inputs[0]), tensor_type(inner)) if inner.opcode == "reshape" else (None, None)
+    if array_type is None or source is None or wide is None or is_empty(array_type) or not source.rank:
+        return None
+    parts = _parts(node)
+    if not parts or any(part.stride != 1 for part in parts) or array_type.dims[1:] != wide.dims[1:]:
+        return build.decline("it takes other than neighbouring rows")
+    limits = _leading(source.dims, array_type.element_count)
+    if limits is None:
+        return build.decline("the rows are no whole rows of what is reshaped")
+    start, within = divmod(parts[0].start * math.prod(array_type.dims[1:]), math.prod(source.dims[1:]))
+    if within or (start and tuple(limits[1:]) != source.dims[1:]):
+        return build.decline("the rows begin within a row of what is reshaped")
+    taken = (SliceDimension(start, start + limits[0]), *[SliceDimension(0, limit) for limit in limits[1:]])
+    return build.op("reshape", build.op("slice", inner.inputs[0], slice=taken), type=array_type)
+
+
+@SLICE.rewrites("slice")
+def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
+    """slice(reverse(x)) -> reverse(slice(x))"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "reverse" else None
+    if array_type is None or source is None or is_empty(array_type):
+        return None
+    reversed_places = inner.attributes["dimensions"]
+    parts = list(_parts(node))
+    for dim in reversed_places:
+        part = parts[dim]
+        last = part.start + (array_type.dims[dim] - 1) * part.stride
+        size = source.dims[dim]
+        parts[dim] = SliceDimension(size - 1 - last, size - part.start, part.stride)
+    return build.op("reverse", _sliced(build, inner.inputs[0], tuple(parts)), dimensions=reversed_places)
+
+
+@SLICE.rewrites("slice", benefit=2)
+def slice_of_iota(build: Builder, node: Apply) -> Node | None:
+    """slice(iota) -> iota, where the counted dimension is taken from its beginning, one by one"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "iota" or array_type is None:
+        return None
+    part = _parts(node)[inner.attributes["iota_dimension"]]
+    if part.start or part.stride != 1:
+        return None
+    return build.op("iota", type=array_type, iota_dimension=inner.attributes["iota_dimension"])
+
+
+@SLICE.rewrites("slice", benefit=2)
+def slice_with_idle_stride(build: Builder, node: Apply) -> Node | None:
+    """slice(x), [a:b:s] -> slice(x), [a:a+1], where one element is taken"""
+    array_type = tensor_type(node)
+    if array_type is None:
+        return None
+    parts = [
+        SliceDimension(part.start, part.start + 1) if part.stride != 1 and size == 1 else part
+        for part, size in zip(_parts(node), array_type.dims, strict=True)
+    ]
+    return None if tuple(parts) == _parts(node) else build.like(node, node.inputs[0], slice=tuple(parts))
+
+
+@SLICE.rewrites("reverse", benefit=3)
+def reverse_of_ones(build: Builder, node: Apply) -> Node | None:
+    """reverse(x) -> x, where the dimensions have size 1 at most; such dimensions are left out"""
+    array_type = tensor_type(node)
+    if array_type is None:
+        return None
+    dimensions = tuple(dim for dim in node.attributes["dimensions"] if array_type.dims[dim] > 1)
+    if not dimensions or is_empty(array_type):
+        return replace_if_compatible(build, node, node.inputs[0])
+    if dimensions == node.attributes["dimensions"]:
+        return None
+    return build.op("reverse", node.inputs[0], dimensions=dimensions)
+
+
+@SLICE.rewrites("reverse", benefit=2)
+def reverse_of_reverse(build: Builder, node: Apply) -> Node | None:
+    """reverse(reverse(x)) -> reverse(x), of the dimensions that only one of them reverses"""
+    inner = node.inputs[0]
+    if inner.opcode != "reverse" or tensor_type(node) is None:
+        return None
+    dimensions = tuple(sorted(set(node.attributes["dimensions"]) ^ set(inner.attributes["dimensions"])))
+    if not dimensions:
+        return replace_if_compatible(build, node, inner.inputs[0])
+    return build.op("reverse", inner.inputs[0], dimensions=dimensions)
+
+
+@SLICE.rewrites("reverse", benefit=2)
+def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
+    """reverse(broadcast(x)) -> broadcast(reverse(x)), of the dimensions of x that are reversed"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.inputs[0]) is None:
+        return None
+    reversed_places = node.attributes["dimensions"]
+    dimensions = [number for number, dim in enumerate(broadcast_dims(inner)) if dim in reversed_places]
+    if not dimensions:
+        return replace_if_compatible(build, node, inner)
+    smaller = build.op("reverse", inner.inputs[0], dimensions=tuple(dimensions))
+    return build.op("broadcast", smaller, type=array_type, dimensions=broadcast_dims(inner))
+
+
+@SLICE.rewrites("reverse", benefit=2)
+def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
+    """reverse(iota) -> iota, where the counted dimension is not reversed"""
+    inner = node.inputs[0]
+    if inner.opcode != "iota" or inner.attributes["iota_dimension"] in node.attributes["dimensions"]:
+        return None
+    return replace_if_compatible(build, node, inner)
+
+
+@SLICE.rewrites("reverse")
+def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
+    """reverse(f(x, broadcast(c))) -> f(reverse(x), broadcast(c)), for an op of two operands and a scalar c"""
+    inner = node.inputs[0]
+    if inner.opcode not in _BINARY or tensor_type(node) is None or not used_once(inner):
+        return None
+    assert isinstance(inner, Apply)
+    scalars = [scalar_of(operand) is not None for operand in inner.inputs]
+    if not any(scalars):
+        return build.decline("neither operand is a splat")
+    which = 1 if scalars[0] else 0
+    operands = list(inner.inputs)
+    operands[which] = build.op("reverse", operands[which], dimensions=node.attributes["dimensions"])
+    return build.like(inner, *operands, sharding=None)
+
+
+@SLICE.rewrites("reverse")
+def reverse_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """reverse(reshape(x)) -> reshape(reverse(x)), where the reshape only adds dimensions of size 1"""
+    inner, array_type = node.inputs[0], tensor_type(node)
+    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    if array_type is None or source is None or is_empty(array_type) or len(source.dims) >= len(array_type.dims):
+        return None
+    back = _source_places(source.dims, array_type.dims)
+    if back is None:
+        return None
+    dimensions = tuple(back[dim] for dim in node.attributes["dimensions"] if dim in back and array_type.dims[dim] > 1)
+    smaller = build.op("reverse", inner.inputs[0], dimensions=dimensions) if dimensions else inner.inputs[0]
+    return build.op("reshape", smaller, type=array_type)
+
+
+def _parts(node: Node) -> Parts:
+    return node.attributes["slice"]
+
+
+def _within(outer: SliceDimension, inner: SliceDimension) -> SliceDimension:
+    """What a slice of a slice takes of the whole."""
+    if outer.stride == inner.stride == 1:
+        return SliceDimension(outer.start + inner.start, outer.start + inner.limit)
+    count = -(-(inner.limit - inner.start) // inner.stride)
+    start, stride = outer.start + inner.start * outer.stride, outer.stride * inner.stride
+    if not count:
+        return SliceDimension(min(start, outer.limit), min(start, outer.limit))
+    return SliceDimension(start, start + (count - 1) * stride + 1, stride)
+
+
+def _sliced(build: Builder, node: Node, parts: Parts) -> Node:
+    """A slice, or the node itself where everything is taken."""
+    assert isinstance(node.type, TensorType)
+    if parts == tuple(SliceDimension(0, size) for size in node.type.dims):
+        return node
+    return build.op("slice", node, slice=parts)
+
+
+def _leading(dims: Dimensions, count: int) -> Sequence[int] | None:
+    """How much of each dimension the first so many elements fill; None where they leave a part of a row."""
+    limits = list(dims)
+    for dim in reversed(range(len(dims))):
+        if count >= limits[dim]:
+            if count % limits[dim]:
+                return None
+            count //= limits[dim]
+        else:
+            limits[dim], count = count, 1
+    return limits if math.prod(limits) else None
+
+
+def _source_places(before: Dimensions, after: Dimensions) -> dict[int, int] | None:
+    """Where dimensions come from that a reshape keeps while it adds ones; None where it does anything else."""
+    back, position = {}, 0
+    for number, size in enumerate(after):
+        if position < len(before) and size == before[position]:
+            back[number] = position
+            position += 1
+        elif size != 1:
+            return None
+    return back if position == len(before) else None

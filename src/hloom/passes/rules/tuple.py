@@ -1,0 +1,84 @@
+"""Rules on tuples, and on barriers of tuples. Nothing is computed: every bit is kept.
+
+Follows XLA's xla/hlo/transforms/simplifiers/tuple_simplifier.cc (RemoveWholeTuple) and
+xla/hlo/transforms/simplifiers/algebraic_simplifier.cc
+(HandleGetTupleElement, HandleOptimizationBarrier, HandleCustomCall).
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Node, TupleType
+from hloom.ops.side_effects import may_merge
+from hloom.passes.rules.dimensions import replace_if_compatible
+from hloom.rewrite import Builder, Family, used_once
+
+TUPLE = Family("tuple", formerly="tuples")
+
+
+@TUPLE.rewrites("get-tuple-element", benefit=2)
+def element_of_tuple(build: Builder, node: Apply) -> Node | None:
+    """get-tuple-element(tuple(x, y)), index=1 -> y"""
+    inner = node.inputs[0]
+    if inner.opcode != "tuple" or node.attributes["index"] >= len(inner.inputs):
+        return None
+    return replace_if_compatible(build, node, inner.inputs[node.attributes["index"]])
+
+
+@TUPLE.rewrites("tuple", benefit=2)
+def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
+    """tuple(get-tuple-element(x, 0), get-tuple-element(x, 1)) -> x, where those are all of x"""
+    if not node.inputs or any(operand.opcode != "get-tuple-element" for operand in node.inputs):
+        return None
+    source = node.inputs[0].inputs[0]
+    if not isinstance(source.type, TupleType) or len(source.type.elements) != len(node.inputs):
+        return None
+    for number, operand in enumerate(node.inputs):
+        if operand.inputs[0] is not source or operand.attributes["index"] != number:
+            return None
+        if operand.attributes.get("control-predecessors"):
+            return build.decline("an element waits for other instructions")
+    return replace_if_compatible(build, node, source)
+
+
+@TUPLE.rewrites("opt-barrier", effects=True)
+def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
+    """opt-barrier(tuple(x, y)) -> tuple(get-tuple-element(opt-barrier(tuple(x)), 0), y), where nothing uses y after it
+
+    What would live on anyway stays in the barrier: what is used elsewhere too, or has an effect.
+    """
+    operand = node.inputs[0]
+    if operand.opcode != "tuple" or node.is_output or node.attributes.get("control-predecessors"):
+        return None
+    if any(user.opcode != "get-tuple-element" or node not in user.inputs for user in node.users):
+        return build.decline("something uses the whole tuple")
+    used = {user.attributes["index"] for user in node.users}
+    kept = [
+        number for number, element in enumerate(operand.inputs) if number in used or not _would_die(element, operand)
+    ]
+    if len(kept) == len(operand.inputs) or not kept:
+        return None
+    smaller = build.op("opt-barrier", build.op("tuple", *[operand.inputs[number] for number in kept]))
+    elements = list(operand.inputs)
+    for position, number in enumerate(kept):
+        elements[number] = build.op("get-tuple-element", smaller, index=position)
+    return build.op("tuple", *elements)
+
+
+@TUPLE.rewrites("custom-call", depth=3)
+def dynamic_slice_of_static_pad(build: Builder, node: Apply) -> Node | None:
+    """SliceToDynamic(PadToStatic(x)) -> x"""
+    if node.attributes.get("custom_call_target") != "SliceToDynamic" or len(node.inputs) != 2:
+        return None
+    array, size = node.inputs
+    if array.opcode != "get-tuple-element" or size.opcode != "get-tuple-element":
+        return None
+    padded = array.inputs[0]
+    if padded is not size.inputs[0] or padded.attributes.get("custom_call_target") != "PadToStatic":
+        return None
+    if (array.attributes["index"], size.attributes["index"]) != (0, 1):
+        return None
+    return replace_if_compatible(build, node, padded.inputs[0])
+
+
+def _would_die(node: Node, user: Node) -> bool:
+    return used_once(node) and node.users == (user,) and may_merge(node)

@@ -1,0 +1,226 @@
+"""Properties of values that elementwise rules ask for: element type, constants, known signs.
+
+`is_non_negative` follows AlgebraicSimplifierVisitor::IsNonNegative of XLA's
+xla/hlo/transforms/simplifiers/algebraic_simplifier.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hloom.ir import Apply, Constant, DType, Literal, Node
+from hloom.ir.dtypes import Kind
+from hloom.ops.side_effects import may_merge
+from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
+
+ORDINARY = frozenset({"f16", "bf16", "f32", "f64"})
+"""The floats that have both zeros, both infinities and NaN."""
+_MAX_DEPTH = 6
+
+
+def element(node: Node) -> DType | None:
+    """The element type of a static array; None for all else."""
+    array_type = tensor_type(node)
+    return None if array_type is None else array_type.dtype
+
+
+def is_integer(node: Node) -> bool:
+    """Whether it is a static array of integers; pred is not."""
+    element_type = element(node)
+    return element_type is not None and element_type.is_integer
+
+
+def is_signed(node: Node) -> bool:
+    """Whether it is a static array of signed integers."""
+    element_type = element(node)
+    return element_type is not None and element_type.kind is Kind.SIGNED
+
+
+def is_unsigned(node: Node) -> bool:
+    """Whether it is a static array of unsigned integers."""
+    element_type = element(node)
+    return element_type is not None and element_type.kind is Kind.UNSIGNED
+
+
+def is_predicate(node: Node) -> bool:
+    """Whether it is a static array of pred."""
+    element_type = element(node)
+    return element_type is not None and element_type.kind is Kind.BOOLEAN
+
+
+def is_real(node: Node) -> bool:
+    """Whether it is a static array of ordinary floats."""
+    element_type = element(node)
+    return element_type is not None and element_type.name in ORDINARY
+
+
+def is_complex(node: Node) -> bool:
+    """Whether it is a static array of complex numbers."""
+    element_type = element(node)
+    return element_type is not None and element_type.is_complex
+
+
+def is_inexact(node: Node) -> bool:
+    """Whether it is a static array of ordinary floats or of complex numbers."""
+    return is_real(node) or is_complex(node)
+
+
+def in_either_order(node: Node) -> Iterator[tuple[Node, Node]]:
+    """The two operands, as they stand and swapped."""
+    left, right = node.inputs
+    yield left, right
+    yield right, left
+
+
+def is_constant(node: Node) -> bool:
+    """Whether it is a constant instruction."""
+    return isinstance(node, Constant) and isinstance(node.value, Literal)
+
+
+def is_constant_like(node: Node) -> bool:
+    """Whether it is a constant instruction or a broadcast of one."""
+    return is_constant(node) or (node.opcode == "broadcast" and is_constant(node.inputs[0]))
+
+
+def scalar_beneath(node: Node) -> Node | None:
+    """The scalar constant that a node is, or that it repeats in every element; None for all else."""
+    scalar = node.inputs[0] if node.opcode == "broadcast" else node
+    array_type = tensor_type(scalar)
+    return scalar if is_constant(scalar) and array_type is not None and array_type.rank == 0 else None
+
+
+def combined(build: Builder, opcode: str, left: Node, right: Node) -> Node:
+    """An op of two constants, computed on scalars where both only repeat scalars."""
+    one, other = scalar_beneath(left), scalar_beneath(right)
+    wide = max((left, right), key=lambda node: getattr(tensor_type(node), "rank", 0))
+    array_type = tensor_type(wide)
+    if one is None or other is None or array_type is None:
+        return build.op(opcode, left, right)
+    scalar = build.op(opcode, one, other)
+    return build.broadcast(scalar, array_type) if array_type.rank else scalar
+
+
+def number_like(build: Builder, node: Node, value: complex) -> Node:
+    """This number in every element of an array like a node: a scalar constant and its broadcast."""
+    array_type = tensor_type(node)
+    assert array_type is not None, f"{node!r} is no static array"
+    return build.constant(value, array_type)
+
+
+def is_zero(node: Node) -> bool:
+    """Whether every element is zero, +0 or -0."""
+    splat = splat_of(node)
+    return splat is not None and bool(splat == 0)
+
+
+def is_one(node: Node) -> bool:
+    """Whether it is one, or true, in every element."""
+    return is_splat(node, 1)
+
+
+def has_all_bits(node: Node) -> bool:
+    """Whether every bit of an integer is set in every element, or it is true."""
+    splat, element_type = splat_of(node), element(node)
+    if splat is None or element_type is None:
+        return False
+    if element_type.kind is Kind.UNSIGNED:
+        return int(splat) == 2**element_type.bits - 1
+    return bool(splat == (1 if element_type.kind is Kind.BOOLEAN else -1))
+
+
+def is_same_value(left: Node, right: Node) -> bool:
+    """Whether two nodes are one, or apply the same op to the same operands."""
+    if left is right:
+        return True
+    if not isinstance(left, Apply) or not isinstance(right, Apply) or not left.has_row or not right.has_row:
+        return False
+    if left.op is not right.op or left.type is not right.type or not may_merge(left):
+        return False
+    return left.inputs == right.inputs and left.attributes == right.attributes
+
+
+def is_non_negative(node: Node, depth: int = _MAX_DEPTH) -> bool:
+    """Whether every element is known to be non-negative or NaN, and no float is -0."""
+    element_type = element(node)
+    if element_type is None or element_type.is_complex or depth == 0:
+        return False
+    if element_type.kind in (Kind.UNSIGNED, Kind.BOOLEAN):
+        return True
+    if isinstance(node, Constant):
+        return _is_constant_not_negative(node)
+    if not isinstance(node, Apply) or not node.has_row:
+        return False
+    below = [is_non_negative(operand, depth - 1) for operand in node.inputs] if node.opcode in _FROM_OPERANDS else []
+    match node.opcode:
+        case "exponential" | "logistic" | "cosh":
+            return True
+        case "abs":
+            return element_type.is_float or below[0]
+        case "multiply":
+            return element_type.is_float and node.inputs[0] is node.inputs[1]
+        case "convert":
+            return _widens(node) and is_non_negative(node.inputs[0], depth - 1)
+        case "iota":
+            return _counts_without_wrapping(node)
+        case "power":
+            return element_type.is_float and below[0]
+        case "select":
+            return below[1] and below[2]
+        case "sqrt" | "broadcast" | "reshape" | "transpose" | "slice":
+            return below[0]
+        case "minimum":
+            return all(below)
+        case "maximum":
+            return all(below) if element_type.is_float else any(below)
+    return False
+
+
+_FROM_OPERANDS = frozenset(
+    {"abs", "power", "select", "sqrt", "broadcast", "reshape", "transpose", "slice", "minimum", "maximum"}
+)
+
+
+def is_at_least_zero(node: Node, depth: int = _MAX_DEPTH) -> bool:
+    """Whether every element is known to be at least zero (-0 included) or NaN."""
+    if is_non_negative(node, depth):
+        return True
+    if depth == 0 or not is_real(node):
+        return False
+    match node.opcode:
+        case "maximum":
+            return any(is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+        case "minimum":
+            return all(is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+        case "select":
+            return all(is_at_least_zero(operand, depth - 1) for operand in node.inputs[1:])
+        case "sqrt" | "broadcast" | "reshape" | "transpose" | "slice":
+            return is_at_least_zero(node.inputs[0], depth - 1)
+    return False
+
+
+def _is_constant_not_negative(node: Constant) -> bool:
+    value = node.value
+    if not isinstance(value, Literal) or value.is_elided or value.is_tuple:
+        return False
+    numbers = value.numpy()
+    with np.errstate(all="ignore"):
+        wide = numbers.astype(np.float64)
+    return bool((~np.signbit(wide) & ~np.isnan(wide)).all())
+
+
+def _widens(node: Apply) -> bool:
+    """Whether a conversion yields a float, or more bits than it is given."""
+    source, result = element(node.inputs[0]), element(node)
+    if source is None or result is None or source.is_complex:
+        return False
+    return result.is_float or source.kind is Kind.BOOLEAN or (not source.is_float and source.bits < result.bits)
+
+
+def _counts_without_wrapping(node: Apply) -> bool:
+    array_type = tensor_type(node)
+    if array_type is None or array_type.dtype.is_complex:
+        return False
+    size = array_type.dims[node.attribute("iota_dimension")]
+    return array_type.dtype.is_float or size <= 2 ** (array_type.dtype.bits - 1)

@@ -1,0 +1,230 @@
+"""Rules on while: known trip counts, and loop-state elements that are dead, duplicated or constant.
+
+Follows XLA's xla/service/while_loop_simplifier.cc (TryRemoveWhileLoop, TryRemoveDeadWhileParams,
+TryRemoveRepeatedWhileTupleIndices, TryRemoveConstantParams, TryPropagateConstant).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from hloom.analysis import derive_trip_count
+from hloom.ir import Apply, Constant, Graph, Literal, Node
+from hloom.ops.side_effects import may_drop
+from hloom.passes.rules.call_graph import has_control_dependencies, tracer
+from hloom.passes.rules.loop_state import element, invariant_elements, is_small_constant, rebuild_loop
+from hloom.passes.rules.tuple import element_of_tuple
+from hloom.passes.rules.tuple_elements import elements_of, only_elements, written_trip_count
+from hloom.rewrite import Builder, Family
+
+WHILE_LOOP = Family("while-loop", formerly="looping")
+WHILE_SINKING = Family("while-sinking", formerly="sinking")
+WHILE_LOOP.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
+
+CHEAP = frozenset(("broadcast", "convert", "iota", "negate", "reshape"))
+"""What is as well computed in a loop as kept for it."""
+_MAX_DEPTH = 4
+
+
+def trip_count(loop: Apply) -> int | None:
+    """How often a loop runs, worked out, or else as its configuration says; None where neither tells."""
+    if not isinstance(loop.attributes.get("condition"), Graph):
+        return None
+    derived = derive_trip_count(loop, tracer()).count
+    return written_trip_count(loop.attributes) if derived is None else derived
+
+
+@WHILE_LOOP.rewrites("get-tuple-element", depth=2)
+def element_that_a_loop_passes_on(build: Builder, node: Apply) -> Node | None:
+    """get-tuple-element(while(tuple(x, y)), index=1) -> y, where the body yields its element 1 as it got it
+
+    The value is that of before the loop after any number of rounds; the loop itself stays as it is.
+    """
+    loop, index = node.inputs[0], node.attributes["index"]
+    if (
+        loop.opcode != "while"
+        or not isinstance(loop, Apply)
+        or index not in invariant_elements(loop.attributes["body"])
+    ):
+        return None
+    return element(build, loop.inputs[0], index)
+
+
+@WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
+def loop_that_never_runs(build: Builder, node: Apply) -> Node | None:
+    """while(x), condition false at once -> x
+
+    The body's effects never come about; the condition must have none.
+    """
+    if trip_count(node) != 0:
+        return build.decline("it may run")
+    if not _has_no_effects(node.attributes["condition"]) or has_control_dependencies(node):
+        return build.decline("the condition has an effect, or control dependencies name the loop")
+    build.consumed.append(node)
+    return node.inputs[0]
+
+
+@WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
+def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
+    """while(x), which runs once -> body(x), put in place
+
+    Neither body nor condition may have an effect: what a loop sends or receives is paired with a loop elsewhere.
+    """
+    if trip_count(node) != 1:
+        return build.decline("it may run more often or never")
+    if (
+        not _has_no_effects(node.attributes["condition"])
+        or not _has_no_effects(node.attributes["body"])
+        or has_control_dependencies(node)
+    ):
+        return build.decline("the loop has an effect, or control dependencies name it")
+    build.consumed.append(node)
+    return build.copy(node.attributes["body"], node.inputs)
+
+
+@WHILE_LOOP.rewrites("while", benefit=4, depth=2, effects=True)
+def dead_elements(build: Builder, node: Apply) -> Node | None:
+    """while(tuple(x, y)) -> while(tuple(x)), where nothing needs the second element
+
+    Needed is what is used after the loop, by the condition, by effects of the body, and for elements that are needed.
+    """
+    types, used = elements_of(node.type), only_elements(node)
+    if types is None or used is None or len(used) == len(types):
+        return build.decline("all elements are used after the loop")
+    live = _live_elements(node, used)
+    if live is None or not live or len(live) == len(types):
+        return build.decline("all elements are needed")
+    return rebuild_loop(build, node, sorted(live), {}, {})
+
+
+@WHILE_LOOP.rewrites("while", benefit=3, depth=2, effects=True)
+def repeated_elements(build: Builder, node: Apply) -> Node | None:
+    """while(tuple(x, x)) -> while(tuple(x)), where the body yields the same for both elements too
+
+    Both begin as the same value, and each round gives both the same value, or leaves both as they are.
+    """
+    start, body, types = node.inputs[0], node.attributes["body"], elements_of(node.type)
+    root = body.output
+    if types is None or start.opcode != "tuple" or root is None or root.opcode != "tuple":
+        return None
+    unchanged = invariant_elements(body)
+    first: dict[Hashable, int] = {}
+    same: dict[int, int] = {}
+    for index, value in enumerate(start.inputs):
+        after = "unchanged" if index in unchanged else root.inputs[index]
+        kept = first.setdefault((_constant_or_node(value), value.type, after), index)
+        if kept != index:
+            same[index] = kept
+    if not same:
+        return None
+    return rebuild_loop(build, node, [index for index in range(len(types)) if index not in same], same, {})
+
+
+@WHILE_LOOP.rewrites("while", benefit=2, depth=2, effects=True)
+def constant_elements(build: Builder, node: Apply) -> Node | None:
+    """while(tuple(x, constant)) -> while(tuple(x)), the constant copied inside, where the body leaves it as it is"""
+    return _sink(build, node, is_small_constant)
+
+
+@WHILE_SINKING.rewrites("while", benefit=2, depth=6, effects=True)
+def cheap_elements(build: Builder, node: Apply) -> Node | None:
+    """while(tuple(x, broadcast(c))) -> while(tuple(x)), broadcast(c) computed inside, where the body leaves it as it is
+
+    Sunk are constants, iotas, and what cheap ops make of them.
+    """
+    return _sink(build, node, _is_cheap)
+
+
+def _sink(build: Builder, node: Apply, wanted) -> Node | None:
+    start, types = node.inputs[0], elements_of(node.type)
+    if types is None or start.opcode != "tuple":
+        return None
+    values = {
+        index: start.inputs[index]
+        for index in invariant_elements(node.attributes["body"])
+        if wanted(start.inputs[index])
+    }
+    kept = [index for index in range(len(types)) if index not in values]
+    if not values:
+        return build.decline("no constant goes through unchanged")
+    if not kept:
+        return build.decline("nothing would be left of the state")
+    return rebuild_loop(build, node, kept, {}, values)
+
+
+def _live_elements(loop: Apply, used: set[int]) -> set[int] | None:
+    """The elements of a loop's state that something needs; None where that cannot be told."""
+    condition, body = loop.attributes["condition"], loop.attributes["body"]
+    root = body.output
+    if condition.output is None or root is None or len(body.parameters) != 1 or len(condition.parameters) != 1:
+        return None
+    state = body.parameters[0]
+    live, asked = set(used), _elements_needed(condition, [condition.output])
+    if asked is None:
+        return None
+    live |= asked
+    seen: set[Node] = set()
+    pending: list[Node] = [node for node in body.nodes if isinstance(node, Apply) and not may_drop(node)]
+    waiting = list(live)
+    while waiting or pending:
+        if not pending:
+            index = waiting.pop()
+            if root.opcode == "tuple":
+                pending.append(root.inputs[index])
+            elif root is not state:
+                pending.append(root)
+            continue
+        node = pending.pop()
+        if node is state:
+            return None
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.opcode == "get-tuple-element" and node.inputs[0] is state:
+            index = node.attributes["index"]
+            if index not in live:
+                live.add(index)
+                waiting.append(index)
+            continue
+        pending += node.inputs
+        pending += [referent for referent in node.attributes.referents() if not referent.is_graph]
+    return live
+
+
+def _elements_needed(graph: Graph, results: list[Node]) -> set[int] | None:
+    """The elements of a graph's state that some nodes and its effects need; None for all."""
+    state = graph.parameters[0]
+    indices: set[int] = set()
+    seen: set[Node] = set()
+    pending = [*results, *(node for node in graph.nodes if isinstance(node, Apply) and not may_drop(node))]
+    while pending:
+        node = pending.pop()
+        if node is state:
+            return None
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.opcode == "get-tuple-element" and node.inputs[0] is state:
+            indices.add(node.attributes["index"])
+            continue
+        pending += node.inputs
+    return indices
+
+
+def _is_cheap(node: Node, depth: int = 0) -> bool:
+    if isinstance(node, Constant):
+        return is_small_constant(node)
+    if node.opcode not in CHEAP or depth == _MAX_DEPTH or any(True for _ in node.attributes.referents()):
+        return False
+    return all(_is_cheap(operand, depth + 1) for operand in node.inputs)
+
+
+def _constant_or_node(node: Node) -> Hashable:
+    """What tells whether two values are one: scalar constants that are equal are."""
+    if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat:
+        return node.value
+    return node
+
+
+def _has_no_effects(graph: Graph) -> bool:
+    return all(may_drop(node) for node in graph.nodes)

@@ -1,0 +1,208 @@
+"""Compiling expressions: from the data of `expressions` to functions of a match."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from numbers import Number
+from typing import Any
+
+from hloom.ir import Apply, Node, TensorType, TupleType
+from hloom.rewrite.expressions import Expression
+from hloom.rewrite.match import Match
+from hloom.rewrite.matchers import literal_value, splat_of
+from hloom.rewrite.registry import RuleError, registered
+from hloom.text import HloomError
+
+NO_VALUE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What computing raises where an expression has no value for a match."""
+
+
+class NativeFailure(Exception):
+    """A native function that raised: a mistake in it, and no reason not to match."""
+
+
+Compute = Callable[[Match], Any]
+
+
+def compiled(expression: Expression) -> Compute:
+    """A function from a match to the expression's value."""
+    if expression.operator in _LEAVES:
+        return _LEAVES[expression.operator](*expression.arguments)
+    parts = [compiled(argument) for argument in expression.arguments]
+    if expression.operator in _LAZY:
+        return _LAZY[expression.operator](*parts)
+    function = FUNCTIONS.get(expression.operator)
+    if function is None:
+        raise RuleError(f"no operator is called '{expression.operator}'")
+    if len(parts) == 1:
+        only = parts[0]
+        return lambda match: function(only(match))
+    if len(parts) == 2:
+        left, right = parts
+        return lambda match: function(left(match), right(match))
+    return lambda match: function(*[part(match) for part in parts])
+
+
+def number(value: Any) -> Any:
+    """The number inside a value that has a type of its own, those inside a tuple's; other values as they are."""
+    inner = getattr(value, "value", value)
+    return tuple(map(number, inner)) if type(inner) is tuple else inner
+
+
+def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: function(*map(number, values))
+
+
+def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of numbers only, and of no larger ones than programs have: rules come from files, and may ask for anything."""
+
+    def compute(*values: Any) -> Any:
+        plain = [getattr(value, "value", value) for value in values]
+        for operand in plain:
+            if not isinstance(operand, Number):
+                raise TypeError(f"{operand!r} is no number")
+            if isinstance(operand, int) and operand.bit_length() > MAX_BITS:
+                raise ValueError("the number is too large")
+        return function(*plain)
+
+    return compute
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * abs(exponent) > MAX_BITS:
+        raise ValueError("the power is too large")
+    return base**exponent
+
+
+def _product(values: Any) -> Any:
+    """The product of numbers, one by one, so that none gets too large."""
+    total: Any = 1
+    for value in values:
+        total = FUNCTIONS["multiply"](total, value)
+    return total
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": _on_numbers(operator.add),
+    "subtract": _on_numbers(operator.sub),
+    "multiply": _on_small_numbers(operator.mul),
+    "divide": _on_small_numbers(operator.truediv),
+    "floor-divide": _on_small_numbers(operator.floordiv),
+    "remainder": _on_small_numbers(operator.mod),
+    "power": _on_small_numbers(_power),
+    "negate": _on_numbers(operator.neg),
+    "absolute": _on_numbers(abs),
+    "sqrt": _on_numbers(math.sqrt),
+    "equal": _on_numbers(operator.eq),
+    "not-equal": _on_numbers(operator.ne),
+    "less": _on_numbers(operator.lt),
+    "at-most": _on_numbers(operator.le),
+    "more": _on_numbers(operator.gt),
+    "at-least": _on_numbers(operator.ge),
+    "not": operator.not_,
+    "item": lambda value, index: value[number(index)],
+    "length": len,
+    "in": lambda value, values: number(value) in [number(choice) for choice in values],
+    "tuple": lambda *values: values,
+    "sum": lambda values: sum(map(number, values)),
+    "product": _product,
+    "join": lambda left, right: tuple(left) + tuple(right),
+    "number": number,
+}
+"""What each operator of plain values computes."""
+
+MAX_BITS = 4096
+"""Whole numbers that take more bits have no product and no power."""
+
+
+def _known(value: Any) -> Compute:
+    return lambda match: value
+
+
+def _variable(name: str) -> Compute:
+    return lambda match: match.variables[name]
+
+
+def _node(term: int, result: int) -> Compute:
+    return lambda match: match.node(term, result)
+
+
+def _made(make_index: int, result: int) -> Compute:
+    def compute(match: Match) -> Any:
+        made = match.made[make_index]
+        return made if result < 0 else made[result]
+
+    return compute
+
+
+def _feature(term: int, result: int, feature: str, *arguments: Any) -> Compute:
+    look = _FEATURES[feature]
+    if feature == "attribute":
+        return lambda match: look(match.slots[term], *arguments)
+    return lambda match: look(match.value_type(term, result), match.slots[term])
+
+
+def _both(left: Compute, right: Compute) -> Compute:
+    return lambda match: bool(left(match)) and bool(right(match))
+
+
+def _either(left: Compute, right: Compute) -> Compute:
+    return lambda match: bool(left(match)) or bool(right(match))
+
+
+def _choose(condition: Compute, on_true: Compute, on_false: Compute) -> Compute:
+    return lambda match: on_true(match) if condition(match) else on_false(match)
+
+
+def _call(name: Compute, *arguments: Compute) -> Compute:
+    def compute(match: Match) -> Any:
+        values = [argument(match) for argument in arguments]
+        try:
+            return registered(name(match))(*values)
+        except HloomError:
+            raise
+        except Exception as error:
+            raise NativeFailure(f"native function '{name(match)}': {type(error).__name__}: {error}") from error
+
+    return compute
+
+
+_LEAVES: dict[str, Callable[..., Compute]] = {
+    "known": _known,
+    "variable": _variable,
+    "node": _node,
+    "made": _made,
+    "feature": _feature,
+}
+_LAZY: dict[str, Callable[..., Compute]] = {"and": _both, "or": _either, "choose": _choose, "call": _call}
+
+
+def _attribute(node: Node | None, name: str) -> Any:
+    if node is None:
+        return None
+    given = node.attributes.get(name)
+    return node.attribute(name) if given is None and isinstance(node, Apply) else given
+
+
+def _value(value_type: Any, node: Node) -> Any:
+    splat = splat_of(node)
+    return None if splat is None else splat.item()
+
+
+_FEATURES: dict[str, Callable[..., Any]] = {
+    "attribute": _attribute,
+    "type": lambda value_type, node: value_type,
+    "dtype": lambda value_type, node: value_type.dtype.name if isinstance(value_type, TensorType) else None,
+    "shape": lambda value_type, node: value_type.dims if isinstance(value_type, TensorType) else None,
+    "rank": lambda value_type, node: value_type.rank if isinstance(value_type, TensorType) else None,
+    "element_count": lambda value_type, node: value_type.element_count if isinstance(value_type, TensorType) else None,
+    "elements": lambda value_type, node: value_type.elements if isinstance(value_type, TupleType) else None,
+    "value": _value,
+    "literal": lambda value_type, node: literal_value(node),
+    "opcode": lambda value_type, node: node.opcode,
+    "name": lambda value_type, node: node.name,
+    "operand_count": lambda value_type, node: len(node.inputs),
+}
+"""What can be asked of a value of the pattern."""

@@ -1,0 +1,177 @@
+"""Match programs: a match variant as a sequence of steps, each of which checks one thing or binds one term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hloom.ir import Node, Op
+from hloom.ops import OPS
+from hloom.rewrite.match import Match
+from hloom.rewrite.match_checks import (
+    Check,
+    arity_check,
+    attribute_check,
+    condition_check,
+    effect_check,
+    graph_check,
+    operand_of,
+    operation_check,
+    output_of,
+    rest_check,
+    same_check,
+    use_check,
+    users_like,
+    value_check,
+)
+from hloom.rewrite.match_variants import MatchVariant, settle
+from hloom.rewrite.pattern import Computes, OperationTerm, Pattern, Reference, ValueTerm
+from hloom.rewrite.registry import RuleError
+
+
+@dataclass(frozen=True, slots=True)
+class MatchStep:
+    """A check; or, where `choices` is given, candidates for a term, to be tried one after the other."""
+
+    take: Check
+    choices: Callable[[Match], Iterator[Node]] | None = None
+    term: int = -1
+    reason: str = ""
+
+
+def match_steps_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> list[MatchStep]:
+    """The steps of one way: down from the anchor, then from what is known to the other roots, then the conditions."""
+    return _StepBuilder(pattern, variant, rows).all()
+
+
+class _StepBuilder:
+    """The steps so far, and the terms that they bind."""
+
+    def __init__(self, pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> None:
+        self.pattern = pattern
+        self.variant = variant
+        self.rows = rows
+        self.steps: list[MatchStep] = []
+        self.bound: set[int] = {variant.anchor}
+
+    def all(self) -> list[MatchStep]:
+        self.down(self.variant.anchor)
+        for term in self.unreached():
+            self.across(term)
+        for term_index in sorted(self.variant.missing):
+            self.stand_in(term_index)
+        self.add(use_check(self.pattern, self.variant))
+        for condition in self.pattern.conditions:
+            self.add(condition_check(condition))
+        return self.steps
+
+    def add(self, check: Check) -> None:
+        self.steps.append(MatchStep(check))
+
+    def unreached(self) -> Iterator[int]:
+        """The other operations, one after the other, each sharing an operand with what is bound by then."""
+        inner = self.pattern.inner
+        while True:
+            left = [
+                term_index
+                for term_index, _ in self.pattern.operations()
+                if term_index not in self.bound and term_index not in self.variant.missing and term_index not in inner
+            ]
+            if not left:
+                return
+            near = [term_index for term_index in reversed(left) if self.shared_operand(term_index) is not None]
+            if not near:
+                raise RuleError(f"nothing connects '{self.pattern.name_of(left[0])}' with the rest of the pattern")
+            yield near[0]
+
+    def shared_operand(self, term_index: int) -> tuple[int, Reference] | None:
+        for position, reference in enumerate(self.variant.operands[term_index]):
+            settled, _ = settle(self.pattern, self.variant, reference)
+            if settled.term in self.bound:
+                return position, settled
+        return None
+
+    def across(self, term_index: int) -> None:
+        """From a bound operand to an operation that uses it."""
+        shared = self.shared_operand(term_index)
+        assert shared is not None
+        position, reference = shared
+        term = self.pattern.terms[term_index]
+        assert isinstance(term, OperationTerm)
+        missing = f"no {'/'.join(term.opcodes)} uses {self.pattern.name_of(reference.term)} too"
+        self.steps.append(MatchStep(lambda match: "", users_like(term, reference, position), term_index, missing))
+        self.bound.add(term_index)
+        self.down(term_index)
+
+    def down(self, term_index: int) -> None:
+        """An operation's arity and attributes, and then its operands."""
+        pending = [term_index]
+        while pending:
+            current = pending.pop()
+            term = self.pattern.terms[current]
+            assert isinstance(term, OperationTerm)
+            operands = self.variant.operands[current]
+            variadic = any(self.is_variadic(operand) for operand in operands)
+            self.add(arity_check(current, len(operands) - variadic, variadic, self.name(current)))
+            if not (term.effects or self.is_pure(term)):
+                self.add(effect_check(current, self.name(current)))
+            self.add(attribute_check(current, term, self.name(current)))
+            for name, attribute in term.attributes:
+                if isinstance(attribute, Computes):
+                    self.computes(current, name, attribute)
+            for position, reference in enumerate(operands):
+                below = self.operand(current, position, reference)
+                if below is not None:
+                    pending.append(below)
+
+    def operand(self, user: int, position: int, reference: Reference) -> int | None:
+        """The steps for one operand; the operation below that is still to be looked at."""
+        if self.is_variadic(reference):
+            self.add(rest_check(user, position, reference.term, self.name(reference.term)))
+            self.bound.add(reference.term)
+            return None
+        settled, _ = settle(self.pattern, self.variant, reference)
+        term, name = self.pattern.terms[settled.term], self.name(settled.term)
+        fetch = operand_of(user, position)
+        if settled.term in self.bound:
+            self.add(same_check(fetch, settled, name))
+            return None
+        self.bound.add(settled.term)
+        if isinstance(term, ValueTerm):
+            self.add(value_check(fetch, settled.term, term, name))
+            return None
+        self.add(operation_check(fetch, settled, term, name))
+        return settled.term
+
+    def computes(self, user: int, name: str, attribute: Computes) -> None:
+        """A graph that an operation calls: its parameters by number, and its output by the same steps."""
+        self.add(graph_check(user, name, attribute, self.name(user)))
+        self.bound.update(attribute.parameters)
+        output, _ = settle(self.pattern, self.variant, attribute.output)
+        term = self.pattern.terms[output.term]
+        fetch = output_of(user, name)
+        if output.term in self.bound:
+            self.add(same_check(fetch, output, self.name(output.term)))
+            return
+        self.bound.add(output.term)
+        if isinstance(term, ValueTerm):
+            self.add(value_check(fetch, output.term, term, self.name(output.term)))
+            return
+        self.add(operation_check(fetch, output, term, self.name(output.term)))
+        self.down(output.term)
+
+    def stand_in(self, term_index: int) -> None:
+        """An optional operation that is missing: nothing stands for it, so that what is asked of it is None."""
+        self.bound.add(term_index)
+
+    def is_variadic(self, reference: Reference) -> bool:
+        term = self.pattern.terms[reference.term]
+        return isinstance(term, ValueTerm) and term.variadic
+
+    def name(self, term_index: int) -> str:
+        return self.pattern.name_of(term_index)
+
+    def is_pure(self, term: OperationTerm) -> bool:
+        """Whether no node of these opcodes has an effect."""
+        rows = [self.rows.get(opcode) or OPS.get(opcode) for opcode in term.opcodes]
+        return all(row is not None and row.is_known and row.effect is None for row in rows)

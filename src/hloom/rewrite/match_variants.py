@@ -1,0 +1,126 @@
+"""Match variants: a pattern with commutative and optional operations, expanded into patterns without choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from hloom.rewrite.pattern import OperationTerm, Pattern, Reference, Same, ValueTerm
+from hloom.rewrite.registry import RuleError
+
+MAX_VARIANTS = 256
+"""In how many ways commutative and optional operations of one pattern may be combined."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchVariant:
+    """One way to match a pattern: the order of operands and the missing parts of each operation settled."""
+
+    anchor: int
+    operands: Mapping[int, tuple[Reference, ...]]
+    missing: frozenset[int]
+    answers: dict = field(default_factory=dict)
+
+
+def variants_of(pattern: Pattern) -> list[MatchVariant]:
+    """All ways to match a pattern; raises RuleError where there are too many."""
+    options: list[list[tuple[int, tuple[Reference, ...] | None]]] = []
+    for term_index, term in enumerate(pattern.terms):
+        if isinstance(term, OperationTerm):
+            options.append([(term_index, operands) for operands in _orders(pattern, term)])
+    count = 1
+    for orders in options:
+        count *= len(orders)
+    if count > MAX_VARIANTS:
+        hint = "make fewer operations commutative or optional"
+        raise RuleError(f"the pattern can match in {count} ways, more than {MAX_VARIANTS}", hint=hint)
+    variants = []
+    for combination in product(*options):
+        operands = {term_index: order for term_index, order in combination if order is not None}
+        missing = frozenset(term_index for term_index, order in combination if order is None)
+        variant = MatchVariant(pattern.roots[0], operands, missing)
+        variant.answers.update(_answers_of_anchor(pattern, variant))
+        variants.append(variant)
+    return variants
+
+
+def _orders(pattern: Pattern, term: OperationTerm) -> Iterator[tuple[Reference, ...] | None]:
+    """The operands in each order that may match; None stands for an optional operation that is missing."""
+    whole = term.operands
+    yield whole
+    last = pattern.terms[whole[-1].term] if whole else None
+    if isinstance(last, ValueTerm) and last.optional:
+        yield whole[:-1]
+    if term.commutative and len(whole) == 2 and not _are_interchangeable(pattern, whole):
+        yield whole[::-1]
+    if term.optional:
+        yield None
+
+
+def _are_interchangeable(pattern: Pattern, operands: tuple[Reference, ...]) -> bool:
+    """Whether two operands may change places unseen: they are the same, or unconstrained and used here alone."""
+    if operands[0] == operands[1]:
+        return True
+    for operand in operands:
+        term = pattern.terms[operand.term]
+        uses = sum(other.operands.count(operand) for other in pattern.terms if isinstance(other, OperationTerm))
+        named = any(
+            leaf.operator in ("node", "feature") and leaf.arguments[0] == operand.term
+            for condition in pattern.conditions
+            for leaf in condition.test.walk()
+        )
+        given = operand.term in pattern.inner  # a parameter of a called graph: which one it is, is known already
+        if not isinstance(term, ValueTerm) or not term.is_plain or uses > 1 or named or given:
+            return False
+    return True
+
+
+def _answers_of_anchor(pattern: Pattern, variant: MatchVariant) -> dict:
+    """What must be so of the anchor and of its operands, two levels down."""
+    answers: dict = {}
+    anchor = pattern.terms[variant.anchor]
+    assert isinstance(anchor, OperationTerm)
+    for name, term in anchor.attributes:
+        if isinstance(term, Same) and _is_plain(term.value):
+            answers["attribute", (), name] = (term.value,)
+    level = [((), variant.anchor)]
+    for _ in range(2):
+        level = [below for path, term in level for below in _answers_of_operands(pattern, variant, path, term, answers)]
+    return answers
+
+
+def _answers_of_operands(
+    pattern: Pattern, variant: MatchVariant, path: tuple[int, ...], term: int, answers: dict
+) -> Iterator[tuple]:
+    for index, reference in enumerate(variant.operands.get(term, ())):
+        here = (*path, index)
+        below, through = settle(pattern, variant, reference)
+        operand = pattern.terms[below.term]
+        if isinstance(operand, OperationTerm):
+            answers["opcode", here, ""] = ("get-tuple-element",) if below.result >= 0 else operand.opcodes
+            if below.result < 0 and not through:
+                yield here, below.term
+        elif operand.variadic:
+            return
+        elif operand.is_splat and isinstance(operand.number, (bool, int, float)):
+            answers["splat", here, ""] = (operand.number,)
+        elif operand.dtypes:
+            answers["element", here, ""] = operand.dtypes
+        elif operand.rank is not None:
+            answers["rank", here, ""] = (operand.rank,)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, str, tuple)) and getattr(value, "__hash__", None) is not None
+
+
+def settle(pattern: Pattern, variant: MatchVariant, reference: Reference) -> tuple[Reference, bool]:
+    """What a reference means where missing operations are left out, and whether any was."""
+    through = False
+    while reference.term in variant.missing:
+        term = pattern.terms[reference.term]
+        assert isinstance(term, OperationTerm)
+        reference, through = term.operands[0], True
+    return reference, through

@@ -1,0 +1,86 @@
+"""Matchers that rules use on nodes: constants, splats, uses, static types (as MLIR's mlir/IR/Matchers.h)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Apply, Constant, Literal, Node, TensorType
+
+_VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
+"""Ops that only place values: one number in every element stays so."""
+_MAX_DEPTH = 16
+
+
+def literal_value(node: Node) -> Literal | None:
+    """The literal of a constant whose data are there; None for all else."""
+    if isinstance(node, Constant) and isinstance(node.value, Literal) and not node.value.is_elided:
+        return node.value
+    return None
+
+
+def array_value(node: Node) -> np.ndarray | None:
+    """The elements of a constant array whose data are there; None for all else."""
+    literal = literal_value(node)
+    return None if literal is None or literal.is_tuple else literal.numpy()
+
+
+def splat_of(node: Node) -> np.generic | None:
+    """The value of a splat: a constant with one value, seen through broadcasts, reshapes and the like; else None."""
+    for _ in range(_MAX_DEPTH):
+        if isinstance(node, Constant):
+            value = node.value
+            if not isinstance(value, Literal) or value.is_tuple or value.is_elided:
+                return None
+            if value.is_splat:
+                return value.splat_value()
+            return None
+        if not isinstance(node, Apply) or not node.has_row or node.op.name not in _VALUE_PRESERVING:
+            return None
+        if node.op.name == "bitcast" and not _same_elements(node):
+            return None
+        node = node.inputs[0]
+    return None
+
+
+def is_splat(node: Node, value: complex) -> bool:
+    """Whether a node is this a splat.
+
+    Zero means an integer's or the positive zero; ask for -0.0 to have the negative one.
+    """
+    splat = splat_of(node)
+    if splat is None or splat != value:
+        return False
+    return value != 0 or bool(np.signbit(np.real(splat))) == bool(np.signbit(np.real(value)))
+
+
+def scalar_integer(node: Node) -> int | None:
+    """The value of an integer that is a constant in every element; None for all else."""
+    splat = splat_of(node)
+    return None if splat is None or not _is_integer(splat) else int(splat)
+
+
+def tensor_type(node: Node) -> TensorType | None:
+    """The node's type where it is an array's of static dimensions; None for all else."""
+    node_type = node.type
+    return node_type if isinstance(node_type, TensorType) and node_type.is_static else None
+
+
+def used_once(node: Node) -> bool:
+    """Whether exactly one operand of one node is this one, and it is not its graph's output."""
+    return node.user_count == 1 and node.use_count == 1 and not node.is_output
+
+
+def attribute(node: Node, name: str) -> Any:
+    """An attribute's value or its default; None for nodes that have no such attribute."""
+    return node.attribute(name) if isinstance(node, Apply) else node.attributes.get(name)
+
+
+def _is_integer(value: np.generic) -> bool:
+    return np.issubdtype(value.dtype, np.integer) or value.dtype.name in ("int4", "uint4", "int2", "uint2")
+
+
+def _same_elements(node: Apply) -> bool:
+    source = node.inputs[0].type
+    return isinstance(node.type, TensorType) and isinstance(source, TensorType) and node.type.dtype is source.dtype

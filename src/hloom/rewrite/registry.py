@@ -1,0 +1,53 @@
+"""Native functions by name: what rules, saved ones too, may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.text import HloomError
+
+REGISTERED: dict[str, Callable[..., Any]] = {}
+"""Native functions by name: what a rule that was saved may call by. Nothing else can be called from a rule file."""
+
+
+class RuleError(HloomError):
+    """A rule that cannot be defined, loaded or applied: what is wrong with it and where it was defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source location where a rule was defined."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def register(name: str, function: Callable[..., Any]) -> None:
+    """Give a native function a name by which rules, saved ones too, may call it; raises RuleError where it is taken."""
+    known = REGISTERED.get(name)
+    if known is not None and _location(known) != _location(function):
+        raise RuleError(f"a native function named '{name}' is registered already: {_location(known)}")
+    REGISTERED[name] = function
+
+
+def registered(name: str) -> Callable[..., Any]:
+    """The native function of this name; raises RuleError where there is none."""
+    function = REGISTERED.get(name)
+    if function is None:
+        raise RuleError(f"no native function named '{name}' is registered", hint="import the module that registers it")
+    return function
+
+
+def origin_of(function: Callable[..., Any]) -> Origin:
+    """The source location of a function."""
+    return Origin(*_location(function))
+
+
+def _location(function: Callable[..., Any]) -> tuple[str, int]:
+    code = getattr(function, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else (repr(function), 0)

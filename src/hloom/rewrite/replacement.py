@@ -1,0 +1,265 @@
+"""Building a match's replacement, and finding the insertion point that dominates all its uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hloom.ir import Apply, DType, Node, TensorType, TupleType, Type, TypeProblem, dtype
+from hloom.rewrite.builder import Builder
+from hloom.rewrite.expression_compiler import NO_VALUE, Compute, compiled
+from hloom.rewrite.match import PROJECTION, Match, matched_nodes
+from hloom.rewrite.pattern import (
+    Make,
+    MakeConstant,
+    MakeNative,
+    MakeOperation,
+    OperationTerm,
+    Pattern,
+    Reference,
+    ValueTerm,
+)
+from hloom.rewrite.registry import registered
+from hloom.text import HloomError
+
+Produce = Callable[[Builder, Match], Any]
+
+
+class Declined(TypeProblem):
+    """A native builder gave nothing."""
+
+
+def compile_replacement(pattern: Pattern) -> Callable[[Builder, Match], Mapping[Node, Node] | None]:
+    """A function that makes a pattern's replacement for a match: what each replaced node gives way to."""
+    resolve = _Resolver(pattern)
+    produce = [_PRODUCERS[type(made)](made, resolve) for made in pattern.makes]
+
+    def make(build: Builder, match: Match) -> Mapping[Node, Node] | None:
+        build.carries_itself = any(isinstance(make, MakeOperation) and make.carry is not None for make in pattern.makes)
+        if not _find_insertion_point(pattern, build, match):
+            return None
+        for step in produce:
+            match.made.append(step(build, match))
+        return _replacement(pattern, resolve, build, match)
+
+    return make
+
+
+class _Resolver:
+    """From references to nodes: matched ones, made ones, and the results of either."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+
+    def one(self, reference: Reference, build: Builder, match: Match) -> Node:
+        nodes = self.several(reference, build, match)
+        if len(nodes) != 1:
+            raise TypeProblem(f"{self.pattern.name_of(reference.term)} stands for {len(nodes)} values")
+        return nodes[0]
+
+    def is_one(self, reference: Reference) -> bool:
+        """Whether a reference always stands for one value."""
+        term = None if reference.made else self.pattern.terms[reference.term]
+        return reference.result < 0 and not (isinstance(term, ValueTerm) and (term.optional or term.variadic))
+
+    def several(self, reference: Reference, build: Builder, match: Match) -> tuple[Node, ...]:
+        """The nodes of a reference: none for a missing optional operand, many for a variadic one."""
+        if reference.made:
+            made = match.made[reference.term]
+            if reference.result < 0:
+                return (made,)
+            return (made[reference.result] if isinstance(made, tuple) else build.get(made, reference.result),)
+        matched = match.slots[reference.term]
+        if matched is None:
+            term = self.pattern.terms[reference.term]
+            if isinstance(term, OperationTerm):  # an optional operation that is missing: its first operand
+                return self.several(term.operands[0], build, match)
+            return ()
+        if isinstance(matched, tuple):
+            return matched
+        if reference.result >= 0:
+            return (match.node(reference.term, reference.result) or build.get(matched, reference.result),)
+        return (matched,)
+
+
+def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
+    attributes = [(name, compiled(value)) for name, value in make.attributes]
+    type_of = compiled(make.type) if make.type is not None else None
+    given = {name for name, _ in attributes}
+    if not attributes and type_of is None and make.carry is None and all(map(resolve.is_one, make.operands)):
+        return _produce_plain(make, resolve)
+
+    def produce(build: Builder, match: Match) -> Any:
+        operands = [node for operand in make.operands for node in resolve.several(operand, build, match)]
+        values = {}
+        if make.carry is not None:
+            values.update(_carried(match.slots[make.carry], build, make.opcode, {*make.drop, *given}))
+        values.update((name, _value_of(compute, match)) for name, compute in attributes)
+        wanted = _type(_value_of(type_of, match)) if type_of else None
+        node = build.op(make.opcode, *operands, type=wanted, attributes=values)
+        if make.carry is not None:
+            node.graph.set_metadata(node, match.slots[make.carry].raw_metadata)
+        return node
+
+    return produce
+
+
+def _produce_plain(make: MakeOperation, resolve: _Resolver) -> Produce:
+    """The same for an operation without attributes: what its type is for which operand types is inferred once."""
+    types: dict[tuple[Type | None, ...], Type] = {}
+
+    def produce(build: Builder, match: Match) -> Any:
+        operands = [resolve.several(operand, build, match)[0] for operand in make.operands]
+        key = tuple([node.type for node in operands])
+        known = types.get(key)
+        if known is None:
+            node = build.op(make.opcode, *operands)
+            if node.type is not None and not build.has_layouts:
+                types[key] = node.type
+            return node
+        return build.apply(build.row(make.opcode), operands, known)
+
+    return produce
+
+
+def _produce_constant(make: MakeConstant, resolve: _Resolver) -> Produce:
+    value = compiled(make.value)
+    type_of = compiled(make.type) if make.type is not None else None
+
+    def produce(build: Builder, match: Match) -> Any:
+        number = _value_of(value, match)
+        try:
+            return build.constant(getattr(number, "value", number), _value_of(type_of, match) if type_of else None)
+        except HloomError as error:
+            raise TypeProblem(error.message) from None
+
+    return produce
+
+
+def _produce_native(make: MakeNative, resolve: _Resolver) -> Produce:
+    arguments = [compiled(source) for source in make.arguments]
+
+    def produce(build: Builder, match: Match) -> Any:
+        built = registered(make.function)(build, *[argument(match) for argument in arguments])
+        if built is None:
+            raise Declined(build.reason or f"{make.function} builds nothing here")
+        return built
+
+    return produce
+
+
+_PRODUCERS: dict[type[Make], Callable[[Any, _Resolver], Produce]] = {
+    MakeOperation: _produce_operation,
+    MakeConstant: _produce_constant,
+    MakeNative: _produce_native,
+}
+
+
+def _value_of(compute: Compute, match: Match) -> Any:
+    """The value of an expression; raises TypeProblem where it has none for this match."""
+    try:
+        return compute(match)
+    except NO_VALUE as error:
+        raise TypeProblem(f"what the rule makes has no value here: {error}") from None
+
+
+def _type(value: Any) -> Type | None:
+    if isinstance(value, (Type, type(None))):
+        return value
+    raise TypeProblem(f"{value!r} is no type")
+
+
+def _carried(node: Node | None, build: Builder, opcode: str, without: set[str]) -> dict[str, Any]:
+    """The carried attributes of a node that the made operation has too; a row made for an unknown op has all."""
+    if not isinstance(node, Apply):
+        return {}
+    row, own = build.row(opcode), node.op.attributes
+    return {
+        name: value
+        for name, value in node.attributes.items()
+        if name not in without and name in own and own[name].carried and (not row.is_known or name in row.attributes)
+    }
+
+
+def _replacement(pattern: Pattern, resolve: _Resolver, build: Builder, match: Match) -> dict[Node, Node] | None:
+    replaced: dict[Node, Node] = {}
+    for old, fresh in pattern.replaced:
+        node, value = match.slots[old.term], resolve.one(fresh, build, match)
+        if old.result < 0:
+            replaced[node] = value
+            continue
+        for user in node.users:
+            if user.opcode == PROJECTION and user.attributes.get("index") == old.result:
+                replaced[user] = value
+    for term_index in pattern.roots:
+        whole = _tuple_of_results(pattern, term_index, resolve, build, match)
+        if whole is not None:
+            replaced[match.slots[term_index]] = whole
+    build.consumed.extend(_consumed(pattern, match))
+    return replaced or None
+
+
+def _tuple_of_results(
+    pattern: Pattern, term_index: int, resolve: _Resolver, build: Builder, match: Match
+) -> Node | None:
+    """A new tuple where an operation of several results is used as a whole, too."""
+    node, term = match.slots[term_index], pattern.terms[term_index]
+    assert isinstance(term, OperationTerm)
+    if term.results == 1 or not (node.is_output or any(user.opcode != PROJECTION for user in node.users)):
+        return None
+    by_result = {old.result: fresh for old, fresh in pattern.replaced if old.term == term_index}
+    if len(by_result) < term.results:
+        raise Declined(f"{term.name} is used as a tuple, and not all of its results are replaced")
+    return build.op("tuple", *[resolve.one(by_result[result], build, match) for result in range(term.results)])
+
+
+def _consumed(pattern: Pattern, match: Match) -> list[Node]:
+    """The matched operations that a rule may take out although they have an effect."""
+    return [
+        match.slots[term_index] for term_index, term in pattern.operations() if term.effects and match.slots[term_index]
+    ]
+
+
+def _find_insertion_point(pattern: Pattern, build: Builder, match: Match) -> bool:
+    """Let new nodes stand before the first root; what they need from further down is to be moved up.
+
+    False where an operand of one root depends on another root.
+    """
+    roots = [match.slots[term_index] for term_index in pattern.roots]
+    if len(roots) == 1:
+        return True
+    graph = roots[0].graph
+    first = roots[0]
+    for root in roots[1:]:
+        if graph.comes_before(root, first):
+            first = root
+    covered = set(matched_nodes(pattern, match))
+    late: set[Node] = set()
+    pending = [operand for node in covered for operand in node.inputs if operand not in covered]
+    pending += [slot for index, slot in enumerate(match.slots) if _is_used_value(pattern, index, slot)]
+    while pending:
+        node = pending.pop()
+        if node in late or node.graph is not graph or graph.comes_before(node, first):
+            continue
+        if node in covered:
+            build.reason = "an operand of one root depends on another root"
+            return False
+        late.add(node)
+        pending.extend(node.inputs)
+    build.insertion_point = first
+    build.moves = [node for node in graph.nodes if node in late] if late else []
+    return True
+
+
+def _is_used_value(pattern: Pattern, term_index: int, node: Any) -> bool:
+    return (
+        isinstance(node, Node) and isinstance(pattern.terms[term_index], ValueTerm) and term_index not in pattern.inner
+    )
+
+
+def like_type(value_type: Type | None, element: str | DType | None = None, dims: tuple[int, ...] | None = None) -> Type:
+    """The type of an array with another element type or other dimensions; raises TypeProblem for what is no array."""
+    if isinstance(value_type, TupleType) or not isinstance(value_type, TensorType):
+        raise TypeProblem(f"{value_type} is no array")
+    wanted = dtype(element) if isinstance(element, str) else element or value_type.dtype
+    return TensorType(wanted, value_type.dims if dims is None else tuple(int(getattr(d, "value", d)) for d in dims))

@@ -1,0 +1,92 @@
+"""Compiling rules into attempts: functions of a node that return its replacement.
+
+Each match variant of a pattern is a sequence of steps without choices, but for roots that are reached from shared
+operands: there the steps backtrack over users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from hloom.ir import Apply, Node
+from hloom.rewrite.builder import Builder
+from hloom.rewrite.match import Match
+from hloom.rewrite.match_steps import match_steps_of
+from hloom.rewrite.match_variants import MatchVariant, variants_of
+from hloom.rewrite.pattern import OperationTerm
+from hloom.rewrite.questions import Answers
+from hloom.rewrite.replacement import compile_replacement
+from hloom.rewrite.rule import Rule
+
+Attempt = Callable[[Builder, Apply], Mapping[Node, Node] | None]
+
+
+def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
+    """The ways in which a rule may match: the root's opcode, what to try there, and what must be so before."""
+    if rule.native:
+        attempt = _native(rule)
+        for root in rule.roots:
+            yield root, attempt, {}
+        return
+    assert rule.pattern is not None, f"rule {rule} has no pattern"
+    for variant in variants_of(rule.pattern):
+        attempt = _declared(rule, variant)
+        anchor = rule.pattern.terms[variant.anchor]
+        assert isinstance(anchor, OperationTerm)
+        for opcode in anchor.opcodes:
+            yield opcode, attempt, variant.answers
+
+
+def _native(rule: Rule) -> Attempt:
+    function = rule.function
+
+    def attempt(build: Builder, node: Apply) -> Mapping[Node, Node] | None:
+        replacement = function(build, node)
+        return None if replacement is None else {node: replacement}
+
+    return attempt
+
+
+def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
+    pattern = rule.pattern
+    assert pattern is not None
+    steps = match_steps_of(pattern, variant, rule.rows)
+    make = compile_replacement(pattern)
+    size, anchor = len(pattern.terms), variant.anchor
+
+    def attempt(build: Builder, node: Apply) -> Mapping[Node, Node] | None:
+        match = Match(size)
+        match.slots[anchor] = node
+        if not _run(steps, match):
+            build.reason = match.reason
+            return None
+        return make(build, match)
+
+    return attempt
+
+
+def _run(steps: list, match: Match) -> bool:
+    """Take all steps; where a step gives choices, try them one after the other."""
+    for index, step in enumerate(steps):
+        if step.choices is None:
+            reason = step.take(match)
+            if reason:
+                if index > match.furthest:
+                    match.furthest, match.reason = index, reason
+                return False
+            continue
+        return _choose(steps, index, match)
+    return True
+
+
+def _choose(steps: list, index: int, match: Match) -> bool:
+    kept, variables = list(match.slots), dict(match.variables)
+    for choice in steps[index].choices(match):
+        match.slots[:] = kept
+        match.variables = dict(variables)
+        match.slots[steps[index].term] = choice
+        if _run(steps[index + 1 :], match):
+            return True
+    if index >= match.furthest:
+        match.furthest, match.reason = index, match.reason or steps[index].reason
+    return False

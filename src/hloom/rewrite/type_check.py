@@ -1,0 +1,63 @@
+"""Type check of a rule when it is defined: does the replacement have the type of what it replaces?
+
+It is tried on a few random programs. Where a type depends on more than the pattern says, agreement is a condition of
+matching; a rule whose types agree in no program that can be made for it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from hloom.ir import Apply, Module, Node, TypeProblem, same_shape
+from hloom.rewrite.builder import Builder
+from hloom.rewrite.instances import instance
+from hloom.rewrite.registry import RuleError
+from hloom.rewrite.rule import Rule
+from hloom.rewrite.rule_compiler import compile_rule
+
+_PROGRAM_COUNT = 4
+"""How many programs are made, and in how many types must differ before a rule is refused."""
+_MAX_REDRAWS = 6
+
+
+def check_types(rule: Rule) -> None:
+    """Raise RuleError where the types of a declared rule's replacement are others in every program tried."""
+    problem = ""
+    for seed in range(_PROGRAM_COUNT):
+        try:
+            difference = _problem(rule, seed)
+        except Exception:  # a native part that is not registered yet, or that these programs do not suit
+            return
+        if not difference:
+            return
+        problem = difference
+    raise RuleError(problem, hint="make what has the type of what it replaces, or give type=...")
+
+
+def _problem(rule: Rule, seed: int) -> str:
+    """How types differ in one program; empty where they agree, or where nothing can be said."""
+    module = instance(rule, Random(seed), _MAX_REDRAWS)
+    if module is None:
+        return ""
+    for node in list(module.entry.nodes):
+        if node.opcode not in rule.roots or not isinstance(node, Apply):
+            continue
+        for opcode, attempt, _ in compile_rule(rule):
+            build = Builder(node, rule.rows)
+            try:
+                replacement = attempt(build, node) if opcode == node.opcode else None
+            except TypeProblem:
+                return ""
+            if replacement:
+                return _difference(module, replacement)
+    return ""
+
+
+def _difference(module: Module, replacement: Mapping[Node, Node]) -> str:
+    pairs = [(old, fresh) for old, fresh in replacement.items() if old.is_used]
+    wrong = [(old, fresh) for old, fresh in pairs if not same_shape(old.type, fresh.type)]
+    if not wrong or len(wrong) < len(pairs):
+        return ""
+    old, fresh = wrong[0]
+    return f"{old.opcode} yields {old.type}, but what replaces it, {fresh.opcode}, yields {fresh.type}"

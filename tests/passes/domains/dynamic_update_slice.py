@@ -1,0 +1,107 @@
+"""Random programs in which the rules on dynamic-update-slice fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from tests.passes.domains.shapes import (
+    INDICES,
+    array_text,
+    comma_separated,
+    element,
+    entry,
+    fitting_starts,
+    sizes,
+    smaller,
+    starts,
+)
+
+
+def everything(random: Random) -> str:
+    name, dims = element(random), sizes(random, 0)
+    lines, names, _ = starts(random, len(dims), 2, random.choice(INDICES))
+    return entry(*_given(name, dims, dims), *lines, _put(name, dims, "x", "y", names))
+
+
+def nothing(random: Random) -> str:
+    name, dims = element(random), sizes(random)
+    some = smaller(random, dims, 0)
+    some[random.randrange(len(dims))] = 0
+    lines, names, _ = starts(random, len(dims), 2, random.choice(INDICES))
+    return entry(*_given(name, dims, some), *lines, _put(name, dims, "x", "y", names))
+
+
+def of_scalar(random: Random) -> str:
+    name, dims = element(random), sizes(random, 1, 3)
+    lines = [f"i{n} = s32[] constant({random.choice((0, 1, 2, 9, -3))})" for n in range(len(dims))]
+    names = ", ".join(f"i{n}" for n in range(len(dims)))
+    return entry(
+        f"v = {name}[] parameter(0)",
+        f"y = {array_text(name, smaller(random, dims))} parameter(1)",
+        f"b = {array_text(name, dims)} broadcast(v), dimensions={{}}",
+        *lines,
+        _put(name, dims, "b", "y", names),
+    )
+
+
+def by_what_is_there(random: Random) -> str:
+    name, dims = element(random), sizes(random, 1, 3)
+    some = smaller(random, dims)
+    lines, names, _ = starts(random, len(dims), 1, random.choice(INDICES))
+    return entry(
+        f"x = {array_text(name, dims)} parameter(0)",
+        *lines,
+        f"s = {array_text(name, some)} dynamic-slice(x, {names}), dynamic_slice_sizes={{{comma_separated(some)}}}",
+        _put(name, dims, "x", "s", names),
+    )
+
+
+def of_update(random: Random) -> str:
+    name, dims = element(random), sizes(random, 1, 3)
+    some = smaller(random, dims)
+    lines, names, _ = starts(random, len(dims), 3, random.choice(INDICES))
+    return entry(
+        *_given(name, dims, some),
+        f"z = {array_text(name, some)} parameter(2)",
+        *lines,
+        _put(name, dims, "x", "y", names, "a"),
+        _put(name, dims, "a", "z", names),
+    )
+
+
+def of_updated_slice(random: Random) -> str:
+    name, dims = element(random), sizes(random, 1, 3, 2, 8)
+    middle = smaller(random, dims)
+    small = smaller(random, middle)
+    outer = [size - part for size, part in zip(dims, middle, strict=True)]
+    inner = [size - part for size, part in zip(middle, small, strict=True)]
+    lines, names, number = fitting_starts(random, outer, 2, random.choice(INDICES))
+    more, others, _ = fitting_starts(random, inner, number, random.choice(("s32", "u32", "s64")), "j")
+    return entry(
+        *_given(name, dims, small),
+        *lines,
+        *more,
+        f"s = {array_text(name, middle)} dynamic-slice(x, {names}), dynamic_slice_sizes={{{comma_separated(middle)}}}",
+        _put(name, middle, "s", "y", others, "u"),
+        _put(name, dims, "x", "u", names),
+    )
+
+
+def _given(name: str, dims: list[int], some: list[int]) -> tuple[str, str]:
+    return f"x = {array_text(name, dims)} parameter(0)", f"y = {array_text(name, some)} parameter(1)"
+
+
+def _put(name: str, dims: list[int], operand: str, update: str, names: str, made: str = "d") -> str:
+    operands = ", ".join(item for item in (operand, update, names) if item)
+    return f"{made} = {array_text(name, dims)} dynamic-update-slice({operands})"
+
+
+DOMAINS: dict[str, Callable[[Random], str]] = {
+    "update-of-everything": everything,
+    "update-of-nothing": nothing,
+    "update-of-scalar": of_scalar,
+    "update-by-what-is-there": by_what_is_there,
+    "update-of-update": of_update,
+    "update-of-updated-slice": of_updated_slice,
+}

@@ -1,0 +1,144 @@
+"""The pass `hoist`: before and after."""
+
+import re
+from random import Random
+
+import numpy as np
+
+import hloom
+from hloom.evaluate import evaluate
+from hloom.ir import verify
+from hloom.passes import apply
+from tests.passes.domains.while_loop import Element, loop
+from tests.passes.rewriting import module_of
+
+LOOP = """
+cond {{ s = {state} parameter(0)  c = s32[] get-tuple-element(s), index=0  l = s32[] constant(5)
+  ROOT p = pred[] compare(c, l), direction=LT }}
+body {{
+  s = {state} parameter(0)
+  c = s32[] get-tuple-element(s), index=0
+  x = f32[2,2] get-tuple-element(s), index=1
+  m = f32[2,2] get-tuple-element(s), index=2
+{lines}
+  o = s32[] constant(1)
+  n = s32[] add(c, o)
+  ROOT t = {state} tuple(n, y, m{yielded})
+}}
+ENTRY e {{
+  a = f32[2,2] parameter(0)
+  b = f32[2,2] parameter(1)
+  z = s32[] constant(0)
+{outside}
+  i = {state} tuple(z, a, b{begins})
+  w = {state} while(i), condition=cond, body=body{config}
+  {root}
+}}
+"""
+STATE, WIDER = "(s32[], f32[2,2], f32[2,2])", "(s32[], f32[2,2], f32[2,2], f32[2,2])"
+TAKEN = "ROOT r = f32[2,2] get-tuple-element(w), index=1"
+
+
+def text(lines, state=STATE, yielded="", outside="", begins="", config="", root=TAKEN):
+    return LOOP.format(**locals())
+
+
+def hoisted(before: str):
+    result, report = apply(module_of(before), "hoist")
+    verify(result)
+    return result, report.passes[0]
+
+
+def assert_hoisted(before: str, after: str) -> None:
+    result, _ = hoisted(before)
+    wanted = module_of(after)
+    result.name = wanted.name
+    difference = hloom.difference(result, wanted, metadata=False)
+    assert difference is None, f"{difference}\n{hloom.print(result, 'short')}"
+
+
+def assert_kept(before: str) -> None:
+    result, report = hoisted(before)
+    assert not report.changed
+    assert hloom.difference(result, module_of(before)) is None
+
+
+def test_what_every_round_computes_the_same_is_computed_before():
+    assert_hoisted(
+        text("  q = f32[2,2] tanh(m)\n  y = f32[2,2] add(x, q)"),
+        text(
+            "  q = f32[2,2] get-tuple-element(s), index=3\n  y = f32[2,2] add(x, q)", state=WIDER, yielded=", q",
+            outside="  q = f32[2,2] tanh(b)", begins=", q",
+        ),
+    )  # fmt: skip
+
+
+def test_what_is_cheap_stays_where_it_is_used():
+    assert_hoisted(
+        text("  q = f32[2,2] tanh(m)\n  v = f32[2,2] transpose(q), dimensions={1,0}\n  y = f32[2,2] add(x, v)"),
+        text(
+            "  q = f32[2,2] get-tuple-element(s), index=3\n  v = f32[2,2] transpose(q), dimensions={1,0}\n"
+            "  y = f32[2,2] add(x, v)",
+            state=WIDER, yielded=", q", outside="  q = f32[2,2] tanh(b)", begins=", q",
+        ),
+    )  # fmt: skip
+    assert_kept(text("  v = f32[2,2] transpose(m), dimensions={1,0}\n  y = f32[2,2] add(x, v)"))
+
+
+def test_what_depends_on_the_round_stays():
+    assert_kept(text("  q = f32[2,2] tanh(x)\n  y = f32[2,2] add(x, q)"))
+
+
+def test_effects_and_random_numbers_stay():
+    assert_kept(text('  q = f32[2,2] custom-call(m), custom_call_target="f", custom_call_has_side_effect=true\n'
+                     "  y = f32[2,2] add(x, q)"))  # fmt: skip
+    lines = "  h = f32[] constant(0)\n  k = f32[] constant(1)\n  q = f32[2,2] rng(h, k), distribution=rng_uniform\n"
+    assert_kept(text(lines + "  y = f32[2,2] add(x, q)"))
+
+
+def test_shardings_have_a_place_for_the_value():
+    before = text(
+        "  q = f32[2,2] tanh(m), sharding={maximal device=1}\n  y = f32[2,2] add(x, q)",
+        config=", sharding={{replicated}, {maximal device=0}, {maximal device=2}}",
+    )
+    result, _ = hoisted(before)
+    loops = [node for node in result.entry.nodes if node.opcode == "while"]
+    wanted = "{{replicated}, {maximal device=0}, {maximal device=2}, {maximal device=1}}"
+    assert [str(loop.attributes["sharding"]) for loop in loops] == [wanted]
+
+
+def test_a_loop_that_is_used_whole_yields_what_it_did():
+    result, _ = hoisted(text("  q = f32[2,2] tanh(m)\n  y = f32[2,2] add(x, q)", root=f"ROOT r = {STATE} copy(w)"))
+    assert str(result.entry.root.type) == STATE
+    assert result.entry.root.inputs[0].opcode == "tuple"
+
+
+def test_a_body_of_two_loops_is_copied_first():
+    before = text("  q = f32[2,2] tanh(m)\n  y = f32[2,2] add(x, q)").replace(
+        "  ROOT r", f"  j = {STATE} tuple(z, b, a)\n  v = {STATE} while(j), condition=cond, body=body\n"
+        "  u = f32[2,2] get-tuple-element(v), index=1\n  k = f32[2,2] get-tuple-element(w), index=1\n"
+        "  ROOT d = f32[2,2] subtract(u, k)\n  r",
+    )  # fmt: skip
+    result, report = hoisted(before)
+    assert report.changes == 2 and len(result.graphs) == 5
+
+
+def test_what_leaves_an_inner_loop_may_leave_the_outer_one_too():
+    third = Element("f32[3]", "a", "{1}")
+    inner = loop(Random(0), [third, Element("f32[3]", "y", "add({2}, h)")], 3, effect="  h = f32[3] sine(g1)")
+    outer = re.sub(r"(?m)^(?=cond |body )|(?<==)(?=cond|body)", "outer_", inner)
+    lines = outer[outer.index("outer_body {") : outer.index("ENTRY")].replace(
+        "  h = f32[3] sine(g1)",
+        "  zz = s32[] constant(0)\n  tt = (s32[], f32[3], f32[3]) tuple(zz, g1, g2)\n"
+        "  ww = (s32[], f32[3], f32[3]) while(tt), condition=cond, body=body\n"
+        "  h = f32[3] get-tuple-element(ww), index=2",
+    )
+    head, entry = inner[: inner.index("ENTRY")], outer[outer.index("ENTRY") :]
+    condition = outer[outer.index("outer_cond {") : outer.index("outer_body {")]
+    module = hloom.parse(head + condition + lines + entry)
+    result, report = hoisted(hloom.print(module))
+    assert [node.opcode for node in result.entry.nodes].count("sine") == 1
+    assert report.changes == 2
+    arrays = [np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)]
+    for left, right in zip(evaluate(module, arrays), evaluate(result, arrays), strict=True):
+        assert (left == right).all()
