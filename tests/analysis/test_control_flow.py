@@ -10,7 +10,11 @@ from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost,
 from hloom.analysis.control_flow import Arguments, Callee, Forward, forwarded_from, phis
 from hloom.hlo import parse
 from hloom.ir import Apply, AttributeKind, Attributes, Effect, Module, Op, required
+from hloom.planner import search_plans
+from hloom.planner.canonicalize import canonicalize
+from hloom.planner.dataflow import Dataflow
 from hloom.propagation import propagate
+from hloom.sharding import Mesh
 
 LOOP = """
 HloModule loop
@@ -134,6 +138,36 @@ def test_a_made_up_call_costs_holds_and_propagates_as_a_call_does(guarded: Op):
     assert memory(module).peak == memory(plain).peak
     found = propagate(module, ["x:0=data"], "data=2")
     assert str(found.spec(module.entry["y"])) == "[data,-]"
+
+
+def test_a_made_up_loop_is_planned_as_a_while_is(repeat: Op):
+    module, plain = repeated(repeat), parse(LOOP)
+    form = canonicalize(module)
+    flow, expected = Dataflow(form), Dataflow(canonicalize(plain))
+    assert {graph.name: times for graph, times in flow.times.items()} == {"main": 1, "step": 7, "test": 8}
+    assert {node.name for node in flow.phis} == {node.name for node in expected.phis}
+    assert [(each.value.name, each.phi.name) for each in flow.phi_inputs] == [
+        (each.value.name, each.phi.name) for each in expected.phi_inputs
+    ]
+    mesh = Mesh.parse("data=4")
+    found, wanted = (search_plans(each, mesh).best for each in (module, plain))
+    assert {name: str(spec) for name, spec in found.plan.parameters.items()} == {
+        name: str(spec) for name, spec in wanted.plan.parameters.items()
+    }
+    assert found.expected == wanted.expected
+    assert found.memory == wanted.memory
+
+
+def test_a_made_up_call_is_inlined_before_planning(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(FLOWS, "closed-call", OpFlow((Callee("calls"),)))
+    module = parse(CALL)
+    call = module.entry["made"]
+    assert isinstance(call, Apply)
+    graph = call.attributes["to_apply"]
+    module.entry.set_function(call, CLOSED)
+    module.entry.set_attributes(call, Attributes(calls=graph))
+    form = canonicalize(module)
+    assert [node.opcode for node in form.entry.nodes] == ["parameter", "parameter", "dot", "negate"]
 
 
 @pytest.mark.parametrize(("opcode", "row"), [(opcode, row) for opcode, row in FLOWS.items() if row.callees])

@@ -70,7 +70,7 @@ class AliasInfo:
         """Whether an instruction can write this result over an array that it reads for the last time."""
         if operand.opcode == "constant" or not isinstance(operand.type, TensorType):
             return False
-        numbers = [number for number, each in enumerate(user.inputs) if each is operand]
+        numbers = [number for number, used in enumerate(user.inputs) if used is operand]
         if any(InPlacePair(number, (), result_index) in self.pairs(user) for number in numbers):
             return True
         if not _same(operand.type, result):
@@ -99,8 +99,8 @@ class AliasInfo:
     def _found_pairs(self, graph: Graph) -> list[InPlacePair]:
         root = graph.root
         is_tuple = root.opcode == "tuple"
-        results = [((place,), each) for place, each in enumerate(root.inputs)] if is_tuple else [((), root)]
-        found: list[InPlacePair] = []
+        results = [((number,), element) for number, element in enumerate(root.inputs)] if is_tuple else [((), root)]
+        pairs: list[InPlacePair] = []
         for index, made in results:
             source = _followed(made)
             if not isinstance(source, Apply):
@@ -108,20 +108,20 @@ class AliasInfo:
             for pair in self.pairs(source):
                 origin = _followed(source.inputs[pair.operand])
                 if not pair.result_index and isinstance(origin, Parameter):
-                    found.append(InPlacePair(origin.number, (), index))
-        return found
+                    pairs.append(InPlacePair(origin.number, (), index))
+        return pairs
 
     def _fusion_overwrites(self, fusion: Apply, numbers: list[int]) -> bool:
         graph = fusion.attributes.get("calls")
         if not isinstance(graph, Graph) or len(graph.parameters) != len(fusion.inputs) or not numbers:
             return False
         parameter = graph.parameters[numbers[0]]
-        kind = fusion.attributes.get("kind")
-        if kind in ("kLoop", "kInput"):
+        fusion_kind = fusion.attributes.get("kind")
+        if fusion_kind in ("kLoop", "kInput"):
             if parameter not in self._elementwise:
                 self._elementwise[parameter] = self._is_read_elementwise(graph, parameter)
             return self._elementwise[parameter]
-        return kind == "kOutput" and self._is_added(graph, parameter)
+        return fusion_kind == "kOutput" and self._is_added(graph, parameter)
 
     def _is_read_elementwise(self, graph: Graph, parameter: Node) -> bool:
         """Whether all that is made of a fused parameter is made of it element by element."""
@@ -141,7 +141,7 @@ class AliasInfo:
         root = graph.root
         if root.opcode != "add" or self._users_in(graph).get(parameter) != [root]:
             return False
-        return any(each.opcode in ("dot", "convolution") for each in root.inputs)
+        return any(operand.opcode in ("dot", "convolution") for operand in root.inputs)
 
     def _users_in(self, graph: Graph) -> dict[Node, list[Node]]:
         if graph not in self._users:
@@ -165,7 +165,7 @@ def _written(node: Apply) -> tuple[InPlacePair, ...]:
     listed = node.attributes.get("output_to_operand_aliasing")
     if not isinstance(listed, tuple):  # absent, or kept as text, where the opcode does not take it
         return ()
-    return tuple(InPlacePair(each.operand, each.operand_index, each.output_index) for each in listed)
+    return tuple(InPlacePair(alias.operand, alias.operand_index, alias.output_index) for alias in listed)
 
 
 def _followed(node: Node) -> Node:
@@ -190,5 +190,7 @@ def _same(one: Type | None, other: Type | None) -> bool:
     return one.dtype is other.dtype and one.dims == other.dims and _order(one) == _order(other)
 
 
-def _order(kind: TensorType) -> tuple[int, ...]:
-    return kind.layout.minor_to_major if kind.layout is not None else tuple(range(kind.rank - 1, -1, -1))
+def _order(array_type: TensorType) -> tuple[int, ...]:
+    return (
+        array_type.layout.minor_to_major if array_type.layout is not None else tuple(range(array_type.rank - 1, -1, -1))
+    )

@@ -39,17 +39,17 @@ class BufferAssignment:
 
 def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> BufferAssignment:
     """Find places for the free buffers in those of the fixed ones."""
-    found = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
-    places = sorted(found.places.values(), key=lambda place: (place.size, -place.spans[0].start))
-    sizes = [place.size for place in places]
-    homes = {span.value: place for place in places for span in place.spans}
+    assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
+    places = sorted(assignment.places.values(), key=lambda allocation: (allocation.size, -allocation.spans[0].start))
+    sizes = [allocation.size for allocation in places]
+    homes = {span.value: allocation for allocation in places for span in allocation.spans}
     buffers = sorted(free, key=lambda buffer: (-buffer.size, buffer.spans[0].start))
     tries = TRIES_PER_BUFFER * len(buffers) + 100_000
     left: list[Buffer] = []
     for buffer in buffers:
         first = bisect_left(sizes, buffer.size)
         operands = [homes[old] for old, _ in values.overwrites.get(buffer.spans[0].value, ()) if old in homes]
-        home = next((place for place in operands if _takes(place, buffer, values)), None)
+        home = next((allocation for allocation in operands if _takes(allocation, buffer, values)), None)
         while home is None and first < len(places) and tries > 0:
             tries -= 1
             if _takes(places[first], buffer, values):
@@ -61,15 +61,15 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
         for span in buffer.spans:
             insort(home.spans, span)  # near the end mostly, since buffers of one size come in order of time
         homes.update({span.value: home for span in buffer.spans})
-    found.temporaries = _reused(values, left)
-    return found
+    assignment.temporaries = _reused(values, left)
+    return assignment
 
 
-def _takes(place: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:
+def _takes(allocation: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:
     """Whether a buffer is in use only while its place is not; an operand may be overwritten as it dies."""
-    if buffer.size > place.size:
+    if buffer.size > allocation.size:
         return False
-    spans = place.spans
+    spans = allocation.spans
     for span in buffer.spans:
         at = bisect_left(spans, span)
         if at and not _follows(spans[at - 1], span, values):
@@ -94,7 +94,7 @@ def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
     """
     owners = {buffer.spans[0].value: buffer for buffer in buffers if len(buffer.spans) == 1}
     gone: set[int] = set()
-    for buffer in sorted(buffers, key=lambda each: each.spans[0]):
+    for buffer in sorted(buffers, key=lambda other: other.spans[0]):
         value = buffer.spans[0].value
         for old, is_direct in values.overwrites.get(value, ()) if value in owners else ():
             owner = owners.get(old)

@@ -59,13 +59,13 @@ class Buffers:
     def of(self, value: int) -> Buffer:
         """The buffer of a value."""
         root = self._root(value)
-        found = self._buffers.get(root)
-        if found is None:
+        buffer = self._buffers.get(root)
+        if buffer is None:
             spans = self._spans_of(root)
             sizes = self._values.sizes
-            found = Buffer(max([sizes[span.value] for span in spans]), spans)
-            self._buffers[root] = found
-        return found
+            buffer = Buffer(max([sizes[span.value] for span in spans]), spans)
+            self._buffers[root] = buffer
+        return buffer
 
     def _root(self, value: int) -> int:
         parents = self._parents
@@ -75,8 +75,8 @@ class Buffers:
         return value
 
     def _spans_of(self, root: int) -> list[Span]:
-        found = self._spans.get(root)
-        return [Span(self._values.starts[root], self._values.ends[root], root)] if found is None else found
+        spans = self._spans.get(root)
+        return [Span(self._values.starts[root], self._values.ends[root], root)] if spans is None else spans
 
     def _join(self, merge: BufferAlias) -> None:
         """Join the buffers of two values, unless one is in use while the other is."""
@@ -85,18 +85,18 @@ class Buffers:
             return
         few, many = sorted((self._spans_of(one), self._spans_of(other)), key=len)
         places = [bisect_left(many, span) for span in few]
-        if any(_meets(many, place, span, merge.may_touch) for place, span in zip(places, few, strict=True)):
+        if any(_meets(many, position, span, merge.may_touch) for position, span in zip(places, few, strict=True)):
             return
-        for place, span in zip(reversed(places), reversed(few), strict=True):
-            many.insert(place, span)
+        for position, span in zip(reversed(places), reversed(few), strict=True):
+            many.insert(position, span)
         self._parents[other] = one
         self._spans.pop(other, None)
         self._spans[one] = many
 
 
-def _meets(spans: list[Span], place: int, span: Span, may_touch: bool) -> bool:
+def _meets(spans: list[Span], position: int, span: Span, may_touch: bool) -> bool:
     """Whether a span that would stand at this place is in use together with its neighbours there."""
     less = 0 if may_touch else 1
-    before = place > 0 and spans[place - 1].end > span.start - less
-    after = place < len(spans) and spans[place].start < span.end + less
+    before = position > 0 and spans[position - 1].end > span.start - less
+    after = position < len(spans) and spans[position].start < span.end + less
     return before or after

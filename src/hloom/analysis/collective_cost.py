@@ -191,8 +191,10 @@ def _all_reduce(node: Apply, size: int) -> Traffic:
 
 
 def _all_gather(node: Apply, size: int) -> Traffic:
-    kind = node.type
-    made = kind.elements[1] if node.opcode.endswith("-start") and isinstance(kind, TupleType) else kind
+    value_type = node.type
+    made = (
+        value_type.elements[1] if node.opcode.endswith("-start") and isinstance(value_type, TupleType) else value_type
+    )
     return comm_bytes(leaf_bytes(made), size), 0
 
 
@@ -218,18 +220,18 @@ def _permute(node: Apply, size: int) -> Traffic:
 
 def _transfer(node: Apply, size: int) -> Traffic:
     """What a send gives away or a recv takes; between devices it is counted where it is sent."""
-    kind: Type | None = node.inputs[0].type if node.opcode == "send" else node.type
+    value_type: Type | None = node.inputs[0].type if node.opcode == "send" else node.type
     if node.opcode == "recv":
-        kind = kind.elements[0] if isinstance(kind, TupleType) else kind
-    count = leaf_bytes(kind)
+        value_type = value_type.elements[0] if isinstance(value_type, TupleType) else value_type
+    count = leaf_bytes(value_type)
     if node.attributes.get("is_host_transfer"):
         return 0, count
     return (count if node.opcode == "send" else 0), 0
 
 
 def _feed(node: Apply, size: int) -> Traffic:
-    kind = node.type if node.opcode == "infeed" else node.inputs[0].type
-    return 0, leaf_bytes(kind)
+    value_type = node.type if node.opcode == "infeed" else node.inputs[0].type
+    return 0, leaf_bytes(value_type)
 
 
 def _copy(node: Apply, size: int) -> Traffic:
@@ -238,8 +240,12 @@ def _copy(node: Apply, size: int) -> Traffic:
     return 0, (leaf_bytes(source) if _on_host(source) != _on_host(made) else 0)
 
 
-def _on_host(kind: Type | None) -> bool:
-    return isinstance(kind, TensorType) and kind.layout is not None and kind.layout.memory_space == HOST_MEMORY
+def _on_host(value_type: Type | None) -> bool:
+    return (
+        isinstance(value_type, TensorType)
+        and value_type.layout is not None
+        and value_type.layout.memory_space == HOST_MEMORY
+    )
 
 
 _TRAFFIC: dict[str, Callable[[Apply, int], Traffic]] = {

@@ -45,8 +45,8 @@ class ComputeTime:
             total, cost = 0.0, Cost()
             for node in graph.nodes:
                 if isinstance(node, Apply):
-                    seconds, each = self.seconds(node)
-                    total, cost = total + seconds, cost + each
+                    seconds, node_cost = self.seconds(node)
+                    total, cost = total + seconds, cost + node_cost
             self._graphs[graph] = total, cost
         return self._graphs[graph]
 
@@ -57,11 +57,11 @@ class ComputeTime:
             return self._work(node, cost) / rate
         if not cost.flops and not cost.transcendentals:
             return 0.0
-        kind = self._dtype(node)
+        element_type = self._dtype(node)
         if opcode in MATRIX:
-            return cost.flops / self.device.matrix_rate(kind, _is_fast(node))
+            return cost.flops / self.device.matrix_rate(element_type, _is_fast(node))
         flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
-        seconds = flops / self.device.vector_rate(kind)
+        seconds = flops / self.device.vector_rate(element_type)
         if cost.transcendentals:
             seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
         return seconds
@@ -86,23 +86,23 @@ class ComputeTime:
         return max(dtypes, key=lambda element_type: element_type.bits, default=dtype("f32"))
 
 
-def _leaves(kind: Type | None) -> list[TensorType]:
-    if isinstance(kind, TupleType):
-        return [leaf for leaf in kind.leaves() if isinstance(leaf, TensorType)]
-    return [kind] if isinstance(kind, TensorType) else []
+def _leaves(value_type: Type | None) -> list[TensorType]:
+    if isinstance(value_type, TupleType):
+        return [leaf for leaf in value_type.leaves() if isinstance(leaf, TensorType)]
+    return [value_type] if isinstance(value_type, TensorType) else []
 
 
 def _is_fast(node: Apply) -> bool:
     """Whether a dot leaves the precision to the device."""
-    return not any(each in ("high", "highest") for each in node.attributes.get("operand_precision") or ())
+    return not any(precision in ("high", "highest") for precision in node.attributes.get("operand_precision") or ())
 
 
 def _scanned(node: Apply, flops: float) -> float:
     """The FLOPs of a window as long as its dimension: a running sum, which compilers make in log n steps of n."""
-    window, kind = node.attributes.get("window"), node.type
-    if not isinstance(window, Window) or not isinstance(kind, TensorType):
+    window, value_type = node.attributes.get("window"), node.type
+    if not isinstance(window, Window) or not isinstance(value_type, TensorType):
         return flops
-    sized = [place for place, each in enumerate(window.dimensions) if each.size != 1]
-    if len(sized) != 1 or window.dimensions[sized[0]].size != kind.dims[sized[0]]:
+    sized = [dim for dim, window_dim in enumerate(window.dimensions) if window_dim.size != 1]
+    if len(sized) != 1 or window.dimensions[sized[0]].size != value_type.dims[sized[0]]:
         return flops
-    return min(flops, elements(kind) * (kind.dims[sized[0]] - 1).bit_length())
+    return min(flops, elements(value_type) * (value_type.dims[sized[0]] - 1).bit_length())

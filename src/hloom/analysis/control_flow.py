@@ -130,9 +130,7 @@ FLOWS: dict[str, OpFlow] = {
         first_operand=1,
         holds_operands=True,
     ),
-    "async-start": OpFlow(
-        (Callee("calls"),), result_index=(1,), holds_operands=True, forwards=(Forward((), (0,)),)
-    ),
+    "async-start": OpFlow((Callee("calls"),), result_index=(1,), holds_operands=True, forwards=(Forward((), (0,)),)),
     "async-update": OpFlow(forwards=(Forward((0,), ()),)),
     "async-done": OpFlow(forwards=(Forward((0, 1), ()),)),
     "copy-start": OpFlow(forwards=(Forward((0,), (0,), _COPY), Forward((0,), (1,)))),
@@ -294,13 +292,13 @@ def phis(node: Node) -> list[Phi]:
         return _loop_phis(node, sites) if len(sites) == len(flow.callees) else []
     if flow.arguments is Arguments.SEPARATE and len(sites) != len(node.inputs) - flow.first_operand:
         return []
-    found = [
+    values = [
         Phi((Position(parameter),), (Position(operand),))
         for site in sites
         for parameter, operand in zip(site.computation.parameters, site.operands, strict=False)
     ]
     yielded = tuple([Position(site.computation.root) for site in sites])
-    return [*found, Phi((Position(node, flow.result_index),), yielded)]
+    return [*values, Phi((Position(node, flow.result_index),), yielded)]
 
 
 def _loop_phis(node: Node, sites: tuple[CallSite, ...]) -> list[Phi]:
@@ -316,10 +314,10 @@ def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
     flow = FLOWS.get(node.opcode)
     if flow is None:
         return []
-    found: list[tuple[Position, Position, Forwarding]] = []
+    elements: list[tuple[Position, Position, Forwarding]] = []
     for forward in flow.forwards:
-        found += [(target, source, forward.forwarding) for target, source in _positions(node, forward)]
-    return found
+        elements += [(target, source, forward.forwarding) for target, source in _positions(node, forward)]
+    return elements
 
 
 def forwarded_from(node: Node, index: Index) -> Position | None:
@@ -332,8 +330,8 @@ def forwarded_from(node: Node, index: Index) -> Position | None:
 
 def _positions(node: Node, forward: Forward) -> Iterator[tuple[Position, Position]]:
     if not forward.source:
-        kind = element_type(node.type, forward.target)
-        if kind is not None and not isinstance(kind, TupleType):
+        value_type = element_type(node.type, forward.target)
+        if value_type is not None and not isinstance(value_type, TupleType):
             if forward.forwarding is Forwarding.COPY and len(node.inputs) > 1:
                 return  # a permutation of slices: its result is the second operand, changed in places
             yield from ((Position(node, forward.target), Position(operand)) for operand in node.inputs[:1])
@@ -357,10 +355,10 @@ def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:
     return tuple(path)
 
 
-def element_type(kind: Type | None, index: Index) -> Type | None:
+def element_type(value_type: Type | None, index: Index) -> Type | None:
     """The type of an element of a tuple; None where there is no such element."""
     for number in index:
-        if not isinstance(kind, TupleType) or not 0 <= number < len(kind.elements):
+        if not isinstance(value_type, TupleType) or not 0 <= number < len(value_type.elements):
             return None
-        kind = kind.elements[number]
-    return kind
+        value_type = value_type.elements[number]
+    return value_type

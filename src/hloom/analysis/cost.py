@@ -172,8 +172,8 @@ class CostReport:
                 row = groups.setdefault(key, [0] * 6)
                 exact = mathematical.own(node).flops * exact_runs.flops
                 added = (1, runs.flops, total.flops, total.transcendentals, total.bytes_accessed, exact)
-                for place, number in enumerate(added):
-                    row[place] += number * count
+                for column, number in enumerate(added):
+                    row[column] += number * count
         columns = (what, "count", "times", "flops", "transcendentals", "bytes_accessed", "mathematical_flops")
         ordered = sorted(groups.items(), key=lambda item: (-item[1][2], -item[1][4], item[0]))
         return Table(columns, tuple((key, *row) for key, row in ordered))
@@ -186,13 +186,16 @@ class CostReport:
             **{name: getattr(self, name).to_json() for name in names},
             "unknown_trips": self.unknown_trips,
             "loops": [
-                {"name": each.name, "computation": each.computation, "trips": each.trips, "source": each.source}
-                | {"body": each.body.to_json()}
-                for each in self.loops
+                {"name": loop.name, "computation": loop.computation, "trips": loop.trips, "source": loop.source}
+                | {"body": loop.body.to_json()}
+                for loop in self.loops
             ],
             "conditionals": [
-                {"name": each.name, "branches": {name: branch.to_json() for name, branch in each.branches}}
-                for each in self.conditionals
+                {
+                    "name": conditional.name,
+                    "branches": {name: branch.to_json() for name, branch in conditional.branches},
+                }
+                for conditional in self.conditionals
             ],
             "uncounted": list(self.uncounted),
             "traffic": [

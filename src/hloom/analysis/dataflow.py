@@ -249,21 +249,21 @@ class _DataflowAnalysis:
         else:
             self._read(tree, now)
 
-    def _define(self, node: Node, kind: Type | None, now: int, index: Index = ()) -> ValueTree:
+    def _define(self, node: Node, value_type: Type | None, now: int, index: Index = ()) -> ValueTree:
         """New values for all arrays of a result, or of its element at an index."""
-        if not isinstance(kind, TupleType):
-            return self.table.add(node, shape_bytes(kind), now, index)
-        elements = enumerate(kind.elements)
+        if not isinstance(value_type, TupleType):
+            return self.table.add(node, shape_bytes(value_type), now, index)
+        elements = enumerate(value_type.elements)
         return tuple([self._define(node, element, now, (*index, number)) for number, element in elements])
 
     def _define_around(self, node: Apply, known: dict[Index, ValueTree], now: int, index: Index = ()) -> ValueTree:
         """The elements that are known, at their indices, and new values for all others."""
         if index in known:
             return known[index]
-        kind = element_type(node.type, index)
-        if not isinstance(kind, TupleType) or not any(other[: len(index)] == index for other in known):
-            return self._define(node, kind, now, index)
-        numbers = range(len(kind.elements))
+        value_type = element_type(node.type, index)
+        if not isinstance(value_type, TupleType) or not any(other[: len(index)] == index for other in known):
+            return self._define(node, value_type, now, index)
+        numbers = range(len(value_type.elements))
         return tuple([self._define_around(node, known, now, (*index, number)) for number in numbers])
 
     def _apply(self, node: Apply, now: int, late: Any = ()) -> ValueTree:
@@ -287,13 +287,13 @@ class _DataflowAnalysis:
 
     def _overwrite(self, node: Apply, made: ValueTree, late: Any) -> None:
         """Note which operands the results may be written over."""
-        kind = node.type
-        if node.opcode == "copy" or kind is None:
+        value_type = node.type
+        if node.opcode == "copy" or value_type is None:
             return
         candidates = [(operand, self.trees.get(operand)) for operand in node.inputs]
         for leaf in leaves(made) if type(made) is not int else (made,):
             index = self.table.indices[leaf]
-            part = element_type(kind, index)
+            part = element_type(value_type, index)
             overwritten = [
                 (old, self.table.nodes[old] is operand)
                 for operand, old in candidates
@@ -322,13 +322,13 @@ class _DataflowAnalysis:
         self._alias_in_place(node, made)
         return made
 
-    def _operand_part(self, node: Apply, source: tuple[int | str, ...], kind: Type | None) -> ValueTree | None:
+    def _operand_part(self, node: Apply, source: tuple[int | str, ...], value_type: Type | None) -> ValueTree | None:
         """The element of the operands that a forward names; None where there is none.
 
         Raises IndexError for an operand that is not there.
         """
         if not source:
-            if kind is not None and not isinstance(kind, TupleType):
+            if value_type is not None and not isinstance(value_type, TupleType):
                 return self.trees[node.inputs[0]]
             return tuple([self.trees[operand] for operand in node.inputs])
         path = resolved(node, source)
@@ -420,11 +420,11 @@ class _DataflowAnalysis:
 
     def _carried(self, node: Apply, state: ValueTree, kept: frozenset[int], now: int) -> ValueTree:
         """New values for a loop's state, but for the elements that the body yields as it takes them."""
-        kind = node.type
-        if type(state) is not tuple or not isinstance(kind, TupleType) or len(kind.elements) != len(state):
-            return self._define(node, kind, now)
+        value_type = node.type
+        if type(state) is not tuple or not isinstance(value_type, TupleType) or len(value_type.elements) != len(state):
+            return self._define(node, value_type, now)
         made: list[ValueTree] = []
-        for number, (old, element) in enumerate(zip(state, kind.elements, strict=True)):
+        for number, (old, element) in enumerate(zip(state, value_type.elements, strict=True)):
             made.append(old if number in kept else self._define(node, element, now, (number,)))
         return tuple(made)
 

@@ -49,8 +49,8 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
     except tomllib.TOMLDecodeError as problem:
         raise HloomError(f"{name}: this is no TOML: {problem}") from None
     checker = _Checker(Source(text, name))
-    for each, table in tables.items():
-        checker.device(each, table)
+    for name, table in tables.items():
+        checker.device(name, table)
     return tables
 
 
@@ -104,8 +104,10 @@ class _Checker:
 
     def sources(self, name: str, table: Mapping[str, Any]) -> None:
         sources = table.get("sources", {})
-        figures = [each for each in (*NUMBERS, *OPTIONAL_NUMBERS) if each in table]
-        figures += [f"{each}.{key}" for each in (*RATES, *OPTIONAL_RATES) for key in table.get(each, {})]
+        figures = [field for field in (*NUMBERS, *OPTIONAL_NUMBERS) if field in table]
+        figures += [
+            f"{table_name}.{key}" for table_name in (*RATES, *OPTIONAL_RATES) for key in table.get(table_name, {})
+        ]
         for figure in figures:
             if not sources.get(figure) and not sources.get(figure.partition(".")[0]):
                 hint = f'[{name}.sources] {figure} = "where from"'
@@ -137,8 +139,8 @@ class _Checker:
     def offset(self, table: str, key: str) -> int:
         """Where a key of a table stands in the text, else the table, else the beginning."""
         text = self.source.text
-        headers = [each for each in _HEADER.finditer(text) if each["name"].replace('"', "") == table]
+        headers = [header for header in _HEADER.finditer(text) if header["name"].replace('"', "") == table]
         start = headers[0].start() if headers else 0
         pattern = re.compile(rf'^[ \t]*"?{re.escape(key)}"?\s*=', re.MULTILINE)
-        found = pattern.search(text, start) if key else None
-        return found.start() if found else start
+        match = pattern.search(text, start) if key else None
+        return match.start() if match else start

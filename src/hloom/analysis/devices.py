@@ -118,11 +118,11 @@ def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
 
 def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:
     """All devices by name; those of later files take the place of earlier ones of the same name."""
-    named = [Path(each) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
-    found: dict[str, Device] = {}
+    named = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
+    known: dict[str, Device] = {}
     for path in (OWN_FILE, *named, *([Path(file)] if file is not None else [])):
-        found |= _own() if path == OWN_FILE else _read(path)
-    return found
+        known |= _own() if path == OWN_FILE else _read(path)
+    return known
 
 
 @lru_cache(1)
@@ -135,8 +135,8 @@ def _read(path: Path) -> dict[str, Device]:
 
 
 def _device(name: str, table: Table) -> Device:
-    links = tuple(Interconnect(**each) for each in table.get("links", ()))
-    rates = {each: dict(table.get(each, {})) for each in ("matrix", "vector", "transcendental", "opcodes")}
+    links = tuple(Interconnect(**link) for link in table.get("links", ()))
+    rates = {rate: dict(table.get(rate, {})) for rate in ("matrix", "vector", "transcendental", "opcodes")}
     return Device(name, **{**table, **rates, "links": links})
 
 
@@ -146,11 +146,11 @@ def _rate(rates: Mapping[str, float], dtype: DType) -> float:
         return rates[dtype.name]
     bits = dtype.bits // 2 if dtype.is_complex else dtype.bits
     is_whole = dtype.is_integer or dtype.name == "pred"
-    alike = {each: int(_digits(each)) for each in rates if each != FAST and is_whole == each.startswith("s")}
+    alike = {name: int(_digits(name)) for name in rates if name != FAST and is_whole == name.startswith("s")}
     if not alike:
-        alike = {each: int(_digits(each)) for each in rates if each != FAST}
-    wider = [each for each in alike if alike[each] >= bits]
-    return rates[min(wider, key=lambda each: alike[each]) if wider else max(alike, key=lambda each: alike[each])]
+        alike = {name: int(_digits(name)) for name in rates if name != FAST}
+    wider = [name for name in alike if alike[name] >= bits]
+    return rates[min(wider, key=lambda name: alike[name]) if wider else max(alike, key=lambda name: alike[name])]
 
 
 def _digits(name: str) -> str:
@@ -160,4 +160,6 @@ def _digits(name: str) -> str:
     ('16', '8')
     """
     digits = name.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return digits[: next((place for place, each in enumerate(digits) if not each.isdigit()), len(digits))]
+    return digits[
+        : next((position for position, character in enumerate(digits) if not character.isdigit()), len(digits))
+    ]

@@ -64,7 +64,7 @@ def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     """
     events = [(start, 0, value) for buffer in buffers for start, _, value in buffer.spans]
     events += [(end, 1, value) for buffer in buffers for _, end, value in buffer.spans]
-    clock = {(kind, value): time for time, (_, kind, value) in enumerate(sorted(events))}
+    clock = {(event, value): time for time, (_, event, value) in enumerate(sorted(events))}
     lengths: dict[int, tuple[int, int]] = {}
     for buffer in buffers:
         first, last = buffer.spans[0].value, buffer.spans[-1].value
@@ -75,13 +75,13 @@ def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
 
 def _extents(buffer: Buffer) -> list[tuple[int, int]]:
     """When a buffer is in use, spans that touch being one."""
-    found: list[tuple[int, int]] = []
+    extents: list[tuple[int, int]] = []
     for start, end, _ in buffer.spans:
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if extents and start <= extents[-1][1] + 1:
+            extents[-1] = (extents[-1][0], max(end, extents[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            extents.append((start, end))
+    return extents
 
 
 def _packed(buffers: Sequence[Buffer]) -> int:
@@ -94,11 +94,11 @@ def _packed(buffers: Sequence[Buffer]) -> int:
         meets = np.zeros(used, dtype=bool)
         for start, end in spans:
             meets |= (starts[:used] <= end) & (ends[:used] >= start)
-        place = _gap(bottoms[:used][meets], tops[:used][meets], size)
+        offset = _gap(bottoms[:used][meets], tops[:used][meets], size)
         for start, end in spans:
-            starts[used], ends[used], bottoms[used], tops[used] = start, end, place, place + size
+            starts[used], ends[used], bottoms[used], tops[used] = start, end, offset, offset + size
             used += 1
-        top = max(top, place + size)
+        top = max(top, offset + size)
     return top
 
 

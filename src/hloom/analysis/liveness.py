@@ -91,7 +91,7 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> 
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: no machine has so many")
     named = {**dict(_donations(module)), **(given or {})}
-    donations = {index: each for index, each in named.items() if leaves_at(values.parameters, *each)}
+    donations = {index: donor for index, donor in named.items() if leaves_at(values.parameters, *donor)}
     donated = {leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)}
     fixed = {leaf for tree in values.parameters for leaf in leaves(tree)}
     last_reads = {leaf: values.ends[leaf] for leaf in fixed}
@@ -99,9 +99,9 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> 
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
     outputs = leaves(values.output)
     aliases = list(_aliases(values, donations, scheduler.is_final))
-    found = _account(module, values, Buffers(values, [*values.aliases, *aliases]), donations, fixed, outputs)
-    found.last_reads = last_reads
-    return found
+    result = _account(module, values, Buffers(values, [*values.aliases, *aliases]), donations, fixed, outputs)
+    result.last_reads = last_reads
+    return result
 
 
 def _account(
@@ -143,17 +143,17 @@ def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
     return list({id(buffer): buffer for buffer in buffers}.values())
 
 
-def _all_bytes(kind: Type | None) -> int:
+def _all_bytes(value_type: Type | None) -> int:
     """The bytes of a value, the tables of pointers of its tuples included."""
-    if kind is None:
+    if value_type is None:
         return 0
-    tables, pending = 0, [kind]
+    tables, pending = 0, [value_type]
     while pending:
         part = pending.pop()
         if isinstance(part, TupleType):
             tables += POINTER_BYTES * len(part.elements)
             pending.extend(part.elements)
-    return leaf_bytes(kind) + tables
+    return leaf_bytes(value_type) + tables
 
 
 def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
@@ -167,34 +167,34 @@ def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
     if not donors or root is None or root.type is None:
         return
     waiting: dict[Type, list[Index]] = {}
-    for index, kind in indexed(root.type):
+    for index, value_type in indexed(root.type):
         if index not in taken:
-            waiting.setdefault(without_layout(kind), []).append(index)
+            waiting.setdefault(without_layout(value_type), []).append(index)
     for donor in donors:
-        kind = _type_at(module, donor)
-        found = waiting.get(kind) if kind is not None else None
-        if found:
-            yield found.pop(0), (donor.parameter, donor.parameter_index)
+        value_type = _type_at(module, donor)
+        outputs = waiting.get(value_type) if value_type is not None else None
+        if outputs:
+            yield outputs.pop(0), (donor.parameter, donor.parameter_index)
 
 
-def indexed(kind: Type) -> Iterator[tuple[Index, Type]]:
+def indexed(value_type: Type) -> Iterator[tuple[Index, Type]]:
     """The types that are no tuples, and where each stands."""
-    pending: list[tuple[Index, Type]] = [((), kind)]
+    pending: list[tuple[Index, Type]] = [((), value_type)]
     while pending:
         index, part = pending.pop()
         if isinstance(part, TupleType):
-            pending += [((*index, place), each) for place, each in reversed(list(enumerate(part.elements)))]
+            pending += [((*index, number), element) for number, element in reversed(list(enumerate(part.elements)))]
         else:
             yield index, part
 
 
 def _type_at(module: Module, donor: BufferDonor) -> Type | None:
     parameters = {parameter.number: parameter.type for parameter in module.entry.parameters}
-    kind = parameters.get(donor.parameter)
-    for place in donor.parameter_index:
-        is_there = isinstance(kind, TupleType) and 0 <= place < len(kind.elements)
-        kind = kind.elements[place] if is_there and isinstance(kind, TupleType) else None
-    return None if kind is None else without_layout(kind)
+    value_type = parameters.get(donor.parameter)
+    for number in donor.parameter_index:
+        is_there = isinstance(value_type, TupleType) and 0 <= number < len(value_type.elements)
+        value_type = value_type.elements[number] if is_there and isinstance(value_type, TupleType) else None
+    return None if value_type is None else without_layout(value_type)
 
 
 def leaves_at(trees: list[ValueTree], number: int, index: Index) -> list[int]:
@@ -210,8 +210,10 @@ def leaves_below(tree: ValueTree, index: Index) -> list[int]:
 
 def _aliases(values: ValueTable, donations: Donations, is_final: bool) -> Iterator[BufferAlias]:
     """Let donated parameters and their outputs share, where nothing reads the one after the other is written."""
-    for index, (number, place) in donations.items():
-        rows = zip(leaves_at(values.parameters, number, place), leaves_below(values.output, index), strict=False)
+    for index, (number, parameter_index) in donations.items():
+        rows = zip(
+            leaves_at(values.parameters, number, parameter_index), leaves_below(values.output, index), strict=False
+        )
         for given, made in rows:
             is_met = is_final or any(old == given for old, _ in values.overwrites.get(made, ()))
             yield BufferAlias(given, made, is_met)

@@ -99,13 +99,13 @@ class MemoryReport:
     def to_shrink(self, budget: int) -> tuple[LiveBuffer, ...]:
         """The largest buffers at the peak that together hold as many bytes as are too many."""
         missing = self.peak - budget
-        found: list[LiveBuffer] = []
-        for each in self.at_peak:
+        buffers: list[LiveBuffer] = []
+        for buffer in self.at_peak:
             if missing <= 0:
                 break
-            found.append(each)
-            missing -= each.bytes
-        return tuple(found)
+            buffers.append(buffer)
+            missing -= buffer.bytes
+        return tuple(buffers)
 
     def to_json(self) -> dict[str, Any]:
         """The report as a dict of plain values, which `json.dumps` takes."""
@@ -137,28 +137,28 @@ def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
 
 
 def _report(module: Module, schedule: str | None) -> MemoryReport:
-    found = liveness(module, schedule)
-    timeline = found.timeline()
-    peak_time = int(np.argmax(timeline[: max(found.length, 1)])) if found.length else 0
-    fixed = found.arguments + found.outputs - found.aliases
-    donatable = tuple(sorted(_donatable(found), key=lambda each: -each.bytes))
+    live = liveness(module, schedule)
+    timeline = live.timeline()
+    peak_time = int(np.argmax(timeline[: max(live.length, 1)])) if live.length else 0
+    fixed = live.arguments + live.outputs - live.aliases
+    donatable = tuple(sorted(_donatable(live), key=lambda donatable_input: -donatable_input.bytes))
     return MemoryReport(
         module=module.name,
         schedule=schedule or (OWN if module.is_scheduled else "list"),
-        peak=found.peak,
-        arguments=found.arguments,
-        outputs=found.outputs,
-        aliases=found.aliases,
-        temporaries=found.temporaries,
+        peak=live.peak,
+        arguments=live.arguments,
+        outputs=live.outputs,
+        aliases=live.aliases,
+        temporaries=live.temporaries,
         live=int(timeline.max(initial=fixed)) - fixed,
         peak_time=peak_time,
-        length=found.length,
-        peak_instruction=found.steps[peak_time].name if found.length else "",
-        at_peak=tuple(sorted(_at_peak(found, peak_time), key=lambda each: -each.bytes)),
+        length=live.length,
+        peak_instruction=live.steps[peak_time].name if live.length else "",
+        at_peak=tuple(sorted(_at_peak(live, peak_time), key=lambda buffer: -buffer.bytes)),
         donatable=donatable,
-        donatable_bytes=_saved(found, schedule, donatable),
-        timeline=_thinned(timeline[: found.length]),
-        opaque_calls=found.values.opaque_calls,
+        donatable_bytes=_saved(live, schedule, donatable),
+        timeline=_thinned(timeline[: live.length]),
+        opaque_calls=live.values.opaque_calls,
         xla=xla_account(module),
     )
 
@@ -176,24 +176,24 @@ def bytes_of(text: str) -> int:
     return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
-def _at_peak(found: Liveness, time: int) -> Iterator[LiveBuffer]:
+def _at_peak(live: Liveness, time: int) -> Iterator[LiveBuffer]:
     """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
-    for buffer in found.parameter_buffers:
-        yield _live(found, buffer, "argument", time)
-    for buffer in found.output_buffers:
-        yield _live(found, buffer, "output", time)
-    for buffer in found.allocation.temporaries:
+    for buffer in live.parameter_buffers:
+        yield _live(live, buffer, "argument", time)
+    for buffer in live.output_buffers:
+        yield _live(live, buffer, "output", time)
+    for buffer in live.allocation.temporaries:
         if buffer.size and any(start <= time <= end for start, end, _ in buffer.spans):
-            yield _live(found, buffer, "temporary", time)
+            yield _live(live, buffer, "temporary", time)
 
 
-def _live(found: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
-    values = found.values
-    place = found.allocation.places.get(id(buffer), buffer)
-    within = [span for span in place.spans if span.start <= time <= span.end]
+def _live(live: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
+    values = live.values
+    allocation = live.allocation.places.get(id(buffer), buffer)
+    within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if kind == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
-    start, end = (0, found.length) if kind != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
+    start, end = (0, live.length) if kind != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     return LiveBuffer(
         name=node.name,
         index=index,
@@ -205,34 +205,39 @@ def _live(found: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
         start=start,
         end=end,
         scope=op_name_of(node),
-        source=source_of(node, found.module.stack_tables),
+        source=source_of(node, live.module.stack_tables),
     )
 
 
-def _element(kind: Type | None, index: Index) -> Type | None:
-    return dict(indexed(kind)).get(index) if kind is not None and index else kind
+def _element(value_type: Type | None, index: Index) -> Type | None:
+    return dict(indexed(value_type)).get(index) if value_type is not None and index else value_type
 
 
-def _text(kind: Type | None) -> str:
-    return "?" if kind is None else str(without_layout(kind))
+def _text(value_type: Type | None) -> str:
+    return "?" if value_type is None else str(without_layout(value_type))
 
 
-def _donatable(found: Liveness) -> Iterator[Donatable]:
+def _donatable(live: Liveness) -> Iterator[Donatable]:
     """Match inputs that stay the caller's with outputs of their type, in order."""
-    values, entry = found.values, found.module.entry
+    values, entry = live.values, live.module.entry
     root = entry.output
     if root is None or root.type is None:
         return
     given = {leaf for tree in values.parameters for leaf in leaves_below(tree, ())}
     waiting: dict[Type, list[tuple[Index, int]]] = {}
-    for index, kind in indexed(root.type):
+    for index, value_type in indexed(root.type):
         made = leaves_below(values.output, index)
-        if index not in found.donations and len(made) == 1 and made[0] not in given and isinstance(kind, TensorType):
-            waiting.setdefault(without_layout(kind), []).append((index, made[0]))
-    taken = set(found.donations.values())
+        if (
+            index not in live.donations
+            and len(made) == 1
+            and made[0] not in given
+            and isinstance(value_type, TensorType)
+        ):
+            waiting.setdefault(without_layout(value_type), []).append((index, made[0]))
+    taken = set(live.donations.values())
     for parameter in entry.parameters:
-        for index, kind in indexed(parameter.type) if parameter.type is not None else ():
-            outputs = waiting.get(without_layout(kind))
+        for index, value_type in indexed(parameter.type) if parameter.type is not None else ():
+            outputs = waiting.get(without_layout(value_type))
             if (parameter.number, index) in taken or not outputs:
                 continue
             output_index, made = outputs.pop(0)
@@ -241,22 +246,22 @@ def _donatable(found: Liveness) -> Iterator[Donatable]:
                 parameter=parameter.number,
                 index=index,
                 name=parameter.name,
-                type=_text(kind),
+                type=_text(value_type),
                 bytes=values.sizes[leaf],
                 output_index=output_index,
-                is_free=_is_free(found, leaf, made),
+                is_free=_is_free(live, leaf, made),
             )
 
 
-def _saved(found: Liveness, schedule: str | None, donatable: tuple[Donatable, ...]) -> int:
-    given = {each.output_index: (each.parameter, each.index) for each in donatable if each.is_free}
-    return max(found.peak - liveness(found.module, schedule, given).peak, 0) if given else 0
+def _saved(live: Liveness, schedule: str | None, donatable: tuple[Donatable, ...]) -> int:
+    given = {donation.output_index: (donation.parameter, donation.index) for donation in donatable if donation.is_free}
+    return max(live.peak - liveness(live.module, schedule, given).peak, 0) if given else 0
 
 
-def _is_free(found: Liveness, given: int, made: int) -> bool:
-    last, written = found.last_reads.get(given, 0), found.values.starts[made]
+def _is_free(live: Liveness, given: int, made: int) -> bool:
+    last, written = live.last_reads.get(given, 0), live.values.starts[made]
     if last == written:
-        return any(old == given for old, _ in found.values.overwrites.get(made, ()))
+        return any(old == given for old, _ in live.values.overwrites.get(made, ()))
     return last < written
 
 
@@ -264,4 +269,4 @@ def _thinned(timeline: np.ndarray) -> tuple[tuple[int, int], ...]:
     """The points of a timeline, at most MOST_POINTS of them."""
     step = -(-len(timeline) // MOST_POINTS) or 1
     places = [start + int(np.argmax(timeline[start : start + step])) for start in range(0, len(timeline), step)]
-    return tuple((place, int(timeline[place])) for place in places)
+    return tuple((time, int(timeline[time])) for time in places)

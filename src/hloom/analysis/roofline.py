@@ -102,24 +102,24 @@ class Roofline:
     @property
     def seconds(self) -> float:
         """Of one run of the module, its start included; what runs beside each other counts one after the other."""
-        return self.device.start_seconds + sum(each.total for each in self.timings)
+        return self.device.start_seconds + sum(timing.total for timing in self.timings)
 
     @cached_property
     def timings(self) -> tuple[Timing, ...]:
         """Everything that takes time, from the most to the least."""
-        found = [
-            each if each.times == times else _repeated(each, times)
+        timings = [
+            timing if timing.times == times else _repeated(timing, times)
             for graph, _, times in self._running(by_scope=False)
-            for each in self._graph(graph)
+            for timing in self._graph(graph)
         ]
-        return tuple(sorted(found, key=lambda each: -each.total))
+        return tuple(sorted(timings, key=lambda timing: -timing.total))
 
     def bounds(self) -> dict[str, float]:
         """How many seconds each of BOUNDS is what limits the program."""
-        found: dict[str, float] = dict.fromkeys(BOUNDS, 0.0)
-        for each in self.timings:
-            found[each.bound] += each.total
-        return found
+        seconds: dict[str, float] = dict.fromkeys(BOUNDS, 0.0)
+        for timing in self.timings:
+            seconds[timing.bound] += timing.total
+        return seconds
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
         """The seconds added up by opcode, computation, scope, layer or source line, from the most to the least.
@@ -129,12 +129,12 @@ class Roofline:
         name_of = namer(what, self.report.module, depth)
         groups: dict[str, list[float]] = {}
         for graph, outer, times in self._running(what in ("scope", "layer")):
-            for each in self._graph(graph):
-                name = name_of(each.node, graph, joined(outer, op_name_of(each.node)))
+            for timing in self._graph(graph):
+                name = name_of(timing.node, graph, joined(outer, op_name_of(timing.node)))
                 row = groups.setdefault(name, [0, *[0.0] * (1 + len(BOUNDS))])
                 row[0] += times
-                row[1] += each.seconds * times
-                row[2 + BOUNDS.index(each.bound)] += each.seconds * times
+                row[1] += timing.seconds * times
+                row[2 + BOUNDS.index(timing.bound)] += timing.seconds * times
         columns = (what, "times", "seconds", *BOUNDS)
         ordered = sorted(groups.items(), key=lambda item: (-item[1][1], item[0]))
         return Table(columns, tuple((key, *row) for key, row in ordered))
@@ -151,7 +151,7 @@ class Roofline:
             "bounds": self.bounds(),
             "unknown_loops": [loop.name for loop in self.report.unknown_loops],
             "uncounted": list(self.report.uncounted),
-            "instructions": [each.to_json() for each in self.timings],
+            "instructions": [timing.to_json() for timing in self.timings],
         }
 
     def _running(self, by_scope: bool) -> Iterator[tuple[Graph, str, int]]:
@@ -164,7 +164,7 @@ class Roofline:
         """What takes time in one run of a graph."""
         if graph not in self._graphs:
             made = [self._timing(group) for group in self._fusion.groups(graph)]
-            self._graphs[graph] = [each for each in made if each is not None]
+            self._graphs[graph] = [timing for timing in made if timing is not None]
         return self._graphs[graph]
 
     def _timing(self, group: FusionGroup) -> Timing | None:
@@ -172,7 +172,9 @@ class Roofline:
         if root.opcode in FORWARDING or (is_control_flow(root) and not self._fusion.is_inlined(root)):
             return None
         parts = [self._computing.seconds(member) for member in group.members]
-        flops, functions = (sum(getattr(each, name) for _, each in parts) for name in ("flops", "transcendentals"))
+        flops, functions = (
+            sum(getattr(member_cost, name) for _, member_cost in parts) for name in ("flops", "transcendentals")
+        )
         is_bordered = not self.is_fused and self._fusion.is_consumer(root)
         moved = border_bytes(group, self.report.call_graph.type_of) if is_bordered else parts[0][1].bytes_accessed
         transfer = self._traffic.get(root)
@@ -209,20 +211,20 @@ class Roofline:
     @cached_property
     def _results(self) -> frozenset[Node]:
         """The instructions that make the module's results, behind what only passes them on."""
-        found: set[Node] = set()
+        results: set[Node] = set()
         pending = [self.report.module.entry.root]
         while pending:
             node = pending.pop()
-            if node in found:
+            if node in results:
                 continue
-            found.add(node)
+            results.add(node)
             flow = flow_of(node)
             called = callee_of(node, Runs.ONCE) if flow is not None and flow.is_plain_call else None
             if called is not None and called.output is not None:
                 pending.append(called.output)
             elif node.opcode in FORWARDING | VIEWS:
                 pending += node.inputs
-        return frozenset(found)
+        return frozenset(results)
 
     @cached_property
     def _traffic(self) -> Mapping[Apply, CollectiveCost]:
@@ -246,10 +248,10 @@ def roofline(
     A text before optimisation is taken to be fused by a simple model (`fusion.py`); after it, as it is. Loops count as
     `cost` counts them. Raises HloomError for a device that nobody knows, and as `cost` does.
     """
-    found = device(on) if isinstance(on, str) else on
-    return Roofline(cost(module, trip_counts=trip_counts, unknown_trips=unknown_trips), found)
+    on_device = device(on) if isinstance(on, str) else on
+    return Roofline(cost(module, trip_counts=trip_counts, unknown_trips=unknown_trips), on_device)
 
 
-def _repeated(each: Timing, times: int) -> Timing:
-    parts = (each.cost, each.comm_bytes, each.compute, each.memory, each.link, each.launch)
-    return Timing(each.node, each.instructions, times, *parts)
+def _repeated(timing: Timing, times: int) -> Timing:
+    parts = (timing.cost, timing.comm_bytes, timing.compute, timing.memory, timing.link, timing.launch)
+    return Timing(timing.node, timing.instructions, times, *parts)

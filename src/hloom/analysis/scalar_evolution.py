@@ -59,7 +59,7 @@ class LinearExpression:
     def __mul__(self, times: int) -> LinearExpression:
         if not times:
             return LinearExpression()
-        return LinearExpression(self.constant * times, {value: each * times for value, each in self.terms.items()})
+        return LinearExpression(self.constant * times, {value: factor * times for value, factor in self.terms.items()})
 
     def __sub__(self, other: LinearExpression) -> LinearExpression:
         return self + other * -1
@@ -81,10 +81,10 @@ class ScalarEvolution:
     def linear(self, value: Value, depth: int = 0) -> LinearExpression:
         """A value as a sum; one that is not known is its own term."""
         source = self.source(value)
-        found = self._sums.get(source)
-        if found is None:
-            found = self._sums[source] = self._sum_of(source, depth) or LinearExpression(0, {source: 1})
-        return found
+        expression = self._sums.get(source)
+        if expression is None:
+            expression = self._sums[source] = self._sum_of(source, depth) or LinearExpression(0, {source: 1})
+        return expression
 
     def _sum_of(self, source: Value, depth: int) -> LinearExpression | None:
         node = source.node
@@ -94,7 +94,7 @@ class ScalarEvolution:
         rule = ARITHMETIC.get(node.opcode)
         if rule is None or source.index or depth > DEEPEST or not _is_integer(node):
             return None
-        return rule([self.linear(Value(each, (), source.frame), depth + 1) for each in node.inputs])
+        return rule([self.linear(Value(operand, (), source.frame), depth + 1) for operand in node.inputs])
 
     def step(self, loop: Apply, index: tuple[int, ...]) -> LinearExpression:
         """What one run of a loop's body adds to an element of its state."""
@@ -159,8 +159,8 @@ class ScalarEvolution:
 
 
 def _is_integer(node: Node) -> bool:
-    kind = node.type
-    return isinstance(kind, TensorType) and (kind.dtype.is_integer or kind.dtype.name == "pred")
+    value_type = node.type
+    return isinstance(value_type, TensorType) and (value_type.dtype.is_integer or value_type.dtype.name == "pred")
 
 
 def _integer(node: Constant) -> int | None:

@@ -71,7 +71,7 @@ class _ListSchedule:
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = graph.nodes
-        places = {node: place for place, node in enumerate(self.nodes)}
+        places = {node: position for position, node in enumerate(self.nodes)}
         count = len(self.nodes)
         self.waiting = [0] * count
         self.readers: list[list[int]] = [[] for _ in range(count)]
@@ -79,22 +79,22 @@ class _ListSchedule:
         self.sums = [0] * count
         self.sizes = [0 if node.opcode in PASSING else leaf_bytes(node.type) for node in self.nodes]
         self.operands: list[list[int]] = []
-        for place, node in enumerate(self.nodes):
+        for position, node in enumerate(self.nodes):
             before = node.attributes.get("control-predecessors") or ()
-            operands = [places[each] for each in dict.fromkeys((*node.inputs, *before)) if each in places]
+            operands = [places[operand] for operand in dict.fromkeys((*node.inputs, *before)) if operand in places]
             self.operands.append(operands)
-            self.waiting[place] = len(operands)
+            self.waiting[position] = len(operands)
             for operand in operands:
-                self.readers[operand].append(place)
+                self.readers[operand].append(position)
                 self.left[operand] += 1
-                self.sums[operand] += place
+                self.sums[operand] += position
         self._free_parameters()
 
     def _free_parameters(self) -> None:
         """Parameters and constants are there all the time."""
-        for place, node in enumerate(self.nodes):
+        for position, node in enumerate(self.nodes):
             if node.opcode in ("parameter", "constant"):
-                self.sizes[place] = 0
+                self.sizes[position] = 0
 
     def order(self) -> list[Node]:
         """The nodes in order; what waits for itself comes at the end, as written."""
@@ -103,28 +103,28 @@ class _ListSchedule:
         for operand, count in enumerate(left):
             if count == 1:
                 gains[self.sums[operand]] += self.sizes[operand]
-        ready = [(-gains[place], place) for place in range(len(nodes)) if not self.waiting[place]]
+        ready = [(-gains[position], position) for position in range(len(nodes)) if not self.waiting[position]]
         heapify(ready)
         done = [False] * len(nodes)
         order: list[Node] = []
         while ready:
-            gain, place = heappop(ready)
-            if done[place] or -gain != gains[place]:
+            gain, position = heappop(ready)
+            if done[position] or -gain != gains[position]:
                 continue
-            done[place] = True
-            order.append(nodes[place])
-            for operand in self.operands[place]:
+            done[position] = True
+            order.append(nodes[position])
+            for operand in self.operands[position]:
                 left[operand] -= 1
-                self.sums[operand] -= place
+                self.sums[operand] -= position
                 if left[operand] == 1:
                     last = self.sums[operand]
                     gains[last] += self.sizes[operand]
                     if not self.waiting[last]:
                         heappush(ready, (-gains[last], last))
-            for reader in self.readers[place]:
+            for reader in self.readers[position]:
                 self.waiting[reader] -= 1
                 if not self.waiting[reader]:
                     heappush(ready, (-gains[reader], reader))
         if len(order) < len(nodes):
-            order += [node for place, node in enumerate(nodes) if not done[place]]
+            order += [node for position, node in enumerate(nodes) if not done[position]]
         return order

@@ -18,44 +18,44 @@ DYNAMIC_BYTES = 4
 
 
 @lru_cache(maxsize=1 << 16)
-def shape_bytes(kind: Type | None) -> int:
+def shape_bytes(value_type: Type | None) -> int:
     """The bytes of a value as an operand: an array's elements, a tuple's table of pointers; tokens have none."""
-    if isinstance(kind, TensorType):
-        return _array_bytes(kind)
-    if isinstance(kind, TupleType):
-        return POINTER_BYTES * len(kind.elements)
-    if isinstance(kind, BufferType):
-        return shape_bytes(kind.element)
-    return POINTER_BYTES if isinstance(kind, OpaqueType) else 0
+    if isinstance(value_type, TensorType):
+        return _array_bytes(value_type)
+    if isinstance(value_type, TupleType):
+        return POINTER_BYTES * len(value_type.elements)
+    if isinstance(value_type, BufferType):
+        return shape_bytes(value_type.element)
+    return POINTER_BYTES if isinstance(value_type, OpaqueType) else 0
 
 
 @lru_cache(maxsize=1 << 16)
-def leaf_bytes(kind: Type | None) -> int:
+def leaf_bytes(value_type: Type | None) -> int:
     """The bytes of all arrays in a value, tables of pointers aside: how a result is counted."""
-    return sum(map(shape_bytes, kind.leaves())) if kind is not None else 0
+    return sum(map(shape_bytes, value_type.leaves())) if value_type is not None else 0
 
 
 @lru_cache(maxsize=1 << 16)
-def elements(kind: Type | None) -> int:
+def elements(value_type: Type | None) -> int:
     """How many elements an array has, at most; none for what is no array, or has a dimension without a bound."""
-    if not isinstance(kind, TensorType) or UNBOUNDED in kind.dims:
+    if not isinstance(value_type, TensorType) or UNBOUNDED in value_type.dims:
         return 0
-    return math.prod(kind.dims)
+    return math.prod(value_type.dims)
 
 
 @lru_cache(maxsize=1 << 16)
-def leaf_elements(kind: Type | None) -> int:
+def leaf_elements(value_type: Type | None) -> int:
     """How many elements all arrays in a value have together."""
-    return sum(map(elements, kind.leaves())) if kind is not None else 0
+    return sum(map(elements, value_type.leaves())) if value_type is not None else 0
 
 
-def first_array(kind: Type | None) -> Type | None:
+def first_array(value_type: Type | None) -> Type | None:
     """An array itself, or a tuple's first element."""
-    return kind.elements[0] if isinstance(kind, TupleType) and kind.elements else kind
+    return value_type.elements[0] if isinstance(value_type, TupleType) and value_type.elements else value_type
 
 
-def _array_bytes(kind: TensorType) -> int:
-    bits = kind.layout.element_bits if kind.layout is not None else 0
-    count = elements(kind)
-    data = -(-count * bits // 8) if bits else count * kind.dtype.byte_count
-    return data + (DYNAMIC_BYTES * kind.rank if kind.dynamic is not None else 0)
+def _array_bytes(value_type: TensorType) -> int:
+    bits = value_type.layout.element_bits if value_type.layout is not None else 0
+    count = elements(value_type)
+    data = -(-count * bits // 8) if bits else count * value_type.dtype.byte_count
+    return data + (DYNAMIC_BYTES * value_type.rank if value_type.dynamic is not None else 0)

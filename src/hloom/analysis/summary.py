@@ -136,43 +136,43 @@ def summary(module: Module) -> Summary:
         largest=_largest(nodes, sizes),
         collectives=_collectives(nodes, sizes),
         custom_calls=dict(_custom_calls(nodes).most_common()),
-        unresolved=tuple(str(each) for each in module.unresolved),
+        unresolved=tuple(str(name) for name in module.unresolved),
         notes=tuple(module.notes),
     )
 
 
-def _bytes(kind: Type | None, sizes: dict[Type | None, int]) -> int:
+def _bytes(value_type: Type | None, sizes: dict[Type | None, int]) -> int:
     """The bytes of a type, worked out once for each type."""
-    size = sizes.get(kind)
+    size = sizes.get(value_type)
     if size is None:
         try:
-            size = kind.byte_count if kind is not None else 0
+            size = value_type.byte_count if value_type is not None else 0
         except HloomError:
             size = 0
-        sizes[kind] = size
+        sizes[value_type] = size
     return size
 
 
 def _dtypes(nodes: list[Node]) -> dict[str, int]:
     kinds = Counter(node.type for node in nodes)
-    found: Counter[str] = Counter()
-    for kind, count in kinds.items():
-        for leaf in kind.leaves() if kind is not None else ():
-            found[leaf.dtype.name if isinstance(leaf, TensorType) else str(leaf)] += count
-    return dict(found.most_common())
+    dtypes: Counter[str] = Counter()
+    for value_type, count in kinds.items():
+        for leaf in value_type.leaves() if value_type is not None else ():
+            dtypes[leaf.dtype.name if isinstance(leaf, TensorType) else str(leaf)] += count
+    return dict(dtypes.most_common())
 
 
 def _largest(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Tensor, ...]:
     """The largest results of instructions that make data: tuples only collect it."""
     makers = (node for node in nodes if isinstance(node.type, TensorType) and not isinstance(node, Parameter))
-    found = nlargest(LARGEST, makers, key=lambda node: _bytes(node.type, sizes))
+    nodes = nlargest(LARGEST, makers, key=lambda node: _bytes(node.type, sizes))
     return tuple(
-        Tensor(node.name, node.graph.name, node.opcode, _text(node.type), _bytes(node.type, sizes)) for node in found
+        Tensor(node.name, node.graph.name, node.opcode, _text(node.type), _bytes(node.type, sizes)) for node in nodes
     )
 
 
-def _text(kind: Type | None) -> str:
-    return "?" if kind is None else str(without_layout(kind))
+def _text(value_type: Type | None) -> str:
+    return "?" if value_type is None else str(without_layout(value_type))
 
 
 def _collectives(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Collective, ...]:
@@ -197,11 +197,11 @@ def _calls(entry: Graph) -> tuple[tuple[Call, ...], set[Graph]]:
     reached = {entry}
     pending = [_called(entry)]
     while pending:
-        found = next(pending[-1], None)
-        if found is None:
+        following = next(pending[-1], None)
+        if following is None:
             pending.pop()
             continue
-        graph, callers = found
+        graph, callers = following
         opcodes = tuple(dict.fromkeys(caller.opcode for caller in callers))
         is_repeated = graph in reached
         lines.append(Call(graph.name, len(pending), opcodes, len(callers), len(graph.nodes), is_repeated))

@@ -35,8 +35,8 @@ class Table:
 
     def sorted_by(self, column: str) -> Table:
         """The rows from the greatest value of a column to the smallest; equal ones keep their order."""
-        place = self.columns.index(column)
-        return Table(self.columns, tuple(sorted(self.rows, key=lambda row: row[place], reverse=True)))
+        number = self.columns.index(column)
+        return Table(self.columns, tuple(sorted(self.rows, key=lambda row: row[number], reverse=True)))
 
     def to_json(self) -> list[dict[str, Any]]:
         """A list of records, which `json.dumps` takes."""
@@ -56,7 +56,7 @@ class Table:
     def __str__(self) -> str:
         texts = [self.columns, *([_text(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        is_number = [all(isinstance(row[place], int | float) for row in self.rows) for place in range(len(widths))]
+        is_number = [all(isinstance(row[number], int | float) for row in self.rows) for number in range(len(widths))]
         return "\n".join(_line(row, widths, is_number) for row in texts)
 
 

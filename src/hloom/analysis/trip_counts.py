@@ -48,15 +48,15 @@ def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCou
     for loop in loops:
         names.setdefault(loop.name, []).append(loop)
         names.setdefault(f"{loop.graph.name}/{loop.name}", []).append(loop)
-    found: dict[Apply, TripCount] = {}
+    stated: dict[Apply, TripCount] = {}
     for name, count in given.items():
         if name not in names:
             near = get_close_matches(name, names, 3) or [loop.name for loop in loops[:3]]
             raise HloomError(f"no loop is called '{name}'", hint=f"near: {', '.join(near)}" if near else None)
         if count < 0:
             raise HloomError(f"loop {name} cannot run {count} times")
-        found |= {loop: TripCount(count, GIVEN) for loop in names[name]}
-    return found
+        stated |= {loop: TripCount(count, GIVEN) for loop in names[name]}
+    return stated
 
 
 def _written(loop: Apply) -> TripCount | None:
@@ -105,7 +105,7 @@ def _compared(loop: Apply, asked: Value, direction: str, tracer: ScalarEvolution
     if not start.is_constant:
         return TripCount(None, UNKNOWN)
     count = runs(start.constant, left[1] - right[1], direction)
-    if count is None or any(_leaves(first, each, count, limits) for first, each in (left, right) if first.is_constant):
+    if count is None or any(_leaves(first, step, count, limits) for first, step in (left, right) if first.is_constant):
         return TripCount(None, UNKNOWN)
     return TripCount(count, DERIVED)
 
@@ -171,12 +171,12 @@ _HOLDS = {
 }
 
 
-def _limits(kind: object) -> tuple[int, int] | None:
+def _limits(value_type: object) -> tuple[int, int] | None:
     """The least and the greatest number of an integer type."""
-    if not isinstance(kind, TensorType) or not kind.dtype.is_integer:
+    if not isinstance(value_type, TensorType) or not value_type.dtype.is_integer:
         return None
-    bits = kind.dtype.bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if kind.dtype.kind is Kind.SIGNED else (0, (1 << bits) - 1)
+    bits = value_type.dtype.bits
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.dtype.kind is Kind.SIGNED else (0, (1 << bits) - 1)
 
 
 def _leaves(start: LinearExpression, step: int, count: int, limits: tuple[int, int]) -> bool:

@@ -46,12 +46,12 @@ def xla_account(module: Module) -> XlaAccount | None:
     message: Any = module.attachments.get(ATTACHMENT)
     if message is None:
         return None
-    names = {each.id: each.defined_at.instruction_name for each in message.logical_buffers}
+    names = {buffer.id: buffer.defined_at.instruction_name for buffer in message.logical_buffers}
     sums: dict[str, int] = dict.fromkeys(KINDS, 0)
-    for each in message.buffer_allocations:
-        for kind in _kinds(each):
-            sums[kind] += each.size
-    largest = sorted(message.buffer_allocations, key=lambda each: -each.size)[:LARGEST]
+    for allocation in message.buffer_allocations:
+        for use in _kinds(allocation):
+            sums[use] += allocation.size
+    largest = sorted(message.buffer_allocations, key=lambda allocation: -allocation.size)[:LARGEST]
     return XlaAccount(
         arguments=sums["argument"],
         outputs=sums["output"],
@@ -59,7 +59,8 @@ def xla_account(module: Module) -> XlaAccount | None:
         temporaries=sums["temporary"],
         constants=sums["constant"],
         allocations=tuple(
-            XlaAllocation(each.index, each.size, _kinds(each)[0], _values(each, names)) for each in largest
+            XlaAllocation(allocation.index, allocation.size, _kinds(allocation)[0], _values(allocation, names))
+            for allocation in largest
         ),
     )
 
@@ -75,5 +76,5 @@ def _kinds(allocation: Any) -> tuple[str, ...]:
 
 
 def _values(allocation: Any, names: dict[int, str]) -> tuple[str, ...]:
-    ordered = sorted(allocation.assigned, key=lambda each: (-each.size, each.offset))
-    return tuple(names.get(each.logical_buffer_id, "?") for each in ordered)
+    ordered = sorted(allocation.assigned, key=lambda assigned: (-assigned.size, assigned.offset))
+    return tuple(names.get(assigned.logical_buffer_id, "?") for assigned in ordered)

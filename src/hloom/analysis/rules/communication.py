@@ -16,16 +16,16 @@ def _all_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 def _exact_all_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     size = group_size(instruction)
-    each = callee_cost(instruction.attribute("to_apply"))
-    kinds = [kind for kind in instruction.operands if isinstance(kind, TensorType)]
-    times = sum(-(-elements(kind) * (size - 1) // size) for kind in kinds)
-    return each.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
+    function = callee_cost(instruction.attribute("to_apply"))
+    kinds = [array_type for array_type in instruction.operands if isinstance(array_type, TensorType)]
+    times = sum(-(-elements(array_type) * (size - 1) // size) for array_type in kinds)
+    return function.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
 
 
 def _exact_reduce_scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    each = callee_cost(instruction.attribute("to_apply"))
+    function = callee_cost(instruction.attribute("to_apply"))
     times = leaf_elements(instruction.result) * (_scattered(instruction) - 1)
-    return each.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
+    return function.arithmetic(times) + Cost(bytes_accessed=instruction.accessed)
 
 
 def _scattered(instruction: Instruction) -> int:
@@ -54,8 +54,8 @@ def _sent(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _received(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    kind = instruction.result.elements[0] if isinstance(instruction.result, TupleType) else instruction.result
-    return Cost(bytes_accessed=leaf_bytes(kind))
+    value_type = instruction.result.elements[0] if isinstance(instruction.result, TupleType) else instruction.result
+    return Cost(bytes_accessed=leaf_bytes(value_type))
 
 
 rules(

@@ -17,19 +17,19 @@ COMPLEX_FMA = 8
 """The same of complex numbers, in real operations."""
 
 
-def _dims(kind: Type | None) -> tuple[int, ...]:
-    return kind.dims if isinstance(kind, TensorType) else ()
+def _dims(value_type: Type | None) -> tuple[int, ...]:
+    return value_type.dims if isinstance(value_type, TensorType) else ()
 
 
 def _fma(instruction: Instruction) -> int:
-    kind = instruction.operand(0)
-    return COMPLEX_FMA if isinstance(kind, TensorType) and kind.dtype.is_complex else FMA
+    value_type = instruction.operand(0)
+    return COMPLEX_FMA if isinstance(value_type, TensorType) and value_type.dtype.is_complex else FMA
 
 
 def _width(instruction: Instruction) -> int:
     """How many products are added up for one element of the result."""
     dims = _dims(instruction.operand(0))
-    return math.prod(dims[place] for place in instruction.attribute("lhs_contracting_dims") or ())
+    return math.prod(dims[dim] for dim in instruction.attribute("lhs_contracting_dims") or ())
 
 
 def _dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
@@ -53,8 +53,8 @@ def _ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 def _exact_ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     taken = ("rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
-    places = {place for name in taken for place in instruction.attribute(name) or ()}
-    columns = math.prod(size for place, size in enumerate(_dims(instruction.operand(1))) if place not in places)
+    places = {dim for name in taken for dim in instruction.attribute(name) or ()}
+    columns = math.prod(size for dim, size in enumerate(_dims(instruction.operand(1))) if dim not in places)
     return Cost(_fma(instruction) * elements(instruction.operand(0)) * columns, 0, instruction.accessed)
 
 
@@ -95,7 +95,7 @@ def positions(base: int, kernel: int, result: int, window: WindowDimension) -> i
     >>> positions(4, 3, 4, WindowDimension(3, padding_low=1, padding_high=1))
     10
     """
-    return sum(_meetings(base, result, window, place * window.window_dilation) for place in range(kernel))
+    return sum(_meetings(base, result, window, position * window.window_dilation) for position in range(kernel))
 
 
 def _meetings(base: int, result: int, window: WindowDimension, offset: int) -> int:
@@ -153,8 +153,8 @@ def _exact_triangular_solve(instruction: Instruction, callee_cost: CalleeCosts) 
     return Cost(_fma(instruction) // FMA * order * elements(instruction.operand(1)), 0, solve.bytes_accessed)
 
 
-def _element_bytes(kind: Type | None) -> int:
-    return kind.dtype.byte_count if isinstance(kind, TensorType) else 0
+def _element_bytes(value_type: Type | None) -> int:
+    return value_type.dtype.byte_count if isinstance(value_type, TensorType) else 0
 
 
 rules("dot", _dot, _exact_dot, because="XLA counts a complex multiplication with its addition as two operations, not 8")

@@ -45,16 +45,16 @@ def _written(graph: Graph, result: Type | None) -> int:
     root = graph.output
     if not isinstance(result, TupleType) or root is None or root.opcode != "tuple":
         return _array_written(root, result)
-    return sum(_array_written(made, kind) for made, kind in zip(root.inputs, result.elements, strict=False))
+    return sum(_array_written(made, value_type) for made, value_type in zip(root.inputs, result.elements, strict=False))
 
 
-def _array_written(made: Node | None, kind: Type | None) -> int:
+def _array_written(made: Node | None, value_type: Type | None) -> int:
     """What is written for one result; an updated array is written where it changes only."""
-    if isinstance(kind, TupleType):
-        return sum(shape_bytes(leaf) for leaf in kind.leaves() if isinstance(leaf, TensorType))
+    if isinstance(value_type, TupleType):
+        return sum(shape_bytes(leaf) for leaf in value_type.leaves() if isinstance(leaf, TensorType))
     if made is not None and made.opcode == "dynamic-update-slice" and len(made.inputs) > 1:
         return shape_bytes(made.inputs[1].type)
-    return shape_bytes(kind) if isinstance(kind, TensorType) else 0
+    return shape_bytes(value_type) if isinstance(value_type, TensorType) else 0
 
 
 def _constant_bytes(graph: Graph) -> int:
@@ -71,23 +71,23 @@ def _operand_bytes(parameter: Node, users: Users) -> int:
     return total
 
 
-def _indices(kind: TupleType) -> list[tuple[int, ...]]:
+def _indices(value_type: TupleType) -> list[tuple[int, ...]]:
     """Where the leaves of a tuple stand."""
-    found: list[tuple[int, ...]] = []
-    pending: list[tuple[Type, tuple[int, ...]]] = [(kind, ())]
+    indices: list[tuple[int, ...]] = []
+    pending: list[tuple[Type, tuple[int, ...]]] = [(value_type, ())]
     while pending:
         part, index = pending.pop()
         if isinstance(part, TupleType):
-            pending += [(each, (*index, place)) for place, each in reversed(list(enumerate(part.elements)))]
+            pending += [(element, (*index, number)) for number, element in reversed(list(enumerate(part.elements)))]
         else:
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def _element(node: Node, index: tuple[int, ...], users: Users) -> Node:
-    for place in index:
+    for number in index:
         takers = (user for user in users[node] if user.opcode == "get-tuple-element")
-        node = next((user for user in takers if user.attributes.get("index") == place), node)
+        node = next((user for user in takers if user.attributes.get("index") == number), node)
     return node
 
 
@@ -98,7 +98,9 @@ def _read_bytes(node: Node, users: Users) -> int:
     for user in users[node]:
         opcode = user.opcode
         if opcode == "fusion":
-            total += sum(_nested_bytes(user, place, users) for place, each in enumerate(user.inputs) if each is node)
+            total += sum(
+                _nested_bytes(user, number, users) for number, operand in enumerate(user.inputs) if operand is node
+            )
         elif opcode == "slice" or (opcode == "dynamic-slice" and user.inputs[0] is node):
             total += shape_bytes(user.type)
         elif opcode == "dynamic-update-slice" and user.inputs[0] is node:
@@ -111,12 +113,12 @@ def _read_bytes(node: Node, users: Users) -> int:
     return total
 
 
-def _nested_bytes(fusion: Node, place: int, users: Users) -> int:
+def _nested_bytes(fusion: Node, number: int, users: Users) -> int:
     """What a fusion inside a fusion reads of one operand: what its own users take of it, where it is simple."""
     graph = fusion.attributes["calls"]
-    if place >= len(graph.parameters) or graph.output is None:
+    if number >= len(graph.parameters) or graph.output is None:
         return 0
-    parameter = graph.parameters[place]
+    parameter = graph.parameters[number]
     inputs = graph.root.inputs
     is_simple = not inputs or inputs[0] is parameter
     total, is_read = 0, False

@@ -53,12 +53,12 @@ def _keeps_memory(instruction: Instruction) -> bool:
     order = instruction.attribute("dimensions") or ()
     if not isinstance(operand, TensorType) or not isinstance(result, TensorType) or operand.rank != len(order):
         return False
-    moved = tuple(order[place] for place in _minor_to_major(result) if place < len(order))
+    moved = tuple(order[dim] for dim in _minor_to_major(result) if dim < len(order))
     return moved == _minor_to_major(operand)
 
 
-def _minor_to_major(kind: TensorType) -> tuple[int, ...]:
-    return (kind.layout or default_layout(kind.rank)).minor_to_major
+def _minor_to_major(value_type: TensorType) -> tuple[int, ...]:
+    return (value_type.layout or default_layout(value_type.rank)).minor_to_major
 
 
 def _infeed(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:

@@ -31,9 +31,9 @@ def transcendental(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 def _by_dtype(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     first = instruction.operand(0)
     is_complex = isinstance(first, TensorType) and first.dtype.is_complex
-    each = COMPLEX_FLOPS.get(instruction.op.name, 1) if is_complex else 1
+    per_element = COMPLEX_FLOPS.get(instruction.op.name, 1) if is_complex else 1
     transcendentals = instruction.elements if is_complex and instruction.op.name in ("abs", "sign") else 0
-    return Cost(instruction.elements * each, transcendentals, instruction.accessed)
+    return Cost(instruction.elements * per_element, transcendentals, instruction.accessed)
 
 
 def _times(count: int) -> CostFunction:

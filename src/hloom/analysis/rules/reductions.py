@@ -45,7 +45,7 @@ def _reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 def _whole_span(instruction: Instruction) -> int:
     """The size of the one dimension that a window covers from every place, as XLA recognises it; else 0."""
     window = _window(instruction).dimensions
-    sized = [place for place, dimension in enumerate(window) if dimension.size != 1]
+    sized = [dim for dim, dimension in enumerate(window) if dimension.size != 1]
     padded = [dimension for dimension in window if dimension.padding_low or dimension.padding_high]
     if len(sized) != 1 or len(padded) != 1 or not isinstance(instruction.result, TensorType):
         return 0
@@ -112,10 +112,10 @@ def _exact_scan(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     return _applied(instruction, callee_cost(instruction.attribute("to_apply")), length)
 
 
-def _batch_norm(each: int, per_feature: int):
+def _batch_norm(per_element: int, per_feature: int):
     def counted(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
         features = elements(instruction.operand(1))
-        flops = each * elements(instruction.operand(0)) + per_feature * features
+        flops = per_element * elements(instruction.operand(0)) + per_feature * features
         return Cost(flops, features, instruction.accessed)
 
     return counted

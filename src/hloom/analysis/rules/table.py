@@ -26,9 +26,9 @@ class Instruction:
 
     def attribute(self, name: str) -> Any:
         """An attribute's value, or the default that its row gives."""
-        found = self.attributes.get(name)
-        if found is not None or name not in self.op.attributes:
-            return found
+        value = self.attributes.get(name)
+        if value is not None or name not in self.op.attributes:
+            return value
         return self.op.attributes[name].default
 
     def operand(self, number: int) -> Type | None:
@@ -38,7 +38,7 @@ class Instruction:
     @property
     def operand_types(self) -> list[Type]:
         """The types of the operands whose types are known."""
-        return [kind for kind in self.operands if kind is not None]
+        return [value_type for value_type in self.operands if value_type is not None]
 
     @property
     def accessed(self) -> int:
