@@ -28,7 +28,7 @@ lint: $(READY)  ## style, types and import contracts
 	PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 docs: $(READY)  ## the pictures in docs/images, made anew
-	$(BIN)/python scripts/make_images.py
+	$(BIN)/python scripts/make_images.py && $(BIN)/python scripts/make_layers.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
