@@ -85,7 +85,7 @@ def _growth(plan: Plan) -> Iterator[Figure]:
     for program, times in zip(programs[1:], more, strict=True):
         counts = program.instructions / programs[0].instructions
         yield Figure(
-            f"pose and ilp on 8: an instruction of {program.name}",
+            f"build and ilp on 8: an instruction of {program.name}",
             f"{times.best:.2f} s",
             f"{LAYERS[0]} layers",
             f"{first.best:.2f} s",

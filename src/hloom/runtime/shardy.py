@@ -1,7 +1,7 @@
 """Export of a module that is annotated for Shardy to StableHLO with Shardy's own operations and attributes.
 
 HLO carries them in frontend attributes and custom calls; jax and Shardy's tools use `sdy.mesh`, `sdy.sharding` and
-`sdy.sharding_constraint`. XLA's own direction of this is xla/service/spmd/shardy/round_trip_import.
+`sdy.sharding_constraint`. XLA's own direction of this is xla/service/spmd/shardy/sdy_round_trip.
 """
 
 from __future__ import annotations
