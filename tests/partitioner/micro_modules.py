@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloom.hlo import parse
 from hloom.planner import Plan
-from hloom.planner.partitioned import emitted
+from hloom.planner.partitioned import read_partitioned
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
+
+MESHES = tuple(map(Mesh.parse, ("x=8", "x=2,y=4", "x=4,y=2", "x=2,y=2,z=2")))
 
 
 def every_spec(mesh: Mesh, rank: int) -> Iterator[Spec]:
@@ -54,10 +55,8 @@ class MicroModule:
         lines = "\n".join([*self.parameters, *self.instructions, root])
         module = parse(f"HloModule micro\n\nENTRY main {{\n{lines}\n}}\n")
         partitioned = partition(self.plan.annotate(module), self.mesh.device_count).module
-        sent: dict[str, float] = defaultdict(float)
-        for collective in emitted(partitioned, self.mesh.device_count, 0).collectives:
-            sent[collective.origin] += collective.sent
-        return [sent[name] for name in names]
+        sent = read_partitioned(partitioned, self.mesh.device_count, 0).comm_bytes_by_origin
+        return [sent.get(name, 0.0) for name in names]
 
 
 def array_type(dims: tuple[int, ...]) -> str:

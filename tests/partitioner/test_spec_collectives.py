@@ -1,89 +1,37 @@
-"""The collectives that the model predicts, beside those that XLA's partitioner emits."""
+"""What others ask the model, by specs."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from hloom.hlo import parse
-from hloom.ir import Apply, AxisMap, ExplicitDevices, node_axes
-from hloom.partitioner import ShardedArray, dot_collectives, dot_dimensions, reshard_collectives
-from hloom.sharding import Mesh, Spec
+from hloom.ir import ExplicitDevices
+from hloom.partitioner import reduction_collectives, reshard_collectives
+from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import Unsupported
-from tests.partitioner.micro_modules import MicroModule, array_type, every_spec
 
-MESHES = tuple(map(Mesh.parse, ("x=8", "x=2,y=4", "x=4,y=2", "x=2,y=2,z=2")))
-CASES = 60
-"""How many reshards, or dots, are drawn on each mesh."""
+MESH = Mesh.parse("x=2,y=4")
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-@pytest.mark.parametrize("dims", [(64,), (64, 32), (64, 32, 16), (16, 32, 8, 16)], ids=array_type)
-def test_reshards_send_what_is_predicted(mesh: Mesh, dims: tuple[int, ...]):
-    specs = list(every_spec(mesh, len(dims)))
-    pairs = [(source, target) for source in specs for target in specs if source != target]
-    pairs = random.Random(5).sample(pairs, min(CASES, len(pairs)))
-    module = MicroModule(mesh)
-    for source, target in pairs:
-        module.add((array_type(dims), target), [(array_type(dims), source)], "negate({0})")
-    for (source, target), sent in zip(pairs, module.bytes_sent(), strict=True):
-        expected = sum(step.elements_sent for step in reshard_collectives(dims, source, target, mesh)) * 4
-        assert expected == pytest.approx(sent), f"{source} -> {target}"
+@pytest.mark.parametrize(
+    ("operand", "partial", "natural", "result", "expected"),
+    [
+        ("[x,y]", ("y",), "[x]", "[x]", [("all-reduce", 4, 32)]),
+        ("[x,y]", ("y",), "[x]", "[x.y]", [("reduce-scatter", 4, 32)]),
+        ("[x,y]", ("y",), "[x]", "[-]", [("all-reduce", 4, 32), ("all-gather", 2, 64)]),
+        ("[x,-]", (), "[x]", "[x]", []),
+    ],
+)
+def test_reductions(operand: str, partial: tuple[str, ...], natural: str, result: str, expected: list):
+    specs = [parse_spec(text).dims for text in (operand, natural, result)]
+    collectives = reduction_collectives((64,), (partial,) if partial else (), *specs, MESH)
+    assert [(each.opcode, each.group_size, each.elements) for each in collectives] == expected
 
 
-DOTS = {
-    "matrices": ((64, 128), (128, 256), (64, 256), "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
-    "rows of a batch": ((64, 32, 128), (128, 256), (64, 32, 256), "lhs_contracting_dims={2}, rhs_contracting_dims={0}"),
-    "gradient of weights": (
-        (64, 32, 128),
-        (64, 32, 256),
-        (128, 256),
-        "lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}",
-    ),
-    "heads": (
-        (32, 16, 64, 128),
-        (32, 16, 128, 256),
-        (32, 16, 64, 256),
-        "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={2}",
-    ),
-}
-MOST_MISPREDICTED = 0.05
-"""The share of dots on meshes of three axes, in unrelated specs, that the model may get wrong: XLA then finds a path of
-reshards that the model does not follow."""
-
-
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-@pytest.mark.parametrize("name", DOTS)
-def test_dots_send_what_is_predicted_in_any_specs(mesh: Mesh, name: str):
-    lhs, rhs, output, text = DOTS[name]
-    choose, module = random.Random(5), MicroModule(mesh)
-    specs = [list(every_spec(mesh, len(dims))) for dims in (lhs, rhs, output)]
-    cases = [tuple(choose.choice(choices) for choices in specs) for _ in range(CASES)]
-    for lhs_spec, rhs_spec, output_spec in cases:
-        operands = [(array_type(lhs), lhs_spec), (array_type(rhs), rhs_spec)]
-        instruction = "dot({0}, {1}), " + text.replace("{", "{{").replace("}", "}}")
-        module.add((array_type(output), output_spec), operands, instruction)
-    dimensions = dot_dimensions(_axis_map(name))
-    mispredicted = 0
-    for case, sent in zip(cases, module.bytes_sent(), strict=True):
-        arrays = [ShardedArray(dims, 4, spec.dims) for dims, spec in zip((lhs, rhs, output), case, strict=True)]
-        collectives, _ = dot_collectives(dimensions, arrays[0], arrays[1], arrays[2], mesh)
-        mispredicted += sum(step.elements_sent for step in collectives) != pytest.approx(sent)
-    assert mispredicted <= (MOST_MISPREDICTED * CASES if len(mesh.names) > 2 else 0)
-
-
-def _axis_map(name: str) -> AxisMap:
-    lhs, rhs, output, text = DOTS[name]
-    module = parse(
-        f"HloModule d\n\nENTRY e {{\n l = {array_type(lhs)} parameter(0)\n r = {array_type(rhs)} parameter(1)\n"
-        f" ROOT d = {array_type(output)} dot(l, r), {text}\n}}\n"
-    )
-    node = module.entry["d"]
-    assert isinstance(node, Apply)
-    axes = node_axes(node)
-    assert axes is not None
-    return axes
+def test_large_arrays_scale():
+    source, target = parse_spec("[x,-]"), parse_spec("[-,x]")
+    small = reshard_collectives((64, 64), source, target, MESH)
+    large = reshard_collectives((640, 64), source, target, MESH)
+    assert [each.elements for each in large] == [10 * each.elements for each in small]
 
 
 def test_a_mesh_whose_devices_are_no_partitions_is_refused():

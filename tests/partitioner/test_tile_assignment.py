@@ -1,4 +1,4 @@
-"""Tile assignments and grouped shardings, by their devices."""
+"""Tile assignments, by their devices."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.partitioner.grouped_sharding import align_groups, dims_matching_groups, group_on_dims, ungroup
 from hloom.partitioner.tile_assignment import TileAssignment, is_sub_tiling, replicate_on_dims, transpose_dims
+from tests.partitioner.assignments import assignments
 
 TILES = TileAssignment.from_array(np.arange(8).reshape(2, 2, 2))
-
-
-@st.composite
-def assignments(draw: st.DrawFn) -> TileAssignment:
-    """Up to 24 devices in any order, up to three dimensions and a replication."""
-    shape = draw(st.lists(st.sampled_from((1, 2, 3)), min_size=2, max_size=4))
-    devices = draw(st.permutations(range(int(np.prod(shape)))))
-    return TileAssignment.from_array(np.array(devices).reshape(shape))
 
 
 def test_one_tile_is_replicated():
@@ -54,28 +46,6 @@ def test_every_device_is_in_its_tile(tiles: TileAssignment):
     if not tiles.is_replicated:
         for device, index in enumerate(tiles.indices()):
             assert tiles.array()[tuple(index)] == device
-
-
-@given(assignments(), st.data())
-def test_ungrouping_undoes_grouping(tiles: TileAssignment, data: st.DataObject):
-    if tiles.is_replicated:
-        return
-    dims = tuple(data.draw(st.lists(st.integers(0, len(tiles.tile_counts)), unique=True, min_size=1)))
-    grouped = group_on_dims(tiles, dims)
-    assert ungroup(grouped).same_tiles(tiles)
-    assert align_groups(grouped, grouped) == grouped
-
-
-@given(assignments(), st.data())
-def test_dims_that_match_groups_form_them(tiles: TileAssignment, data: st.DataObject):
-    if tiles.is_replicated:
-        return
-    dims = tuple(data.draw(st.lists(st.integers(0, len(tiles.tile_counts)), unique=True, min_size=1)))
-    groups = group_on_dims(tiles, dims).device_groups
-    matching = dims_matching_groups(tiles, groups)
-    if matching is not None:
-        formed = group_on_dims(tiles, matching).device_groups
-        assert {frozenset(group) for group in formed} == {frozenset(group) for group in groups}
 
 
 @given(assignments(), st.data())

@@ -78,6 +78,7 @@ from hloom.ir.stack_frames import StackFrame as StackFrame
 from hloom.ir.stack_frames import StackTables as StackTables
 from hloom.ir.tiling import assignment as assignment
 from hloom.ir.tiling import canonical as canonical
+from hloom.ir.tiling import canonical_form as canonical_form
 from hloom.ir.tiling import device_count as device_count
 from hloom.ir.tiling import equivalent as equivalent
 from hloom.ir.tiling import lowered as lowered
@@ -87,6 +88,7 @@ from hloom.ir.tiling import tile_indices as tile_indices
 from hloom.ir.tiling import tile_of as tile_of
 from hloom.ir.tiling import with_explicit_devices as with_explicit_devices
 from hloom.ir.tiling import with_iota_devices as with_iota_devices
+from hloom.ir.tiling import with_rank as with_rank
 from hloom.ir.types import EMPTY_TUPLE as EMPTY_TUPLE
 from hloom.ir.types import OPAQUE as OPAQUE
 from hloom.ir.types import TOKEN as TOKEN

@@ -30,7 +30,7 @@ Lowered: TypeAlias = Uniform | Maximal | Tiled
 def tile_dims(sharding: LeafSharding, rank: int) -> tuple[int, ...]:
     """Into how many tiles each dimension of an array is cut; HloomError for an array of another rank."""
     if isinstance(sharding, MeshSharding):
-        dimensions = _padded(sharding, rank).dimensions
+        dimensions = with_rank(sharding, rank).dimensions
         return tuple(math.prod(map(sharding.mesh.size, dimension.axes)) for dimension in dimensions)
     if isinstance(sharding, Tiled):
         _check_rank(sharding, sharding.rank, rank)
@@ -89,7 +89,7 @@ def tile_indices(assigned: np.ndarray, devices: np.ndarray) -> np.ndarray | None
 
 def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
     """The index of the tile that a device holds; HloomError if it holds none. Long lists are not expanded."""
-    sharding = lowered(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
+    sharding = lowered(with_rank(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
     if isinstance(sharding, Uniform) or (isinstance(sharding, Maximal) and sharding.device == device):
         return (0,) * rank
     if isinstance(sharding, Maximal):
@@ -113,7 +113,7 @@ def equivalent(left: LeafSharding, right: LeafSharding, rank: int) -> bool:
 
     Metadata, shard groups and open dimensions do not count.
     """
-    return _same(_plain(left, rank), _plain(right, rank))
+    return _same(canonical_form(left, rank), canonical_form(right, rank))
 
 
 def with_explicit_devices(sharding: LeafSharding) -> Lowered:
@@ -190,6 +190,27 @@ def canonical(sharding: Tiled) -> Lowered:
     return replace(sharding, tile=(*data, *(sizes[type_] for type_ in kinds)), devices=devices, subgroups=kinds)
 
 
+def canonical_form(sharding: LeafSharding, rank: int) -> Lowered:
+    """The canonical form without a mesh of a sharding of arrays of this rank.
+
+    Raises HloomError for another rank, and where there are not as many devices as tiles.
+    """
+    sharding = lowered(with_rank(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
+    if not isinstance(sharding, Tiled):
+        return sharding
+    _check_rank(sharding, sharding.rank, rank)
+    _check_fit(sharding)
+    return canonical(sharding)
+
+
+def with_rank(sharding: MeshSharding, rank: int) -> MeshSharding:
+    """The sharding with an entry per dimension: the text may leave out all or the last; HloomError for another rank."""
+    if len(sharding.dimensions) > rank:
+        _check_rank(sharding, len(sharding.dimensions), rank)
+    missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
+    return replace(sharding, dimensions=sharding.dimensions + missing)
+
+
 def _sorted_devices(sharding: Tiled, copies: int) -> Devices:
     kinds = [-1] * sharding.rank + [SUBGROUP_KINDS.index(type_) for type_ in sharding.subgroups]
     order = sorted(range(len(kinds)), key=kinds.__getitem__)
@@ -199,23 +220,6 @@ def _sorted_devices(sharding: Tiled, copies: int) -> Devices:
 
 def _pieces(axes: Sequence[Axis], pieces: Sequence[Axis]) -> list[int]:
     return [index for axis in axes for index, piece in enumerate(pieces) if covers(axis, piece)]
-
-
-def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
-    """The sharding with a place for each dimension: the text may leave out all or the last."""
-    if len(sharding.dimensions) > rank:
-        _check_rank(sharding, len(sharding.dimensions), rank)
-    missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
-    return replace(sharding, dimensions=sharding.dimensions + missing)
-
-
-def _plain(sharding: LeafSharding, rank: int) -> Lowered:
-    sharding = lowered(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
-    if not isinstance(sharding, Tiled):
-        return sharding
-    _check_rank(sharding, sharding.rank, rank)
-    _check_fit(sharding)
-    return canonical(sharding)
 
 
 def _same(left: Lowered, right: Lowered) -> bool:

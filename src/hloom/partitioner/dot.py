@@ -179,7 +179,7 @@ def reshard_created(
     count = len(trace.collectives)
     reshard(trace.of_elements(element_bytes), dims, source, target)
     added = trace.collectives[count:]
-    if any(each.opcode != "collective-permute" for each in added) or target.tile_count <= source.tile_count:
+    if any(collective.opcode != "collective-permute" for collective in added) or target.tile_count <= source.tile_count:
         return
     padded = math.prod(target.shard_dims(dims)) * target.tile_count
     if padded != math.prod(source.shard_dims(dims)) * source.tile_count:

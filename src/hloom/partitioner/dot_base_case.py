@@ -54,7 +54,7 @@ def _total_bytes(value: PartitionedValue) -> int:
 
 
 def _batch_like_one_operand(dot: Dot, *, may_all_gather: bool) -> bool:
-    """Reshard the right operand where the left one and the output split batch dimensions alike, and no others."""
+    """Reshard the right operand where the left one and the output split only batch dimensions, in the same way."""
     dimensions, device_count = dot.dimensions, dot.device_count
     if {dot.partitions(index, dimensions.batch) for index in (LHS, OUTPUT)} != {device_count}:
         return False
@@ -68,7 +68,7 @@ def _batch_like_one_operand(dot: Dot, *, may_all_gather: bool) -> bool:
 
 
 def _splits_own_dims(dot: Dot) -> bool:
-    """Whether the left operand and the output split the left's non-contracting dimensions alike, and no others."""
+    """Whether the left operand and the output split only the left's non-contracting dimensions, in the same way."""
     own = dot.dimensions.lhs_non_contracting
     if {dot.partitions(index, own) for index in (LHS, OUTPUT)} != {dot.device_count}:
         return False

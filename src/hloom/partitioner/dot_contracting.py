@@ -1,4 +1,4 @@
-"""Dots grouped on contracting dimensions that both operands split alike; the groups' results are reduced.
+"""Dots grouped on contracting dimensions that both operands split equally; the groups' results are reduced.
 
 Follows `PartitionDotGroupOnContractingDims` and `PartitionDotGroupOnContractingImpl` in
 xla/service/spmd/dot_handler.cc.

@@ -1,7 +1,7 @@
 """The collectives that XLA's partitioner emits for a dot, or for a convolution whose windows are not split.
 
 Follows `SpmdPartitioningVisitor::HandleDotHelper` and `PartitionDot` in xla/service/spmd/dot_handler.cc. XLA looks for
-dimensions that operands and output split alike (batch, then non-contracting, then contracting ones), forms groups of
+dimensions that operands and output split equally (batch, then non-contracting, then contracting ones), forms groups of
 devices along them, and partitions the dot inside the groups: first where no operand has to be resharded to another
 order of groups, then with such reshards. Failing all, operands are resharded to match the output.
 """

@@ -1,4 +1,4 @@
-"""Dots grouped on non-contracting dimensions of one operand, which the output splits alike.
+"""Dots grouped on non-contracting dimensions of one operand, which the output splits equally.
 
 Follows `PartitionDotGroupOnNonContractingDims` and `PartitionDotGroupOnNonContractingImpl` in
 xla/service/spmd/dot_handler.cc.
@@ -47,7 +47,7 @@ def group_on_non_contracting_dims(dot: Dot, may_reshard_groups: bool) -> bool:
 
 
 def _group_on_lhs(dot: Dot, own: tuple[DimNumbers, ...], may_reshard_groups: bool) -> bool:
-    """Group on some of the left operand's non-contracting dimensions, which the output splits alike."""
+    """Group on some of the left operand's non-contracting dimensions, which the output splits equally."""
     output = group_on_dims(dot.output.tiles, tuple(dim.output for dim in own))
     matching = _matched_groups(dot, own, output)
     if not may_reshard_groups and not ungroup(matching).same_tiles(dot.lhs.tiles):

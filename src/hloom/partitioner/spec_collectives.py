@@ -85,7 +85,7 @@ def _scaled_reshard(dims: Dims, source: DimAxes, target: DimAxes, mesh: Mesh) ->
     smallest = tuple(size if size % count else count for size in dims)
     ratio = math.prod(dims) // math.prod(smallest)
     collectives = _reshard(smallest, source, target, mesh)
-    return tuple(replace(each, elements=each.elements * ratio) for each in collectives)
+    return tuple(replace(collective, elements=collective.elements * ratio) for collective in collectives)
 
 
 @lru_cache(1 << 18)

@@ -27,9 +27,10 @@ from hloom.ir import (
     Type,
     Uniform,
     as_iota,
-    canonical,
+    canonical_form,
     lowered,
     with_explicit_devices,
+    with_rank,
 )
 from hloom.ir import Mesh as HloMesh
 from hloom.sharding.axis_assignment import axis_assignments
@@ -146,11 +147,10 @@ def refinement(sharding: LeafSharding, mesh: Mesh, rank: int) -> dict[str, tuple
     >>> refinement(Tiled((2,2), Mesh.parse("x=4").order), Mesh.parse("x=4"), 2)
     {'x': (2, 2)}
     """
-    plain = _plain(_padded(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
-    if not isinstance(plain, Tiled):
+    tiled = canonical_form(sharding, rank)
+    if not isinstance(tiled, Tiled):
         return {}
-    _check_rank(plain, rank)
-    return {axis.name: axis.sizes for axis in axis_assignments(plain, mesh) if len(axis.sizes) > 1}
+    return {axis.name: axis.sizes for axis in axis_assignments(tiled, mesh) if len(axis.sizes) > 1}
 
 
 def _without_annotations(sharding: LeafSharding) -> LeafSharding:
@@ -163,8 +163,8 @@ def _without_annotations(sharding: LeafSharding) -> LeafSharding:
 @lru_cache(4096)
 def _spec_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
     if isinstance(sharding, MeshSharding):
-        return _from_mesh_sharding(_padded(sharding, rank), mesh)
-    return _from_plain(sharding, mesh, rank, "add")
+        return _from_mesh_sharding(with_rank(sharding, rank), mesh)
+    return _from_canonical(canonical_form(sharding, rank), mesh, rank, "add")
 
 
 def _axes(axes: Axes, mesh: Mesh) -> tuple[Axis, ...]:
@@ -177,32 +177,18 @@ def _in_order(axes: Iterable[str], mesh: Mesh) -> tuple[Axis, ...]:
     return tuple(sorted(_axes(tuple(axes), mesh), key=lambda axis: mesh.names.index(axis.name)))
 
 
-def _padded(sharding: MeshSharding, rank: int) -> MeshSharding:
-    """The sharding with an entry per dimension: the text may leave out all or the last."""
-    if len(sharding.dimensions) > rank:
-        raise HloomError(f"{sharding} is for arrays of rank {len(sharding.dimensions)}, not {rank}")
-    missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))
-    return replace(sharding, dimensions=sharding.dimensions + missing)
-
-
 def _from_mesh_sharding(sharding: MeshSharding, mesh: Mesh) -> Spec:
     """Axis by axis where the sharding names this mesh, else by its devices."""
     reducer = _REDUCERS[sharding.reduction]
     if sharding.mesh != to_hlo_mesh(mesh) or any(axis.size is not None for axis in sharding.axes):
-        return _from_plain(sharding, mesh, len(sharding.dimensions), reducer)
+        rank = len(sharding.dimensions)
+        return _from_canonical(canonical_form(sharding, rank), mesh, rank, reducer)
     dims = [[axis.name for axis in dimension.axes] for dimension in sharding.dimensions]
     partial = [(axis.name, reducer) for axis in sharding.unreduced]
     return spec_of(dims, partial, [axis.name for axis in sharding.manual])
 
 
-def _plain(sharding: LeafSharding) -> Lowered:
-    """The sharding without a mesh, with at most one subgroup of each type."""
-    plain = lowered(sharding)
-    return canonical(plain) if isinstance(plain, Tiled) else plain
-
-
-def _from_plain(written: LeafSharding, mesh: Mesh, rank: int, reducer: str) -> Spec:
-    sharding = _plain(written)
+def _from_canonical(sharding: Lowered, mesh: Mesh, rank: int, reducer: str) -> Spec:
     if isinstance(sharding, Tiled):
         return _from_tiled(sharding, mesh, rank, reducer)
     if isinstance(sharding, Maximal):
@@ -220,7 +206,6 @@ def _from_plain(written: LeafSharding, mesh: Mesh, rank: int, reducer: str) -> S
 
 
 def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
-    _check_rank(sharding, rank)
     axes = axis_assignments(sharding, mesh)
     cut = {axis.name: axis.sizes for axis in axes if len(axis.sizes) > 1}
     if cut:
@@ -238,8 +223,3 @@ def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
             elif target == "unreduced":
                 partial.append((axis.name, reducer))
     return spec_of([[name for _, name in sorted(axes, reverse=True)] for axes in dims], partial, manual)
-
-
-def _check_rank(sharding: Tiled, rank: int) -> None:
-    if sharding.rank != rank:
-        raise HloomError(f"{sharding} is for arrays of rank {sharding.rank}, not {rank}")
