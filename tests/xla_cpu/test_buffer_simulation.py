@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hloom.runtime.oracle import TIMEOUT
 
 from hloom.hlo import parse
 from hloom.planner import Plan
@@ -18,5 +17,5 @@ from tests.xla_cpu.programs import ATTENTION, CONVOLUTION, LARGEST, SUM
 def test_the_peak_is_that_of_xla(body: str, alias: str):
     text = f"HloModule m{alias}\n{SUM}{LARGEST}\nENTRY main {{{body}}}\n"
     annotated = Plan(Mesh.parse("x=8")).annotate(parse(text))
-    compiled = partition(annotated, 8, timeout=TIMEOUT)
+    compiled = partition(annotated, 8)
     assert simulate_buffers(compiled.module).peak == pytest.approx(compiled.memory, rel=0.01)
