@@ -1,7 +1,7 @@
 """A plan as others take it: Shardy's HLO, what `jax.jit` puts around a function, and what stays inside it.
 
 GSPMD reads `sharding=` of parameters, instructions and the result: `Plan.annotate` writes it. Shardy ignores it. In the
-HLO that XLA hands to Shardy a parameter's sharding is a frontend attribute, an instruction's a custom call behind it,
+HLO that XLA passes to Shardy a parameter's sharding is a frontend attribute, an instruction's a custom call behind it,
 and a result's another custom call, which `annotate_for_shardy` writes:
 
     x = f32[8,8] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"data\\"}, {}]>"}
@@ -32,7 +32,7 @@ from hloom.text import HloomError
 SHARDING_KEY, MESHES_KEY = "xla.sdy.sharding", "xla.sdy.meshes"
 """The frontend attributes in which HLO carries Shardy's shardings and meshes."""
 CONSTRAINT, RESULT = "Sharding", "xla.sdy.FuncResultSharding"
-"""The targets of the custom calls that say how an instruction's value, and a result, lies on the mesh."""
+"""The targets of the custom calls that carry the sharding of an instruction's value, and of a result."""
 
 
 def annotate_for_shardy(plan: Plan, module: Module) -> Module:
@@ -54,7 +54,7 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
 
 
 def constrain(plan: Plan, module: Module) -> None:
-    """Put the plan's shardings on instructions, in place, where GSPMD reads them.
+    """Put the plan's shardings on instructions, editing the module, where GSPMD reads them.
 
     Devices are numbered as in jax's programs. Parameters that `even_spec` cannot split as planned are split inside.
     """
@@ -145,12 +145,12 @@ def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
 
 
 def _inside(mesh: Mesh) -> Mesh:
-    """The mesh as the programs that jax lowers know it: a device's number is its place."""
+    """The mesh as the programs that jax lowers know it: a device's number is its position in the mesh."""
     return replace(mesh, devices=None)
 
 
 def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> None:
-    """Let everything that uses a value use it behind a custom call that says how it lies, on Shardy's mesh if named."""
+    """Put a sharding custom call between each value and all its users, on Shardy's mesh if that is named."""
     following: dict[Graph, dict[Node, Node | None]] = {}
     for node, spec in specs:
         graph = node.graph
@@ -162,7 +162,7 @@ def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> 
 
 
 def _mark(value: Node, spec: Spec, before: Node | None, *, mesh: Mesh, name: str | None) -> Node:
-    """A custom call that says how a value lies, for those that take it."""
+    """A custom call that constrains a value's sharding, for some of its users."""
     return _marked(value, CONSTRAINT, spec, mesh, name, before)
 
 

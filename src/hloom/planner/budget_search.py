@@ -1,9 +1,9 @@
 """Choices within a budget of bytes: solve, look at the moments at which too much is held, forbid them, solve again.
 
 What a choice holds is no sum of what its clusters hold: when instructions run, what is fused and what is copied all
-depend on the choice. The rows of one choice say what others would hold at its moments, and are right about that choice
+depend on the choice. The rows of one choice say what others would hold at its moments, and are exact for that choice
 alone. So each choice that is looked at adds its own, and the limit that rows must keep is itself searched for: lower
-where they foretell too little, higher where they leave nothing, and in between once something fits.
+where they predict too little, higher where they leave nothing, and in between once something fits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ WORTH = 0.01
 STEP = 0.5
 """The limit is lowered by this share of the bytes that are too many."""
 NEAR = 0.05
-"""What holds so large a share of the budget too much shows that rows foretell too little, else that one is missing."""
+"""What holds so large a share of the budget too much shows that rows predict too little, else that one is missing."""
 REPAIRS = 4
-"""How often a choice that does not fit is changed here and there before the problem is solved again."""
+"""How often a choice that does not fit is repaired node by node before the problem is solved again."""
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ class _Search:
         self._between()
 
     def _lower(self, here: BudgetResult) -> None:
-        """The rows foretold too little. They know this choice now, and where little was amiss stay below the budget."""
+        """The rows predicted too little. They know this choice now; where little was missing, stay lower."""
         best = self.best
         assert best is not None
         if best.fits:
@@ -182,13 +182,13 @@ class _Search:
         """Change a choice that does not fit one cluster at a time, until its rows say that it does."""
         for _ in range(REPAIRS):
             changed = None if here.fits else _changed(self.problem, self.rows, self.budget, here.solution)
-            if changed is None or self._is_dear(changed):
+            if changed is None or self._is_costlier(changed):
                 return
             before, here = here, self._look(changed, is_teaching=True)
             if here.missing >= before.missing:
                 return
 
-    def _is_dear(self, solution: Assignment) -> bool:
+    def _is_costlier(self, solution: Assignment) -> bool:
         best = self.best
         return best is not None and best.fits and solution.cost >= best.solution.cost
 

@@ -48,7 +48,7 @@ Measure = Callable[[Plan], Measured]
 class Task:
     """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution.
 
-    With marks, plans say how operands of dots lie for them; without, only how values lie.
+    With marks, plans also constrain the specs of operands of dots; without, only those of values.
     """
 
     module: Module
@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The problem that a plan solves, the choice, how every value lies under it, and what that will send."""
+    """The problem that a plan solves, the choice, the spec of every value under it, and the forecast."""
 
     problem: Problem
     choice: Assignment
@@ -76,7 +76,7 @@ class Candidate:
 
     `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
     its own time, and `memory` the bytes that are expected. If it `is_tied`, the bound is of plans that treat repeated
-    layers alike.
+    layers the same strategies.
     """
 
     plan: Plan
@@ -102,7 +102,7 @@ class Candidate:
         return math.inf if price is None else price.seconds(rates)
 
     def cost(self, rates: Rates) -> float:
-        """What planners make least: the time, as measured, else as expected, ties broken by the bytes of results."""
+        """What planners minimise: the time, as measured or else predicted, and of equal times the bytes of results."""
         price = self.price()
         if price is None:
             return math.inf

@@ -1,8 +1,8 @@
-"""The form in which a module is planned: no calls, every loop and branch with graphs of its own, tuples written out.
+"""The canonical form for planning: no calls, loops and branches with graphs of their own, tuples written out.
 
 What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
-`get-tuple-element`s on the other, so that every array that is handed over has a name of its own. Names of the entry
-stay; instructions of other graphs have names that no other graph has.
+`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own. Names of
+the entry stay; instructions of other graphs have names that no other graph has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hloom.text import HloomError
 
 
 def canonicalize(module: Module) -> Module:
-    """A copy in normal form; raises HloomError where graphs of its own for every loop would be too many."""
+    """A copy in canonical form; raises HloomError where graphs of its own for every loop would be too many."""
     copy = module.clone()
     if not any(isinstance(node, Apply) and called_computations(node) for node in copy.entry.nodes):
         return copy

@@ -1,9 +1,10 @@
 """Which instructions of a program share one decision on how they are split, and what that decision is about.
 
 A node that only passes dimensions on (elementwise, transposes, reductions, broadcasts) follows what it reads, as long
-as the axis maps say which dimension is which. What combines arrays anew (dot, convolution, gather, scatter, a reshape
-that merges or splits dimensions, an addition of values of two clusters) leads a cluster of its own. The dimensions that
-a cluster has in common are its *classes*: a strategy gives each of them the mesh axes that split it.
+as the axis maps say which dimension is which. What computes new combinations of dimensions (dot, convolution, gather,
+scatter, a reshape that merges or splits dimensions, an addition of values of two clusters) leads a cluster of its own.
+The dimensions that a cluster has in common are its *classes*: a strategy gives each of them the mesh axes that split
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ClassDims = tuple[int | None, ...]
 """Per dimension the class that it belongs to; None where it cannot be split."""
 
 LEADERS = frozenset({"dot", "convolution", "gather", "scatter", "ragged-dot", "scaled-dot"})
-"""What combines arrays anew."""
+"""What leads a cluster of its own."""
 APART = frozenset({"gather", "scatter"})
 """What nothing follows: the spec that suits it best is seldom the one that suits its users."""
 SPLITTABLE = frozenset({FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED})
@@ -37,7 +38,7 @@ class Cluster:
 
 
 class Clusters:
-    """The clusters of a module in normal form: of its entry, and of what loops and branches run.
+    """The clusters of a module in canonical form: of its entry, and of what loops and branches run.
 
     What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
     cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `replicated` are those
@@ -71,7 +72,7 @@ class Clusters:
         return None if number is None else self._clusters[self._root(number)]
 
     def classes(self, cluster: Cluster) -> list[int]:
-        """The classes of a cluster that more than one place could share, in order."""
+        """The classes of a cluster in order."""
         roots = (self.class_of(number) for number in range(len(self._class_parents)))
         own = {root for root in roots if self._root(self._class_cluster[root]) == cluster.number}
         return sorted(own)
@@ -164,7 +165,7 @@ class Clusters:
         cluster.members.append(node)
 
     def _takes_out(self, node: Node) -> bool:
-        """Whether a node is one of the results of an op that has a rule: it lies as the op's results do."""
+        """Whether a node is one of the results of an op that has a rule: it has the spec of the op's results."""
         source = node.inputs[0] if node.opcode == "get-tuple-element" else None
         if source not in self.maps:
             return False
@@ -297,7 +298,7 @@ def _splittable(node: Node) -> frozenset[FactorKind]:
 
 
 def _is_free(node: Node) -> bool:
-    """Whether XLA makes the value anew in whatever spec is asked for."""
+    """Whether XLA computes the value again in any spec that is required."""
     if node.opcode == "iota" or not isinstance(node.type, TensorType):
         return node.opcode == "iota"
     return node.opcode == "broadcast" and _rank(node.inputs[0]) == 0

@@ -1,4 +1,4 @@
-"""What a user demands of a plan: values that lie as told, as in another plan, or without some axes."""
+"""Constraints of users on a plan: specs of values, those of another plan, and axes that must not be used."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Constraints:
 def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Problem, list[str]]:
     """The problem with the strategies that are left, and notes on what of the other plan could not be kept.
 
-    Clusters that were tied and are held to different things are tied no more. Raises HloomError where nothing is left
+    Isomorphic clusters with different constraints no longer share a strategy. Raises HloomError where nothing is left
     for a value, and for a name that stands for none.
     """
     if not constraints:
@@ -105,7 +105,7 @@ def restore_constrained(
 ) -> dict[Node, Spec]:
     """Specs after changes of spec were moved between instructions, but for those that a constraint forbids to move.
 
-    Parameters that are minor lie as they are told, whatever their clusters do.
+    Parameters that are minor keep the specs of the constraints, whatever their clusters do.
     """
     constraints, specs = _by_own_names(constraints, problem), dict(moved)
     told = dict(constraints.pins)

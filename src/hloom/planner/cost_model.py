@@ -108,7 +108,7 @@ class StepCost:
         return step_seconds(self.compute_seconds(rates), self.comm_seconds(rates), rates)
 
     def objective(self, rates: Rates) -> float:
-        """What planners make least: seconds, ties broken by the bytes of results."""
+        """What planners minimise: seconds, and of equal times the bytes of results."""
         return self.seconds(rates) + self.written_bytes / rates.write_bandwidth
 
 

@@ -15,9 +15,9 @@ from hloom.planner.canonicalize import is_control_flow
 
 @dataclass(frozen=True, slots=True)
 class PhiInput:
-    """A value that a node hands to another graph, or out of one, where it lies as `like` does.
+    """A value that passes into a computation, or out of one, where it becomes `phi` and must have its spec.
 
-    `holder` has the value as its operand `place`; None where a graph yields the value alone.
+    `holder` has the value as its operand `operand_index`; it is None where a computation yields the value alone.
     """
 
     value: Node
@@ -29,7 +29,7 @@ class PhiInput:
 
 @dataclass(slots=True)
 class _Visit:
-    """How far a graph was walked; `is_open` while what its next node runs is walked."""
+    """How far a computation was visited; `is_open` while the computations that its next node calls are visited."""
 
     nodes: Sequence[Node]
     position: int = 0
@@ -37,12 +37,12 @@ class _Visit:
 
 
 class Dataflow:
-    """The nodes of a module in normal form, those that a loop or branch runs before it; each graph runs `times`.
+    """The nodes of a canonical module, callees before the loop or branch that calls them; each graph runs `times`.
 
-    `carried` are the values that loops carry and branches yield: how they lie is a decision, as for parameters. `same`
-    are further names of values, `handed` the places where values must lie as others do, and `tuples` the elements of
-    what is handed over whole (None where no array is behind an element). `unknown` are loops whose trip count depends
-    on the data: they count once.
+    `phis` are the values that loops carry and branches yield: their specs are decisions, as those of parameters.
+    `aliases` maps further names of values to the values, `phi_inputs` are the values that pass into phis, and `tuples`
+    has the elements of tuples that pass between computations (None where no array is behind an element). `unknown` are
+    loops whose trip count depends on the data: they count once.
     """
 
     def __init__(self, module: Module) -> None:

@@ -1,7 +1,7 @@
 """The program of one device under a choice, with the sizes that its arrays have there: what the partitioner makes.
 
 It is there to be measured, not to be run: collectives, slices and copies stand where the partitioner puts them, and all
-types are right, but attributes are those of the whole program.
+types are right, but attributes are those of the program before partitioning.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Origin:
 
 @dataclass(slots=True)
 class DeviceProgram:
-    """A module of one device's arrays, and by its nodes what of the whole program they hold."""
+    """A module of one device's arrays, and by its nodes what of the original program they hold."""
 
     module: Module
     origins: dict[Node, Origin] = field(default_factory=dict)
 
 
 def device_program(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> DeviceProgram:
-    """The program of one device; `specs` are those of the choice, or what sinking made of them."""
+    """The program of one device; `specs` are those of the choice, with reshards hoisted or not."""
     return _Writing(problem, choice, specs).program
 
 
@@ -162,7 +162,7 @@ class _Writing:
         return rebuilt
 
     def _wanted(self, node: Node, operand_index: int) -> Spec | None:
-        """The spec in which a node reads an operand; None where it takes it as it lies."""
+        """The spec in which a node reads an operand; None where it reads it in its own spec."""
         destination = self._destination(node, operand_index)
         if destination is not None:
             return self.specs.get(destination)
@@ -186,7 +186,7 @@ class _Writing:
         return own
 
     def _destination(self, node: Node, operand_index: int) -> Node | None:
-        """The value as which an operand must lie, where it is handed on; None where it need not."""
+        """The phi or parameter whose spec an operand must have where it is passed on; None where there is none."""
         if node.opcode == "tuple":
             known = self.clusters.dataflow.tuples.get(node)
             return known[operand_index] if known is not None else self.outputs.get((node, operand_index))
@@ -251,7 +251,7 @@ class _Shapes:
         self._known = {math.prod(shape): shape for shape in (dims, self.source, self.target)}
 
     def of(self, elements: int) -> Dims:
-        """The dimensions of so many elements: those of either end, or of the whole; else a row of them."""
+        """The dimensions of so many elements: those of either end, or of the full array; else a row of them."""
         return self._known.get(elements, (elements,))
 
 
@@ -263,7 +263,7 @@ def _changed(before: Dims, after: Dims) -> int:
 
 
 def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spec) -> Spec:
-    """The spec of an operand that goes with a result that lies otherwise than its cluster."""
+    """The spec of an operand that goes with a result whose spec is not its cluster's."""
     of = {dimension: axes for dimension, axes in zip(axis_map.results[0], result_spec.dims, strict=True) if dimension}
     return Spec(
         tuple(of.get(factors, axes) for factors, axes in zip(axis_map.operands[operand_index], own.dims, strict=True))
@@ -271,7 +271,7 @@ def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spe
 
 
 def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
-    """By place in the result the parameter whose memory it takes."""
+    """By index of the result the parameter whose buffer it takes."""
     root = problem.module.entry.output
     if root is None:
         return {}

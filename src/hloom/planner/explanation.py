@@ -38,7 +38,7 @@ class Cause:
     """A collective that is expected: the instruction that causes it, where that comes from, and why.
 
     `bytes` are those that it is about in one run, on one device; `sent` and `seconds` are of all runs together. Causes
-    of one `family` are alike, as those of repeated layers are.
+    of one `family` are isomorphic, as those of repeated layers are.
     """
 
     instruction: str
@@ -58,7 +58,7 @@ class Cause:
 
     @property
     def likeness(self) -> tuple:
-        """What is the same for causes that are alike."""
+        """What is the same for isomorphic causes."""
         return self.family, self.opcode, self.kind, self.group, self.axes, self.bytes, self.why
 
 
@@ -149,7 +149,7 @@ def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> Table
 
 
 def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spec]:
-    """How the values that a plan names lie; of parameters that it does not name, whole."""
+    """The specs of the values that a plan names; parameters that it does not name are replicated."""
     by_node: dict[Node, Spec] = {}
     for parameter in problem.module.entry.parameters:
         if isinstance(parameter.type, TensorType):
@@ -284,7 +284,7 @@ def _alternative(chosen: SearchResult, best: Candidate, candidate: Candidate, no
 
 
 def _differences(chosen: SearchResult, plan: Plan, other: Plan) -> list[str]:
-    """The families of parameters that lie otherwise in another plan, largest first."""
+    """The families of parameters that have other specs in another plan, largest first."""
     problem = chosen.problem
     if problem is None:
         return []
@@ -297,6 +297,6 @@ def _differences(chosen: SearchResult, plan: Plan, other: Plan) -> list[str]:
                 counts[key] = counts.get(key, 0) + 1
     lines = [f"{name}: {spec}, not {own}" for name, own, spec in counts]
     if not lines and plan.instructions != other.instructions:
-        return ["the parameters lie alike, what is made of them does not"]
+        return ["the parameters have the same specs, what is made of them has not"]
     rest = len(lines) - DIFFERENCES
     return lines[:DIFFERENCES] + ([f"and {rest} more"] if rest > 0 else [])

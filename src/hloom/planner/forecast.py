@@ -1,8 +1,8 @@
-"""What XLA's partitioner will send for a program whose values lie in given specs, instruction by instruction.
+"""The collectives that XLA's partitioner emits for a program whose values have given specs, instruction by instruction.
 
-A planner's tables know pairs of instructions only; here every instruction is looked at with all its operands as they
-will lie: what a dot does with an operand that lies otherwise than its strategy asked, what is moved once for several
-readers, and which all-reduces are cut by all their readers.
+A planner's tables know pairs of instructions only; a forecast takes every instruction with the specs of all its
+operands: what a dot does with an operand whose spec is not the one that its strategy requires, what is moved once for
+several readers, and which all-reduces are cut by all their readers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hloom.planner.strategy_costs import contraction_flops, partial_result_colle
 from hloom.sharding.spec import Axes, Spec
 
 CONTRACTIONS = frozenset({"dot", "convolution"})
-AS_IT_LIES = CONTRACTIONS | {"reduce", "gather"}
-"""What takes operands as they lie and does the best it can, instead of having them moved first."""
+ANY_OPERAND_SPECS = CONTRACTIONS | {"reduce", "gather"}
+"""Ops that the partitioner handles with operands in any specs, instead of resharding these first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ def forecast(
 
 
 PHI_INPUT = -1
-"""The place of a value that a loop or branch takes in a tuple."""
+"""The operand index of a value that a loop or branch takes in a tuple."""
 
 
 def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node, Spec]) -> dict[tuple[Node, int], Spec]:
-    """The operands of dots that lie otherwise than the choice asks, by reader and place, with what is asked."""
+    """The operands of dots whose specs are not those that the choice requires, by reader and index, with those."""
     marks: dict[tuple[Node, int], Spec] = {}
     likely = _Forecast(problem, choice, specs, is_marked=True)
     for node in problem.clusters.dataflow.nodes:
@@ -140,8 +140,8 @@ class _Forecast:
                 self.moved.append(self._predict(node, value, step, width, why))
 
     def _targets(self, node: Node, operand_index: int, operand: Node) -> Iterator[Spec]:
-        """The specs that a node wants of an operand; none where it takes it as it lies."""
-        takes = node.opcode in AS_IT_LIES and not (self.is_marked and node.opcode in CONTRACTIONS)
+        """The specs that a node requires of an operand; none where it reads it in its own spec."""
+        takes = node.opcode in ANY_OPERAND_SPECS and not (self.is_marked and node.opcode in CONTRACTIONS)
         if node in self.specs and (takes or self._common_operand_spec(node) is not None):
             self.wanted[operand].append(self.specs[operand])
             return
@@ -152,7 +152,7 @@ class _Forecast:
                 yield self.asked(read)
 
     def asked(self, read: Read) -> Spec:
-        """The spec that a read asks for under the choice, and as its reader was handed over."""
+        """The spec that a read requires under the choice, and under the spec that its reader has."""
         clusters, node = self.problem.clusters, read.reader
         cluster = clusters.of(node)
         assert cluster is not None
@@ -218,14 +218,14 @@ class _Forecast:
         return own if is_free else None
 
     def _sharded_array(self, value: Node, operand_index: int, node: Node) -> ShardedArray:
-        """How an operand or the result of a dot lies; what is made anew lies as it is asked."""
+        """An operand or the result of a dot with its spec; what is computed again has the spec that is required."""
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
             spec = self.asked(Read(node, operand_index))
         return ShardedArray(dims_of(value), round(itemsize_of(value)), spec.dims)
 
     def _reduced(self, node: Node, axis_map: AxisMap) -> Iterator[PredictedCollective]:
-        """A reduction of an operand, or a look-up in one, as it lies; what comes of it is moved."""
+        """A reduction of an operand, or a look-up in one, in the spec that it has; the result is resharded."""
         operand = self.specs[node.inputs[0]].dims
         of_factor = {factors[0]: axes for factors, axes in zip(axis_map.operands[0], operand, strict=True) if factors}
         if node.opcode == "gather" and node.inputs[1] in self.specs:
@@ -248,12 +248,12 @@ class _Forecast:
         steps = self.made[node]
         if not steps or steps[-1].step.opcode != "all-reduce" or not self.wanted[node]:
             return
-        whole = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
+        elements = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
         largest = max(self._first(node, spec) for spec in self.wanted[node])
-        if largest == whole:
+        if largest == elements:
             return
         last = steps.pop()
-        scattered = math.gcd(last.step.group_size, max(1, round(whole / largest)))
+        scattered = math.gcd(last.step.group_size, max(1, round(elements / largest)))
         rest = last.step.group_size // scattered
         if scattered > 1:
             steps.append(replace(last, step=replace(last.step, opcode="reduce-scatter", group_size=scattered)))
@@ -265,12 +265,12 @@ class _Forecast:
         """The elements that are left of a value after it was cut, which is what a change of spec may start with."""
         own, mesh, dims = self.specs[value], self.problem.mesh, dims_of(value)
         steps = reshard_collectives(dims, own, target, mesh)
-        whole = math.prod(mesh.local_dims(dims, own))
+        elements = math.prod(mesh.local_dims(dims, own))
         if not steps:
             left = math.prod(mesh.local_dims(dims, target))
-            is_padded = left * mesh.count(target.axes) != whole * mesh.count(own.axes)
-            return whole if is_padded else left
-        return min(whole, steps[0].elements) if steps[0].opcode in ("all-to-all", "collective-permute") else whole
+            is_padded = left * mesh.count(target.axes) != elements * mesh.count(own.axes)
+            return elements if is_padded else left
+        return min(elements, steps[0].elements) if steps[0].opcode in ("all-to-all", "collective-permute") else elements
 
     def _added(self, node: Node) -> None:
         """Two all-reduces that are only added are one."""
@@ -290,7 +290,7 @@ def _combining(steps: list[PredictedCollective]) -> list[tuple[str, int, float]]
 
 
 def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spec) -> Spec:
-    """The spec of an operand after its node was laid otherwise."""
+    """The spec of an operand after its node was given another spec."""
     axes = {factors[0]: split for factors, split in zip(axis_map.results[0], result_spec.dims, strict=True) if factors}
     pairs = zip(axis_map.operands[operand_index], own.dims, strict=True)
     return Spec(tuple(axes.get(factors[0], split) if factors else split for factors, split in pairs))

@@ -1,4 +1,8 @@
-"""Which clusters are alike, with alike surroundings: repeated layers, and the parameters of one family."""
+"""Isomorphic clusters with isomorphic surroundings: repeated layers, and the parameters of one family.
+
+Clusters get colours that are refined by those of their neighbours (Weisfeiler and Leman, "The reduction of a graph to
+canonical form", 1968); those of one colour count as isomorphic.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from hloom.planner.clusters import Cluster, Clusters
 from hloom.planner.spec_tables import SpecTables
 
 RADIUS = 1
-"""How many steps away surroundings must be alike; for parameters one more, to tell weights of one shape apart."""
+"""Rounds of refinement, so the distance up to which neighbours must be isomorphic; parameters get one more, so that
+weights of one shape are distinguished."""
 
 
 def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = RADIUS) -> dict[int, int]:
-    """By cluster the first one that is like it."""
+    """By cluster the first one that is isomorphic to it."""
     looks = {cluster.number: hash(_look(clusters, spec_tables, cluster)) for cluster in clusters}
     members = [node for cluster in clusters for node in cluster.members]
     shapes = {node: hash((node.opcode, str(node.type and without_layout(node.type)))) for node in members}
@@ -64,6 +69,6 @@ def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[t
     for source in clusters.dataflow.phi_inputs:
         giver, taker = clusters.of(source.value), clusters.of(source.phi)
         if giver is not None and taker is not None and giver is not taker:
-            near[giver.number].append((("is handed", hash(str(source.value.type))), taker.number))
-            near[taker.number].append((("is given", hash(str(source.value.type))), giver.number))
+            near[giver.number].append((("passes to", hash(str(source.value.type))), taker.number))
+            near[taker.number].append((("is passed", hash(str(source.value.type))), giver.number))
     return near

@@ -1,8 +1,8 @@
 """The moments of a choice at which most is held, as rows: what another choice would hold then.
 
-A row knows the buffers of its moment, and the copies that lie there then where a reader wants a value otherwise than it
-lies: a copy is made as soon as the value is there and kept until it is read. Where a buffer is larger than its spec
-says, only the strategies of the choice pay for the rest, for others may not need it. What is left (padding between
+A row knows the buffers of its moment, and the copies that are live then where a reader requires another spec than the
+value has: a copy is made as soon as the value is there and kept until it is read. Where a buffer is larger than its
+spec says, only the strategies of the choice pay for the rest, for others may not need it. What is left (padding between
 buffers, values that are small in any spec) is a constant, so that the row is right about the choice itself.
 """
 
@@ -28,7 +28,7 @@ NEAR = 0.9
 """A moment counts that holds so large a share of the peak."""
 MOST = 6
 """So many moments of a choice are taken."""
-ALIKE = 0.9
+OVERLAP = 0.9
 """Of two moments that have so large a share of their bytes in common, only the larger counts."""
 SMALL = 1e-4
 """Values whose bytes on all devices are less than this share of the peak stay in the constant."""
@@ -51,7 +51,7 @@ def _moments(footprint: Footprint) -> list[int]:
     kept: list[tuple[int, dict[int, int]]] = []
     for time in times:
         held = {number: size for number, size, _ in _held(footprint, int(time))}
-        if all(_shared(held, other) < ALIKE * max(sum(held.values()), 1) for _, other in kept):
+        if all(_shared(held, other) < OVERLAP * max(sum(held.values()), 1) for _, other in kept):
             kept.append((int(time), held))
         if len(kept) == MOST:
             break
@@ -63,7 +63,7 @@ def _shared(held: Mapping[int, int], other: Mapping[int, int]) -> int:
 
 
 def _held(footprint: Footprint, time: int) -> Iterator[tuple[int, int, Node]]:
-    """The temporaries of a moment: each buffer's number, its bytes, and the node whose value lies there."""
+    """The temporaries of a moment: each buffer's number, its bytes, and the node whose value it holds."""
     nodes = footprint.found.values.nodes
     for number, buffer in enumerate(footprint.found.allocation.temporaries):
         for start, end, value in buffer.spans:
@@ -74,7 +74,7 @@ def _held(footprint: Footprint, time: int) -> Iterator[tuple[int, int, Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
-    """What lies in a buffer, and its bytes."""
+    """The node whose value a buffer holds, and its bytes."""
 
     node: Node
     size: int
@@ -129,7 +129,7 @@ class _Rows:
         row.add(cluster.number, table if buffer is None else buffer.stored(value, table, now))
 
     def _add_copy(self, row: MemoryRow, value: Node, read: Read, buffer: _Buffer, known: set[tuple[Node, int]]) -> None:
-        """A copy that lies there, wherever a reader asks for another spec; what is made anew for it in any case."""
+        """A copy that is live, wherever a reader requires another spec; what is computed again for it in any case."""
         own, reader = self.problem.clusters.of(value), self.problem.reading_cluster(read)
         if reader is None or self._is_small(value):
             return
@@ -151,7 +151,7 @@ class _Rows:
     ) -> None:
         """Other copies of a value for those that read it later, who mostly share one: each pays its part.
 
-        A copy that would lie there under the choice, and does not, is made later: other choices make it later too.
+        A copy that would be live under the choice, and is not, is made later: other choices make it later too.
         """
         own = self.problem.clusters.of(value)
         if own is None or self._is_small(value) or self._making(value) > time:
@@ -172,7 +172,7 @@ class _Rows:
     def _reading(self, reader: Node) -> float:
         """When a node runs, or where it is no more than a view, the last one that reads it.
 
-        What is handed on as a tuple is read at the end. Results have places of their own.
+        What is passed on in a tuple is read at the end. Results have buffers of their own.
         """
         if reader.is_output and reader.graph is self.problem.module.entry:
             return -1
@@ -216,7 +216,7 @@ class _Rows:
 
 
 def _times(footprint: Footprint) -> dict[Node, float]:
-    """When each value of the whole program is made, as a device runs; parameters are there from the start."""
+    """When each value of the original program is made, as a device runs; parameters are there from the start."""
     times: dict[Node, float] = {}
     for time, node in enumerate(footprint.found.steps):
         origin = footprint.origins.get(node)

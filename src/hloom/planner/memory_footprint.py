@@ -1,8 +1,8 @@
 """How much memory a device takes under a choice: its program as XLA's CPU compiler would run it, buffer by buffer.
 
 The device's program is written out with the sizes of shards and all collectives (`device_program`), then simplified,
-laid out, fused and ordered as XLA does it (`compiled`), and its buffers are counted as for any compiled module. Other
-backends fuse and order otherwise: there it is an estimate.
+laid out, fused and ordered as XLA does it (`hloom.xla_cpu`), and its buffers are counted as for any compiled module.
+Other backends fuse and order otherwise: there it is an estimate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloom.xla_cpu import simulate_buffers
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The buffers of one device's program, and by the nodes that fill them what of the whole program they hold."""
+    """The buffers of one device's program, and by the nodes that fill them what of the original program they hold."""
 
     found: Liveness
     origins: Mapping[Node, Origin]
@@ -44,6 +44,6 @@ def footprint(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, 
 
 
 def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> Footprint:
-    """The same, buffer by buffer; `specs` are those of the choice, changes sunk or not."""
+    """The same, buffer by buffer; `specs` are those of the choice, with reshards hoisted or not."""
     program = device_program(problem, choice, specs)
     return Footprint(simulate_buffers(program.module), program.origins)

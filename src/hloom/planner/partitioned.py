@@ -112,10 +112,10 @@ class PartitionedProgram:
 
 
 def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
-    """The axes along which some devices lie apart."""
+    """The axes along which the positions of some devices differ."""
     ids = mesh.order.ids().reshape(mesh.sizes)
-    places = np.argwhere(np.isin(ids, members))
-    return tuple(name for name, along in zip(mesh.names, places.T, strict=True) if len(set(along.tolist())) > 1)
+    coordinates = np.argwhere(np.isin(ids, members))
+    return tuple(name for name, along in zip(mesh.names, coordinates.T, strict=True) if len(set(along.tolist())) > 1)
 
 
 def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:

@@ -1,4 +1,4 @@
-"""A plan: how the values of a module's entry lie on a mesh, as JSON and as shardings on the module."""
+"""A plan: the specs of a module's values on a mesh, as JSON and as shardings on the module."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ENTRY = "entry"
 """What `Plan.inner` calls the entry."""
 
 ValueSpec = Spec | tuple[Spec, ...]
-"""How an array lies, or each leaf of the tuple that passes a barrier."""
+"""The spec of an array, or those of the leaves of a tuple that passes a barrier."""
 
 
 AddSharding = Callable[[Node, Spec, Node | None], Node]
-"""Makes an instruction, before another one or last, that says how a value lies."""
+"""Adds a custom call, before another instruction or last, that carries the sharding of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
-    """How operand `place` of an instruction of a computation lies for it, if otherwise than the value itself.
+    """The spec that an instruction of a computation requires of an operand, if it is not the value's own.
 
     Without a name it is what the computation yields.
     """
@@ -46,7 +46,7 @@ class OperandSpec:
         return [self.computation, self.name, self.operand_index, spec_to_json(self.spec)]
 
     def put(self, module: Module, mark: AddSharding, made: dict[tuple[Node, Spec], Node]) -> None:
-        """Put a mark that says how the value lies between the value and its reader, or take one that is made.
+        """Put a sharding custom call between the value and its reader, or take one that is there.
 
         Raises HloomError where the module has no such computation or instruction.
         """
@@ -133,7 +133,7 @@ class Plan:
         return copy
 
     def instruction_specs(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
-        """The instructions of a module that the plan names, and how each lies.
+        """The instructions of a module that the plan names, and the spec of each.
 
         Raises HloomError where the entry has no such instruction, or one of another rank.
         """
@@ -194,10 +194,10 @@ def plan_of(
     name: str = "",
     marks: Mapping[tuple[Node, int], Spec] | None = None,
 ) -> Plan:
-    """The plan of specs that were chosen for a problem's values; free values are left out: XLA makes them anew.
+    """The plan of specs that were chosen for a problem's values; free values are left out: XLA computes them again.
 
-    `original` is the module before it was brought into normal form: its entry's names come first. `marks` say how
-    operands lie for their readers, by reader and place, if otherwise than the values.
+    `original` is the module before it was brought into normal form: its entry's names come first. `marks` are the specs
+    that readers require of operands, by reader and operand index, if not those of the values.
     """
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
     for node, value_spec in _value_specs(problem, specs):
@@ -260,7 +260,7 @@ def _changes_nothing(node: Node) -> bool:
 
 
 def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Spec]) -> Iterator[Spec]:
-    """How each leaf of a tuple lies: whole, where nothing was decided."""
+    """The spec of each leaf of a tuple: replicated, where nothing was decided."""
     assert isinstance(node.type, TupleType)
     for element_type, element in zip(node.type.elements, elements, strict=True):
         if element is not None and element in specs:
@@ -271,7 +271,7 @@ def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Sp
 
 
 def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[OperandSpec]:
-    """The values that lie otherwise where they are handed over; one that is made anew is made as it is wanted."""
+    """The inputs of phis whose specs are not the phi's; one that is computed again has the spec that is required."""
     entry = problem.module.entry
     for source in problem.clusters.dataflow.phi_inputs:
         spec = specs.get(source.phi)

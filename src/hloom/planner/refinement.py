@@ -1,7 +1,7 @@
-"""A problem solved again and again: what a solution will really send goes into the tables before the next one.
+"""Refinement: a problem solved several times, its tables corrected in between by what its solutions really send.
 
-The tables of a problem know pairs of decisions. A forecast looks at every instruction with all its operands as they
-will lie, and XLA's partitioner, asked to compile, has the last word: both teach the tables what they are wrong about.
+The tables of a problem know pairs of decisions. A forecast looks at every instruction with all its operands in
+their specs, and XLA's partitioner, where it compiles a plan, is exact: both correct the tables.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Refinement:
         self.waiting = best
 
     def prove(self) -> None:
-        """Work out what no choice costs less than by the tables as they are, also where alike clusters choose apart."""
+        """Compute the bound of the tables as they are, also where isomorphic clusters choose independently."""
         if self.task.budget is not None or self.latest is None:
             return
         result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
@@ -202,7 +202,7 @@ def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[st
 
 
 def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
-    """Make what led to an instruction dearer: the largest change of spec among its operands, or its strategy."""
+    """Add seconds to what led to an instruction: the largest change of spec among its operands, or its strategy."""
     changed = [
         read
         for operand in node.inputs

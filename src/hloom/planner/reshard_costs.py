@@ -1,4 +1,4 @@
-"""What changes of spec take, in seconds: one table for all values of one type, filled where it is asked about."""
+"""The seconds of reshards: one table for all values of one type, filled as its entries are needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Table:
     seconds: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def grow(self) -> None:
-        """Make room for the specs that have a number."""
+        """Enlarge the table for the specs that have a number."""
         needed = np.array((len(self.sources), len(self.targets)))
         held = np.array(self.seconds.shape)
         if (needed > held).any():

@@ -1,7 +1,7 @@
-"""Changes of spec put where the partitioner does them plainly: at an elementwise op or a transpose, not at a dot.
+"""Reshards moved to where the partitioner emits no more than them: to an elementwise op or a transpose, not to a dot.
 
-A dot whose operand lies otherwise than it would like may gather its other operand instead. Where all readers of a value
-ask for the same other spec, the value itself takes it, and the change happens one instruction earlier.
+If an operand's sharding is not the one a dot needs, the partitioner may all-gather the other operand instead. Where all
+readers of a value require the same other spec, the value itself gets it, and the reshard moves to its operands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hloom.sharding.spec import Spec
 
 
 def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
-    """The specs of a choice, with changes of spec moved to the instructions that make the values."""
+    """The specs of a choice, with reshards moved to the instructions that make the values."""
     specs = problem.specs(choice)
     for node in reversed(problem.clusters.dataflow.nodes):
         cluster = problem.clusters.of(node)

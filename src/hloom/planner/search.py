@@ -51,7 +51,7 @@ def search_plans(
 ) -> SearchResult:
     """Plan a module, and where `measure` is given measure so many of the planner's plans, and all experts'.
 
-    Without `marks`, plans say only how values lie, and not how they lie for a dot that takes them otherwise.
+    Without `marks`, plans have only specs of values, and not those that dots require of operands instead.
 
     `pins` fix specs of parameters and instructions by name, `forbidden` are axes that values must not use, and what
     `like` says is kept where the module has values of the same names. Raises HloomError for a module that cannot be
@@ -71,8 +71,8 @@ def search_plans(
 
 
 def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
-    """A plan, what it does not name completed the cheapest way; parameters that it does not name are whole."""
-    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_whole(plan, module)))
+    """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
+    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_tied)
     search.solve()
     search.chosen.rank()
@@ -173,8 +173,8 @@ class _Search:
         module, mesh = task.module, task.mesh
         if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-            posed = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
-            yield Refinement(task, posed, self.solver, f"{self.planner} on one axis")
+            flat_problem = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
+            yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis")
         problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
         self.chosen.notes[:] = [
             *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.replicated),
@@ -189,7 +189,7 @@ class _Search:
             yield Refinement(task, problem, self.solver, self.planner)
             return
         for plan in experts(module, mesh):
-            demands = replace(task.demands, like=_whole(plan, problem.module))
+            demands = replace(task.demands, like=_with_replicated(plan, problem.module))
             completed, _ = constrain_problem(problem, demands)
             yield Refinement(task, completed, self.solver, f"{plan.name}, completed", demands)
 
@@ -234,8 +234,8 @@ class _Search:
         self.chosen.planning_seconds += time.perf_counter() - start
 
 
-def _whole(plan: Plan, module: Module) -> Plan:
-    """The plan with the parameters that it does not name, which are whole."""
+def _with_replicated(plan: Plan, module: Module) -> Plan:
+    """The plan with the parameters that it does not name, which are replicated."""
     ranks = {p.number: len(p.type.dims) for p in module.entry.parameters if isinstance(p.type, TensorType)}
     specs = {number: plan.parameters.get(number, Spec.replicated(rank)) for number, rank in ranks.items()}
     return replace(plan, parameters=specs)

@@ -1,6 +1,6 @@
 """The ways in which the nodes of a cluster can be split: which mesh axes each class gets, before and after the lead.
 
-A lead that contracts a class which is split holds partial results: they are combined either whole, by an all-reduce,
+A lead that contracts a class which is split holds partial results: they are combined either in full, by an all-reduce,
 or into a further split of a dimension, by a reduce-scatter. What follows the lead sees the result.
 """
 
@@ -30,7 +30,7 @@ ClassAxes = tuple[tuple[int, Axes], ...]
 class Strategy:
     """The axes of each class for the lead's operands and work, and for its result and all that follows.
 
-    Classes are numbered within the cluster, those of the lead first: clusters that are alike share their strategies.
+    Classes are numbered within the cluster, those of the lead first: isomorphic clusters share their strategies.
     """
 
     before: ClassAxes
@@ -40,9 +40,9 @@ class Strategy:
 def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh) -> list[Strategy]:
     """All strategies of a cluster, the replicated one first.
 
-    Partial results go whole into one dimension, or into none: what XLA makes of two is an all-reduce for each but one.
-    Where there are too many, those are left out in which neighbouring axes of the mesh are used apart the most often:
-    of four axes, three groups of neighbours that are used alike may be left, or two.
+    Partial results are scattered into one dimension, or into none: what XLA makes of two is an all-reduce for each but
+    one. Where there are too many, those are left out in which neighbouring axes of the mesh are used apart the most
+    often: of four axes, three groups of neighbours that are used equally may be left, or two.
     """
     axes = sum(size > 1 for size in mesh.sizes)
     for apart in range(max(axes, 1), 0, -1):
@@ -117,15 +117,15 @@ def _assignments(clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: 
             yield tuple((number, tuple(axes)) for number, axes in sorted(groups.items()))
 
 
-def _choices(places: Sequence[int | None], count: int, apart: int) -> Iterator[tuple[int | None, ...]]:
-    """One place for each of so many axes, in which at most so many groups of neighbours have different ones."""
+def _choices(classes: Sequence[int | None], count: int, apart: int) -> Iterator[tuple[int | None, ...]]:
+    """A class, or None, for each of so many axes; at most so many groups of neighbouring axes have different ones."""
     if apart >= count:
-        yield from itertools.product(places, repeat=count)
+        yield from itertools.product(classes, repeat=count)
         return
     for groups in range(1, apart + 1):
         for cuts in itertools.combinations(range(1, count), groups - 1):
             lengths = [end - start for start, end in itertools.pairwise((0, *cuts, count))]
-            for choice in itertools.product(places, repeat=groups):
+            for choice in itertools.product(classes, repeat=groups):
                 if all(a != b for a, b in itertools.pairwise(choice)):
                     repeated = zip(choice, lengths, strict=True)
                     yield tuple(number for number, length in repeated for _ in range(length))

@@ -1,7 +1,7 @@
-"""The tensors of a plan by family: what is split how, what memory that saves, and what it costs on the wire.
+"""The tensors of a plan by family: what is split how, what memory that saves, and the bytes sent for it.
 
-A family are tensors of one type that lie alike and whose names differ in numbers only: the same parameter of every
-layer, and what repeated layers compute alike. What combines and moves a gradient counts for the parameter that it
+A family are tensors of one type and spec whose names differ in numbers only: the same parameter of every
+layer, and what repeated layers compute. What combines and moves a gradient counts for the parameter that it
 updates.
 """
 
@@ -26,12 +26,12 @@ from hloom.sharding.spec import Spec
 
 _NUMBER = re.compile(r"\d+")
 UPDATED, GIVEN, MADE = "updated", "given", "made"
-"""Parameters that an output takes the place of, other parameters, and what instructions make."""
+"""Parameters whose buffer an output takes, other parameters, and what instructions make."""
 
 
 @dataclass(slots=True)
 class Family:
-    """Tensors that lie alike: how many, of which type, how each lies, and the bytes of all of them.
+    """Tensors of one spec: how many, of which type, and the bytes of all of them.
 
     `whole_bytes` are those of a single device, `held_bytes` what one of several holds, `sent` what a device sends for
     them by kind of collective.
@@ -113,7 +113,7 @@ def families(
 ) -> list[Family]:
     """The families of parameters, largest first, then those of made values, which send most first.
 
-    `specs` say how values lie on the mesh; values that they lack are left out.
+    `specs` are those of values on the mesh; values that they lack are left out.
     """
     families: dict[tuple, Family] = {}
     for node in _shown(problem):
@@ -204,7 +204,7 @@ def _name(node: Node) -> str:
 
 
 def _common(members: list[Node]) -> str:
-    """The name of all members: where they differ in numbers, with * in place of those that differ."""
+    """The name of all members: where they differ in numbers, with * for those that differ."""
     names = [_name(member) for member in members]
     patterns = defaultdict(list)
     for name in names:

@@ -134,7 +134,7 @@ class _Named:
         return {self.kinds.get(number, "") for number in self._numbers(leaf, axis)}
 
     def _numbers(self, leaf: int, axis: str) -> set[int]:
-        """The streams of a parameter that an axis splits."""
+        """The logical axes of a parameter that an axis splits."""
         spec = self.parameters.get(leaf)
         if spec is None:
             return set()

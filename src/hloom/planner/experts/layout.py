@@ -1,4 +1,4 @@
-"""How every value lies where each mesh axis follows some streams, the first of them that a value has."""
+"""The specs of all values where each mesh axis splits some logical axes, the first of them that a value has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Claim = Mapping[int, int]
 
 
 def claim(logical_axes: Iterable[LogicalAxis], apart: frozenset[int] = frozenset()) -> Claim:
-    """What streams take, those before first; some values apart."""
+    """What logical axes take, those before first; some values apart."""
     dims: dict[int, int] = {}
     for logical_axis in logical_axes:
         for leaf, dimension in logical_axis.dimensions.items():
@@ -31,8 +31,8 @@ def claim(logical_axes: Iterable[LogicalAxis], apart: frozenset[int] = frozenset
 class Layout:
     """What each axis takes: of several claims the first that is made on a value.
 
-    `stored` says over which axes some parameters are split beside, wherever there is room, as in ZeRO-1; results of the
-    same streams are split alike. `interior` are the values that the plan names.
+    `stored` says over which axes some parameters are split beside, wherever a dimension allows it, as in ZeRO-1;
+    results of the same logical axes are split equally. `interior` are the values that the plan names.
     """
 
     logical_axes: LogicalAxes
@@ -42,7 +42,7 @@ class Layout:
     interior: frozenset[int] = frozenset()
 
     def spec(self, leaf: int) -> Spec:
-        """How a value lies."""
+        """The spec of a value."""
         sizes = self.logical_axes.dataflow.leaves[leaf].dims
         dims: list[Axes] = [()] * len(sizes)
         for axis in self.mesh.names:
@@ -56,7 +56,7 @@ class Layout:
 
     @property
     def keeps_promise(self) -> bool:
-        """Whether there was room for anything that was to be stored in parts."""
+        """Whether any dimension could be split of what was to be stored in parts."""
         return not self.stored or any(self.spec(leaf) != replace(self, stored={}).spec(leaf) for leaf in self.stored)
 
     def plan(self, module: Module, name: str) -> Plan:
@@ -83,13 +83,13 @@ class Layout:
             plan.computations.setdefault(ENTRY, {})[node.name] = spec
 
     def _put_results(self, plan: Plan) -> None:
-        """Results that take no parameter's place lie as their streams do, or as a stored parameter of the same."""
+        """Results that take no parameter's buffer are split as their logical axes, or as a stored parameter."""
         dataflow = self.logical_axes.dataflow
         root = dataflow.module.entry.output
         if root is None:
             return
         aliased = {alias.output_index for alias in aliases(dataflow.module)}
-        alike = {self.logical_axes.along(leaf): axes for leaf, axes in self.stored.items()}
+        stored_axes = {self.logical_axes.along(leaf): axes for leaf, axes in self.stored.items()}
         for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
             shape_index = (index,) if root.opcode == "tuple" else ()
             value = output_at(root, shape_index)
@@ -97,7 +97,7 @@ class Layout:
                 continue
             (leaf,) = dataflow.given(value)
             dims = list(self.spec(leaf).dims)
-            self._store(leaf, dims, alike.get(self.logical_axes.along(leaf), ()))
+            self._store(leaf, dims, stored_axes.get(self.logical_axes.along(leaf), ()))
             if any(dims):
                 plan.outputs[index] = Spec(tuple(dims))
 

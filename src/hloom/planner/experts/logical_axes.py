@@ -1,7 +1,7 @@
-"""Streams: dimensions that are one dimension seen in many arrays, as the batch or the heads are.
+"""Logical axes: dimensions that are one dimension seen in many arrays, as the batch or the heads are.
 
-Two dimensions are in one stream where an instruction says that splitting the one splits the other. What comes from
-nowhere (a broadcast, an iota) is in none: every use makes its own part of it.
+Two dimensions are in one logical axis where an instruction says that splitting the one splits the other. What comes
+from nowhere (a broadcast, an iota) is in none: every use makes its own part of it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
 
 @dataclass
 class LogicalAxis:
-    """A stream: where it is (value, dimension), the work that splitting it shares out, the bytes that it then costs.
+    """A logical axis: where it is (value, dimension), the work that splitting it divides, and the bytes sent then.
 
-    `work` are FLOPs of contractions that have it, `sent` the bytes that combining partial results and making whole
+    `work` are FLOPs of contractions that have it, `sent` the bytes that combining partial results and replicating
     what cannot pass take, `weight` the bytes of the entry's parameters that have it, `carried` those of other values.
     """
 
@@ -61,7 +61,7 @@ class LogicalAxis:
 
 
 class LogicalAxes:
-    """The streams of a module for a split into so many parts: uneven parts pass less far than even ones."""
+    """The logical axes of a module for a split into so many parts: uneven parts pass less far than even ones."""
 
     def __init__(self, dataflow: DataflowGraph, count: int) -> None:
         self.dataflow = dataflow
@@ -75,15 +75,15 @@ class LogicalAxes:
             self._join(equation)
 
     def of(self, leaf: int, dimension: int) -> int:
-        """The number of the stream that a dimension of a value is in."""
+        """The number of the logical axis that a dimension of a value is in."""
         return self._root(self._starts[leaf] + dimension)
 
     def along(self, leaf: int) -> tuple[int, ...]:
-        """The streams of a value's dimensions."""
+        """The logical axes of a value's dimensions."""
         return tuple(self.of(leaf, dimension) for dimension in range(len(self.dataflow.leaves[leaf].dims)))
 
     def within(self, equation: Equation) -> dict[int, int]:
-        """By factor of an instruction the stream that it is in."""
+        """By factor of an instruction the logical axis that it is in."""
         stream_of: dict[int, int] = {}
         for factor, places in enumerate(equation.rule.factor_dims):
             for use in places:
@@ -109,7 +109,7 @@ class LogicalAxes:
 
     @cached_property
     def all(self) -> dict[int, LogicalAxis]:
-        """The streams that can be split into so many parts, by number."""
+        """The logical axes that can be split into so many parts, by number."""
         return {number: axis for number, axis in self._counted.items() if axis.fits(self.count)}
 
     @cached_property
@@ -133,7 +133,7 @@ class LogicalAxes:
         return logical_axes
 
     def _join(self, equation: Equation) -> None:
-        """Put what an instruction splits together into one stream."""
+        """Put what an instruction splits together into one logical axis."""
         rule = equation.rule
         for factor, places in enumerate(rule.factor_dims):
             if not rule.propagates[factor]:
@@ -152,7 +152,7 @@ class LogicalAxes:
                     self._parents[number] = first
 
     def _count(self, equation: Equation, logical_axes: dict[int, LogicalAxis], times: int) -> None:
-        """Add what an instruction works and sends to its streams."""
+        """Add what an instruction works and sends to its logical axes."""
         rule, known = equation.rule, self.within(equation)
         carried = {factor: logical_axes[number] for factor, number in known.items() if rule.propagates[factor]}
         if equation.node.opcode in CONTRACTIONS:

@@ -1,4 +1,4 @@
-"""The plans that people write by hand, as layouts of the streams that a program has."""
+"""The plans that people write by hand, as layouts of the logical axes that a program has."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Recipes:
         yield from self._of_models()
 
     def _of_data(self) -> Iterator[tuple[Layout, str]]:
-        """Data parallel, and what is kept beside it in parts; with all activations named, weights are made whole."""
+        """Data parallel, and what is kept beside it in parts; with all activations named, weights are gathered."""
         if self.roles.batch is None:
             return
         name, named = self._spread(self.every), activations(self.roles)
@@ -132,7 +132,7 @@ class Recipes:
         return ", ".join([f"{word} on {','.join(axes if word == 'FSDP' else taken)}", *rest])
 
     def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> Layout:
-        """The batch split by the axes that it has room for, by the others the sequence, if there is one."""
+        """The batch split by the axes that its size allows, by the others the sequence, if there is one."""
         taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
         rest = {leaf: dim for leaf, dim in claim(self.roles.sequences).items() if leaf in batch}
         claims = {axis: [batch if axis in taken else rest] for axis in axes}
@@ -216,10 +216,10 @@ def activations(roles: Roles) -> frozenset[int]:
 
 
 def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]:
-    """The large activations without a stream of the model: residuals, norms.
+    """The large activations without a logical axis of the model: residuals, norms.
 
     Contractions and sums of nothing but contractions are left out: where their terms are partial results, the
-    partitioner combines them once, if it is not told before how the first of them is to lie.
+    partitioner combines them once, unless the spec of the first of them is fixed before.
     """
     inside = {leaf for logical_axis in model for leaf in logical_axis.leaves}
     outside = activations(roles) - inside

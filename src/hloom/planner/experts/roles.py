@@ -1,4 +1,4 @@
-"""What the streams and parameters of a program are: the batch, weights and their optimizer states, tables, experts."""
+"""The roles of a program's logical axes and parameters: batch, weights, optimizer states, tables, experts."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ RENAMING = frozenset(
         "while",
     }
 )
-"""What hands an array on as it is, in parts, or in another order."""
+"""What passes an array on as it is, in parts, or in another order."""
 
 
 class Roles:
-    """What people call the streams and the parameters of a program; what is not asked for is not worked out."""
+    """What people call the logical axes and the parameters of a program; what is not asked for is not worked out."""
 
     def __init__(self, logical_axes: LogicalAxes) -> None:
         self.logical_axes = logical_axes
@@ -42,7 +42,7 @@ class Roles:
 
     @cached_property
     def batch(self) -> LogicalAxis | None:
-        """The stream of the batch; None where nothing that is given has one.
+        """The logical axis of the batch; None where nothing that is given has one.
 
         It shares out the most work and the most of what is computed, and is in few parameters.
         """
@@ -76,7 +76,7 @@ class Roles:
 
     @cached_property
     def model(self) -> tuple[LogicalAxis, ...]:
-        """The streams that tensor parallelism splits, none of which is in a value with another one.
+        """The logical axes that tensor parallelism splits, none of which is in a value with another one.
 
         Those of weights that leave the least to send for the work that they share out come first, as Megatron's do:
         heads, the inner dimension of an MLP, the vocabulary.
@@ -98,7 +98,7 @@ class Roles:
 
     @cached_property
     def sequences(self) -> tuple[LogicalAxis, ...]:
-        """The streams of data that no weight has that is contracted or looked up; those that carry most first."""
+        """The logical axes of data that no weight has that is contracted or looked up; those that carry most first."""
         if self.batch is None:
             return ()
         data = self.batch.leaves & self.logical_axes.parameters
@@ -113,7 +113,7 @@ class Roles:
 
     @cached_property
     def experts(self) -> tuple[LogicalAxis, ...]:
-        """The streams over which whole weights are chosen: contractions with a weight have them as a batch."""
+        """The logical axes that choose among weights: contractions with a weight have them as a batch."""
         numbers = {
             number for equation in self._contractions for number in self._batched(equation)
         } & self.logical_axes.all.keys()
@@ -132,16 +132,18 @@ class Roles:
             rank = len(self.dataflow.leaves[leaf].dims)
             for number, _ in self.dataflow.equations_of[leaf]:
                 equation = self.dataflow.equations[number]
-                alike = {value for value in equation.leaves if len(self.dataflow.leaves[value].dims) == rank} - values
+                same_rank = {
+                    value for value in equation.leaves if len(self.dataflow.leaves[value].dims) == rank
+                } - values
                 if equation.rule.is_cheap:
-                    further = {value for value in alike if experts & set(self.logical_axes.along(value))}
+                    further = {value for value in same_rank if experts & set(self.logical_axes.along(value))}
                     values |= further
                     waiting += further
         return frozenset(values)
 
     @cached_property
     def rows(self) -> frozenset[int]:
-        """The streams of what tables are looked up by, by number."""
+        """The logical axes of what tables are looked up by, by number."""
         gathering = [equation for equation in self.dataflow.equations if equation.node.opcode == "gather"]
         return frozenset(
             self.logical_axes.of(equation.leaves[0], use.dimension)
@@ -188,7 +190,7 @@ class Roles:
         return frozenset(weight for leaf in self.weights for weight in self._renamed(leaf) & self._contracted)
 
     def _batched(self, equation: Equation) -> set[int]:
-        """The streams that all operands and results of a contraction with a weight have, the batch apart."""
+        """The logical axes that all operands and results of a contraction with a weight have, the batch apart."""
         if not self._weighed & set(equation.leaves):
             return set()
         slots, factor_dims = set(range(len(equation.leaves))), equation.rule.factor_dims
@@ -200,30 +202,30 @@ class Roles:
 
     @cached_property
     def _held(self) -> frozenset[int]:
-        """The parameters that a result takes the place of."""
+        """The parameters whose buffers a result takes."""
         numbers = {alias.parameter for alias in aliases(self.dataflow.module)}
         parameters = self.dataflow.module.entry.parameters
         return frozenset(leaf for node in parameters if node.number in numbers for leaf in self.dataflow.given(node))
 
     @property
     def _inputs(self) -> frozenset[int]:
-        """The values that are given anew for every run: all parameters where none is donated."""
+        """The values that are given for every run: all parameters where none is donated."""
         return self.logical_axes.parameters - self._held
 
     @cached_property
     def _most(self) -> tuple[float, ...]:
-        """The most that any stream works and carries, and the most parameters that one is in."""
+        """The most that any logical axis works and carries, and the most parameters that one is in."""
         every = [_features(axis, self.logical_axes.parameters) for axis in self.logical_axes.all.values()]
         return tuple(max(values) or 1.0 for values in zip(*every, strict=True)) if every else (1.0,) * 3
 
     def _likeness(self, logical_axis: LogicalAxis) -> float:
-        """How much a stream looks like the batch: in all that is computed, and in little that is given."""
+        """How much a logical axis looks like the batch: in all that is computed, and in little that is given."""
         features = _features(logical_axis, self.logical_axes.parameters)
         work, carried, count = (own / most for own, most in zip(features, self._most, strict=True))
         return work + carried - count
 
     def _renamed(self, leaf: int) -> set[int]:
-        """A value, and what hands it on under another name, in parts, or in another order."""
+        """A value, and what passes it on under another name, in parts, or in another order."""
         values = {leaf}
         waiting = [leaf]
         while waiting:
@@ -232,7 +234,7 @@ class Roles:
                 if equation.node.opcode not in RENAMING or slot >= equation.rule.results:
                     continue
                 results = equation.leaves[equation.rule.results :]
-                made = results[min(slot, len(results) - 1)]  # a barrier hands on several
+                made = results[min(slot, len(results) - 1)]  # a barrier passes several on
                 if made not in values:
                     values.add(made)
                     waiting.append(made)

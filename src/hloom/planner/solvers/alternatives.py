@@ -20,7 +20,7 @@ from hloom.planner.solvers.message_passing import MessagePassing
 FAMILIES = 12
 """How many clusters are looked at, those of the largest values first."""
 SLACK = 0.1
-"""By what share of its cost a plan may be dearer than the best and still be looked for."""
+"""By what share of its cost a plan may cost more than the best and still be considered."""
 SWEEPS = 10
 
 
@@ -80,5 +80,5 @@ def _without(
 
 
 def _bytes_of(value: Node) -> float:
-    """The bytes of a whole array; none of a tuple."""
+    """The bytes of an array on all devices together; none of a tuple."""
     return math.prod(value.type.dims) * itemsize_of(value) if isinstance(value.type, TensorType) else 0.0

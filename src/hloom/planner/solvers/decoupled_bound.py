@@ -1,4 +1,4 @@
-"""The bound of clusters that choose apart, alike or not: what no plan at all can cost less than."""
+"""The bound of clusters that choose independently, isomorphic or not: what no plan at all can cost less than."""
 
 from __future__ import annotations
 

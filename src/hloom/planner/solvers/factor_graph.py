@@ -57,7 +57,7 @@ class FactorGraph:
         return costs
 
     def restricted(self, kept: Kept) -> FactorGraph:
-        """The network with fewer strategies (numbered as here)."""
+        """The factor graph with fewer strategies, numbered as in this one."""
         unary = {node: costs[:, kept[node]] for node, costs in self.unary.items()}
         factors = [factor.restricted(kept) for factor in self.factors]
         return FactorGraph(unary, factors, {node: self.kept[node][index] for node, index in kept.items()})
@@ -100,7 +100,7 @@ def given(factor: Factor, positions: Sequence[int], choice: Mapping[int, int]) -
 
 
 def tied_graph(problem: Problem) -> FactorGraph:
-    """The network in which alike clusters take the same strategy."""
+    """The factor graph in which isomorphic clusters take the same strategy."""
     representative = problem.representative
     unary: dict[int, np.ndarray] = {}
     for number, costs in problem.node_costs.items():
@@ -127,7 +127,7 @@ def tied_graph(problem: Problem) -> FactorGraph:
 def _tied_pairs(
     representative: Mapping[int, int], pairs: Mapping[tuple[int, int], np.ndarray]
 ) -> tuple[dict[int, np.ndarray], dict[tuple[int, int], np.ndarray]]:
-    """Tables of pairs added up between representatives: what falls on one node, and what lies between two."""
+    """Tables of pairs added up between representatives: those within one node, and those between two."""
     solve_within_budget: dict[int, np.ndarray] = {}
     between: dict[tuple[int, int], np.ndarray] = {}
     for (a, b), table in pairs.items():
@@ -141,7 +141,7 @@ def _tied_pairs(
 
 
 def full_graph(problem: Problem) -> FactorGraph:
-    """The network in which every cluster chooses for itself."""
+    """The factor graph in which every cluster chooses independently."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in problem.options:
         members[problem.representative[number]].append(number)

@@ -1,8 +1,8 @@
 """What related nodes cost together: a table over two, or a value that several read; and messages between it and them.
 
-A term sees of a strategy only the *group* it belongs to. A term may stand for many that are alike, one per copy of its
-nodes; arrays then have a row for each. Messages say how much of a term's cost is charged to each node already: whatever
-they are, the least of what is left of all terms and nodes adds up to a bound.
+A factor sees of a strategy only the *group* it belongs to. A factor may stand for many isomorphic ones, one per copy of
+its nodes; arrays then have a row for each. Messages say how much of a term's cost is charged to each node already:
+whatever they are, the least of what is left of all terms and nodes adds up to a bound.
 """
 
 from __future__ import annotations

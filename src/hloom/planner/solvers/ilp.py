@@ -1,7 +1,7 @@
 """The default planner: bounds and choices from messages, and an integer program for what they leave open.
 
 The linear relaxation of the program (a column for each strategy, edge columns linked by row and column sums) is nearly
-always whole here, and message passing solves its dual in a fraction of a simplex method's time. What a strategy costs
+always integral, and message passing solves its dual in a fraction of a simplex method's time. What a strategy costs
 beyond the bound proves most strategies to be in no better choice, and what is left of them, if anything, goes to HiGHS.
 """
 
@@ -59,7 +59,7 @@ def plan_tied(
     budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
-    """The same choice, in half the time: its bound is only of those that treat alike clusters alike."""
+    """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
     return _tied(problem, tied_graph(problem), time.monotonic() + seconds, rows, budget, starts)
 
 
@@ -85,7 +85,7 @@ def _tied(
 
 
 def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Assignment:
-    """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were nought."""
+    """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were zero."""
     graph = tied_graph(problem)
     memory = memory_use(problem, graph, rows)
     return _named(problem, least_memory(graph, memory, time.monotonic() + seconds))
@@ -112,7 +112,8 @@ def _named(problem: Problem, result: LagrangianResult) -> Assignment:
     notes = ()
     if result.missing > 0:
         notes = (
-            f"no plan was found that holds less; each that treats alike clusters alike holds {result.least:,.0f} B",
+            f"no plan was found that holds less; with one strategy per class of isomorphic clusters all hold "
+            f"{result.least:,.0f} B",
         )
     return Assignment(
         strategies, problem.cost(strategies), result.bound, notes=notes, tied_bound=result.bound, missing=result.missing

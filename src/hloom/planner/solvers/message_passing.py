@@ -1,9 +1,12 @@
 """A bound by passing costs between nodes and terms, and choices that the passing suggests.
 
-Each node in turn takes from its terms all they are sure to cost, and gives it back in even parts, to those first that
-come later in the order, then, on the way back, to those before (Kolmogorov's sequential reweighted message passing).
-Every sweep raises the bound, which is that of a linear relaxation in the end or a little less. What a strategy costs
-beyond the best of its node, after all messages, is what any choice with it costs beyond the bound.
+Each node in turn takes from its factors all they are sure to cost, and gives it back in even parts, to those first that
+come later in the order, then, on the way back, to those before. Every sweep raises the bound, which is that of a linear
+relaxation in the end or a little less. What a strategy costs beyond the best of its node, after all messages, is what
+any choice with it costs beyond the bound.
+
+Source: V. Kolmogorov, "A new look at reweighted message passing", IEEE PAMI 37 (2015), sequential reweighted message
+passing (SRMP).
 """
 
 from __future__ import annotations
@@ -34,11 +37,11 @@ class MessagePassing:
                     self._touching[argument.node].append((part, position))
         self._order = sorted(graph.unary)
         self._later = {
-            node: [place for place in positions if max(argument.node for argument in place[0].arguments) > node]
+            node: [pair for pair in positions if max(argument.node for argument in pair[0].arguments) > node]
             for node, positions in self._touching.items()
         }
         self._earlier = {
-            node: [place for place in positions if min(argument.node for argument in place[0].arguments) < node]
+            node: [pair for pair in positions if min(argument.node for argument in pair[0].arguments) < node]
             for node, positions in self._touching.items()
         }
         self._share = {node: self._share_of(node) for node in self._order}
@@ -138,9 +141,9 @@ def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, 
     """Give a term of a network a share of the messages of one that relates the same nodes in another network."""
     for argument, other in zip(part.arguments, like.arguments, strict=True):
         kept = before.kept[argument.node]
-        whole = np.zeros(1 + max(int(kept[-1]), int(graph.kept[argument.node][-1])))
-        whole[kept] = other.message[0][other.of] * share
-        argument.message[:] = whole[graph.kept[argument.node]][argument.firsts]
+        message = np.zeros(1 + max(int(kept[-1]), int(graph.kept[argument.node][-1])))
+        message[kept] = other.message[0][other.of] * share
+        argument.message[:] = message[graph.kept[argument.node]][argument.firsts]
 
 
 def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:

@@ -24,7 +24,7 @@ class MixedIntegerSolution:
 
 @dataclass(slots=True)
 class MixedIntegerProgram:
-    """Columns with costs and upper bounds, some of them whole numbers; rows with bounds and entries."""
+    """Columns with costs and upper bounds, some of them integers; rows with bounds and entries."""
 
     costs: list[float] = field(default_factory=list)
     uppers: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class MixedIntegerProgram:
     def columns(
         self, costs: Sequence[float] | np.ndarray, *, is_integer: bool = False, upper: float = 1.0
     ) -> np.ndarray:
-        """Columns between nought and `upper`; their numbers."""
+        """Columns between zero and `upper`; their numbers."""
         start = len(self.costs)
         self.costs += [float(cost) for cost in costs]
         self.uppers += [upper] * len(costs)

@@ -38,7 +38,7 @@ def plan(
 ) -> Assignment:
     """A choice made axis by axis, the largest axis first.
 
-    Where it does not keep the budget, the axes are decided anew from the last one on, then from the one before it. The
+    Where it does not keep the budget, the axes are decided again from the last one on, then from the one before it. The
     bound is that of all choices, from messages for which there is time; without, there is none. `starts` are not used:
     a step has few choices.
     """
