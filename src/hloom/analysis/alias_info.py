@@ -1,7 +1,8 @@
 """Which results an instruction writes over an operand: because it must, or because it may where the operand dies.
 
-The rules are XLA's (xla/hlo/analysis/alias_info.cc, GetInPlaceInputOutputPairs, and xla/service/
-hlo_dataflow_analysis.cc, CanShareOperandBufferWithUser), without those of single GPU libraries.
+The rules are XLA's (xla/hlo/analysis/alias_info.cc, AliasInfo::GetInPlaceInputOutputPairs and
+GetFusionInstructionInPlaceInputOutputPairs; xla/hlo/analysis/hlo_dataflow_analysis.cc,
+HloDataflowAnalysis::CanShareOperandBufferWithUser; jaxlib 0.10.2), without those of single GPU libraries.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ ELEMENTWISE = frozenset(elementwise.ROWS) - {"opt-barrier", "add-dependency", "t
     "reduce-precision",
     "stochastic-convert",
 }
-"""Opcodes that read an element of each operand to make the element at the same place."""
+"""Opcodes that read an element of each operand to compute the element at the same index."""
 OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
 """The one operand that an opcode may write its result over."""
 DEEPEST = 1000
-"""How many instructions that only pass a value on are followed inside a fusion."""
+"""How many instructions that only forward a value are followed inside a fusion; beyond, the result is taken to be new.
+"""
 
 
 class InPlacePair(NamedTuple):
-    """A result that lies in an operand's buffer."""
+    """A result that shares an operand's buffer: the operand's number, its shape index, and the result's."""
 
     operand: int
     operand_index: Index
@@ -38,14 +40,14 @@ class InPlacePair(NamedTuple):
 
 @dataclass(slots=True)
 class AliasInfo:
-    """Answers for the instructions of one module; what it finds out about fused graphs it keeps."""
+    """What instructions of one module must or may write over; results for fused computations are cached."""
 
     _users: dict[Graph, dict[Node, list[Node]]] = field(default_factory=dict)
     _pairs: dict[Graph, tuple[InPlacePair, ...]] = field(default_factory=dict)
     _elementwise: dict[Node, bool] = field(default_factory=dict)
 
     def pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
-        """The results that must lie in an operand's buffer.
+        """The results that must share an operand's buffer.
 
         ```
         dynamic-update-slice(x, update, start)   the result in x
@@ -182,7 +184,7 @@ def _followed(node: Node) -> Node:
 
 @cache
 def _same(one: Type | None, other: Type | None) -> bool:
-    """Whether two arrays are alike in elements, dimensions and layout, an absent layout being the plain one."""
+    """Whether two arrays agree in element type, dimensions and layout, an absent layout being the default one."""
     if isinstance(one, TupleType) or not isinstance(one, TensorType) or not isinstance(other, TensorType):
         return False
     if one is other:

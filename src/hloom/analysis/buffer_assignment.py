@@ -1,8 +1,9 @@
-"""Which buffers get memory of their own, and which lie in that of an output or a donated parameter.
+"""Buffer assignment: which buffers share the allocation of an output or a donated parameter, and which are temporary.
 
 Parameters and outputs have memory of their own for the whole run; before an output is written, or after a donated
-parameter is last read, temporaries may lie there. What is left is packed into one piece. The order of choices is XLA's
-(xla/service/buffer_assignment.cc): the largest buffers choose first, and choose the smallest place that takes them.
+parameter is last read, temporaries may use it. What is left is packed into one piece. The order of choices is XLA's
+(xla/service/buffer_assignment.cc, BufferAssigner::AssignBuffersForComputations and MaybeAssignBuffer, jaxlib 0.10.2):
+the largest buffers choose first, and choose the smallest allocation that takes them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.dataflow import ValueTable
 
 TRIES_PER_BUFFER = 20
-"""How many places are tried per buffer on average before the smaller ones are given none."""
+"""How many allocations are tried per buffer on average; beyond, buffers (the smaller ones) become temporaries."""
 
 
 @dataclass(slots=True)
@@ -28,21 +29,23 @@ class BufferAllocation:
 
 @dataclass(slots=True)
 class BufferAssignment:
-    """The temporaries that need memory of their own, elementwise reuse joined; and what lies in the fixed places.
+    """The temporaries that need memory of their own, elementwise reuse joined; and what uses the fixed allocations.
 
-    `places` are by the fixed buffers' ids.
+    `allocations` are by the fixed buffers' ids.
     """
 
-    places: dict[int, BufferAllocation] = field(default_factory=dict)
+    allocations: dict[int, BufferAllocation] = field(default_factory=dict)
     temporaries: list[Buffer] = field(default_factory=list)
 
 
 def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> BufferAssignment:
-    """Find places for the free buffers in those of the fixed ones."""
+    """Assign the free buffers to the allocations of the fixed ones where they fit."""
     assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
-    places = sorted(assignment.places.values(), key=lambda allocation: (allocation.size, -allocation.spans[0].start))
-    sizes = [allocation.size for allocation in places]
-    homes = {span.value: allocation for allocation in places for span in allocation.spans}
+    allocations = sorted(
+        assignment.allocations.values(), key=lambda allocation: (allocation.size, -allocation.spans[0].start)
+    )
+    sizes = [allocation.size for allocation in allocations]
+    homes = {span.value: allocation for allocation in allocations for span in allocation.spans}
     buffers = sorted(free, key=lambda buffer: (-buffer.size, buffer.spans[0].start))
     tries = TRIES_PER_BUFFER * len(buffers) + 100_000
     left: list[Buffer] = []
@@ -50,10 +53,10 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
         first = bisect_left(sizes, buffer.size)
         operands = [homes[old] for old, _ in values.overwrites.get(buffer.spans[0].value, ()) if old in homes]
         home = next((allocation for allocation in operands if _takes(allocation, buffer, values)), None)
-        while home is None and first < len(places) and tries > 0:
+        while home is None and first < len(allocations) and tries > 0:
             tries -= 1
-            if _takes(places[first], buffer, values):
-                home = places[first]
+            if _takes(allocations[first], buffer, values):
+                home = allocations[first]
             first += 1
         if home is None:
             left.append(buffer)
@@ -66,7 +69,7 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
 
 
 def _takes(allocation: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:
-    """Whether a buffer is in use only while its place is not; an operand may be overwritten as it dies."""
+    """Whether a buffer is in use only while the allocation is not; an operand may be overwritten as it dies."""
     if buffer.size > allocation.size:
         return False
     spans = allocation.spans

@@ -1,6 +1,6 @@
 """Which values share a buffer, and when each buffer is in use.
 
-Values are joined that must lie at one place: a loop's state through all its rounds, a branch's result and the
+Values are joined that share a buffer: a loop's state through all its iterations, a branch's result and the
 conditional's, an array and its update in place, a donated parameter and its output. Where the earlier one is still
 read after the later one is written, a compiler makes a copy, and the two stay apart.
 """
@@ -37,7 +37,7 @@ class Buffer:
 
 
 class Buffers:
-    """The buffers of a program; `of(value)` is where a value lies."""
+    """The buffers of a program; `of(value)` is the one that holds a value."""
 
     def __init__(self, values: ValueTable, merges: list[BufferAlias]) -> None:
         self._values = values
@@ -95,7 +95,7 @@ class Buffers:
 
 
 def _meets(spans: list[Span], position: int, span: Span, may_touch: bool) -> bool:
-    """Whether a span that would stand at this place is in use together with its neighbours there."""
+    """Whether a span that would be inserted at this position overlaps its neighbours."""
     less = 0 if may_touch else 1
     before = position > 0 and spans[position - 1].end > span.start - less
     after = position < len(spans) and spans[position].start < span.end + less

@@ -70,8 +70,8 @@ class ComputeTime:
         """What an opcode's own rate counts: comparisons of a sort, elements gathered or scattered, else FLOPs."""
         kinds = [self._type_of(operand) for operand in node.inputs]
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
-            places = node.attributes.get("dimensions") or (0,)
-            length = kinds[0].dims[places[0]] if kinds[0].dims else 1
+            dims = node.attributes.get("dimensions") or (0,)
+            length = kinds[0].dims[dims[0]] if kinds[0].dims else 1
             return elements(kinds[0]) * max(1, (length - 1).bit_length())
         if node.opcode == "scatter":
             return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))

@@ -75,17 +75,17 @@ class CostReport:
 
     @property
     def total(self) -> Cost:
-        """The whole module by XLA's rules, loops as often as they run, of branches the most expensive."""
+        """The module by XLA's rules, loops as often as they run, of branches the most expensive."""
         return self.analysis(LOOPED)(self.module.entry)
 
     @property
     def total_once(self) -> Cost:
-        """The whole module as XLA's HloCostAnalysis counts it: every loop's body once."""
+        """The module as XLA's HloCostAnalysis counts it: every loop's body once."""
         return self.analysis(ONCE)(self.module.entry)
 
     @property
     def mathematical(self) -> Cost:
-        """The whole module by the mathematical counts, loops as often as they run."""
+        """The module by the mathematical counts, loops as often as they run."""
         return self.analysis(MATHEMATICAL)(self.module.entry)
 
     @property

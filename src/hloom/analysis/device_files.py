@@ -24,7 +24,7 @@ OPTIONAL_RATES = ("transcendental", "opcodes")
 FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
 LINK_FIELDS = ("name", "kind", "topology", "bandwidth", "latency", "devices", "sources")
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
-MAY_BE_NOUGHT = frozenset(
+MAY_BE_ZERO = frozenset(
     (
         *("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds"),
         *("small_loop_bytes", "latency"),
@@ -34,7 +34,7 @@ _HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 
 
 def read_tables(path: Path) -> dict[str, Table]:
-    """The devices of a file, checked; raises HloomError with the place of what is wrong."""
+    """The devices of a file, checked; raises HloomError with the location of what is wrong."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -90,7 +90,7 @@ class _Checker:
     def number(self, name: str, field: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value in (1e999, -1e999):
             self.fail(f"{field} of '{name}' should be a number, not {value!r}", name, field)
-        elif value < 0 or (value == 0 and field not in MAY_BE_NOUGHT):
+        elif value < 0 or (value == 0 and field not in MAY_BE_ZERO):
             self.fail(f"{field} of '{name}' should be positive, not {value!r}", name, field)
 
     def rates(self, name: str, field: str, rates: Any) -> None:

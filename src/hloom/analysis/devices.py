@@ -117,7 +117,7 @@ def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
 
 
 def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:
-    """All devices by name; those of later files take the place of earlier ones of the same name."""
+    """All devices by name; those of later files replace earlier ones of the same name."""
     named = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
     known: dict[str, Device] = {}
     for path in (OWN_FILE, *named, *([Path(file)] if file is not None else [])):
@@ -145,12 +145,12 @@ def _rate(rates: Mapping[str, float], dtype: DType) -> float:
     if dtype.name in rates:
         return rates[dtype.name]
     bits = dtype.bits // 2 if dtype.is_complex else dtype.bits
-    is_whole = dtype.is_integer or dtype.name == "pred"
-    alike = {name: int(_digits(name)) for name in rates if name != FAST and is_whole == name.startswith("s")}
-    if not alike:
-        alike = {name: int(_digits(name)) for name in rates if name != FAST}
-    wider = [name for name in alike if alike[name] >= bits]
-    return rates[min(wider, key=lambda name: alike[name]) if wider else max(alike, key=lambda name: alike[name])]
+    is_integer = dtype.is_integer or dtype.name == "pred"
+    candidates = {name: int(_digits(name)) for name in rates if name != FAST and is_integer == name.startswith("s")}
+    if not candidates:
+        candidates = {name: int(_digits(name)) for name in rates if name != FAST}
+    wider = [name for name in candidates if candidates[name] >= bits]
+    return rates[min(wider, key=candidates.__getitem__) if wider else max(candidates, key=candidates.__getitem__)]
 
 
 def _digits(name: str) -> str:

@@ -1,7 +1,8 @@
-"""Where temporary buffers lie in one piece of memory, so that those in use together do not overlap.
+"""The heap simulator: offsets of temporary buffers in one piece of memory, so that those live together do not overlap.
 
 The largest first, each in the smallest gap that it fits into; once more the longest-lived first; the lower of the two
-counts. That is XLA's choice too (xla/service/heap_simulator, GlobalDecreasingSizeBestFitHeap).
+counts. That is XLA's choice too (xla/service/heap_simulator/heap_simulator.cc, GlobalDecreasingSizeBestFitHeap, jaxlib
+0.10.2).
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _lowest_possible(buffers: Sequence[Buffer]) -> int:
 
 
 def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
-    """How long a buffer's first value and the whole buffer are in use, by id; the unit is a value's making or dying.
+    """How long a buffer's first value and the whole buffer are in use, by id; the unit is a value's definition or last
+    use.
 
     XLA's heap simulator counts so; among buffers of one size, the longer-lived choose first.
     """
@@ -109,8 +111,8 @@ def _gap(bottoms: np.ndarray, tops: np.ndarray, size: int) -> int:
     order = np.argsort(bottoms, kind="stable")
     bottoms, reached = bottoms[order], np.maximum.accumulate(tops[order])
     begins = np.concatenate(([0], reached[:-1]))
-    room = bottoms - begins
-    fitting = np.flatnonzero(room >= size)
+    gaps = bottoms - begins
+    fitting = np.flatnonzero(gaps >= size)
     if not len(fitting):
         return int(reached[-1])
-    return int(begins[fitting[np.argmin(room[fitting])]])
+    return int(begins[fitting[np.argmin(gaps[fitting])]])

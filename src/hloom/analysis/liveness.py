@@ -30,7 +30,7 @@ Donations = dict[Index, tuple[int, Index]]
 class Liveness:
     """A run of a module, buffer by buffer.
 
-    `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs lie apart from
+    `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs are apart from
     arguments unless aliased, and hold a table of pointers for each tuple. `donations` says which parameter an output
     takes the place of; `last_reads` when each value of a parameter is read for the last time.
     """
@@ -119,8 +119,8 @@ def _account(
     live_out = _distinct(buffers.of(leaf) for leaf in outputs if leaf not in replaced)
     output_buffers = [buffer for buffer in live_out if id(buffer) not in kept]
     constants = {id(buffers.of(leaf)) for leaf in values.constants}
-    places = {id(buffer) for buffer in output_buffers}
-    elsewhere = kept | constants | places
+    output_ids = {id(buffer) for buffer in output_buffers}
+    elsewhere = kept | constants | output_ids
     free = [buffer for buffer in buffers if id(buffer) not in elsewhere]
     donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
     allocation = assign_buffers(values, [*output_buffers, *donors], free)
@@ -157,7 +157,7 @@ def _all_bytes(value_type: Type | None) -> int:
 
 
 def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
-    """Which parameter each output takes the place of; donors without an output get the first of their type."""
+    """Which parameter's buffer each output takes; donors without an output get the first of their type."""
     taken: set[Index] = set()
     for alias in module.attributes.get("input_output_alias") or ():
         taken.add(alias.output_index)

@@ -27,11 +27,11 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
-    """A buffer in use at the peak: what lies there then, and from and up to which time.
+    """A buffer in use at the peak: what it holds then, and from and up to which time.
 
     `kind` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
-    whole run, and what lies in an output's memory may be a temporary value for now. `index` says which
-    element of a tuple lies there.
+    whole run, and an output's memory may hold a temporary value for now. `index` says which element of a tuple
+    it holds.
     """
 
     name: str
@@ -189,7 +189,7 @@ def _at_peak(live: Liveness, time: int) -> Iterator[LiveBuffer]:
 
 def _live(live: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
     values = live.values
-    allocation = live.allocation.places.get(id(buffer), buffer)
+    allocation = live.allocation.allocations.get(id(buffer), buffer)
     within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if kind == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
@@ -268,5 +268,5 @@ def _is_free(live: Liveness, given: int, made: int) -> bool:
 def _thinned(timeline: np.ndarray) -> tuple[tuple[int, int], ...]:
     """The points of a timeline, at most MOST_POINTS of them."""
     step = -(-len(timeline) // MOST_POINTS) or 1
-    places = [start + int(np.argmax(timeline[start : start + step])) for start in range(0, len(timeline), step)]
-    return tuple((time, int(timeline[time])) for time in places)
+    times = [start + int(np.argmax(timeline[start : start + step])) for start in range(0, len(timeline), step)]
+    return tuple((time, int(timeline[time])) for time in times)

@@ -58,9 +58,9 @@ def _unwrapped(part: str) -> str:
 
 
 def joined(outer: str, op_name: str) -> str:
-    """The whole op_name of an instruction in a graph that is called from a scope.
+    """The full op_name of an instruction in a computation that is called from a scope.
 
-    XLA's names inside functions are whole where they begin like the caller's, and go on from it where they do not.
+    XLA's names inside functions are full where they begin like the caller's, and go on from it where they do not.
 
     >>> joined("jit(f)/while/body/call", "add"), joined("jit(f)/call", "jit(f)/call/add")
     ('jit(f)/while/body/call/add', 'jit(f)/call/add')
@@ -94,7 +94,7 @@ def source_of(node: Node, tables: StackTables | None) -> str:
 
 
 def namer(by: str, module: Module, depth: int | None) -> Callable[[Node, Graph, str], str]:
-    """What gives an instruction's group, from the instruction, its graph and its whole op_name.
+    """What gives an instruction's group, from the instruction, its computation and its full op_name.
 
     Raises ValueError for a name that is none of BY.
     """

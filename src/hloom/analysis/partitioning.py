@@ -1,4 +1,4 @@
-"""Whether a text still shows the whole program that many devices will share, and not one device's part of it."""
+"""Whether a module is still the unpartitioned program, and not one device's part of it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hloom.ir import Constant, Module, Node
 PARTITIONED_SUFFIX = "_spmd"
 """What XLA's partitioner appends to the entry's name."""
 MESHES = "xla.sdy.meshes"
-"""The frontend attribute in which JAX hands Shardy's meshes over."""
+"""The frontend attribute in which JAX passes Shardy's meshes."""
 BOUNDARIES = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
-"""Custom calls that change between whole arrays and parts: the partitioner removes them."""
+"""Custom calls that convert between full arrays and shards: the partitioner removes them."""
 
 
 def awaits_partitioning(module: Module) -> bool:
-    """Whether shardings are written that no partitioner has applied yet: shapes are those of whole arrays.
+    """Whether shardings are written that no partitioner has applied yet: shapes are those of full arrays.
 
     XLA's partitioner leaves the shardings of parameters in place, so that a text which it has been through is known
     by the name of its entry, and by its schedule.

@@ -1,4 +1,4 @@
-"""Whole numbers that a program computes, as sums of what is not known: enough to follow a loop's counter.
+"""Scalar evolution: integers that a program computes, as linear expressions of unknown values, to follow loop counters.
 
 A value is traced back through tuples, copies, fusions and calls, into the operands of the calls, and through loops
 that pass it on unchanged.
@@ -164,7 +164,7 @@ def _is_integer(node: Node) -> bool:
 
 
 def _integer(node: Constant) -> int | None:
-    """The one whole number that a constant holds; None for others."""
+    """The one integer that a constant holds; None for others."""
     literal = node.value
     if not isinstance(literal, Literal) or not _is_integer(node) or literal.is_elided:
         return None

@@ -67,11 +67,11 @@ def list_schedule(graph: Graph) -> Sequence[Node]:
 
 
 class _ListSchedule:
-    """Lists by place in the text; a value whose last reader is left names it by the sum of its readers left."""
+    """State by position in the text; where one reader is left, `sums` is that reader's position."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = graph.nodes
-        places = {node: position for position, node in enumerate(self.nodes)}
+        positions = {node: position for position, node in enumerate(self.nodes)}
         count = len(self.nodes)
         self.waiting = [0] * count
         self.readers: list[list[int]] = [[] for _ in range(count)]
@@ -81,7 +81,9 @@ class _ListSchedule:
         self.operands: list[list[int]] = []
         for position, node in enumerate(self.nodes):
             before = node.attributes.get("control-predecessors") or ()
-            operands = [places[operand] for operand in dict.fromkeys((*node.inputs, *before)) if operand in places]
+            operands = [
+                positions[operand] for operand in dict.fromkeys((*node.inputs, *before)) if operand in positions
+            ]
             self.operands.append(operands)
             self.waiting[position] = len(operands)
             for operand in operands:

@@ -1,7 +1,7 @@
 """Bytes of values as XLA's cost analysis counts them.
 
 Source: xla/service/hlo_cost_analysis.cc and the CPU client's shape size, found by trying jaxlib 0.10.2. A dimension
-without a bound has no size there: it counts as nought.
+without a bound has no size there: it counts as 0.
 """
 
 from __future__ import annotations

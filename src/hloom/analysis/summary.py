@@ -61,7 +61,7 @@ class Summary:
 
     Counts by opcode and by element type go from many to few; `dtypes` counts the arrays that instructions yield.
     `calls` begins with the entry. `unreached` are computations that the entry does not call. Bytes that are not known
-    (dimensions without a bound) count as nought.
+    (dimensions without a bound) count as 0.
     """
 
     name: str

@@ -16,7 +16,7 @@ LARGEST = 20
 
 @dataclass(frozen=True, slots=True)
 class XlaAllocation:
-    """One piece of memory: its bytes, what it is for, and the instructions whose values lie in it, largest first."""
+    """One piece of memory: its bytes, what it is for, and the instructions whose values it holds, largest first."""
 
     index: int
     bytes: int

@@ -30,8 +30,8 @@ def _exact_reduce_scatter(instruction: Instruction, callee_cost: CalleeCosts) ->
 
 def _scattered(instruction: Instruction) -> int:
     """Into how many parts a reduce-scatter cuts."""
-    whole, part = sum(map(elements, instruction.operands)), leaf_elements(instruction.result)
-    return whole // part if part else 1
+    operand, part = sum(map(elements, instruction.operands)), leaf_elements(instruction.result)
+    return operand // part if part else 1
 
 
 def group_size(instruction: Instruction) -> int:

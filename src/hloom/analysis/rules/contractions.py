@@ -53,8 +53,8 @@ def _ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 def _exact_ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     taken = ("rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
-    places = {dim for name in taken for dim in instruction.attribute(name) or ()}
-    columns = math.prod(size for dim, size in enumerate(_dims(instruction.operand(1))) if dim not in places)
+    taken_dims = {dim for name in taken for dim in instruction.attribute(name) or ()}
+    columns = math.prod(size for dim, size in enumerate(_dims(instruction.operand(1))) if dim not in taken_dims)
     return Cost(_fma(instruction) * elements(instruction.operand(0)) * columns, 0, instruction.accessed)
 
 
@@ -77,8 +77,8 @@ def _products(instruction: Instruction) -> int:
     window = instruction.attribute("window") or Window()
     left, right, result = _dims(instruction.operand(0)), _dims(instruction.operand(1)), _dims(instruction.result)
     count = 1
-    places = zip(labels.spatial(labels.lhs), labels.spatial(labels.rhs), labels.spatial(labels.output), strict=True)
-    for (at_left, at_right, at_result), dimension in zip(places, window.dimensions, strict=False):
+    spatial = zip(labels.spatial(labels.lhs), labels.spatial(labels.rhs), labels.spatial(labels.output), strict=True)
+    for (at_left, at_right, at_result), dimension in zip(spatial, window.dimensions, strict=False):
         count *= positions(left[at_left], right[at_right], result[at_result], dimension)
     features = left[labels.lhs.index("f")] // (instruction.attribute("feature_group_count") or 1)
     batch = left[labels.lhs.index("b")] // (instruction.attribute("batch_group_count") or 1)
@@ -87,9 +87,9 @@ def _products(instruction: Instruction) -> int:
 
 @lru_cache(maxsize=4096)
 def positions(base: int, kernel: int, result: int, window: WindowDimension) -> int:
-    """How many pairs of a place in the window and a place in the result meet an element of the base.
+    """How many pairs of a window position and a result position meet an element of the base.
 
-    One dimension each. Place `k` of the window at place `o` of the result meets the element
+    In one dimension, position `k` of the window at position `o` of the result meets the element
     (o * stride - padding_low + k * window_dilation) / base_dilation, where that is one.
 
     >>> positions(4, 3, 4, WindowDimension(3, padding_low=1, padding_high=1))

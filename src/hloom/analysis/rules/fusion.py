@@ -94,7 +94,7 @@ def _element(node: Node, index: tuple[int, ...], users: Users) -> Node:
 def _read_bytes(node: Node, users: Users) -> int:
     """What the users of a fused parameter read of it; those that read all of it share one reading."""
     total, is_read = 0, False
-    whole = shape_bytes(node.type)
+    full = shape_bytes(node.type)
     for user in users[node]:
         opcode = user.opcode
         if opcode == "fusion":
@@ -106,10 +106,10 @@ def _read_bytes(node: Node, users: Users) -> int:
         elif opcode == "dynamic-update-slice" and user.inputs[0] is node:
             continue
         elif opcode in SHARES_NO_READ:
-            total += whole
+            total += full
         elif not is_read:
             is_read = True
-            total += whole
+            total += full
     return total
 
 

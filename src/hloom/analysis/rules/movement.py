@@ -35,7 +35,7 @@ def gather(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    """The places that updates go to are read and written, updates and indices read, the function applied to each."""
+    """The updated elements are read and written, updates and indices read, the function applied to each element."""
     count = len(instruction.operands) // 2
     updates = instruction.operands[count + 1 :]
     accessed = 3 * sum(map(shape_bytes, updates)) + shape_bytes(instruction.operand(count))

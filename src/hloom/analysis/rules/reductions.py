@@ -43,7 +43,7 @@ def _reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _whole_span(instruction: Instruction) -> int:
-    """The size of the one dimension that a window covers from every place, as XLA recognises it; else 0."""
+    """The size of the one dimension that a window covers from every position, as XLA recognises it; else 0."""
     window = _window(instruction).dimensions
     sized = [dim for dim, dimension in enumerate(window) if dimension.size != 1]
     padded = [dimension for dimension in window if dimension.padding_low or dimension.padding_high]
@@ -87,8 +87,8 @@ def _sort(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 def _exact_sort(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     operand = instruction.operand(0)
-    places = instruction.attribute("dimensions") or ()
-    length = operand.dims[places[0]] if isinstance(operand, TensorType) and len(places) == 1 and operand.dims else 0
+    dims = instruction.attribute("dimensions") or ()
+    length = operand.dims[dims[0]] if isinstance(operand, TensorType) and len(dims) == 1 and operand.dims else 0
     compared = elements(operand) * _log2_ceiling(length)
     return _applied(instruction, callee_cost(instruction.attribute("to_apply")), compared)
 
@@ -107,8 +107,8 @@ def _scan(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _exact_scan(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    operand, places = instruction.operand(0), instruction.attribute("dimensions") or (0,)
-    length = operand.dims[places[0]] if isinstance(operand, TensorType) and operand.dims else 0
+    operand, dims = instruction.operand(0), instruction.attribute("dimensions") or (0,)
+    length = operand.dims[dims[0]] if isinstance(operand, TensorType) and operand.dims else 0
     return _applied(instruction, callee_cost(instruction.attribute("to_apply")), length)
 
 
