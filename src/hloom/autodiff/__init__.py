@@ -8,7 +8,10 @@ edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
 
 from hloom.autodiff.rules.custom import custom_call as custom_call
 from hloom.autodiff.table import RULES as RULES
+from hloom.autodiff.transform import Which as Which
 from hloom.autodiff.transform import grad as grad
 from hloom.autodiff.transform import jvp as jvp
+from hloom.autodiff.transform import parameters_of as parameters_of
 from hloom.autodiff.transform import value_and_grad as value_and_grad
 from hloom.autodiff.transform import vjp as vjp
+from hloom.autodiff.widen import in_double_precision as in_double_precision

@@ -125,6 +125,11 @@ def jvp(
     return work.finish(emitter, [*values, *further], keeps_results=True)
 
 
+def parameters_of(module: Module, wrt: Which) -> list[tuple[int, str]]:
+    """The leaves of the parameters that `wrt` names, in order: their numbers and names."""
+    return [(each.leaf, each.name) for each in _chosen(module.entry, wrt)]
+
+
 def _gradient(
     module: ModuleLike,
     wrt: Which,

@@ -20,6 +20,7 @@ COMMANDS = {
     "propagate": "Follow a tiling through a module: what is split, what it costs.",
     "plan": "Find how to split a module over a device mesh.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
+    "grad": "Differentiate a module: gradients, products with Jacobians.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }
 """The subcommands, each a file of this package, with their lines in the list of all of them."""

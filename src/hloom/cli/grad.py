@@ -1,0 +1,132 @@
+"""`hloom grad`: the module of a module's derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+
+from hloom import autodiff
+from hloom.cli.options import Origin, from_file, to_output
+from hloom.cli.reading import read, working
+from hloom.cli.writing import check_folder, note_tables, write_text
+from hloom.hlo import save, to_text
+from hloom.ir import Module
+from hloom.passes import apply_in_place
+from hloom.testing import DerivativeCheck, check_derivatives
+
+CLEAN = ("simplify", "cse", "dce")
+"""The passes that the derivative goes through, unless --raw leaves it as it was made."""
+
+
+@click.command("grad")
+@from_file
+@click.option("--wrt", metavar="NAMES", help="Entry parameters, by number or name: 0,2 or w,b.  [default: all floats]")
+@click.option("--of", type=click.IntRange(min=0), metavar="N", help="The scalar result to differentiate.")
+@click.option("--value", is_flag=True, help="Yield the result too, before the gradients.")
+@click.option("--vjp", "is_vjp", is_flag=True, help="Take a cotangent for each result instead: any shape.")
+@click.option("--jvp", "is_jvp", is_flag=True, help="Forward mode: take tangents, yield results and tangents.")
+@click.option("--stop", metavar="NAME", multiple=True, help="Instructions that count as constants.")
+@click.option("--checkpoints", type=click.IntRange(min=1), metavar="N", help="States kept of a loop of unknown length.")
+@click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="Such loops run at most so often.")
+@click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
+@click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the inputs of --check.")
+@to_output("Write into this file, whole or not at all.")
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    wrt: str | None,
+    of: int | None,
+    value: bool,
+    is_vjp: bool,
+    is_jvp: bool,
+    stop: tuple[str, ...],
+    checkpoints: int | None,
+    max_iterations: int | None,
+    raw: bool,
+    check: bool,
+    seed: int,
+    output: Path | None,
+) -> None:
+    """Differentiate a module.
+
+    The gradient module takes the module's parameters and yields a tuple of one array for each of NAMES. Loops whose
+    trip count is known only when they run keep N states (128) and compute the others again. The exit status is 1, and
+    nothing is written, where --check finds a derivative that differs; it needs jax.
+
+    \b
+    Examples:
+      hloom grad loss.hlo --wrt w,b -o gradient.hlo
+      hloom grad step.hlo --vjp --check -o backward.hlo
+      hloom grad step.hlo --jvp --wrt 0
+    """
+    _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
+    if output is not None:
+        check_folder(output)
+    program = read(Origin(file, strict, module, stage))
+    chosen = _names(wrt)
+    with working("differentiating"):
+        if is_jvp:
+            derivative = autodiff.jvp(program, chosen, stop=stop)
+        elif is_vjp:
+            derivative = autodiff.vjp(
+                program, chosen, stop=stop, checkpoints=checkpoints, max_iterations=max_iterations
+            )
+        else:
+            make = autodiff.value_and_grad if value else autodiff.grad
+            derivative = make(
+                program, chosen, of=of, stop=stop, checkpoints=checkpoints, max_iterations=max_iterations
+            )
+        if not raw:
+            apply_in_place(derivative, CLEAN)
+    if check:
+        with working("checking"):
+            checks = check_derivatives(
+                program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
+            )
+        note_tables(_table(checks))
+        if not all(each.agrees for each in checks):
+            click.get_current_context().exit(1)
+    _write(derivative, output)
+
+
+def _check_form(*, is_vjp: bool, is_jvp: bool, value: bool, of: int | None, loops: int | None) -> None:
+    if is_vjp and is_jvp:
+        raise click.UsageError("--vjp and --jvp are two modes: give one")
+    if (is_vjp or is_jvp) and (value or of is not None):
+        raise click.UsageError("--of and --value are for gradients: --vjp and --jvp are of all results")
+    if is_jvp and loops:
+        raise click.UsageError("forward mode keeps no states: --checkpoints and --max-iterations are for reverse mode")
+
+
+def _names(wrt: str | None) -> list[int | str] | None:
+    if wrt is None:
+        return None
+    parts = [part.strip() for part in wrt.split(",") if part.strip()]
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
+    table = Table(box=box.SIMPLE_HEAD, title="derivatives in random directions, in f64", title_justify="left")
+    table.add_column("parameter")
+    for heading in ("derivative", "central difference", "relative error"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for each in checks:
+        verdict = "agrees" if each.agrees else "DIFFERS"
+        table.add_row(each.parameter, f"{each.derivative:.9g}", f"{each.difference:.9g}", f"{each.error:.1e}", verdict)
+    yield table
+
+
+def _write(derivative: Module, output: Path | None) -> None:
+    if output is None:
+        write_text(to_text(derivative), None)
+    else:
+        save(derivative, output)

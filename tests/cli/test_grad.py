@@ -1,0 +1,74 @@
+"""`hloom grad` as a program: gradients, both modes, the check, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from tests.cli.conftest import Call
+
+LOSS = """HloopModule loss
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  w = f32[3,4] parameter(0)
+  x = f32[4] parameter(1)
+  n = s32[] parameter(2)
+  d = f32[3] dot(w, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[3] tanh(d)
+  z = f32[] constant(0)
+  ROOT r = f32[] reduce(t, z), dimensions={0}, to_apply=sum
+}
+""".replace("Hloop", "Hlo")
+
+
+@pytest.fixture
+def loss(tmp_path: Path) -> Path:
+    path = tmp_path / "loss.hlo"
+    path.write_text(LOSS)
+    return path
+
+
+def test_the_gradient_is_written(call: Call, loss: Path, tmp_path: Path):
+    target = tmp_path / "gradient.hlo"
+    result = call("grad", loss, "--wrt", "x,0", "-o", target)
+    assert (result.exit_code, result.output) == (0, "")
+    w, x = np.ones((3, 4), np.float32), np.full(4, 0.1, np.float32)
+    of_x, of_w = hloom.evaluate(hloom.load(target), [w, x, np.int32(0)])
+    np.testing.assert_allclose(of_x, 3 * (1 - np.tanh(0.4) ** 2), rtol=1e-5)
+    assert of_w.shape == (3, 4)
+
+
+def test_the_value_comes_first(call: Call, loss: Path):
+    assert "-> (f32[], f32[3,4], f32[4])" in call("grad", loss, "--value").stdout
+
+
+def test_products_with_the_jacobian(call: Call, loss: Path):
+    assert "cotangent_0: f32[]" in call("grad", loss, "--vjp").stdout
+    assert "x_tangent: f32[4]) -> (f32[], f32[])" in call("grad", loss, "--jvp", "--wrt", "x").stdout
+
+
+def test_check_compares_with_central_differences(call: Call, loss: Path):
+    result = call("grad", loss, "--check")
+    assert result.exit_code == 0
+    assert result.stderr.count("agrees") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (["--wrt", "n"], "parameter 2 (n) is s32[]: it has no derivative", 1),
+        (["--wrt", "v"], "computation e has no parameter 'v'", 1),
+        (["--of", "3"], "of=3, but module loss has 1 results", 1),
+        (["--vjp", "--jvp"], "two modes", 2),
+        (["--jvp", "--checkpoints", "3"], "forward mode keeps no states", 2),
+        (["--vjp", "--of", "0"], "--of and --value are for gradients", 2),
+        (["-o", "missing/gradient.hlo"], "cannot write missing/gradient.hlo", 1),
+    ],
+)
+def test_what_is_refused(call: Call, loss: Path, arguments: list[str], message: str, status: int):
+    result = call("grad", loss, *arguments)
+    assert result.exit_code == status
+    assert message in result.output
