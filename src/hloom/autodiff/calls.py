@@ -167,7 +167,7 @@ def _backward_branch(
 ) -> Graph:
     graph = session.module.add_graph(back.graph.name)
     emitter = Emitter(graph)
-    argument = graph.add_parameter(TupleType([*types, *slots]), "argument")
+    argument = graph.add_parameter(emitter.typed(TupleType([*types, *slots])), "argument")
     cotangents = [emitter.element(argument, given.index(leaf)) for leaf in back.cotangents]
     residuals = [emitter.element(argument, len(types) + slot) for slot in numbers]
     results = back.embed(emitter, cotangents, residuals)

@@ -14,13 +14,16 @@ from hloom.ir import (
     DType,
     Graph,
     Literal,
+    Module,
     Node,
     TensorType,
     TupleType,
     Type,
+    default_layout,
     dtype,
     infer_type,
     literal_of,
+    map_leaves,
     without_layout,
 )
 from hloom.ops import OPS
@@ -50,6 +53,7 @@ class Emitter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.metadata: str | None = None
+        self._laid_out: dict[Type, Type] | None = {} if has_layouts(graph.module) else None
         self._constants: dict[Any, Node] = {}
 
     def use(self, node: Node) -> Node:
@@ -67,14 +71,21 @@ class Emitter:
         types = [operand.type for operand in used]
         if type is None or row.infer is None:
             type = infer_type(row, types, values, type)  # pyright: ignore[reportArgumentType]
-        return self.graph.add_apply(row, used, type, values, metadata=self.metadata)
+        return self.graph.add_apply(row, used, self.typed(type), values, metadata=self.metadata)
+
+    def typed(self, kind: Type) -> Type:
+        """A type with default layouts where it has none, in modules that have layouts: so equal values are merged."""
+        if self._laid_out is None:
+            return kind
+        found = self._laid_out.get(kind)
+        if found is None:
+            found = self._laid_out[kind] = map_leaves(kind, _with_layout)
+        return found
 
     def elementwise(self, opcode: str, *operands: Node) -> Node:
         """An elementwise op whose result has the first operand's type."""
         used = [operand if operand.graph is self.graph else self.use(operand) for operand in operands]
-        kind = used[0].type
-        if isinstance(kind, TensorType) and kind.layout is not None:
-            kind = kind.with_layout(None)
+        kind = self.typed(array_type(used[0]))
         return self.graph.add_apply(OPS[opcode], used, kind, EMPTY, metadata=self.metadata)
 
     def add(self, a: Node, b: Node) -> Node:
@@ -102,7 +113,7 @@ class Emitter:
         """A number in every element of an array, or a scalar of an element type, or an array of values."""
         kind = type if isinstance(type, TensorType) else TensorType(type)
         if np.ndim(value):
-            return self.graph.add_constant(literal_of(value, kind.dtype), kind, metadata=self.metadata)
+            return self.graph.add_constant(literal_of(value, kind.dtype), self.typed(kind), metadata=self.metadata)
         key = (value, kind.dtype, kind.dims, repr(value))
         found = self._constants.get(key)
         if found is None:
@@ -156,7 +167,7 @@ class Emitter:
     def tuple(self, elements: Iterable[Node]) -> Node:
         used = [each if each.graph is self.graph else self.use(each) for each in elements]
         kind = TupleType([without_layout(each.type) for each in used])  # pyright: ignore[reportArgumentType]
-        return self.graph.add_apply(OPS["tuple"], used, kind, EMPTY, metadata=self.metadata)
+        return self.graph.add_apply(OPS["tuple"], used, self.typed(kind), EMPTY, metadata=self.metadata)
 
     def element(self, node: Node, index: int) -> Node:
         """An element of a tuple; of a tuple instruction, its operand."""
@@ -190,6 +201,18 @@ class Emitter:
         full.update(zip(graph.parameters, arguments, strict=True))
         self.graph.copy_nodes(graph.nodes, full)
         return full[graph.root]
+
+
+def has_layouts(module: Module) -> bool:
+    """Whether a module's types have layouts: whether those of its entry's parameters do."""
+    leaves = [leaf for parameter in module.entry.parameters for leaf in leaf_types(parameter.type)]
+    return any(isinstance(leaf, TensorType) and leaf.rank and leaf.layout is not None for leaf in leaves)
+
+
+def _with_layout(kind: Type) -> Type:
+    if isinstance(kind, TensorType) and kind.layout is None and kind.rank:
+        return kind.with_layout(default_layout(kind.rank))
+    return kind
 
 
 def ordered(opcode: str, attributes: Mapping[str, Any]) -> Attributes:

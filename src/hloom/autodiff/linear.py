@@ -210,4 +210,4 @@ class Forward(LinearOps):
     def elementwise(self, opcode: str, type: Type, *operands: Any) -> Node:
         emitter = self.primal
         used = [emitter.zeros(each.type) if isinstance(each, Zero) else each for each in operands]
-        return emitter.graph.add_apply(OPS[opcode], used, type, EMPTY, metadata=emitter.metadata)
+        return emitter.graph.add_apply(OPS[opcode], used, emitter.typed(type), EMPTY, metadata=emitter.metadata)

@@ -208,7 +208,8 @@ def new_loop(
 ) -> tuple[Graph, Graph, TupleType]:
     """The graphs of a loop over a tuple: `condition` and `body` are given an emitter and the leaves of the state."""
     module = emitter.graph.module
-    state = TupleType(types)
+    state = emitter.typed(TupleType(types))
+    assert isinstance(state, TupleType), "of a tuple"
     graphs = []
     for suffix, make in (("condition", condition), ("body", body)):
         graph = module.add_graph(f"{name}.{suffix}")

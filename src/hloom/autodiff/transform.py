@@ -37,6 +37,8 @@ from hloom.ir import (
 from hloom.passes import callees_first, dce
 from hloom.text import HloomError, Unsupported
 
+SMALL = 64
+"""How many instructions a computation may have to be inlined at every call."""
 ModuleLike = Module | str | Path
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""
@@ -175,6 +177,7 @@ class _Work:
         _check(given, checkpoints, max_iterations)
         copy = given.clone()
         infer_types(copy)
+        inline_small_calls(copy)
         self.module = copy
         self.entry = copy.entry
         self.wrt = _chosen(self.entry, wrt)
@@ -249,6 +252,19 @@ class _Work:
         module.graphs[:] = callees_first(module)
         module.attributes = _header(module, self.entry, graph, keeps_results)
         return module
+
+
+def inline_small_calls(module: Module) -> None:
+    """Put small computations in place of their calls, so that loops show which slices they take.
+
+    XLA inlines every call before it does anything else.
+    """
+    for graph in callees_first(module):
+        for node in graph.nodes:
+            if node.opcode == "call" and not any(not each.is_graph for each in node.attributes.referents()):
+                callee = next(iter(node.called_graphs))
+                if callee.output is not None and len(callee.nodes) <= SMALL and not callee.missing:
+                    graph.inline(node)
 
 
 def _check(module: Module, checkpoints: int | None, max_iterations: int | None) -> None:

@@ -57,7 +57,7 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
     if not isinstance(kind, TensorType) or kind.rank or not scalars or any(True for _ in node.called_graphs):
         raise Unsupported(f"computation {node.graph.name}: {node.opcode} is not elementwise: {node.name}")
     made, attributes = TensorType(kind.dtype, dims), ordered(node.opcode, node.attributes)
-    return emitter.graph.add_apply(node.op, operands, made, attributes, metadata=emitter.metadata)
+    return emitter.graph.add_apply(node.op, operands, emitter.typed(made), attributes, metadata=emitter.metadata)
 
 
 def _called(emitter: Emitter, node: Apply, operands: list[Node]) -> Any:
