@@ -65,12 +65,16 @@ class LinearCall:
 
 
 class LinearOps:
-    """The linear ops that rules use. `primal` emits what they scale by."""
+    """The linear ops that rules use. `primal` emits what they scale by.
+
+    `shared` holds tangents that one rule makes and another hands on, by the primal value they belong to.
+    """
 
     is_forward = False
 
     def __init__(self, primal: Emitter) -> None:
         self.primal = primal
+        self.shared: dict[Node, Any] = {}
 
     def op(self, opcode: str, *operands: Any, type: Type | None = None, **attributes: Any) -> Any:
         """A linear op: of one tangent and primal values, or of several tangents (or `Zero`s) together."""

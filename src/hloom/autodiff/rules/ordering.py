@@ -119,3 +119,10 @@ def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
         )
 
     b.give_update(operand, update)
+
+
+def take_rows(t: LinearOps, tangent: Any, order: Node) -> Any:
+    """The rows of matrices in another order, one for each matrix."""
+    kind = array_type(tangent)
+    wide = t.primal.broadcast(order, kind.dims, list(range(kind.rank - 1)))
+    return t.op(TAKEN, tangent, wide, type=kind, dimension=kind.rank - 2)
