@@ -8,12 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from hloom.analysis import COST_RULES
+from hloom.autodiff import RULES as DERIVATIVES
+from hloom.autodiff import Rule as Derivative
 from hloom.evaluate import TABLE
 from hloom.ir import Op
 from hloom.ops import OPS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "opcodes.md"
-CONCERNS = ("infer", "axes", "evaluate", "flops", "bytes", "effect")
+CONCERNS = ("infer", "axes", "evaluate", "flops", "bytes", "effect", "derivative")
 YES, NONE = "yes", "none"
 
 HEAD = """# Opcodes
@@ -29,6 +31,7 @@ opcode has neither a rule nor a reason.
 | flops | operations: `xla` as XLA counts them, `both` a mathematical count beside it | `src/hloom/analysis/rules` |
 | bytes | bytes read and written, as for flops | `src/hloom/analysis/rules` |
 | effect | what it does besides yielding a value; none means nothing | the op's row in `src/hloom/ops` |
+| derivative | a rule, as others (said by other ops), the engine itself; zero or none | `src/hloom/autodiff/rules` |
 
 A number in brackets leads to the reason below the table.
 """
@@ -54,10 +57,22 @@ def cell(op: Op, concern: str) -> tuple[str, str]:
         return (YES, "") if row.function is not None else (NONE, row.because) if row.because else ("", "")
     if concern == "effect":
         return (op.effect.value if op.effect is not None else NONE), ""
+    if concern == "derivative":
+        return _derivative(DERIVATIVES.get(op.name))
     rule = COST_RULES.get(op.name)
     if rule is None:
         return "", ""
     return ("both", rule.because) if rule.mathematical is not None else ("xla", "")
+
+
+def _derivative(rule: Derivative | None) -> tuple[str, str]:
+    if rule is None:
+        return "", ""
+    if rule.because:
+        return ("zero" if rule.is_zero else NONE), rule.because
+    if rule.structural:
+        return "engine", ""
+    return ("rule" if rule.linearize is not None else "as others"), ""
 
 
 def page() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.analysis import COST_RULES
+from hloom.autodiff import RULES as DERIVATIVES
 from hloom.ir import Op
 from hloom.ops import OPS
 from scripts.make_opcode_table import CONCERNS, PAGE, cell, holes, page
@@ -20,6 +21,7 @@ def test_the_page_is_up_to_date():
 
 def test_every_rule_is_for_an_opcode():
     assert set(COST_RULES) <= set(OPS)
+    assert set(DERIVATIVES) <= set(OPS)
 
 
 @pytest.mark.parametrize("concern", [each for each in CONCERNS if each != "effect"])

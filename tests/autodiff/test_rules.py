@@ -261,3 +261,27 @@ def test_random_numbers_have_no_gradient():
                   "ROOT r = f64[] reduce(m, z), dimensions={0}, to_apply=add_f64".replace("threefry", "three_fry"))  # fmt: skip
     (found,) = run(hloom.grad(drawn), [np.array(2.0), np.array([1, 2], np.uint64)])
     assert np.isfinite(found)
+
+
+SOFTMAX = """x = f64[3,4] parameter(0) l = f64[] constant(-inf) z = f64[] constant(0)
+  m = f64[3] reduce(x, l), dimensions={1}, to_apply=maximum_f64 b = f64[3,4] broadcast(m), dimensions={0}
+  d = f64[3,4] subtract(x, b) e = f64[3,4] exponential(d) s = f64[3] reduce(e, z), dimensions={1}, to_apply=add_f64"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "t = f64[3,4] broadcast(s), dimensions={0} ROOT r = f64[3,4] divide(e, t)",
+        "g = f64[3] log(s) ROOT r = f64[3] add(g, m)",
+    ],
+)
+def test_a_maximum_that_only_keeps_exponentials_small_is_a_constant(end):
+    program = entry(f"{SOFTMAX} {end}")
+    assert_derivatives(program)
+    gradient, _ = hloom.apply(hloom.vjp(program), ["simplify", "cse", "dce"])
+    assert not any(node.opcode == "compare" for node in gradient.entry.nodes)
+
+
+@pytest.mark.parametrize("end", ["g = f64[3] log(s) ROOT r = f64[3] subtract(g, m)", "ROOT r = f64[3,4] add(e, b)"])
+def test_a_maximum_that_moves_the_result_is_not(end):
+    assert_derivatives(entry(f"{SOFTMAX} {end}"))

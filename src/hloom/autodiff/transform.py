@@ -15,6 +15,7 @@ from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
 from hloom.autodiff.linearize import Options, Session, Walk
+from hloom.autodiff.shift_invariance import shift_invariant_maxima
 from hloom.hlo import load
 from hloom.ir import (
     Attributes,
@@ -182,7 +183,8 @@ class _Work:
         self.entry = copy.entry
         self.wrt = _chosen(self.entry, wrt)
         self.results = leaf_types(self.entry.root.type)
-        options = Options(_stopped(copy, stop), checkpoints, max_iterations)
+        constants = _stopped(copy, stop) | shift_invariant_maxima(copy)
+        options = Options(constants, checkpoints, max_iterations)
         self.session = Session(copy, options, Activity(options.stop), _trip_counts(copy))
         self.target = copy.add_graph(self.entry.name)
 

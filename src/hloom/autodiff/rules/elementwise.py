@@ -11,10 +11,10 @@ import math
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import REAL_OF, array_type
+from hloom.autodiff.emitter import REAL_OF, Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.table import none, rules, transposition, zero
-from hloom.ir import Apply, Node
+from hloom.ir import Apply, Constant, Literal, Node
 
 zero(
     "ceil floor round-nearest-afz round-nearest-even",
@@ -164,14 +164,33 @@ def power(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     p, (x, y) = t.primal, node.inputs
     total = None
     if tangents[0] is not None:
-        one, is_zero = p.like(1, y), p.compare("EQ", y, p.like(0, y))
-        lower = p.elementwise("power", x, p.select(is_zero, one, p.sub(y, one)))
-        total = t.mul(p.mul(y, lower), tangents[0])
+        total = t.mul(_of_base(p, x, y), tangents[0])
     if tangents[1] is not None:
         is_zero = p.compare("EQ", x, p.like(0, x))
         safe = p.select(is_zero, p.like(1, x), x)
         total = t.add(total, t.mul(p.mul(p.elementwise("log", safe), node), tangents[1]))
     return total
+
+
+def _of_base(p: Emitter, x: Node, y: Node) -> Node:
+    """y x^(y-1): a product where y is 2; zero, whatever x is, where y is."""
+    known = constant_splat(y)
+    if known == 2:
+        return p.add(x, x)
+    one = p.like(1, y)
+    if known is not None and known != 0:
+        return p.mul(y, p.elementwise("power", x, p.like(known - 1, y)))
+    is_zero = p.compare("EQ", y, p.like(0, y))
+    return p.mul(y, p.elementwise("power", x, p.select(is_zero, one, p.sub(y, one))))
+
+
+def constant_splat(node: Node) -> Any:
+    """The number that is every element of a constant; None where that is not known."""
+    while node.opcode in ("broadcast", "reshape", "copy", "convert"):
+        node = node.inputs[0]
+    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
+        return None
+    return node.value.splat_value().item()
 
 
 @rules("atan2")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import COMPLEX_OF, REAL_OF, S32, Emitter, array_type
+from hloom.autodiff.emitter import REAL_OF, S32, Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.table import rules, transposition
-from hloom.ir import Apply, Node, PaddingDimension, TensorType
+from hloom.ir import Apply, Node, TensorType
 
 
 def swapped(rank: int) -> list[int]:
@@ -137,12 +137,16 @@ def transpose_fft(b: Backward, value: Linear, cotangent: Node) -> None:
 
 
 def _from_half(b: Backward, cotangent: Node, kind: TensorType, lengths: Any) -> Node:
-    """Of RFFT: the half spectrum filled up with zeros, transformed, the real part."""
-    given = array_type(cotangent).dims[-1]
-    padding = [PaddingDimension(0, 0)] * (kind.rank - 1) + [PaddingDimension(0, lengths[-1] - given)]
-    element = COMPLEX_OF[kind.dtype]
-    padded = b.op("pad", cotangent, b.constant(0, element), padding=tuple(padding))
-    return b.op("real", b.op("fft", padded, fft_type="FFT", fft_length=lengths))
+    """Of RFFT, Re(sum of c_k e^(-i t k)): an IRFFT of the conjugate, those frequencies halved that stand for two."""
+    given = array_type(cotangent)
+    weights = np.full(given.dims[-1], 0.5)
+    weights[0] = 1.0
+    if lengths[-1] % 2 == 0:
+        weights[-1] = 1.0
+    values = (weights * math.prod(lengths)).astype(kind.dtype.numpy)
+    scale = b.broadcast(b.constant(values, TensorType(kind.dtype, values.shape)), given.dims, [given.rank - 1])
+    conjugate = b.op("complex", b.mul(b.op("real", cotangent), scale), b.neg(b.mul(b.op("imag", cotangent), scale)))
+    return b.op("fft", conjugate, fft_type="IRFFT", fft_length=lengths)
 
 
 def _to_half(b: Backward, cotangent: Node, lengths: Any) -> Node:

@@ -1,0 +1,201 @@
+"""Maxima that only keep exponentials small: their derivative is known to be zero.
+
+    m = reduce-max(x);  e = exp(x - m);  e / sum(e)          does not depend on m, nor does
+    m = reduce-max(x);  log(sum(exp(x - m))) + m
+
+JAX stops the gradient at such a maximum; HLO does not say so. Here it is proven: m is moved by a symbolic amount, and
+each value that it reaches is followed as what it gains (a multiple of the amount) or is scaled by (a power of its
+exponential). Where all of them end in values that neither gain nor are scaled, the maximum counts as a constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node
+from hloom.ops.reducers import reducer_of
+
+MOST_FOLLOWED = 200
+"""How many instructions are followed from one maximum."""
+_LINEAR = frozenset({"broadcast", "reshape", "transpose", "copy", "convert", "bitcast"})
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A value that gains `gain` times the amount, or is scaled by its exponential to the power `power`.
+
+    `dims` tells, for each dimension of the maximum, in which dimension of the value it stands; the amount is the same
+    along all others.
+    """
+
+    gain: int
+    power: int
+    dims: tuple[int, ...]
+
+
+def shift_invariant_maxima(module: Module) -> frozenset[Node]:
+    """The maxima that may be moved without changing any result of their computations."""
+    found: set[Node] = set()
+    for graph in module.graphs:
+        maxima = [node for node in graph.nodes if node.opcode == "reduce" and _is_maximum(node)]
+        if maxima and any(node.opcode == "exponential" for node in graph.nodes):
+            users = _users(graph)
+            places = {node: place for place, node in enumerate(graph.nodes)}
+            found.update(node for node in maxima if _is_free(graph, node, users, places))
+    return frozenset(found)
+
+
+def _is_maximum(node: Node) -> bool:
+    return len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
+
+
+def _users(graph: Graph) -> dict[Node, list[Apply]]:
+    users: dict[Node, list[Apply]] = {}
+    for node in graph.nodes:
+        if isinstance(node, Apply):
+            for operand in dict.fromkeys(node.inputs):
+                users.setdefault(operand, []).append(node)
+    return users
+
+
+def _is_free(graph: Graph, start: Node, users: dict[Node, list[Apply]], places: dict[Node, int]) -> bool:
+    """Whether all that a maximum reaches, followed in order, ends in values that do not move."""
+    rank = len(getattr(start.type, "dims", ()))
+    moved: dict[Node, Moved] = {start: Moved(1, 0, tuple(range(rank)))}
+    waiting = [(places[user], user) for user in users.get(start, ())]
+    seen = {user for _, user in waiting}
+    heapify(waiting)
+    while waiting:
+        if len(seen) > MOST_FOLLOWED:
+            return False
+        node = heappop(waiting)[1]
+        after = _follow(node, [moved.get(operand) for operand in node.inputs])
+        if after is None:
+            return False
+        if after.gain or after.power:
+            moved[node] = after
+            for user in users.get(node, ()):
+                if user not in seen:
+                    seen.add(user)
+                    heappush(waiting, (places[user], user))
+    return all(node is not graph.output for node in moved)
+
+
+STILL = Moved(0, 0, ())
+
+
+def _follow(node: Apply, touched: list[Moved | None]) -> Moved | None:
+    """What becomes of the result; None where that is not known."""
+    opcode = node.opcode
+    first = touched[0] if touched else None
+    if opcode in _LINEAR:
+        return first and _placed(node, first)
+    if opcode == "reduce":
+        return _reduced(node, touched)
+    if opcode == "is-finite":
+        return STILL
+    if opcode in ("compare", "sign") and first is not None:
+        return STILL if opcode == "sign" and not first.gain else None
+    if opcode == "abs" and first is not None:
+        return None if first.gain else first
+    if opcode in ("exponential", "log") and first is not None:
+        if opcode == "exponential" and not first.power:
+            return Moved(0, first.gain, first.dims)
+        if opcode == "log" and not first.gain:
+            return Moved(first.power, 0, first.dims)
+        return None
+    if opcode == "select":
+        return _selected(node, touched)
+    if opcode == "maximum":
+        return _with_nothing(node, touched)
+    if len(touched) == 2:
+        return _combined(opcode, touched)
+    return None
+
+
+def _combined(opcode: str, touched: list[Moved | None]) -> Moved | None:
+    a, b = touched
+    dims = a.dims if a is not None else b.dims if b is not None else ()
+    if a is not None and b is not None and a.dims != b.dims:
+        return None
+    (gain_a, power_a), (gain_b, power_b) = ((each.gain, each.power) if each else (0, 0) for each in (a, b))
+    if opcode in ("add", "subtract"):
+        sign = 1 if opcode == "add" else -1
+        if power_a or power_b:
+            same = a is not None and b is not None and power_a == power_b and not gain_a and not gain_b
+            return Moved(0, power_a, dims) if same else None
+        return Moved(gain_a + sign * gain_b, 0, dims)
+    if opcode in ("multiply", "divide"):
+        sign = 1 if opcode == "multiply" else -1
+        return None if gain_a or gain_b else Moved(0, power_a + sign * power_b, dims)
+    return None
+
+
+def _with_nothing(node: Apply, touched: list[Moved | None]) -> Moved | None:
+    """maximum(m, -inf) is m."""
+    for own, other in ((0, 1), (1, 0)):
+        if touched[own] is not None and touched[other] is None and _is_least(node.inputs[other]):
+            return touched[own]
+    return None
+
+
+def _is_least(node: Node) -> bool:
+    while node.opcode in ("broadcast", "reshape", "copy"):
+        node = node.inputs[0]
+    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
+        return False
+    return bool(node.value.splat_value() == -np.inf)
+
+
+def _selected(node: Apply, touched: list[Moved | None]) -> Moved | None:
+    """select(is-finite(m), m, c): where m is not finite it is a constant, and there it does not move."""
+    predicate, on_true, _ = node.inputs
+    if touched[0] is not None:
+        return None
+    if predicate.opcode == "is-finite" and predicate.inputs[0] is on_true and touched[2] is None:
+        return touched[1]
+    if touched[1] is not None and touched[2] is not None and touched[1] == touched[2]:
+        return touched[1]
+    return None
+
+
+def _reduced(node: Apply, touched: list[Moved | None]) -> Moved | None:
+    """A sum of scaled values is scaled, where the amount is the same for all that are added up."""
+    first = touched[0]
+    if first is None or any(touched[1:]) or first.gain or len(touched) != 2:
+        return None
+    if reducer_of(node.attributes["to_apply"]) != "add":
+        return None
+    gone = node.attributes["dimensions"]
+    if any(dim in gone for dim in first.dims):
+        return None
+    return Moved(0, first.power, tuple(dim - sum(each < dim for each in gone) for dim in first.dims))
+
+
+def _placed(node: Apply, moved: Moved) -> Moved | None:
+    operand = node.inputs[0].type
+    before, after = getattr(operand, "dims", None), getattr(node.type, "dims", None)
+    if before is None or after is None:
+        return None
+    if node.opcode == "broadcast":
+        places = node.attributes.get("dimensions") or ()
+        return Moved(moved.gain, moved.power, tuple(places[dim] for dim in moved.dims))
+    if node.opcode == "transpose":
+        order = node.attributes["dimensions"]
+        return Moved(moved.gain, moved.power, tuple(order.index(dim) for dim in moved.dims))
+    if before == after and node.opcode != "bitcast":
+        return moved
+    return _reshaped(moved, before, after)
+
+
+def _reshaped(moved: Moved, before: tuple[int, ...], after: tuple[int, ...]) -> Moved | None:
+    """Through a reshape that only adds or drops dimensions of size 1."""
+    kept_before = [dim for dim, size in enumerate(before) if size != 1]
+    kept_after = [dim for dim, size in enumerate(after) if size != 1]
+    if [before[dim] for dim in kept_before] != [after[dim] for dim in kept_after]:
+        return None
+    table = dict(zip(kept_before, kept_after, strict=True))
+    return Moved(moved.gain, moved.power, tuple(table[dim] for dim in moved.dims if dim in table))
