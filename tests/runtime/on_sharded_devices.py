@@ -21,8 +21,8 @@ from jax.sharding import PartitionSpec as P
 import hloom
 from hloom.ir import Parameter, TensorType
 from hloom.planner.cost_model import Rates
-from hloom.planner.plan import Plan, plan_of
 from hloom.planner.cost_tables import build_problem
+from hloom.planner.plan import Plan, plan_of
 from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh, Spec, spec_of
 
