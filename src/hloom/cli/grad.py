@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 
 from hloom import autodiff
-from hloom.cli.options import Origin, from_file, to_output
-from hloom.cli.reading import read, working
-from hloom.cli.writing import check_folder, note_tables, write_text
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import ModuleSource, file_argument, output_option
+from hloom.cli.output import check_folder, write_text
+from hloom.cli.tables import new_table, note_tables
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
@@ -24,7 +23,7 @@ CLEAN = ("simplify", "cse", "dce")
 
 
 @click.command("grad")
-@from_file
+@file_argument
 @click.option("--wrt", metavar="NAMES", help="Entry parameters, by number or name: 0,2 or w,b.  [default: all floats]")
 @click.option("--of", type=click.IntRange(min=0), metavar="N", help="The scalar result to differentiate.")
 @click.option("--value", is_flag=True, help="Yield the result too, before the gradients.")
@@ -36,7 +35,7 @@ CLEAN = ("simplify", "cse", "dce")
 @click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the inputs of --check.")
-@to_output("Write into this file, whole or not at all.")
+@output_option("Write into this file, whole or not at all.")
 def command(
     file: str,
     strict: bool,
@@ -70,9 +69,9 @@ def command(
     _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
     if output is not None:
         check_folder(output)
-    program = read(Origin(file, strict, module, stage))
+    program = read_module(ModuleSource(file, strict, module, stage))
     chosen = _names(wrt)
-    with working("differentiating"):
+    with progress("differentiating"):
         if is_jvp:
             derivative = autodiff.jvp(program, chosen, stop=stop)
         elif is_vjp:
@@ -87,7 +86,7 @@ def command(
         if not raw:
             apply_in_place(derivative, CLEAN)
     if check:
-        with working("checking"):
+        with progress("checking"):
             checks = check_derivatives(
                 program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
             )
@@ -114,11 +113,8 @@ def _names(wrt: str | None) -> list[int | str] | None:
 
 
 def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
-    table = Table(box=box.SIMPLE_HEAD, title="derivatives in random directions, in f64", title_justify="left")
-    table.add_column("parameter")
-    for heading in ("derivative", "central difference", "relative error"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    columns = "parameter", ">derivative", ">central difference", ">relative error", ""
+    table = new_table("derivatives in random directions, in f64", *columns)
     for each in checks:
         verdict = "agrees" if each.agrees else "DIFFERS"
         table.add_row(each.parameter, f"{each.derivative:.9g}", f"{each.difference:.9g}", f"{each.error:.1e}", verdict)
