@@ -113,8 +113,7 @@ class Trace:
     def scatter_last(self, tile_count: int) -> None:
         """If the last collective is an all-reduce whose result is sliced into tiles, make part of it a reduce-scatter.
 
-        Backends do so: xla/service/gpu/transforms/collectives and xla/service/reduce_scatter_utils.cc
-        (`MatchReduceScatter`).
+        Backends do so where `MatchReduceScatter` (xla/service/collective_opt_utils.cc) finds the slices.
         """
         if tile_count < 2 or not self.collectives or self.collectives[-1].opcode != "all-reduce":
             return
