@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hloom.ir import Type
 from tests.helpers.properties import examples
 
-from .kinds import elements, sometimes
+from .operand_types import elements, sometimes
 from .oracle import module_text, ours, xla
 
 quickly = examples(50)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hloom.ir import Type
 
 from .agreement import assert_agrees, quickly, windows
-from .kinds import braces, elements, like, numbers, sometimes
+from .operand_types import braces, elements, like, numbers, sometimes
 from .oracle import module_text, ours, xla
 
 SIZES = st.integers(0, 4)

@@ -21,7 +21,7 @@ from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import data_movement
 from tests.helpers.properties import examples
 
-from .kinds import COMMON, DIMS, ELEMENTS, SIZES, braces, like, numbers, sometimes
+from .operand_types import COMMON, DIMS, ELEMENTS, SIZES, braces, like, numbers, sometimes
 from .oracle import module_text, ours, xla
 from .stablehlo import accepted, longs, verified
 

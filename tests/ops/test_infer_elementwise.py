@@ -20,7 +20,7 @@ from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import OPS, elementwise
 from tests.helpers.properties import examples
 
-from .kinds import ELEMENTS, operands
+from .operand_types import ELEMENTS, operands
 from .oracle import module_text, ours, xla
 
 NOT_ASKED = {"opt-barrier", "tuple-select"}

@@ -20,7 +20,7 @@ from hloom.ir import DTYPES, TensorType, Type
 from hloom.ops import indexing, random
 from tests.helpers.properties import examples
 
-from .kinds import COMMON, SIZES, braces, like, numbers, sometimes
+from .operand_types import COMMON, SIZES, braces, like, numbers, sometimes
 from .oracle import module_text, ours, stablehlo, xla
 from .stablehlo import accepted, longs, mlir, verified
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from .agreement import assert_agrees, quickly
-from .kinds import DIMS, braces, elements, like, numbers
+from .operand_types import DIMS, braces, elements, like, numbers
 from .oracle import module_text, ours
 
 inexact = st.one_of(st.sampled_from(["f32", "f64", "c64", "c128", "bf16"]), elements)

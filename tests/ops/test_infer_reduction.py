@@ -26,7 +26,7 @@ from hloom.ir import Graph, Type
 from hloom.ops.reducers import reducer_of
 
 from .agreement import assert_agrees, computation, nearly, quickly, reducer, tuple_of, windows
-from .kinds import DIMS, braces, elements, like, numbers, sometimes
+from .operand_types import DIMS, braces, elements, like, numbers, sometimes
 from .oracle import module_text, ours, xla
 
 ABORTS = ("must be an array", "cuts a dimension of size", "beyond 64 bits")

@@ -1,0 +1,373 @@
+"""The field's words only: no private vocabulary in code, documents and messages, and one class to a name.
+
+    python -m tests.test_vocabulary [PACKAGE]     lists what is not allowed, file by file
+
+docs/glossary.md says which words stand for what. To ban a word, add it to WORDS, or to NAMES where only the names of
+variables, parameters, fields and functions matter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("src", "tests", "docs", "benchmarks", "scripts")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
+WORDS = {
+    "room": r"\brooms?\b",
+    "door": r"\bdoors?\b",
+    "nought": r"\bnoughts?\b",
+    "dear": r"\bdear(?:er|est|ly)?\b|_dear\b",
+    "judge": r"\bjudg(?:e|es|ed|ing|ement)\b|\bjudg(?:e|ing)_",
+    "wire": r"\bwires?\b|\bwire_|_wires?\b",
+    "lie": r"\b(?:lie|lies|lying)\b",
+    "pose": r"\bpos(?:e|es|ed|ing)\b",
+    "foreseen": r"\bfore(?:see|sees|saw|seen)\b",
+    "hand over": r"\bhand(?:s|ed|ing)? (?:over|on)\b|\bhanded\b",
+    "wiring": r"\bwiring\b",
+    "the issue": r"\bthe issue\b",
+}
+"""Words that no text may hold, in any case; what to say instead stands in docs/glossary.md."""
+NAMES = ("each", "found", "kind", "place", "is_whole", "alike", "tie", "ties", "tied", "helds", "sunk")
+"""Names that nothing may have: they say what a value was to its writer, not what it is."""
+FIELDS_OWN = {
+    "wire": r"^(?:src/hloom/hlo/proto|src/hloom/protobuf|tests/hlo/proto|tests/protobuf)/",
+    "pose": r"^CHANGELOG",
+}
+"""Files where a word is the field's own: `wire` is protobuf's."""
+
+REMAINING: dict[str, set[str]] = {
+    "room": {
+        ".",
+        "docs",
+        "src/hloom/analysis",
+        "src/hloom/dialects",
+        "src/hloom/evaluate",
+        "src/hloom/hlo",
+        "src/hloom/ir",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/protobuf",
+        "src/hloom/rewrite",
+        "src/hloom/text",
+        "src/hloom/viz",
+        "tests/analysis",
+        "tests/evaluate",
+        "tests/rewrite",
+    },
+    "door": {".", "docs"},
+    "nought": {
+        "src/hloom/analysis",
+        "src/hloom/dialects",
+        "src/hloom/evaluate",
+        "src/hloom/mlir",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "tests/evaluate",
+        "tests/passes",
+    },
+    "dear": {"benchmarks", "src/hloom/planner", "src/hloom/rewrite", "tests/planner"},
+    "judge": {".", "scripts"},
+    "wire": {".", "docs", "docs/decisions", "src/hloom/passes", "src/hloom/planner", "tests/analysis", "tests/hlo"},
+    "lie": {
+        ".",
+        "benchmarks/mindspore",
+        "docs",
+        "src/hloom/analysis",
+        "src/hloom/autodiff",
+        "src/hloom/evaluate",
+        "src/hloom/hlo",
+        "src/hloom/ir",
+        "src/hloom/ops",
+        "src/hloom/partitioner",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/rewrite",
+        "src/hloom/testing",
+        "tests/benchmarks",
+        "tests/evaluate",
+        "tests/hlo",
+        "tests/ops",
+        "tests/passes",
+        "tests/planner",
+        "tests/propagation",
+        "tests/rewrite",
+    },
+    "pose": {"benchmarks", "src/hloom/planner"},
+    "foreseen": {".", "docs", "tests/planner"},
+    "hand over": {
+        ".",
+        "docs",
+        "src/hloom/autodiff",
+        "src/hloom/ops",
+        "src/hloom/planner",
+        "src/hloom/rewrite",
+        "tests/ops",
+        "tests/planner",
+    },
+    "the issue": {"tests/dialects"},
+    "each": {
+        "benchmarks",
+        "benchmarks/mindspore",
+        "scripts",
+        "src/hloom/analysis",
+        "src/hloom/autodiff",
+        "src/hloom/partitioner",
+        "src/hloom/passes",
+        "src/hloom/rewrite",
+        "tests",
+        "tests/analysis",
+        "tests/autodiff",
+        "tests/benchmarks",
+        "tests/dialects",
+        "tests/evaluate",
+        "tests/hlo",
+        "tests/ir",
+        "tests/mlir",
+        "tests/ops",
+        "tests/passes",
+        "tests/planner",
+        "tests/propagation",
+        "tests/protobuf",
+        "tests/rewrite",
+        "tests/viz",
+    },
+    "found": {
+        "benchmarks",
+        "benchmarks/mindspore",
+        "scripts",
+        "src/hloom/analysis",
+        "src/hloom/autodiff",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/rewrite",
+        "src/hloom/text",
+        "tests",
+        "tests/analysis",
+        "tests/autodiff",
+        "tests/benchmarks",
+        "tests/dialects",
+        "tests/evaluate",
+        "tests/hlo",
+        "tests/ir",
+        "tests/ops",
+        "tests/passes",
+        "tests/planner",
+        "tests/propagation",
+        "tests/protobuf",
+        "tests/rewrite",
+        "tests/testing",
+        "tests/text",
+    },
+    "kind": {
+        "benchmarks",
+        "benchmarks/mindspore",
+        "scripts",
+        "src/hloom/analysis",
+        "src/hloom/autodiff",
+        "src/hloom/dialects",
+        "src/hloom/ir",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/propagation",
+        "src/hloom/rewrite",
+        "src/hloom/viz",
+        "tests/analysis",
+        "tests/autodiff",
+        "tests/dialects",
+        "tests/evaluate",
+        "tests/hlo",
+        "tests/ir",
+        "tests/mlir",
+        "tests/ops",
+        "tests/passes",
+        "tests/planner",
+        "tests/propagation",
+        "tests/rewrite",
+        "tests/runtime",
+    },
+    "place": {
+        "benchmarks",
+        "benchmarks/mindspore",
+        "src/hloom/analysis",
+        "src/hloom/autodiff",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/rewrite",
+        "src/hloom/text",
+        "tests/analysis",
+        "tests/dialects",
+        "tests/evaluate",
+        "tests/hlo",
+        "tests/ir",
+        "tests/mlir",
+        "tests/ops",
+        "tests/passes",
+        "tests/planner",
+        "tests/propagation",
+        "tests/text",
+    },
+    "is_whole": {"src/hloom/analysis", "src/hloom/dialects"},
+    "alike": {
+        "benchmarks",
+        "src/hloom/analysis",
+        "src/hloom/passes",
+        "src/hloom/planner",
+        "src/hloom/propagation",
+        "tests/passes",
+        "tests/planner",
+    },
+    "tie": {"src/hloom/passes", "tests/autodiff", "tests/passes"},
+    "tied": {"src/hloom/propagation"},
+    "sunk": {"src/hloom/passes"},
+}
+"""Where a word still stands: folders only leave this list."""
+
+SEVERAL_CLASSES = {
+    "ModuleReader": "of text in hlo, of protos in hlo.proto",
+}
+"""Public classes that are defined more than once, and why."""
+REMAINING_CLASSES = {
+    "Builder",
+    "Candidate",
+    "Cluster",
+    "Collective",
+    "Emitter",
+    "Factor",
+    "Family",
+    "Forward",
+    "Frame",
+    "Layout",
+    "Mesh",
+    "Origin",
+    "Pass",
+    "Plan",
+    "Rule",
+    "Session",
+    "Step",
+    "Table",
+    "Within",
+}
+"""Classes that have still to get names of their own, or a reason."""
+
+
+def folder_of(path: str) -> str:
+    """The package of a source file, a test or a document: `src/hloom/ir`, `tests/ir`, `docs`."""
+    parts = path.split("/")[:-1]
+    return "/".join(parts[: 3 if parts[:1] == ["src"] else 2]) or "."
+
+
+@cache
+def texts() -> dict[str, str]:
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".toml")]
+    paths += [ROOT / name for name in DOCUMENTS]
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(paths) if path != Path(__file__)}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {path: ast.parse(text) for path, text in texts().items() if path.endswith(".py")}
+
+
+def word_lines(word: str) -> Iterator[tuple[str, int]]:
+    """File and line of each text that holds a banned word."""
+    pattern = re.compile(WORDS[word], re.IGNORECASE)
+    for path, text in texts().items():
+        if word in FIELDS_OWN and re.match(FIELDS_OWN[word], path):
+            continue
+        yield from ((path, text.count("\n", 0, match.start()) + 1) for match in pattern.finditer(text))
+
+
+def bound_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every name that a file gives to a variable, a parameter, a field or a function, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.MatchAs)) and node.name:
+            yield node.name, node.lineno
+
+
+@cache
+def name_lines() -> dict[str, list[tuple[str, int]]]:
+    """File and line where each banned name is bound."""
+    lines: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path, tree in trees().items():
+        for name, line in bound_names(tree):
+            if name in NAMES:
+                lines[name].append((path, line))
+    return lines
+
+
+def offences(word: str) -> list[tuple[str, int]]:
+    return list(word_lines(word)) if word in WORDS else name_lines()[word]
+
+
+@pytest.mark.parametrize("word", [*WORDS, *NAMES])
+def test_a_banned_word_stands_nowhere(word: str):
+    remaining = REMAINING.get(word, set())
+    lines = offences(word)
+    assert [f"{path}:{line}" for path, line in lines if folder_of(path) not in remaining] == []
+
+
+def public_classes() -> dict[str, list[str]]:
+    """The files that define each public class of the package."""
+    files: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees().items():
+        for node in tree.body if path.startswith("src/") else []:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(path)
+    return files
+
+
+def test_a_public_class_is_defined_once():
+    several = {name: files for name, files in public_classes().items() if len(files) > 1}
+    assert {name: files for name, files in several.items() if name not in {*SEVERAL_CLASSES, *REMAINING_CLASSES}} == {}
+
+
+GERUND = re.compile(r"(?:^|_)\w{3,}ing$")
+NOUNS_IN_ING = {"sharding", "string", "rating", "microbatching", "value_numbering", "message_passing", "tiling"}
+"""File names that end in -ing and are nouns of the field."""
+REMAINING_GERUNDS: set[str] = {"src/hloom/analysis", "src/hloom/autodiff", "src/hloom/dialects", "src/hloom/evaluate", "src/hloom/hlo", "src/hloom/ops", "src/hloom/partitioner", "src/hloom/passes", "src/hloom/rewrite", "src/hloom/runtime", "src/hloom/sharding", "src/hloom/viz"}
+"""Folders whose files are still to be renamed."""
+
+
+def gerunds() -> Iterator[str]:
+    for path in texts():
+        stem = Path(path).stem.removeprefix("test_")
+        if path.startswith("src/") and GERUND.search(stem) and stem not in NOUNS_IN_ING:
+            yield path
+
+
+def test_files_are_nouns():
+    assert [path for path in gerunds() if folder_of(path) not in REMAINING_GERUNDS] == []
+
+
+def test_no_file_is_named_by_a_banned_word():
+    banned = {*WORDS, *NAMES}
+    stems = {path: Path(path).stem.removeprefix("test_") for path in texts()}
+    assert [path for path, stem in stems.items() if stem.rstrip("s") in banned or stem in banned] == []
+
+
+def main(arguments: list[str]) -> None:
+    for word in (*WORDS, *NAMES):
+        for path, line in offences(word):
+            if not arguments or folder_of(path) in arguments:
+                sys.stdout.write(f"{path}:{line}: {word}\n")
+    for path in gerunds():
+        if not arguments or folder_of(path) in arguments:
+            sys.stdout.write(f"{path}: a gerund as the name of a file\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
