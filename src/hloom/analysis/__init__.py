@@ -38,6 +38,7 @@ from hloom.analysis.control_flow import is_control_flow as is_control_flow
 from hloom.analysis.control_flow import is_loop as is_loop
 from hloom.analysis.control_flow import is_plain_call as is_plain_call
 from hloom.analysis.control_flow import phis as phis
+from hloom.analysis.control_flow import resolved as resolved
 from hloom.analysis.control_flow import with_callees as with_callees
 from hloom.analysis.cost import Conditional as Conditional
 from hloom.analysis.cost import CostReport as CostReport

@@ -153,8 +153,12 @@ def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
     flow = flow_of(node)
     if flow is not None and (flow.is_embedded or flow.is_loop):
         return (node,)
-    deciding = DECIDING if flow is None else {*DECIDING, *(callee.attribute for callee in flow.callees)}
-    values = [_representative(value, call_graph) for name, value in node.attributes.items() if name in deciding]
+    callees = flow.attributes if flow is not None else ()
+    values = [
+        _representative(value, call_graph)
+        for name, value in node.attributes.items()
+        if name in DECIDING or name in callees
+    ]
     types = [call_graph.type_of(operand) for operand in node.inputs]
     return node.function, call_graph.type_of(node), *values, None, *types
 

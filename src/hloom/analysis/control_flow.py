@@ -11,7 +11,7 @@ HloDataflowAnalysis::Update*ValueSet (jaxlib 0.10.2).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -91,26 +91,29 @@ class OpFlow:
     holds_operands: bool = False
     forwards: tuple[Forward, ...] = ()
 
-    @property
-    def is_control_flow(self) -> bool:
-        """Whether the callees run in the instruction's place, with buffers of their own."""
-        return bool(self.callees) and not self.is_embedded
+    is_control_flow: bool = field(init=False)
+    """Whether the callees run in the instruction's place, with buffers of their own."""
+    is_plain_call: bool = field(init=False)
+    """Whether it runs one computation once on all operands, and what that yields is the result."""
+    is_loop: bool = field(init=False)
+    """Whether a callee runs any number of times, each time on what it yielded before."""
+    is_branch: bool = field(init=False)
+    """Whether only one of the callees runs."""
+    attributes: frozenset[str] = field(init=False)
+    """The attributes that hold the callees."""
+    names_values: bool = field(init=False)
+    """Whether what it forwards are the operands' values or copies, and so have their shardings."""
 
-    @property
-    def is_plain_call(self) -> bool:
-        """Whether it runs one computation once on all operands, and what that yields is the result."""
-        is_single = len(self.callees) == 1 and self.callees[0].runs is Runs.ONCE
-        return is_single and not (self.is_embedded or self.first_operand or self.result_index or self.forwards)
-
-    @property
-    def is_loop(self) -> bool:
-        """Whether a callee runs any number of times, each time on what it yielded before."""
-        return any(callee.runs is Runs.PER_ITERATION for callee in self.callees)
-
-    @property
-    def is_branch(self) -> bool:
-        """Whether only one of the callees runs."""
-        return any(callee.runs is Runs.IF_TAKEN for callee in self.callees)
+    def __post_init__(self) -> None:
+        runs = [callee.runs for callee in self.callees]
+        is_single = runs == [Runs.ONCE] and not (self.first_operand or self.result_index or self.forwards)
+        is_buffer = any(forward.forwarding is Forwarding.BUFFER for forward in self.forwards)
+        object.__setattr__(self, "is_control_flow", bool(runs) and not self.is_embedded)
+        object.__setattr__(self, "is_plain_call", is_single and not self.is_embedded)
+        object.__setattr__(self, "is_loop", Runs.PER_ITERATION in runs)
+        object.__setattr__(self, "is_branch", Runs.IF_TAKEN in runs)
+        object.__setattr__(self, "attributes", frozenset(callee.attribute for callee in self.callees))
+        object.__setattr__(self, "names_values", bool(self.forwards) and not is_buffer)
 
 
 _IF_TAKEN = Runs.IF_TAKEN
@@ -322,6 +325,13 @@ def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
 
 def forwarded_from(node: Node, index: Index) -> Position | None:
     """The operand's element that an element of a node's value is forwarded from; None where the node makes it."""
+    flow = FLOWS.get(node.opcode)
+    if flow is None or not flow.forwards:
+        return None
+    forward = flow.forwards[0]
+    if not forward.target and forward.source:
+        path = resolved(node, forward.source)
+        return None if path is None else Position(node.inputs[path[0]], (*path[1:], *index))
     for target, source, _ in forwarded(node):
         if index[: len(target.index)] == target.index:
             return Position(source.node, (*source.index, *index[len(target.index) :]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph, ComputationCounts, CostClass
-from hloom.analysis.control_flow import Runs, callees, flow_of, is_control_flow
+from hloom.analysis.control_flow import Runs, callees, flow_of
 from hloom.analysis.cost_properties import ONE, ZERO, Cost, greatest, least
 from hloom.analysis.rules import Instruction, cost_rule, fused_gather_or_scatter
 from hloom.analysis.rules.table import CostFunction
@@ -98,7 +98,10 @@ class CostAnalysis:
 
     def own(self, node: Apply) -> Cost:
         """What an instruction costs beside the instructions of the computations that run in its place."""
-        if is_control_flow(node):
+        flow = flow_of(node)
+        if flow is None or not flow.callees:
+            return self.inclusive(node)
+        if flow.is_control_flow:
             return ZERO
         inclusive = self.inclusive(node)
         return Cost(bytes_accessed=inclusive.bytes_accessed) if self.callee_runs(node) else inclusive

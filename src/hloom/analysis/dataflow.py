@@ -308,14 +308,15 @@ class _DataflowAnalysis:
 
     def _forward(self, node: Apply, flow: OpFlow, now: int, late: Any) -> ValueTree:
         """A result that holds elements of operands, which keep their buffers."""
+        if len(flow.forwards) == 1 and not flow.forwards[0].target:
+            forwarded = self._operand_part(node, flow.forwards[0].source, node.type)
+            return self._apply(node, now, late) if forwarded is None else forwarded
         known: dict[Index, ValueTree] = {}
         for forward in flow.forwards:
             if forward.forwarding.shares_buffer:
                 part = self._operand_part(node, forward.source, element_type(node.type, forward.target))
                 if part is not None:
                     known[forward.target] = part
-        if () in known:
-            return known[()]
         if not known:
             return self._apply(node, now, late)
         made = self._define_around(node, known, now)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hloom.analysis import Forwarding, Position, called_computations, flow_of, forwarded, phis
+from hloom.analysis import Position, called_computations, flow_of, forwarded, phis, resolved
 from hloom.ir import (
     Apply,
     Constant,
@@ -110,24 +110,39 @@ class DataflowGraph:
     def _pass(self, node: Apply) -> bool:
         """Equate what control flow passes on; False where the node's axis map is to say what there is."""
         flow = flow_of(node)
-        if flow is None or any(forward.forwarding is Forwarding.BUFFER for forward in flow.forwards):
+        if flow is None:
             return False
         if flow.callees:
             return self._equate_phis(node)
+        if not flow.names_values:
+            return False
+        if not flow.forwards[0].target:
+            return self._rename(node, flow.forwards[0].source)
         pairs = forwarded(node)
         if len(pairs) < len(flow.forwards) and node.inputs:
             return False
         sources = [self._leaves_at(source) for _, source, _ in pairs]
         if None in sources:
             return False
-        if not flow.forwards[0].target:  # the whole result: further names of the same values
-            self.values[node] = tuple([leaf for leaves in sources for leaf in leaves or ()])
-            return True
         self.fresh(node)
         targets = [self._leaves_at(target) for target, _, _ in pairs]
         for leaves, target in zip(sources, targets, strict=True):
             self._equate(node, leaves or (), target or ())
         return None not in targets
+
+    def _rename(self, node: Apply, source: tuple[int | str, ...]) -> bool:
+        """The node's values are those of its operands, or of an element of one; False where there is none."""
+        if not source:
+            self.values[node] = tuple([leaf for operand in node.inputs for leaf in self.given(operand)])
+            return True
+        path = resolved(node, source)
+        if path is None or path[0] >= len(node.inputs):
+            return False
+        leaves = self._leaves_at(Position(node.inputs[path[0]], path[1:]))
+        if leaves is None:
+            return False
+        self.values[node] = leaves
+        return True
 
     def _equate_phis(self, node: Apply) -> bool:
         joined = phis(node)
