@@ -10,7 +10,7 @@ import pytest
 from hloom.hlo import parse
 from hloom.planner import Candidate, Plan, search_plans
 from hloom.planner.cost_model import Rates
-from hloom.planner.partitioned import Collective
+from hloom.planner.partitioned import MeasuredCollective
 from hloom.sharding import Mesh
 from hloom.sharding.spec import Axes
 from hloom.text import HloomError
@@ -28,7 +28,7 @@ class Measurement:
     memory: int = 1
     flops: float = 0.0
     comm_bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
-    collectives: tuple[Collective, ...] = ()
+    collectives: tuple[MeasuredCollective, ...] = ()
 
     @property
     def comm_bytes_by_kind(self) -> dict[str, float]:

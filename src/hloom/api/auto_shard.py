@@ -11,9 +11,7 @@ from hloom.analysis import Device
 from hloom.api.jax_specs import mesh_of
 from hloom.api.plan import plan
 from hloom.ir import Module
-from hloom.planner import annotation
-from hloom.planner.plan import Plan
-from hloom.planner.search import solver
+from hloom.planner import Plan, annotation, solver_of
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
@@ -46,7 +44,7 @@ def auto_shard(
         raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
 
     if isinstance(planner, str):
-        solver(planner)
+        solver_of(planner)
 
     def planned(module: Module) -> Plan:
         if isinstance(planner, str):

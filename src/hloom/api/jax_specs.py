@@ -8,8 +8,7 @@ import numpy as np
 
 from hloom import runtime
 from hloom.ir import Module
-from hloom.planner import annotation
-from hloom.planner.plan import Plan
+from hloom.planner import Plan, annotation
 from hloom.runtime.jax_shardings import hlo_mesh
 from hloom.sharding import Mesh, Spec
 from hloom.sharding.hlo_sharding import from_hlo_mesh, to_mesh_sharding
@@ -28,7 +27,7 @@ def partition_specs(plan: Plan, tree: Any) -> Any:
         raise HloomError(f"the plan splits parameter {missing[0]}, and the tree has {len(leaves)} leaves")
     specs = [plan.parameters.get(number, Spec.replicated(np.ndim(leaf))) for number, leaf in enumerate(leaves)]
     placed_specs = [
-        annotation.placed(spec, np.shape(leaf), plan.mesh) for spec, leaf in zip(specs, leaves, strict=True)
+        annotation.even_spec(spec, np.shape(leaf), plan.mesh) for spec, leaf in zip(specs, leaves, strict=True)
     ]
     return runtime.partition_specs(tree, [to_mesh_sharding(spec, plan.mesh) for spec in placed_specs])
 

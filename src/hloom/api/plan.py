@@ -15,15 +15,24 @@ from hloom.analysis import device as device_of
 from hloom.api.jax_specs import mesh_of, partition_specs, result_partition_specs
 from hloom.hlo import to_text, write_whole
 from hloom.ir import Module
-from hloom.planner.candidates import Candidate, SearchResult, with_comparisons
-from hloom.planner.cost_model import Rates
-from hloom.planner.explanation import Alternative, Explanation, explain, other_plans
-from hloom.planner.partitioned import PartitionedProgram, read_partitioned
-from hloom.planner.plan import Plan
-from hloom.planner.plan_json import plan_from_json
-from hloom.planner.plannable import check_plannable
-from hloom.planner.search import predict_plan, search_plans
-from hloom.planner.tensor_families import Table
+from hloom.planner import (
+    Alternative,
+    Candidate,
+    Explanation,
+    FamilyTable,
+    PartitionedProgram,
+    Plan,
+    Rates,
+    SearchResult,
+    check_plannable,
+    explain,
+    other_plans,
+    plan_from_json,
+    predict_plan,
+    read_partitioned,
+    search_plans,
+    with_comparisons,
+)
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 from hloom.sharding.axis_links import mesh_with_links
@@ -125,7 +134,7 @@ class PlanResult:
         """The five best other plans, and how they differ."""
         return other_plans(self.chosen)
 
-    def table(self) -> Table:
+    def table(self) -> FamilyTable:
         """What is split how, by family of tensors, with the memory that saves and the bytes it sends."""
         return self.explanation.table
 

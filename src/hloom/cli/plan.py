@@ -15,8 +15,7 @@ from hloom.cli.options import ModuleSource, file_argument, json_option, output_o
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.plan_report import record, tables
 from hloom.cli.tables import write_tables
-from hloom.planner.constraints import Forbidden
-from hloom.planner.plan import ENTRY
+from hloom.planner import ENTRY, Forbidden
 from hloom.runtime.device_comparison import DeviceComparison, compare_with_one_device
 from hloom.sharding.spec import Spec, parse_spec
 from hloom.text import HloomError

@@ -13,10 +13,7 @@ from rich.text import Text
 
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import byte_text, cut, new_table
-from hloom.planner.candidates import Candidate, compare
-from hloom.planner.cost_model import Rates
-from hloom.planner.explanation import Alternative, Cause, Explanation
-from hloom.planner.partitioned import PartitionedProgram
+from hloom.planner import Alternative, Candidate, Cause, Explanation, PartitionedProgram, Rates, compare
 from hloom.runtime.device_comparison import DeviceComparison
 
 BRIEF = 8

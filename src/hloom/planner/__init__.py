@@ -1,13 +1,27 @@
 """The planner: how to shard a module over a mesh, what that costs, and why.
 
 To add a solver, write a file in `solvers`; to recognise a further plan that people write by hand, edit `experts`.
+`annotation` (plans as shardings of HLO, of Shardy and of jax) is public as a module.
 """
 
 from hloom.planner.candidates import Candidate as Candidate
 from hloom.planner.candidates import SearchResult as SearchResult
+from hloom.planner.candidates import compare as compare
+from hloom.planner.candidates import with_comparisons as with_comparisons
+from hloom.planner.constraints import Forbidden as Forbidden
 from hloom.planner.cost_model import Rates as Rates
+from hloom.planner.explanation import Alternative as Alternative
+from hloom.planner.explanation import Cause as Cause
 from hloom.planner.explanation import Explanation as Explanation
 from hloom.planner.explanation import explain as explain
+from hloom.planner.explanation import other_plans as other_plans
+from hloom.planner.partitioned import PartitionedProgram as PartitionedProgram
+from hloom.planner.partitioned import read_partitioned as read_partitioned
+from hloom.planner.plan import ENTRY as ENTRY
 from hloom.planner.plan import Plan as Plan
 from hloom.planner.plan_json import plan_from_json as plan_from_json
+from hloom.planner.plannable import check_plannable as check_plannable
+from hloom.planner.search import predict_plan as predict_plan
 from hloom.planner.search import search_plans as search_plans
+from hloom.planner.search import solver_of as solver_of
+from hloom.planner.tensor_families import FamilyTable as FamilyTable

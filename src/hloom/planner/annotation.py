@@ -22,11 +22,18 @@ from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.plan import Plan
-from hloom.sharding.hlo_sharding import from_tuple, to_mesh_sharding, to_tiled
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.sdy import MESH_NAME, meshes_text, per_value, to_sdy
-from hloom.sharding.sdy_parser import read_sdy_meshes
-from hloom.sharding.spec import Spec
+from hloom.sharding import (
+    MESH_NAME,
+    Mesh,
+    Spec,
+    from_tuple,
+    meshes_text,
+    per_value,
+    read_sdy_meshes,
+    to_mesh_sharding,
+    to_sdy,
+    to_tiled,
+)
 from hloom.text import HloomError
 
 SHARDING_KEY, MESHES_KEY = "xla.sdy.sharding", "xla.sdy.meshes"

@@ -12,12 +12,11 @@ from hloom.planner.constraints import Constraints
 from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.forecast import Forecast
 from hloom.planner.memory_footprint import footprint
-from hloom.planner.partitioned import COLLECTIVES, Collective, Comparison, PartitionedProgram
+from hloom.planner.partitioned import COLLECTIVES, Comparison, MeasuredCollective, PartitionedProgram
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.solvers import Assignment
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding import Axes, Mesh, Spec
 
 WHOLE_MESH = "everything"
 """The one axis of a mesh whose axes were made one."""
@@ -37,7 +36,7 @@ class Measured(Protocol):
     @property
     def memory(self) -> int: ...
     @property
-    def collectives(self) -> Sequence[Collective]: ...
+    def collectives(self) -> Sequence[MeasuredCollective]: ...
     def traffic(self, mesh: Mesh) -> Mapping[Axes, tuple[float, float]]: ...
 
 

@@ -16,8 +16,7 @@ from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
 from hloom.planner.strategies import UNEVEN_SHARE, Strategy
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec, parse_spec
+from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
 
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")

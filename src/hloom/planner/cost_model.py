@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from hloom.analysis import Device, alpha_beta_seconds, step_count
 from hloom.ir import Node, TensorType, dtype
 from hloom.partitioner import TracedCollective
-from hloom.sharding.mesh import AxisLink, Mesh
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes, AxisLink, Mesh
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from hloom.planner.reshard_costs import ReshardCosts
 from hloom.planner.spec_tables import SpecTables, StrategySpecs
 from hloom.planner.strategies import strategies
 from hloom.planner.strategy_costs import strategy_costs
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 
 def build_problem(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:

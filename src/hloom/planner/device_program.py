@@ -17,14 +17,13 @@ from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import spec_of_classes
 from hloom.planner.strategy_costs import partial_result_collectives
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """What a node of the device's program holds: a value, before it is combined, or as a reader wants it."""
 
     value: Node
@@ -37,7 +36,7 @@ class DeviceProgram:
     """A module of one device's arrays, and by its nodes what of the original program they hold."""
 
     module: Module
-    origins: dict[Node, Origin] = field(default_factory=dict)
+    origins: dict[Node, ValueOrigin] = field(default_factory=dict)
 
 
 def device_program(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> DeviceProgram:
@@ -77,7 +76,7 @@ class _Writing:
             if local_type is not made.type:
                 copy.set_type(made, local_type)
             if isinstance(node.type, TensorType):
-                self.program.origins[made] = Origin(node)
+                self.program.origins[made] = ValueOrigin(node)
 
     def _type(self, node: Node) -> Type | None:
         if isinstance(node.type, TensorType):
@@ -122,9 +121,9 @@ class _Writing:
         held = strategy.before if node is cluster.lead else strategy.after
         natural = spec_of_classes(self.problem.spec_tables.local(cluster, self.clusters.result_dims(node)), held)
         graph.set_type(made, self._local(node, natural))
-        self.program.origins[made] = Origin(node, is_partial=True)
+        self.program.origins[made] = ValueOrigin(node, is_partial=True)
         target = self.problem.spec_tables.result_spec(node, strategy)
-        self.copies[node] = self._moved(graph, made, node, (natural, target), steps, Origin(node), following)
+        self.copies[node] = self._moved(graph, made, node, (natural, target), steps, ValueOrigin(node), following)
 
     def _read(self, node: Node, operand_index: int, graph: Graph) -> Node:
         """An operand as the node wants it."""
@@ -137,7 +136,7 @@ class _Writing:
             return self.copies[value]
         if (value, target) in self.made:
             return self.made[value, target]
-        origin = Origin(value, Read(node, operand_index, self._destination(node, operand_index)))
+        origin = ValueOrigin(value, Read(node, operand_index, self._destination(node, operand_index)))
         if value in self.clusters.free:
             operand = self._anew(value, target, graph, self.copies[node], origin)
         elif source is None:
@@ -148,7 +147,7 @@ class _Writing:
         self.made[value, target] = operand
         return operand
 
-    def _anew(self, value: Node, spec: Spec, graph: Graph, before: Node, origin: Origin) -> Node:
+    def _anew(self, value: Node, spec: Spec, graph: Graph, before: Node, origin: ValueOrigin) -> Node:
         """A value that costs nothing in any spec, made in this one."""
         copy = self.copies[value]
         local_type = self._local(value, spec)
@@ -200,7 +199,7 @@ class _Writing:
         value: Node,
         specs: tuple[Spec, Spec],
         steps: tuple[TracedCollective, ...],
-        origin: Origin,
+        origin: ValueOrigin,
         before: Node | None,
     ) -> Node:
         """What is left of a value after the steps from one spec to another, and a cut at the end."""
@@ -232,7 +231,7 @@ class _Writing:
         opcode: str,
         operand: Node,
         dims: Dims,
-        origin: Origin,
+        origin: ValueOrigin,
         before: Node | None,
         attributes: Mapping | None = None,
     ) -> Node:

@@ -21,9 +21,8 @@ from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import candidate_of, plan_key
 from hloom.planner.solvers.alternatives import alternatives
-from hloom.planner.tensor_families import Table, families
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes, Spec
+from hloom.planner.tensor_families import FamilyTable, families
+from hloom.sharding import Axes, Mesh, Spec
 
 ALTERNATIVES = 5
 """How many other plans are shown."""
@@ -90,7 +89,7 @@ class Explanation:
 
     name: str
     does: str
-    table: Table
+    table: FamilyTable
     causes: Sequence[Cause]
     limits: Sequence[Limit]
     binding: str
@@ -139,13 +138,13 @@ def other_plans(chosen: SearchResult) -> list[Alternative]:
     return [_alternative(chosen, best, candidate, note) for candidate, note in others[:ALTERNATIVES]]
 
 
-def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> Table:
+def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> FamilyTable:
     solution = chosen.best.solution
     problem = solution.problem if solution is not None else chosen.problem
     if problem is None:
-        return Table(())
+        return FamilyTable(())
     specs = _specs(chosen.best.plan, problem, is_complete=solution is not None)
-    return Table(tuple(families(problem, chosen.mesh, specs, caused)))
+    return FamilyTable(tuple(families(problem, chosen.mesh, specs, caused)))
 
 
 def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spec]:

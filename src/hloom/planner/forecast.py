@@ -28,7 +28,7 @@ from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem, Read
 from hloom.planner.strategies import is_contraction
 from hloom.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding import Axes, Spec
 
 CONTRACTIONS = frozenset({"dot", "convolution"})
 ANY_OPERAND_SPECS = CONTRACTIONS | {"reduce", "gather"}

@@ -22,7 +22,7 @@ from hloom.planner.memory_footprint import Footprint
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import StrategySpecs
-from hloom.sharding.spec import Spec
+from hloom.sharding import Spec
 
 NEAR = 0.9
 """A moment counts that holds so large a share of the peak."""

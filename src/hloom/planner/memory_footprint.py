@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from hloom.analysis import Liveness
 from hloom.ir import Node
-from hloom.planner.device_program import Origin, device_program
+from hloom.planner.device_program import ValueOrigin, device_program
 from hloom.planner.problem import Problem
-from hloom.sharding.spec import Spec
+from hloom.sharding import Spec
 from hloom.xla_cpu import simulate_buffers
 
 
@@ -23,14 +23,14 @@ class Footprint:
     """The buffers of one device's program, and by the nodes that fill them what of the original program they hold."""
 
     found: Liveness
-    origins: Mapping[Node, Origin]
+    origins: Mapping[Node, ValueOrigin]
 
     @property
     def bytes(self) -> int:
         """Arguments and outputs, what is aliased counted once, and temporaries."""
         return self.found.peak
 
-    def origin(self, node: Node) -> Origin | None:
+    def origin(self, node: Node) -> ValueOrigin | None:
         """What a node holds; copies that the compiler makes hold what they are made of."""
         seen = 0
         while node not in self.origins and node.inputs and seen < len(self.origins):

@@ -16,15 +16,14 @@ from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_siz
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
 from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import hops
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes, Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 CONTRACTIONS = frozenset({"dot", "convolution"})
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class MeasuredCollective:
     """A collective of the partitioned module: its kind, its groups' size, the bytes it is about, how often it runs.
 
     `origin` is the instruction that caused it; `bytes` are those of an all-gather's result, of a reduce-scatter's
@@ -69,7 +68,7 @@ class PartitionedProgram:
     """
 
     module: Module
-    collectives: tuple[Collective, ...]
+    collectives: tuple[MeasuredCollective, ...]
     flops: float
     memory: int
     comparisons: tuple[Comparison, ...] = ()
@@ -125,7 +124,7 @@ def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedPr
     return PartitionedProgram(module, tuple(collectives(costs, devices)), float(flops), memory)
 
 
-def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
+def collectives(nodes: list[NodeCost], devices: int) -> Iterator[MeasuredCollective]:
     """The collectives among the nodes of a partitioned module.
 
     An all-reduce that only slices read is what backends make a reduce-scatter of, and two that are only added are one
@@ -143,7 +142,7 @@ def collectives(nodes: list[NodeCost], devices: int) -> Iterator[Collective]:
         times = float(node_cost.times.bytes_accessed)
         for charged, group, size in _charged(node, opcode, devices):
             members = group_members(node, node.graph.module)
-            yield Collective(node.name, origin or "", charged, group, size, times, members)
+            yield MeasuredCollective(node.name, origin or "", charged, group, size, times, members)
 
 
 def _charged(node: Apply, opcode: str, devices: int) -> Iterator[tuple[str, int, float]]:

@@ -12,10 +12,7 @@ from hloom.planner.canonicalize import canonicalize, is_control_flow
 from hloom.planner.dataflow import element_reads
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem
-from hloom.sharding.hlo_sharding import to_tiled, to_tuple
-from hloom.sharding.json_specs import mesh_to_json, spec_to_json
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec, mesh_to_json, spec_to_json, to_tiled, to_tuple
 from hloom.text import HloomError
 
 ENTRY = "entry"

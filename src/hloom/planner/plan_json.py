@@ -8,10 +8,7 @@ from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec
-from hloom.sharding.hlo_sharding import from_tuple
-from hloom.sharding.json_specs import mesh_from_json, spec_from_json
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec, from_tuple, mesh_from_json, spec_from_json
 from hloom.text import Cursor, HloomError, Source
 
 SECTIONS = ("params", "outputs", "ops", "computations")

@@ -10,7 +10,7 @@ from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.strategy_costs import partial_result_collectives
-from hloom.sharding.spec import Spec
+from hloom.sharding import Spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from hloom.planner.cost_model import Rates
 from hloom.planner.reshard_costs import ReshardCosts
 from hloom.planner.spec_tables import SpecTables, StrategySpecs, spec_of_classes
 from hloom.planner.strategies import Strategy
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers import Assignment, Planner
 from hloom.planner.solvers.ilp import plan as plan_apart
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 Key = TypeVar("Key")
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from hloom.partitioner import reshard_collectives
 from hloom.planner.cost_model import Rates
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import math
 
 from hloom.ir import Node, TensorType
 from hloom.planner.problem import Problem
-from hloom.sharding.spec import Spec
+from hloom.sharding import Spec
 
 
 def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:

@@ -18,8 +18,7 @@ from hloom.planner.plan import Plan
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.solvers import PLANNERS, Planner
 from hloom.planner.solvers.ilp import plan_tied
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 HOPELESS = 1.05
@@ -58,7 +57,7 @@ def search_plans(
     planned and for demands that cannot be met.
     """
     task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
-    search = _Search(SearchResult(task), planner, solver(planner))
+    search = _Search(SearchResult(task), planner, solver_of(planner))
     search.solve()
     if measure:
         if measure_plan is None:
@@ -84,7 +83,7 @@ def predict_plan(module: Module, plan: Plan) -> Candidate:
     return replace(complete_plan(module, plan), plan=plan)
 
 
-def solver(planner: str) -> Planner:
+def solver_of(planner: str) -> Planner:
     """What solves the problems of a planner of this name; raises HloomError where there is none."""
     if planner in (EXPERT, "ilp"):
         return plan_tied

@@ -10,7 +10,7 @@ import numpy as np
 from hloom.ir import Node
 from hloom.planner.clusters import ClassDims, Cluster, Clusters
 from hloom.planner.strategies import ClassAxes, Strategy
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding import Axes, Spec
 
 
 @dataclass(frozen=True, slots=True, eq=False)

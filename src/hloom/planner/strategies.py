@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from hloom.ir import FactorKind, Node
 from hloom.planner.clusters import LEADERS, Cluster, Clusters
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes, Mesh
 
 UNEVEN_SHARE = 16
 """An uneven dimension is split where each part still has so many elements: XLA pads the last."""

@@ -22,7 +22,7 @@ from hloom.planner.cost_model import StepCost, dims_of, itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import StrategySpecs, spec_of_classes
 from hloom.planner.strategies import Strategy, is_contraction, partial_classes
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes
 
 
 def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:

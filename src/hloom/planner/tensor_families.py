@@ -21,8 +21,7 @@ from hloom.planner.cost_model import itemsize_of
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 _NUMBER = re.compile(r"\d+")
 UPDATED, GIVEN, MADE = "updated", "given", "made"
@@ -78,7 +77,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FamilyTable:
     """The families of a plan; as text, a line for each."""
 
     families: tuple[Family, ...]

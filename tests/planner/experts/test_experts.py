@@ -11,7 +11,7 @@ from hloom.ir import Module
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts import describe, experts
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
-from hloom.planner.experts.roles import Roles
+from hloom.planner.experts.roles import ProgramRoles
 from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan
 from hloom.propagation import DataflowGraph
@@ -147,11 +147,11 @@ ENTRY main {
 """
 
 
-def roles_of(module: Module, count: int = 2) -> Roles:
-    return Roles(LogicalAxes(DataflowGraph(canonicalize(module)), count))
+def roles_of(module: Module, count: int = 2) -> ProgramRoles:
+    return ProgramRoles(LogicalAxes(DataflowGraph(canonicalize(module)), count))
 
 
-def seen(roles: Roles, logical_axis: LogicalAxis | None) -> set[str]:
+def seen(roles: ProgramRoles, logical_axis: LogicalAxis | None) -> set[str]:
     """A stream as the entry's parameters show it."""
     assert logical_axis is not None
     parameters = {leaf: node for node in roles.dataflow.module.entry.parameters for leaf in roles.dataflow.given(node)}

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from hloom.ir import Module, Node
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis, bytes_of
-from hloom.planner.experts.roles import Roles
+from hloom.planner.experts.roles import ProgramRoles
 from hloom.planner.plan import ENTRY, Plan
 from hloom.propagation import DataflowGraph
-from hloom.sharding.spec import Spec
+from hloom.sharding import Spec
 
 LEAST = 0.1
 """What is done to a smaller share of the bytes in question is not mentioned."""
@@ -30,7 +30,7 @@ def describe(module: Module, plan: Plan) -> str:
     if not axes:
         return "one device"
     dataflow = DataflowGraph(canonicalize(module))
-    roles = Roles(LogicalAxes(dataflow, min(plan.mesh.size(axis) for axis in axes)))
+    roles = ProgramRoles(LogicalAxes(dataflow, min(plan.mesh.size(axis) for axis in axes)))
     named = _Named(roles, plan)
     axes_of: dict[str, list[str]] = {}
     for axis in axes:
@@ -42,7 +42,7 @@ def describe(module: Module, plan: Plan) -> str:
 class _Named:
     """A plan's specs, weighed by what they are about."""
 
-    def __init__(self, roles: Roles, plan: Plan) -> None:
+    def __init__(self, roles: ProgramRoles, plan: Plan) -> None:
         self.roles = roles
         self.plan = plan
         self.dataflow = roles.dataflow

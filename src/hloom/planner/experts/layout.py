@@ -10,8 +10,7 @@ from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
 from hloom.planner.plan import ENTRY, Plan
 from hloom.planner.strategies import UNEVEN_SHARE
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes, Spec
+from hloom.sharding import Axes, Mesh, Spec
 
 Claim = Mapping[int, int]
 """By value the dimension that an axis takes."""
@@ -28,7 +27,7 @@ def claim(logical_axes: Iterable[LogicalAxis], apart: frozenset[int] = frozenset
 
 
 @dataclass
-class Layout:
+class PlanLayout:
     """What each axis takes: of several claims the first that is made on a value.
 
     `stored` says over which axes some parameters are split beside, wherever a dimension allows it, as in ZeRO-1;

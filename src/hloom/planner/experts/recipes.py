@@ -8,13 +8,12 @@ from functools import cached_property
 
 from hloom.ir import Module
 from hloom.planner.canonicalize import canonicalize
-from hloom.planner.experts.layout import Claim, Layout, claim
+from hloom.planner.experts.layout import Claim, PlanLayout, claim
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
-from hloom.planner.experts.roles import RENAMING, Roles
+from hloom.planner.experts.roles import RENAMING, ProgramRoles
 from hloom.planner.plan import Plan
 from hloom.propagation import DataflowGraph
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Axes
+from hloom.sharding import Axes, Mesh
 
 MOST = 14
 """How many plans are given: each may be compiled."""
@@ -58,9 +57,9 @@ class Recipes:
         self.logical_axes = LogicalAxes(
             DataflowGraph(canonicalize(module)), min(size for size in mesh.sizes if size > 1)
         )
-        self.roles = Roles(self.logical_axes)
+        self.roles = ProgramRoles(self.logical_axes)
 
-    def all(self) -> Iterator[tuple[Layout, str]]:
+    def all(self) -> Iterator[tuple[PlanLayout, str]]:
         """The layouts that make sense, with their names, the simplest first."""
         yield from self._of_data()
         if self.roles.experts:
@@ -69,7 +68,7 @@ class Recipes:
             yield from self._of_tables()
         yield from self._of_models()
 
-    def _of_data(self) -> Iterator[tuple[Layout, str]]:
+    def _of_data(self) -> Iterator[tuple[PlanLayout, str]]:
         """Data parallel, and what is kept beside it in parts; with all activations named, weights are gathered."""
         if self.roles.batch is None:
             return
@@ -82,7 +81,7 @@ class Recipes:
         if self.logical_axes.moved:
             yield self._zero(self._data(self.every, named)), f"{zero}, weights gathered"
 
-    def _of_experts(self) -> Iterator[tuple[Layout, str]]:
+    def _of_experts(self) -> Iterator[tuple[PlanLayout, str]]:
         """Each axis, or all, holds different experts: what is dispatched moves between devices."""
         named = activations(self.roles) | self.roles.dispatched
         for model in _parts(self.every):
@@ -94,7 +93,7 @@ class Recipes:
             if model == self.every:
                 yield self._fully_sharded(replace(layout)), f"{self._spread(self.every, 'FSDP')}, {name}"
 
-    def _of_tables(self) -> Iterator[tuple[Layout, str]]:
+    def _of_tables(self) -> Iterator[tuple[PlanLayout, str]]:
         """Data parallel with the tables split by rows or by columns."""
         for split in _parts(self.every):
             for word in ("columns", "rows"):
@@ -103,7 +102,7 @@ class Recipes:
                     layout.claims[axis].insert(0, self._table_claim(is_by_rows=word == "rows"))
                 yield layout, f"{self._spread(self.every)}, tables by {word} on {','.join(split)}"
 
-    def _of_models(self) -> Iterator[tuple[Layout, str]]:
+    def _of_models(self) -> Iterator[tuple[PlanLayout, str]]:
         """Tensor parallelism on one axis or on all, data on the others: for each split first the plain plan."""
         if not self.roles.model:
             return
@@ -131,12 +130,12 @@ class Recipes:
         rest = [f"sequence split on {','.join(left)}"] if self.roles.sequences else []
         return ", ".join([f"{word} on {','.join(axes if word == 'FSDP' else taken)}", *rest])
 
-    def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> Layout:
+    def _data(self, axes: Axes, named: frozenset[int] = frozenset()) -> PlanLayout:
         """The batch split by the axes that its size allows, by the others the sequence, if there is one."""
         taken, batch = self._taken(axes), claim([self.roles.batch] if self.roles.batch is not None else [])
         rest = {leaf: dim for leaf, dim in claim(self.roles.sequences).items() if leaf in batch}
         claims = {axis: [batch if axis in taken else rest] for axis in axes}
-        return Layout(self.logical_axes, self.mesh, claims, interior=named)
+        return PlanLayout(self.logical_axes, self.mesh, claims, interior=named)
 
     def _taken(self, axes: Axes) -> Axes:
         """The axes that split the batch together."""
@@ -146,28 +145,28 @@ class Recipes:
                 taken = (*taken, axis)
         return taken
 
-    def _model(self, data: Axes, model: Axes) -> Layout:
+    def _model(self, data: Axes, model: Axes) -> PlanLayout:
         layout = self._data(data)
         layout.claims.update({axis: [self._model_claim] for axis in model})
         layout.interior = self._between
         return layout
 
-    def _sequence(self, data: Axes, model: Axes) -> Layout:
+    def _sequence(self, data: Axes, model: Axes) -> PlanLayout:
         """Between blocks the model's axes split the sequence, or the batch where there is none."""
         layout = self._model(data, model)
         for axis in model:
             layout.claims[axis].append(self._sequence_claim)
         return layout
 
-    def _zero(self, layout: Layout) -> Layout:
+    def _zero(self, layout: PlanLayout) -> PlanLayout:
         layout.stored = dict.fromkeys(self.roles.states, self._data_axes(layout))
         return layout
 
-    def _fully_sharded(self, layout: Layout) -> Layout:
+    def _fully_sharded(self, layout: PlanLayout) -> PlanLayout:
         layout.stored = dict.fromkeys((*self.roles.weights, *self.roles.states), self._data_axes(layout))
         return layout
 
-    def _data_axes(self, layout: Layout) -> Axes:
+    def _data_axes(self, layout: PlanLayout) -> Axes:
         return tuple(axis for axis in self.every if self._model_claim not in layout.claims.get(axis, ()))
 
     @cached_property
@@ -203,7 +202,7 @@ def _parts(axes: Axes) -> list[Axes]:
     return [axes, *((axis,) for axis in reversed(axes) if len(axes) > 1)]
 
 
-def activations(roles: Roles) -> frozenset[int]:
+def activations(roles: ProgramRoles) -> frozenset[int]:
     """The values that have the batch and no dimension from nowhere: each use may split such a dimension otherwise."""
     if roles.batch is None:
         return frozenset()
@@ -215,7 +214,7 @@ def activations(roles: Roles) -> frozenset[int]:
     )
 
 
-def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]:
+def between_blocks(roles: ProgramRoles, model: Iterable[LogicalAxis]) -> frozenset[int]:
     """The large activations without a logical axis of the model: residuals, norms.
 
     Contractions and sums of nothing but contractions are left out: where their terms are partial results, the
@@ -228,7 +227,7 @@ def between_blocks(roles: Roles, model: Iterable[LogicalAxis]) -> frozenset[int]
     return frozenset(leaf for leaf in outside - _sums(roles) if size[leaf] >= least)
 
 
-def _sums(roles: Roles) -> set[int]:
+def _sums(roles: ProgramRoles) -> set[int]:
     """The results of contractions, those under other names, and sums of such."""
     sums: set[int] = set()
     for equation in roles.dataflow.equations:

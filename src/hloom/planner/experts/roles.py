@@ -33,7 +33,7 @@ RENAMING = frozenset(
 """What passes an array on as it is, in parts, or in another order."""
 
 
-class Roles:
+class ProgramRoles:
     """What people call the logical axes and the parameters of a program; what is not asked for is not worked out."""
 
     def __init__(self, logical_axes: LogicalAxes) -> None:

@@ -18,7 +18,7 @@ from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
 from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
-from hloom.planner.solvers.lagrangian import LagrangianResult, least_memory, solve_within_budget
+from hloom.planner.solvers.lagrangian import LagrangianResult, solve_within_budget
 from hloom.planner.solvers.memory_prices import memory_use
 from hloom.planner.solvers.message_passing import warm_start
 
@@ -82,13 +82,6 @@ def _tied(
         if memory.of(free).max() > budget:
             return _named(problem, solve_within_budget(graph, memory, budget, deadline, [*known, free]))
     return Assignment(strategies, problem.cost(strategies), ascent.bound, tied_bound=ascent.bound)
-
-
-def lightest_plan(problem: Problem, rows: Sequence[MemoryRow], seconds: float = 20.0) -> Assignment:
-    """The choice whose largest moment holds least; `missing` are all its bytes, as if the budget were zero."""
-    graph = tied_graph(problem)
-    memory = memory_use(problem, graph, rows)
-    return _named(problem, least_memory(graph, memory, time.monotonic() + seconds))
 
 
 def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
