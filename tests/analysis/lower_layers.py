@@ -1,4 +1,4 @@
-"""The child of `test_cost_loops`: a transformer's training step, its layers scanned or unrolled, as JSON of two texts."""
+"""The child of `test_cost`: a transformer's training step, its layers scanned or unrolled, as JSON of two texts."""
 
 import json
 import sys

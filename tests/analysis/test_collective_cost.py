@@ -1,105 +1,122 @@
-"""Cost reports, the roofline model, the planner's tables and partitioned modules give a collective the same cost."""
+"""Bytes on the wire per device, and steps, from replica groups; transfers and copies to the host."""
 
 from __future__ import annotations
 
 import pytest
 
-from hloom.analysis import collective_seconds, cost, device, liveness, memory, roofline
-from hloom.analysis.collective_cost import ALGORITHMS, comm_bytes, comm_factor, step_count
-from hloom.analysis.collective_groups import group_members
+from hloom.analysis import CollectiveCost, cost
+from hloom.analysis.call_graph import build_call_graph
+from hloom.analysis.collective_cost import traffic
+from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, run_counts
 from hloom.hlo import parse
-from hloom.ir import Apply
-from hloom.partitioner import TracedCollective
-from hloom.planner.cost_model import Rates, StepCost
-from hloom.planner.partitioned import read_partitioned
-from hloom.sharding import Mesh
-from hloom.sharding.axis_links import mesh_with_links
+from hloom.text import HloomError
+from tests.corpus import lowered
 
-TRIPS = 6
-TEXT = """
-HloModule step, num_partitions=8, is_scheduled=true, entry_computation_layout={(f32[512,256]{1,0})->f32[512,256]{1,0}}
-
+ADD = """
 add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-
-body {
-  state = (s32[], f32[512,256]) parameter(0)
-  index = s32[] get-tuple-element(state), index=0
-  one = s32[] constant(1)
-  next = s32[] add(index, one)
-  x = f32[512,256] get-tuple-element(state), index=1
-  reduced = f32[512,256] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, to_apply=add
-  part = f32[64,256] reduce-scatter(reduced), channel_id=2, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, dimensions={0}, to_apply=add
-  gathered = f32[512,256] all-gather(part), channel_id=3, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, dimensions={0}
-  moved = f32[512,256] collective-permute(gathered), channel_id=4, source_target_pairs={{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}
-  ROOT result = (s32[], f32[512,256]) tuple(next, moved)
-}
-
-condition {
-  state = (s32[], f32[512,256]) parameter(0)
-  index = s32[] get-tuple-element(state), index=0
-  limit = s32[] constant(6)
-  ROOT is_less = pred[] compare(index, limit), direction=LT
-}
-
-ENTRY main_spmd {
-  zero = s32[] constant(0)
-  x = f32[512,256] parameter(0)
-  start = (s32[], f32[512,256]) tuple(zero, x)
-  loop = (s32[], f32[512,256]) while(start), condition=condition, body=body
-  ROOT y = f32[512,256] get-tuple-element(loop), index=1
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
 }
 """
-COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "collective-permute")
-NAMES = ("reduced", "part", "gathered", "moved")
-BYTES = 512 * 256 * 4
+FOUR = "replica_groups={{0,1,2,3},{4,5,6,7}}"
 
 
-def test_report_roofline_and_partitioned_module_agree_on_bytes():
-    module = parse(TEXT)
-    expected = {opcode: TRIPS * comm_factor(opcode, 8) * BYTES for opcode in COLLECTIVES}
-    report = cost(module)
-    assert {each.opcode: each.times * each.comm_bytes for each in report.collective_costs} == expected
-    found = read_partitioned(module, 8, 0)
-    assert {each.name: each.sent for each in found.collectives} == dict(zip(NAMES, expected.values(), strict=True))
-    timed = [each for each in roofline(module, "h100").timings if each.comm_bytes]
-    assert {each.node.opcode: each.times * each.comm_bytes for each in timed} == expected
+def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]") -> tuple[CollectiveCost, ...]:
+    text = f"HloModule m{header}\n{ADD}\nENTRY e {{\n  a = {parameter} parameter(0)\n  ROOT r = {instruction}\n}}"
+    return cost(parse(text)).traffic(algorithm)
 
 
-@pytest.mark.parametrize("name", ["h100", "a100-80"])
-def test_roofline_and_planner_agree_on_seconds(name: str):
-    module, chosen = parse(TEXT), device(name)
-    mesh = mesh_with_links(chosen, Mesh.parse("x=8"))
-    rates, planned = Rates.of(chosen, mesh), StepCost()
-    for opcode in COLLECTIVES[:3]:
-        planned.add_collectives([TracedCollective(opcode, 8, 512 * 256, ("x",))], 4, TRIPS)
-    timed = [each for each in roofline(module, chosen).timings if each.node.opcode in COLLECTIVES[:3]]
-    assert sum(each.link * each.times for each in timed) == pytest.approx(planned.comm_seconds(rates), rel=1e-6)
-    for each in cost(module).collective_costs:
-        node = module["body"][each.name]
-        assert isinstance(node, Apply)
-        (timing,) = [timing for timing in timed if timing.node is node] or [None]
-        if timing is not None:
-            assert timing.link == collective_seconds(each, group_members(node, module), chosen)
+@pytest.mark.parametrize(
+    ("instruction", "sent", "ring", "halving"),
+    [
+        (f"f32[64] all-reduce(a), {FOUR}, to_apply=add", 384, 6, 4),
+        (f"f32[64] all-reduce-start(a), {FOUR}, to_apply=add", 384, 6, 4),
+        (f"f32[256] all-gather(a), {FOUR}, dimensions={{0}}", 768, 3, 2),
+        (f"(f32[64], f32[256]) all-gather-start(a), {FOUR}, dimensions={{0}}", 768, 3, 2),
+        (f"f32[16] reduce-scatter(a), {FOUR}, dimensions={{0}}, to_apply=add", 192, 3, 2),
+        (f"f32[64] all-to-all(a), {FOUR}, dimensions={{0}}", 192, 3, 3),
+        (f"f32[64] collective-broadcast(a), {FOUR}", 256, 3, 2),
+        ("f32[64] collective-permute(a), source_target_pairs={{0,1},{1,0}}", 256, 1, 1),
+        ("f32[64] collective-permute(a), source_target_pairs={{0,0}}", 0, 1, 1),
+        ("f32[64] all-reduce(a), replica_groups={{0},{1}}, to_apply=add", 0, 2, 2),
+    ],
+)
+def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
+    (by_ring,) = wires(instruction)
+    (by_halving,) = wires(instruction, algorithm="halving-doubling")
+    assert by_ring.comm_bytes == by_halving.comm_bytes == sent
+    if sent:
+        assert (by_ring.steps, by_halving.steps) == (ring, halving)
 
 
-def test_cost_and_liveness_walk_the_same_loop():
-    module = parse(TEXT)
-    run = liveness(module)
-    walked = {node.graph.name for node in run.steps}
-    counted = {each.node.graph.name for each in cost(module).per_node}
-    assert walked - {"add"} == counted - {"add"} == {"main_spmd", "body", "condition"}
-    assert memory(module).peak >= 2 * BYTES
+@pytest.mark.parametrize(
+    ("groups", "size"),
+    [
+        ("", 2),  # all replicas
+        ("replica_groups={}", 2),
+        ("replica_groups={{0,1}}", 2),
+        ("channel_id=1", 8),  # all replicas and partitions
+        ("channel_id=1, replica_groups={{0},{1}}", 4),  # a replica's partitions take part too
+        ("channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,3},{4,5},{6,7}}", 2),
+        ("channel_id=1, use_global_device_ids=true, replica_groups=[2,4]<=[8]", 4),
+        ("replica_groups={{0,1,2},{3}}", 3),  # the largest decides
+    ],
+)
+def test_group_sizes(groups: str, size: int):
+    header = ", replica_count=2, num_partitions=4"
+    (transfer,) = wires(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
+    assert transfer.group_size == size
 
 
-@pytest.mark.parametrize("opcode", COLLECTIVES)
-def test_bytes_and_steps_do_not_depend_on_who_asks(opcode: str):
-    for size in (2, 3, 8):
-        assert comm_bytes(size * 12, size, opcode) == pytest.approx(comm_factor(opcode, size) * size * 12) or (
-            opcode == "collective-permute"
-        )
-        assert TracedCollective(opcode, size, 100).elements_sent == pytest.approx(comm_factor(opcode, size) * 100)
-        assert all(step_count(opcode, size, algorithm) >= 1 for algorithm in ALGORITHMS)
+def test_without_global_ids_a_channel_means_partitions():
+    (transfer,) = wires("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
+    assert transfer.group_size == 4
+
+
+def test_the_host():
+    (copied,) = wires("(f32[64]{0:S(5)}, f32[64], u32[]) copy-start(a)")
+    assert (copied.host_bytes, copied.comm_bytes) == (256, 0)
+    assert wires("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
+    (fed,) = wires("(f32[8], token[]) infeed(a)", parameter="token[]")
+    assert fed.host_bytes == 32
+
+
+def test_what_is_malformed_is_named():
+    with pytest.raises(HloomError, match=r"collective-permute\(\)> cannot be counted"):
+        wires("f32[64] collective-permute(), source_target_pairs={{0,1}}, slice_sizes={{4}}")
+
+
+def test_a_copy_counts_where_it_leads_to_the_host():
+    (copied,) = wires("f32[64]{0:S(5)} copy(a)")
+    assert (copied.opcode, copied.host_bytes, copied.comm_bytes) == ("copy", 256, 0)
+    assert wires("f32[64] copy(a)") == ()
+
+
+def test_sends_count_where_they_start():
+    text = """
+ENTRY e {
+  a = f32[64] parameter(0)
+  t = token[] after-all()
+  s = (f32[64], u32[], token[]) send(a, t), channel_id=1
+  d = token[] send-done(s), channel_id=1
+  r = (f32[64], u32[], token[]) recv(t), channel_id=1
+  e = (f32[64], token[]) recv-done(r), channel_id=1
+  h = (f32[64], u32[], token[]) send(a, t), channel_id=2, is_host_transfer=true
+  ROOT f = token[] send-done(h), channel_id=2, is_host_transfer=true
+}
+"""
+    found = {transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs}
+    assert found == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
+
+
+def test_collectives_in_loops_count_as_often_as_they_run():
+    looped = [transfer for transfer in cost(parse(lowered("after")["sharding.pipeline_scan"])).collective_costs if transfer.times > 1]
+    assert looped
+
+
+def test_other_algorithms_are_refused():
+    module = parse("ENTRY e { ROOT a = f32[] parameter(0) }")
+    found = build_call_graph(module)
+    with pytest.raises(ValueError, match="no algorithm is called 'star'"):
+        traffic(module, found, run_counts(CostAnalysis(found, LOOPED, {})), "star")
