@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
     from hloom.api.auto_shard import auto_shard as auto_shard
+    from hloom.api.differentiable import differentiable as differentiable
     from hloom.api.jax_specs import partition_specs as partition_specs
     from hloom.api.jax_specs import result_partition_specs as result_partition_specs
     from hloom.api.jax_specs import shardy_stablehlo as shardy_stablehlo
@@ -82,6 +83,7 @@ __version__ = "0.1.0"
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
     "api.auto_shard": ("auto_shard",),
+    "api.differentiable": ("differentiable",),
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.plan": ("PlanResult", "measure", "plan"),

@@ -15,4 +15,5 @@ from hloom.autodiff.transform import jvp as jvp
 from hloom.autodiff.transform import parameters_of as parameters_of
 from hloom.autodiff.transform import value_and_grad as value_and_grad
 from hloom.autodiff.transform import vjp as vjp
+from hloom.autodiff.transform import vjp_parts as vjp_parts
 from hloom.autodiff.widen import in_double_precision as in_double_precision

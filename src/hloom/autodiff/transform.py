@@ -14,7 +14,7 @@ from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
-from hloom.autodiff.linearize import Options, Session, Walk
+from hloom.autodiff.linearize import Options, Session, Walk, linearized, transposed
 from hloom.autodiff.shift_invariance import shift_invariant_maxima
 from hloom.hlo import load
 from hloom.ir import (
@@ -126,6 +126,51 @@ def jvp(
         if differentiable(kind)
     ]
     return work.finish(emitter, [*values, *further], keeps_results=True)
+
+
+def vjp_parts(
+    module: ModuleLike,
+    wrt: Which = None,
+    *,
+    stop: Iterable[str] = (),
+    checkpoints: int | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Module, Module]:
+    """What `vjp` does as two modules: the first yields the results and, behind them, what the second has to know.
+
+    The first takes the parameters and yields a tuple of the results, leaf by leaf, and the residuals. The second takes
+    a cotangent for each floating-point or complex result, in order, then the residuals; it yields a tuple of the
+    cotangents of `wrt`. Raises HloomError.
+    """
+    work = _Work(module, wrt, stop, checkpoints, max_iterations)
+    wanted = [leaf for leaf, kind in enumerate(work.results) if differentiable(kind)]
+    active = sum(1 << each.leaf for each in work.wrt)
+    part = linearized(work.session, work.entry, active, sum(1 << leaf for leaf in wanted))
+    back = transposed(work.session, part, wanted)
+    emitter = Emitter(part.forward)
+    part.forward.set_output(emitter.tuple([*flatten(emitter, part.value), *back.residuals]))
+    second = Emitter(work.target)
+    cotangents = {
+        leaf: second.graph.add_parameter(work.results[leaf], f"cotangent_{number}")
+        for number, leaf in enumerate(wanted)
+    }
+    residuals = [second.graph.add_parameter(each.type, "residual") for each in back.residuals]
+    found = back.embed(second, [cotangents[leaf] for leaf in back.cotangents], residuals)
+    results = [found[each.leaf] if each.leaf in found else second.zeros(each.type) for each in work.wrt]
+    work.target.set_output(second.tuple(results))
+    return _alone(work.module, part.forward, "forward"), _alone(work.module, work.target, "backward")
+
+
+def _alone(module: Module, graph: Graph, name: str) -> Module:
+    """A copy of a module with another entry, and a header that says nothing of the former one."""
+    copy = module.clone()
+    copy.entry = copy[graph.name]
+    dce(copy)
+    copy.graphs[:] = callees_first(copy)
+    copy.name = f"{module.name}_{name}"
+    former = ("entry_computation_layout", "input_output_alias", "buffer_donor", "is_scheduled")
+    copy.attributes = copy.attributes.changed(dict.fromkeys(former))
+    return copy
 
 
 def parameters_of(module: Module, wrt: Which) -> list[tuple[int, str]]:

@@ -19,6 +19,8 @@ from hloom.runtime.auto_shard import partition_specs as partition_specs
 from hloom.runtime.comparison import Difference as Difference
 from hloom.runtime.comparison import compare as compare
 from hloom.runtime.comparison import first_difference as first_difference
+from hloom.runtime.differentiation import Derivatives as Derivatives
+from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import random_inputs as random_inputs
 from hloom.runtime.inside_jit import inside_jit as inside_jit

@@ -48,6 +48,25 @@ def lower(context: Any, *arguments: Any, jaxpr: Any, rewrite: Any) -> Sequence[A
     return outputs[len(effects) :]
 
 
+def call_module(context: Any, module: Module, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+    """Put a module into the one around, as a private function, and call it; its results are a flat tuple."""
+    internals, outer = jax_internals(), context.module_context
+    if outer.shape_poly_state.dim_vars or len(outer.platforms) > 1:
+        raise Unsupported(f"{name}: HLO has no symbolic dimensions and is for one platform, so it cannot be exported")
+    try:
+        converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
+        made = internals.ir.Module.parse(converted, context=outer.context)
+    except Exception as error:
+        raise RewriteError(f"XLA does not take {name}: {error}") from error
+    drop_result_shardings(made)
+    symbol = _embed(outer, made, name)
+    flat_inputs, _ = internals.mlir.ir_tree_registry.flatten(list(arguments))
+    types = [internals.mlir.aval_to_ir_types(outer, aval) for aval in context.avals_out]
+    flat_types, tree = internals.mlir.ir_tree_registry.flatten(types)
+    results = internals.func.CallOp(flat_types, internals.ir.FlatSymbolRefAttr.get(symbol), flat_inputs).results
+    return tree.unflatten(results)
+
+
 def _check(outer: Any, rewrite: Any) -> None:
     if outer.shape_poly_state.dim_vars:
         raise Unsupported(f"{rewrite.name}: HLO has no symbolic dimensions, so it cannot be rewritten for export")

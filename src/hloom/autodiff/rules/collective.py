@@ -16,7 +16,7 @@ from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps, Tape, Zero
 from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
 from hloom.autodiff.table import none, rules, structural, transposition
-from hloom.ir import Apply, Node, TensorType, TupleType
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.ops.reducers import reducer_of
 from hloom.text import Unsupported
@@ -48,10 +48,20 @@ def _value(t: LinearOps, node: Apply, number: int) -> Node:
     return t.primal.element(node, number) if isinstance(node.type, TupleType) else node
 
 
+def combining_opcode(graph: Graph) -> str:
+    """The opcode that a computation of two parameters combines them by, markers of shardings seen through."""
+    root = graph.root
+    while root.opcode == "custom-call" and root.attributes["custom_call_target"] == "Sharding":
+        root = root.inputs[0]
+    if root is not graph.root and set(root.inputs) == set(graph.parameters):
+        return root.opcode
+    return reducer_of(graph)
+
+
 @rules("all-reduce")
 def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A sum; of an extreme the mean of the tangents that equal it."""
-    opcode = reducer_of(node.attributes["to_apply"])
+    opcode = combining_opcode(node.attributes["to_apply"])
     results = []
     for number, (operand, tangent) in enumerate(zip(node.inputs, tangents, strict=True)):
         if tangent is None:
@@ -84,7 +94,7 @@ def all_gather(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("reduce-scatter")
 def reduce_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    if reducer_of(node.attributes["to_apply"]) != "add":
+    if combining_opcode(node.attributes["to_apply"]) != "add":
         raise Unsupported(f"{place_of(node)}: a reduce-scatter that does not add has no derivative")
     return _one_by_one(t, node, tangents, "dimensions", "to_apply")
 

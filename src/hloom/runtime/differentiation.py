@@ -1,0 +1,288 @@
+"""JAX functions whose derivatives are modules': two primitives, closed under jax's transformations.
+
+    program_call[program](*inputs)                          what a program computes
+    linear_call[program, moves](*inputs, *residuals, *tangents)    its derivative, linear in the tangents
+
+The derivative of a program is a program again: the forward part yields residuals, `linear_call` stands for the linear
+function of the tangents, and its transposition calls the backward part with the residuals. Evaluated as it stands it is
+the program in forward mode. So second order needs nothing further. A batch of a function is the batched function; a
+batch of a derivative runs one element after the other.
+
+How a module is differentiated is given from outside (`Derivatives`); `hloom.differentiable` gives hloom's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, Protocol
+
+import numpy as np
+
+from hloom.hlo import load
+from hloom.ir import Module
+from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.lowering import call_module
+from hloom.text import HloomError
+
+
+class Derivatives(Protocol):
+    """How modules are differentiated with respect to parameters, by number."""
+
+    def parts(self, module: Module, wrt: Sequence[int]) -> tuple[Module, Module]:
+        """The forward part, which yields results and residuals, and the backward part of cotangents and residuals."""
+        ...
+
+    def forward(self, module: Module, wrt: Sequence[int]) -> Module:
+        """Forward mode: the module of parameters and tangents, which yields results and tangents."""
+        ...
+
+
+class Program:
+    """A module with the types jax knows it by; made of a jaxpr, or derived from another program."""
+
+    def __init__(
+        self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
+        module: Module | None = None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.derivatives = derivatives
+        self.jaxpr = jaxpr
+        self._module = module
+        self._linearized: dict[tuple[int, ...], tuple[Program, Program]] = {}
+        self._forward: dict[tuple[int, ...], Program] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def module(self) -> Module:
+        """The module, lowered when first asked for."""
+        if self._module is None:
+            internals = jax_internals()
+            function = internals.core.jaxpr_as_fun(self.jaxpr)
+            arguments = [internals.jax.ShapeDtypeStruct(each.shape, each.dtype) for each in self.inputs]
+            self._module = load(internals.jax.jit(function, keep_unused=True).lower(*arguments))
+        return self._module
+
+    def moving_outputs(self) -> list[int]:
+        """The numbers of the results that have tangents."""
+        return [number for number, each in enumerate(self.outputs) if _moves(each)]
+
+    def linearized(self, wrt: tuple[int, ...]) -> tuple[Program, Program]:
+        """The forward part and the backward part."""
+        if wrt not in self._linearized:
+            forward, backward = self.derivatives.parts(self.module, wrt)
+            residuals = _avals(forward)[len(self.outputs) :]
+            moving = [self.outputs[number] for number in self.moving_outputs()]
+            first = Program(f"{self.name}.forward", self.inputs, [*self.outputs, *residuals], self.derivatives,
+                            module=forward)  # fmt: skip
+            second = Program(f"{self.name}.backward", [*moving, *residuals], [self.inputs[n] for n in wrt],
+                             self.derivatives, module=backward)  # fmt: skip
+            self._linearized[wrt] = first, second
+        return self._linearized[wrt]
+
+    def forward_mode(self, wrt: tuple[int, ...]) -> Program:
+        """The program of inputs and tangents that yields results and tangents."""
+        if wrt not in self._forward:
+            made = self.derivatives.forward(self.module, wrt)
+            inputs = [*self.inputs, *[self.inputs[number] for number in wrt]]
+            outputs = [*self.outputs, *[self.outputs[number] for number in self.moving_outputs()]]
+            self._forward[wrt] = Program(f"{self.name}.tangent", inputs, outputs, self.derivatives, module=made)
+        return self._forward[wrt]
+
+
+def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Callable[..., Any]:
+    """A function of arrays, in any trees, whose derivatives are those of its program.
+
+    Keyword arguments are arrays too. Raises HloomError, when it is differentiated, for what has no derivative.
+    """
+    if not callable(function):
+        raise HloomError(f"a {type(function).__name__} cannot be differentiated: a function can")
+    name = getattr(function, "__name__", type(function).__name__)
+
+    @wraps(function)
+    def through_primitive(*args: Any, **kwargs: Any) -> Any:
+        internals = jax_internals()
+        tree = internals.jax.tree
+        inputs, structure = tree.flatten((args, kwargs))
+        inputs = [internals.jax.numpy.asarray(each) for each in inputs]
+        structures: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            positional, named = tree.unflatten(structure, values)
+            leaves, result_structure = tree.flatten(function(*positional, **named))
+            structures.append(result_structure)
+            return leaves
+
+        debug = internals.api_util.debug_info("hloom.differentiable", function, args, kwargs)
+        wrapped = internals.linear_util.wrap_init(flat, debug_info=debug)
+        jaxpr, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(
+            wrapped, tuple(map(internals.core.typeof, inputs))
+        )
+        closed = internals.core.ClosedJaxpr(jaxpr, constants)
+        if any(isinstance(constant, internals.core.Tracer) for constant in constants):
+            closed, captured = internals.partial_eval.separate_consts(closed)
+            inputs = [*captured, *inputs]
+        program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed)
+        return tree.unflatten(structures[-1], program_call().bind(*inputs, program=program))
+
+    return through_primitive
+
+
+@lru_cache(1)
+def program_call() -> Any:
+    """The primitive that computes what a program does."""
+    internals = jax_internals()
+    made = internals.core.Primitive("program_call")
+    made.multiple_results = True
+    internals.dispatch.simple_impl(made)
+    made.def_abstract_eval(lambda *inputs, program: program.outputs)
+    internals.mlir.register_lowering(made, _lower_program)
+    internals.ad.primitive_jvps[made] = _forward_of_program
+    internals.ad.primitive_linearizations[made] = _linearize_program
+    internals.batching.primitive_batchers[made] = _batch_program
+    return made
+
+
+@lru_cache(1)
+def linear_call() -> Any:
+    """The primitive of a program's derivative, linear in its last inputs."""
+    internals = jax_internals()
+    made = internals.core.Primitive("linear_call")
+    made.multiple_results = True
+    internals.dispatch.simple_impl(made)
+    made.def_abstract_eval(lambda *inputs, program, wrt, residuals: _moving_avals(program))
+    internals.mlir.register_lowering(made, internals.mlir.lower_fun(_apply_linear, multiple_results=True))
+    internals.ad.primitive_jvps[made] = _forward_of_linear
+    internals.ad.primitive_transposes[made] = _transpose_linear
+    internals.batching.primitive_batchers[made] = _batch_linear
+    return made
+
+
+def _lower_program(context: Any, *arguments: Any, program: Program) -> Sequence[Any]:
+    internals = jax_internals()
+    if program.jaxpr is not None:
+        function = internals.core.jaxpr_as_fun(program.jaxpr)
+        return internals.mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+    return call_module(context, program.module, program.name, arguments)
+
+
+def _apply_linear(*inputs: Any, program: Program, wrt: tuple[int, ...], residuals: int) -> list[Any]:
+    primals, tangents = inputs[: len(program.inputs)], inputs[len(program.inputs) + residuals :]
+    outputs = program_call().bind(*primals, *tangents, program=program.forward_mode(wrt))
+    return outputs[len(program.outputs) :]
+
+
+def _forward_of_program(primals: Any, tangents: Any, *, program: Program) -> Any:
+    zero = jax_internals().ad.Zero
+    wrt = tuple(n for n, each in enumerate(tangents) if not isinstance(each, zero) and _moves(program.inputs[n]))
+    outputs = program_call().bind(*primals, program=program)
+    if not wrt:
+        return outputs, [zero(each.to_tangent_aval()) for each in program.outputs]
+    moved = linear_call().bind(
+        *primals, *[tangents[number] for number in wrt], program=program, wrt=wrt, residuals=0
+    )
+    return outputs, _all_tangents(program, moved)
+
+
+def _linearize_program(is_reverse: Any, moves: Any, *primals: Any, program: Program) -> Any:
+    """The forward part now; of the tangents a `linear_call` that knows the residuals."""
+    zero = jax_internals().ad.Zero
+    wrt = tuple(n for n, is_moved in enumerate(moves) if is_moved and _moves(program.inputs[n]))
+    if not wrt:
+        outputs = program_call().bind(*primals, program=program)
+        none = [zero(each.to_tangent_aval()) for each in program.outputs]
+        return outputs, [False] * len(outputs), (), lambda residuals, *tangents: none
+    forward, _ = program.linearized(wrt)
+    found = program_call().bind(*primals, program=forward)
+    outputs, residuals = found[: len(program.outputs)], found[len(program.outputs) :]
+    results_move = [_moves(each) for each in program.outputs]
+
+    def apply_linear(known: Any, *tangents: Any) -> Any:
+        given = [jax_internals().ad.instantiate_zeros(tangents[number]) for number in wrt]
+        moved = linear_call().bind(*known, *given, program=program, wrt=wrt, residuals=len(residuals))
+        return _all_tangents(program, moved)
+
+    return outputs, results_move, [*primals, *residuals], apply_linear
+
+
+def _all_tangents(program: Program, moved: Sequence[Any]) -> list[Any]:
+    zero = jax_internals().ad.Zero
+    remaining = iter(moved)
+    return [next(remaining) if _moves(each) else zero(each.to_tangent_aval()) for each in program.outputs]
+
+
+def _forward_of_linear(primals: Any, tangents: Any, *, program: Program, wrt: tuple[int, ...], residuals: int) -> Any:
+    """As of the program in forward mode; what the residuals hold follows from the inputs."""
+    start = len(program.inputs)
+    kept = [*range(start), *range(start + residuals, len(primals))]
+    inner = program.forward_mode(wrt)
+    outputs, moved = _forward_of_program(
+        [primals[number] for number in kept], [tangents[number] for number in kept], program=inner
+    )
+    return outputs[len(program.outputs) :], moved[len(program.outputs) :]
+
+
+def _transpose_linear(
+    cotangents: Any, *inputs: Any, program: Program, wrt: tuple[int, ...], residuals: int
+) -> list[Any]:
+    """The backward part, with the residuals where they are known, else those of a forward part run again."""
+    internals = jax_internals()
+    start = len(program.inputs)
+    forward, backward = program.linearized(wrt)
+    known = inputs[start : start + residuals]
+    if not residuals:
+        known = program_call().bind(*inputs[:start], program=forward)[len(program.outputs) :]
+    given = [internals.ad.instantiate_zeros(each) for each in cotangents]
+    results = program_call().bind(*given, *known, program=backward)
+    undefined = internals.ad.is_undefined_primal
+    found = [
+        result if undefined(each) else None
+        for each, result in zip(inputs[start + residuals :], results, strict=True)
+    ]
+    return [*[None] * (start + residuals), *found]
+
+
+def _batch_program(inputs: Any, dims: Any, *, program: Program) -> Any:
+    internals = jax_internals()
+    if program.jaxpr is not None:
+        sizes = [each.shape[dim] for each, dim in zip(inputs, dims, strict=True) if dim is not None]
+        axis = internals.batching.AxisData(None, sizes[0], None, None)
+        batched, result_dims = internals.batching.batch_jaxpr2(program.jaxpr, axis, tuple(dims))
+        made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched)
+        return program_call().bind(*inputs, program=made), result_dims
+    return _one_by_one(lambda *each: program_call().bind(*each, program=program), inputs, dims)
+
+
+def _batch_linear(inputs: Any, dims: Any, **parameters: Any) -> Any:
+    return _one_by_one(lambda *each: linear_call().bind(*each, **parameters), inputs, dims)
+
+
+def _one_by_one(function: Callable[..., Any], inputs: Any, dims: Any) -> Any:
+    """The elements of a batch in a loop."""
+    jax = jax_internals().jax
+    moved = [jax.numpy.moveaxis(each, dim, 0) for each, dim in zip(inputs, dims, strict=True) if dim is not None]
+
+    def one(batched: Any) -> Any:
+        remaining = iter(batched)
+        return function(*[each if dim is None else next(remaining) for each, dim in zip(inputs, dims, strict=True)])
+
+    outputs = jax.lax.map(one, moved)
+    return outputs, [0] * len(outputs)
+
+
+def _moves(aval: Any) -> bool:
+    return jax_internals().jax.numpy.issubdtype(aval.dtype, np.inexact)
+
+
+def _moving_avals(program: Program) -> list[Any]:
+    return [program.outputs[number] for number in program.moving_outputs()]
+
+
+def _avals(module: Module) -> list[Any]:
+    core = jax_internals().core
+    kinds = module.entry.root.type.elements  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    return [core.ShapedArray(kind.dims, kind.dtype.numpy) for kind in kinds]
