@@ -106,45 +106,45 @@ class Explanation:
         }
 
 
-def explain(chosen: SearchResult) -> Explanation:
+def explain(result: SearchResult) -> Explanation:
     """Explain the best of some candidates; an expert's plan that propagation completes, by its parameters alone."""
-    best = chosen.best
+    best = result.best
     solution = best.solution
     caused = solution.forecast.collectives if solution is not None else []
-    limits = _limits(best, chosen)
+    limits = _limits(best, result)
     return Explanation(
         best.plan.name,
-        describe(chosen.module, best.plan),
-        _table(chosen, caused),
-        [_cause(collective, solution, chosen) for collective in caused] if solution is not None else _measured(chosen),
+        describe(result.module, best.plan),
+        _table(result, caused),
+        [_cause(collective, solution, result) for collective in caused] if solution is not None else _measured(result),
         limits,
-        _binding(best, chosen, limits),
+        _binding(best, result, limits),
     )
 
 
-def other_plans(chosen: SearchResult) -> list[Alternative]:
+def other_plans(result: SearchResult) -> list[Alternative]:
     """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
-    best = chosen.best
+    best = result.best
     known = {plan_key(best.plan)}
     others: list[tuple[Candidate, str]] = []
     for candidate, note in [
-        *((candidate, candidate.plan.name) for candidate in chosen.candidates[1:]),
-        *_others(chosen),
+        *((candidate, candidate.plan.name) for candidate in result.candidates[1:]),
+        *_others(result),
     ]:
         if plan_key(candidate.plan) not in known and candidate.price() is not None:
             known.add(plan_key(candidate.plan))
             others.append((candidate, note))
-    others.sort(key=lambda pair: pair[0].step(chosen.rates))
-    return [_alternative(chosen, best, candidate, note) for candidate, note in others[:ALTERNATIVES]]
+    others.sort(key=lambda pair: pair[0].step(result.rates))
+    return [_alternative(result, best, candidate, note) for candidate, note in others[:ALTERNATIVES]]
 
 
-def _table(chosen: SearchResult, caused: Sequence[PredictedCollective]) -> FamilyTable:
-    solution = chosen.best.solution
-    problem = solution.problem if solution is not None else chosen.problem
+def _table(result: SearchResult, caused: Sequence[PredictedCollective]) -> FamilyTable:
+    solution = result.best.solution
+    problem = solution.problem if solution is not None else result.problem
     if problem is None:
         return FamilyTable(())
-    specs = _specs(chosen.best.plan, problem, is_complete=solution is not None)
-    return FamilyTable(tuple(families(problem, chosen.mesh, specs, caused)))
+    specs = _specs(result.best.plan, problem, is_complete=solution is not None)
+    return FamilyTable(tuple(families(problem, result.mesh, specs, caused)))
 
 
 def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spec]:
@@ -163,7 +163,7 @@ def _specs(plan: Plan, problem: Problem, *, is_complete: bool) -> dict[Node, Spe
     return by_node
 
 
-def _cause(collective: PredictedCollective, solution: Solution, chosen: SearchResult) -> Cause:
+def _cause(collective: PredictedCollective, solution: Solution, result: SearchResult) -> Cause:
     node, problem = collective.instruction, solution.problem
     cluster = problem.clusters.of(collective.value)
     step = collective.step
@@ -175,26 +175,26 @@ def _cause(collective: PredictedCollective, solution: Solution, chosen: SearchRe
         collective.value.name,
         step.opcode,
         step.group_size,
-        _on_mesh(step.axes, chosen.mesh),
+        _on_mesh(step.axes, result.mesh),
         step.elements * collective.width,
         collective.times,
         collective.sent,
         problem.rates.seconds(step, collective.width) * collective.times,
-        collective.why.replace(WHOLE_MESH, ".".join(_on_mesh((), chosen.mesh))),
+        collective.why.replace(WHOLE_MESH, ".".join(_on_mesh((), result.mesh))),
         -1 if cluster is None else problem.representative[cluster.number],
     )
 
 
-def _measured(chosen: SearchResult) -> list[Cause]:
+def _measured(result: SearchResult) -> list[Cause]:
     """The collectives of a plan that propagation completed, as they were measured."""
-    best, problem = chosen.best, chosen.problem
+    best, problem = result.best, result.problem
     if best.measured is None or problem is None:
         return []
     causes: list[Cause] = []
     for collective in best.measured.collectives:
         node = problem.clusters.dataflow.named(collective.origin)
         step = TracedCollective(collective.kind, collective.group, 0)
-        link = chosen.rates.link(axes_of(collective.members, chosen.mesh))
+        link = result.rates.link(axes_of(collective.members, result.mesh))
         causes.append(
             Cause(
                 collective.origin,
@@ -204,7 +204,7 @@ def _measured(chosen: SearchResult) -> list[Cause]:
                 collective.origin,
                 collective.kind,
                 collective.group,
-                axes_of(collective.members, chosen.mesh),
+                axes_of(collective.members, result.mesh),
                 collective.bytes,
                 collective.times,
                 collective.sent,
@@ -227,16 +227,16 @@ def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
     return axes if axes and set(axes) <= set(every) else every
 
 
-def _limits(best: Candidate, chosen: SearchResult) -> list[Limit]:
+def _limits(best: Candidate, result: SearchResult) -> list[Limit]:
     """What takes the time of a step, longest first."""
-    price, rates = best.price(), chosen.rates
+    price, rates = best.price(), result.rates
     if price is None:
         return []
     step = price.seconds(rates) or 1.0
     limits = [Limit("work", price.compute_seconds(rates), price.compute_seconds(rates) / step)]
     sent: dict[Axes, tuple[float, float]] = {}
     for axes, seconds in price.comm_seconds_by_axes(rates).items():
-        over = _on_mesh(axes, chosen.mesh)
+        over = _on_mesh(axes, result.mesh)
         known = sent.get(over, (0.0, 0.0))
         sent[over] = known[0] + seconds, known[1] + price.traffic[axes][0]
     limits += [
@@ -246,56 +246,56 @@ def _limits(best: Candidate, chosen: SearchResult) -> list[Limit]:
     return sorted(limits, key=lambda limit: -limit.seconds)
 
 
-def _binding(best: Candidate, chosen: SearchResult, limits: Sequence[Limit]) -> str:
+def _binding(best: Candidate, result: SearchResult, limits: Sequence[Limit]) -> str:
     """What a better plan would have to relieve."""
     held = best.held()
     longest = limits[0].name if limits else ""
-    if chosen.task.budget is not None and held is not None and held >= TIGHT * chosen.task.budget:
+    if result.task.budget is not None and held is not None and held >= TIGHT * result.task.budget:
         return f"memory, then {longest}" if longest else "memory"
     return longest
 
 
-def _others(chosen: SearchResult) -> list[tuple[Candidate, str]]:
+def _others(result: SearchResult) -> list[tuple[Candidate, str]]:
     """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
-    solution = chosen.best.solution
+    solution = result.best.solution
     if solution is None:
         return []
     others = alternatives(solution.problem, solution.choice, ALTERNATIVES)
-    every = ".".join(_on_mesh((), chosen.mesh))
+    every = ".".join(_on_mesh((), result.mesh))
     return [
-        (candidate_of(chosen.task, solution.problem, choice, chosen.best.plan.name), note.replace(WHOLE_MESH, every))
+        (candidate_of(result.task, solution.problem, choice, result.best.plan.name), note.replace(WHOLE_MESH, every))
         for choice in others
         for note in (", ".join(choice.notes),)
     ]
 
 
-def _alternative(chosen: SearchResult, best: Candidate, candidate: Candidate, note: str) -> Alternative:
+def _alternative(result: SearchResult, best: Candidate, candidate: Candidate, note: str) -> Alternative:
     price = candidate.price()
     candidate.predict_memory()
     return Alternative(
         note,
-        candidate.step(chosen.rates),
+        candidate.step(result.rates),
         0.0 if price is None else price.sent,
         candidate.held(),
-        tuple(_differences(chosen, best.plan, candidate.plan)),
+        tuple(_differences(result, best.plan, candidate.plan)),
         candidate.measured is not None,
     )
 
 
-def _differences(chosen: SearchResult, plan: Plan, other: Plan) -> list[str]:
+def _differences(result: SearchResult, plan: Plan, other: Plan) -> list[str]:
     """The families of parameters that have other specs in another plan, largest first."""
-    problem = chosen.problem
+    problem = result.problem
     if problem is None:
         return []
     theirs = _specs(other, problem, is_complete=False)
     counts: dict[tuple[str, Spec, Spec], int] = {}
-    for family in families(problem, chosen.mesh, _specs(plan, problem, is_complete=False)):
+    for family in families(problem, result.mesh, _specs(plan, problem, is_complete=False)):
         for node in family.members:
             if theirs[node] != family.spec:
                 key = (family.name, family.spec, theirs[node])
                 counts[key] = counts.get(key, 0) + 1
-    lines = [f"{name}: {spec}, not {own}" for name, own, spec in counts]
-    if not lines and plan.instructions != other.instructions:
+    refinements = [f"{name}: {spec}, not {own}" for name, own, spec in counts]
+    if not refinements and plan.instructions != other.instructions:
         return ["the parameters have the same specs, what is made of them has not"]
-    rest = len(lines) - DIFFERENCES
-    return lines[:DIFFERENCES] + ([f"and {rest} more"] if rest > 0 else [])
+    rest = len(refinements) - DIFFERENCES
+    return refinements[:DIFFERENCES] + ([f"and {rest} more"] if rest > 0 else [])

@@ -65,8 +65,8 @@ def search_plans(
         search.measure(measure, measure_plan)
         if not task.demands:
             search.measure_experts(measure_plan)
-    search.chosen.rank()
-    return search.chosen
+    search.result.rank()
+    return search.result
 
 
 def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
@@ -74,8 +74,8 @@ def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, second
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_tied)
     search.solve()
-    search.chosen.rank()
-    return search.chosen.best
+    search.result.rank()
+    return search.result.best
 
 
 def predict_plan(module: Module, plan: Plan) -> Candidate:
@@ -94,16 +94,16 @@ def solver_of(planner: str) -> Planner:
 
 @dataclass(slots=True)
 class _Search:
-    chosen: SearchResult
+    result: SearchResult
     planner: str
     solver: Planner
-    lines: list[Refinement] = field(default_factory=list)
+    refinements: list[Refinement] = field(default_factory=list)
     measurements: dict[str, Measured] = field(default_factory=dict)
 
     @property
     def task(self) -> Task:
         """What is planned."""
-        return self.chosen.task
+        return self.result.task
 
     def solve(self) -> None:
         """Solve the problems."""
@@ -111,27 +111,31 @@ class _Search:
             self._balance(self.task.rates)
         else:
             self._solve(self.task.rates)
-        if not self.chosen.candidates:
+        if not self.result.candidates:
             raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
 
     def measure(self, count: int, measure_plan: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
         for _ in range(count):
-            line = min((line for line in self.lines if line.waiting is not None), key=self._promise, default=None)
-            if line is None or self._is_hopeless(line):
+            refinement = min(
+                (refinement for refinement in self.refinements if refinement.waiting is not None),
+                key=self._promise,
+                default=None,
+            )
+            if refinement is None or self._is_hopeless(refinement):
                 return
-            candidate, line.waiting = line.waiting, None
+            candidate, refinement.waiting = refinement.waiting, None
             assert candidate is not None
-            is_surprising = line.learn(candidate, self._measured(candidate, measure_plan))
+            is_surprising = refinement.learn(candidate, self._measured(candidate, measure_plan))
             if is_surprising or not candidate.fits(self.task.budget):
-                self._advance(line)
+                self._advance(refinement)
 
     def measure_experts(self, measure_plan: Measure) -> None:
         """Measure the plans that people write by hand."""
         for plan in experts(self.task.module, self.task.mesh):
             if plan_key(plan) not in self.measurements:
                 candidate = Candidate(plan)
-                self.chosen.candidates.append(candidate)
+                self.result.candidates.append(candidate)
                 self._measured(candidate, measure_plan)
 
     def _balance(self, rates: Rates) -> None:
@@ -144,27 +148,27 @@ class _Search:
             odds = math.sqrt(low * high)
             summed = rates.weighted(odds / (1 + odds))
             bound = max(bound, self._solve(summed))
-            best = min(self.chosen.candidates, key=lambda candidate: candidate.cost(summed)).expected
+            best = min(self.result.candidates, key=lambda candidate: candidate.cost(summed)).expected
             is_working = best is not None and best.compute_seconds(rates) > best.comm_seconds(rates)
             low, high = (odds, high) if is_working else (low, odds)
-        for candidate in self.chosen.candidates:
+        for candidate in self.result.candidates:
             candidate.prove(bound, rates, is_tied=candidate.is_tied)
 
     def _solve(self, rates: Rates) -> float:
         """Solve the problems at some rates; what none of their plans costs less than."""
         with self._planning():
-            lines = list(self._lines(rates))
-        for line in lines:
-            self._advance(line)
-        self.lines += lines
+            refinements = list(self._lines(rates))
+        for refinement in refinements:
+            self._advance(refinement)
+        self.refinements += refinements
         with self._planning():
-            for line in lines if self.planner == EXPERT else lines[-1:]:
-                line.prove()
-        for line in lines:
-            last = line if self.planner == EXPERT else lines[-1]
-            if line.waiting is not None:
-                line.waiting.prove(last.bound, rates, is_tied=last.is_tied)
-        return min((line.bound for line in lines), default=0.0)
+            for refinement in refinements if self.planner == EXPERT else refinements[-1:]:
+                refinement.prove()
+        for refinement in refinements:
+            last = refinement if self.planner == EXPERT else refinements[-1]
+            if refinement.waiting is not None:
+                refinement.waiting.prove(last.bound, rates, is_tied=last.is_tied)
+        return min((refinement.bound for refinement in refinements), default=0.0)
 
     def _lines(self, rates: Rates) -> Iterator[Refinement]:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
@@ -175,7 +179,7 @@ class _Search:
             flat_problem = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
             yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis")
         problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
-        self.chosen.notes[:] = [
+        self.result.notes[:] = [
             *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.replicated),
             *(
                 f"how often {node.name} runs is not known: it counts as one run"
@@ -183,7 +187,7 @@ class _Search:
             ),
             *notes,
         ]
-        self.chosen.problem = problem
+        self.result.problem = problem
         if self.planner != EXPERT:
             yield Refinement(task, problem, self.solver, self.planner)
             return
@@ -192,28 +196,28 @@ class _Search:
             completed, _ = constrain_problem(problem, demands)
             yield Refinement(task, completed, self.solver, f"{plan.name}, completed", demands)
 
-    def _advance(self, line: Refinement) -> None:
+    def _advance(self, refinement: Refinement) -> None:
         """Let a line find its next plan."""
         with self._planning():
-            rates = line.problem.rates
-            others = [] if self.planner == EXPERT else self.chosen.candidates
+            rates = refinement.problem.rates
+            others = [] if self.planner == EXPERT else self.result.candidates
             fitting = [candidate for candidate in others if candidate.fits(self.task.budget)]
-            line.advance(min((candidate.cost(rates) for candidate in fitting), default=math.inf))
-        waiting = line.waiting
+            refinement.advance(min((candidate.cost(rates) for candidate in fitting), default=math.inf))
+        waiting = refinement.waiting
         if waiting is not None and all(
-            plan_key(candidate.plan) != plan_key(waiting.plan) for candidate in self.chosen.candidates
+            plan_key(candidate.plan) != plan_key(waiting.plan) for candidate in self.result.candidates
         ):
-            self.chosen.candidates.append(waiting)
+            self.result.candidates.append(waiting)
 
-    def _promise(self, line: Refinement) -> tuple[bool, float]:
+    def _promise(self, refinement: Refinement) -> tuple[bool, float]:
         """How good the plan of a line is expected to be: whether it is far too large, and its time."""
-        assert line.waiting is not None
+        assert refinement.waiting is not None
         budget = None if self.task.budget is None else self.task.budget * DOUBT
-        return not line.waiting.fits(budget), line.waiting.step(self.task.rates)
+        return not refinement.waiting.fits(budget), refinement.waiting.step(self.task.rates)
 
-    def _is_hopeless(self, line: Refinement) -> bool:
-        known = [candidate.step(self.task.rates) for candidate in self.chosen.candidates if self._is_good(candidate)]
-        return bool(known) and self._promise(line) > (False, HOPELESS * min(known))
+    def _is_hopeless(self, refinement: Refinement) -> bool:
+        known = [candidate.step(self.task.rates) for candidate in self.result.candidates if self._is_good(candidate)]
+        return bool(known) and self._promise(refinement) > (False, HOPELESS * min(known))
 
     def _is_good(self, candidate: Candidate) -> bool:
         return candidate.measured is not None and candidate.fits(self.task.budget)
@@ -222,7 +226,7 @@ class _Search:
         start, key = time.perf_counter(), plan_key(candidate.plan)
         if key not in self.measurements:
             self.measurements[key] = measure_plan(candidate.plan)
-        self.chosen.measuring_seconds += time.perf_counter() - start
+        self.result.measuring_seconds += time.perf_counter() - start
         candidate.measured = self.measurements[key]
         return candidate.measured
 
@@ -230,7 +234,7 @@ class _Search:
     def _planning(self) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.chosen.planning_seconds += time.perf_counter() - start
+        self.result.planning_seconds += time.perf_counter() - start
 
 
 def _with_replicated(plan: Plan, module: Module) -> Plan:
