@@ -86,8 +86,8 @@ def test_an_exception_in_a_rule_has_the_rules_place():
             call()
         assert "rule fails (" in caught.value.message and "test_jit.py:" in caught.value.message
         assert "KeyError: 'no such thing'" in caught.value.message
-        assert caught.value.place is not None and caught.value.place.source == __file__
-        assert 'raise KeyError("no such thing")' in caught.value.place.excerpt
+        assert caught.value.location is not None and caught.value.location.source == __file__
+        assert 'raise KeyError("no such thing")' in caught.value.location.excerpt
 
 
 def test_rules_that_undo_each_other_have_no_place_but_their_names():
@@ -101,7 +101,7 @@ def test_rules_that_undo_each_other_have_no_place_but_their_names():
 
     with pytest.raises(hloom.RewriteError, match="rules undo each other") as caught:
         hloom.jit(jnp.sin, [sine_to_cosine, back])(X)
-    assert caught.value.place is None
+    assert caught.value.location is None
 
 
 def test_unknown_passes_are_said_at_once():

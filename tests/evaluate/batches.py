@@ -8,7 +8,7 @@ import numpy as np
 from hloom.evaluate import evaluate
 from hloom.evaluate.sort import total_order_keys
 from hloom.hlo import parse
-from hloom.ir import DTYPES, Kind
+from hloom.ir import DTYPES, DTypeKind
 from hloom.ir.number_conversion import integer_range
 from hloom.runtime import run_text
 
@@ -95,7 +95,7 @@ def every_pair(values: np.ndarray) -> list[np.ndarray]:
 def integer_values(dtype: str) -> np.ndarray:
     """Every value of a byte; edges and random sizes of wider ones."""
     kind = DTYPES[dtype]
-    if kind.kind is Kind.BOOLEAN:
+    if kind.kind is DTypeKind.BOOLEAN:
         return np.array([False, True])
     least, greatest = integer_range(kind)
     if kind.bits <= 8:

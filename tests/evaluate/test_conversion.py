@@ -8,7 +8,7 @@ import pytest
 
 from hloom.evaluate import CannotEvaluate, evaluate
 from hloom.hlo import parse
-from hloom.ir import DTYPES, Kind
+from hloom.ir import DTYPES, DTypeKind
 from hloom.ir.number_conversion import integer_range, round_doubles
 from hloom.runtime import run_text
 from tests.evaluate.batches import assert_all, batch, distance, is_same, joined, one, without_denormals
@@ -38,7 +38,7 @@ WHOLES = [
 def values_of(dtype: str) -> np.ndarray:
     """Every value of a type of a byte; limits, halves and random values of wider ones."""
     kind, generator = DTYPES[dtype], np.random.default_rng(0)
-    if kind.kind is Kind.BOOLEAN:
+    if kind.kind is DTypeKind.BOOLEAN:
         return np.array([True, False])
     if kind.is_integer:
         least, greatest = integer_range(kind)

@@ -10,7 +10,7 @@ import pytest
 
 from hloom.evaluate import evaluate
 from hloom.hlo import parse
-from hloom.ir import DTYPES, Kind
+from hloom.ir import DTYPES, DTypeKind
 from hloom.runtime import compare, run
 
 
@@ -78,7 +78,7 @@ def odd(dtype: str, dims: Sequence[int], seed: int = 0) -> np.ndarray:
     """Random values of a type, a third of them the ones that are easily got wrong; there are ties."""
     generator = np.random.default_rng(seed)
     kind = DTYPES[dtype]
-    if kind.kind is Kind.BOOLEAN:
+    if kind.kind is DTypeKind.BOOLEAN:
         return generator.integers(0, 2, dims).astype(bool)
     if kind.is_complex:
         parts = [odd("f32" if dtype == "c64" else "f64", dims, seed + k) for k in (0, 1)]
@@ -106,5 +106,5 @@ def plain(dtype: str, dims: Sequence[int], seed: int = 0) -> np.ndarray:
     if kind.is_float or kind.is_complex:
         values = generator.standard_normal(dims)
         return (values + 1j * generator.standard_normal(dims) if kind.is_complex else values).astype(kind.numpy)
-    low = -3 if kind.kind is Kind.SIGNED else 0
-    return generator.integers(low, 2 if kind.kind is Kind.BOOLEAN else 4, dims).astype(kind.numpy)
+    low = -3 if kind.kind is DTypeKind.SIGNED else 0
+    return generator.integers(low, 2 if kind.kind is DTypeKind.BOOLEAN else 4, dims).astype(kind.numpy)

@@ -444,7 +444,7 @@ def test_the_place_and_the_text(text: str, strict: bool, expected: str):
 def test_the_caret_stands_below_the_place(text: str, strict: bool, expected: str):
     with pytest.raises(ParseError) as caught:
         parse(text, strict=strict)
-    place = caught.value.place
+    place = caught.value.location
     assert place is not None
     line = text.split("\n")[place.line - 1]
     assert place.excerpt in line
@@ -475,7 +475,7 @@ def test_a_long_line_is_cut_around_the_place():
     text = "HloModule m ENTRY e { " + "a = f32[] parameter(0) " * 500 + "}"
     with pytest.raises(ParseError) as caught:
         parse(text)
-    place = caught.value.place
+    place = caught.value.location
     assert place is not None and len(place.excerpt) <= 160
     assert (place.line, place.column) == (1, 46)
     assert str(caught.value).splitlines()[0] == "<text>:1:46: 'a' is already defined in e"

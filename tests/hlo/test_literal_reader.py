@@ -18,7 +18,7 @@ from jaxlib import _hlo
 from hloom.hlo.array_reader import ArrayReader
 from hloom.hlo.fast_array_reader import WORTHWHILE, read_plain_array
 from hloom.hlo.literal_reader import read_literal, read_typed_literal
-from hloom.ir.dtypes import DTYPES, DType, Kind, dtype
+from hloom.ir.dtypes import DTYPES, DType, DTypeKind, dtype
 from hloom.ir.layout import Layout
 from hloom.ir.literal import Literal, literal_of
 from hloom.ir.literal_text import format_literal, format_typed_literal
@@ -244,7 +244,7 @@ def test_reads_what_xla_reads(kind, text, printed):
 def test_refuses_what_xla_refuses(kind, text, column, message):
     with pytest.raises(ParseError) as caught:
         read(kind, text)
-    assert (caught.value.message, caught.value.place.column) == (message, column)
+    assert (caught.value.message, caught.value.location.column) == (message, column)
     assert xla_bits(tensor(kind), text) is None
 
 
@@ -266,7 +266,7 @@ def test_refuses_what_xla_refuses(kind, text, column, message):
 def test_refuses_what_would_abort_or_exhaust_xla(kind, text, column, message):
     with pytest.raises(ParseError) as caught:
         read(kind, text)
-    assert caught.value.place.column == column
+    assert caught.value.location.column == column
     assert message is None or caught.value.message == message
 
 
@@ -366,7 +366,7 @@ def test_typed_literals_refused(text):
 
 def every_value(kind: DType) -> np.ndarray:
     words = np.arange(2 ** min(kind.bits, 16), dtype=f"u{kind.byte_count}")
-    return words.view(kind.numpy) if kind.kind is not Kind.BOOLEAN else np.array([False, True])
+    return words.view(kind.numpy) if kind.kind is not DTypeKind.BOOLEAN else np.array([False, True])
 
 
 @pytest.mark.parametrize("kind", [row for row in DTYPES.values() if row.bits <= 16], ids=str)
@@ -448,7 +448,7 @@ def literals(draw, kinds=ALL):
     shape = draw(shapes)
     size = math.prod(shape) * kind.byte_count
     words = np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8).copy()
-    if kind.kind is Kind.BOOLEAN:
+    if kind.kind is DTypeKind.BOOLEAN:
         words &= 1
     data = words.view(kind.numpy).reshape(shape)
     if kind.is_complex:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hloom.hlo.replica_group_reader import read_replica_groups
 from hloom.ir.devices import IotaDevices
-from hloom.ir.mesh import Axis, Mesh
+from hloom.ir.mesh import AxisRef, Mesh
 from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups
 from hloom.text import Cursor, HloomError, ParseError, Source
 from tests.helpers.properties import examples
@@ -141,7 +141,7 @@ def test_refusals_have_a_place(text: str, column: int, message: str):
     with pytest.raises(ParseError) as caught:
         read(text)
     assert caught.value.message == message
-    assert str(caught.value.place) == f"<text>:1:{column}"
+    assert str(caught.value.location) == f"<text>:1:{column}"
 
 
 @pytest.mark.parametrize(("text", "message"), BELIEVED_BY_XLA)
@@ -225,7 +225,7 @@ def test_long_ranges_are_not_expanded():
 def test_values_are_equal_by_meaning_of_the_range():
     assert read("[2,4]<=[2,2,2]T(2,0,1)") == IotaGroups(2, 4, IotaDevices((4, 2), (1, 0)))
     assert read("{{0,1}}") == ExplicitGroups(((0, 1),))
-    assert hash(read("mesh['x'=2] {'x'}")) == hash(MeshGroups(Mesh(("x",), (2,)), (Axis("x"),)))
+    assert hash(read("mesh['x'=2] {'x'}")) == hash(MeshGroups(Mesh(("x",), (2,)), (AxisRef("x"),)))
 
 
 @st.composite

@@ -33,11 +33,11 @@ def read(text: str, strict: bool = False) -> Module | ParseError:
             return parse(text, strict=strict)
         except ParseError as problem:
             error = problem
-    assert error.place is not None and error.message
+    assert error.location is not None and error.message
     lines = text.replace("\r\n", "\n").split("\n")
-    assert 1 <= error.place.line <= len(lines)
-    assert 1 <= error.place.column <= len(lines[error.place.line - 1]) + 1
-    assert str(error).startswith(f"<text>:{error.place.line}:{error.place.column}: ")
+    assert 1 <= error.location.line <= len(lines)
+    assert 1 <= error.location.column <= len(lines[error.location.line - 1]) + 1
+    assert str(error).startswith(f"<text>:{error.location.line}:{error.location.column}: ")
     return error
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir.devices import ExplicitDevices, IotaDevices, as_iota
-from hloom.ir.mesh import Axis, Mesh, mergeable
+from hloom.ir.mesh import AxisRef, Mesh, mergeable
 from hloom.ir.metadata import Metadata
 from hloom.ir.sharding import DimensionAxes, Maximal, MeshSharding, ShardGroup, Tiled, TupleSharding, Uniform
 from hloom.ir.tiling import (
@@ -349,7 +349,7 @@ def test_refusals_have_a_place(text: str, column: int, message: str):
     with pytest.raises(ParseError) as caught:
         read(text)
     assert caught.value.message == message
-    assert str(caught.value.place) == f"<text>:1:{column}"
+    assert str(caught.value.location) == f"<text>:1:{column}"
 
 
 @pytest.mark.parametrize(("text", "message"), BELIEVED_BY_XLA)
@@ -414,7 +414,7 @@ def test_values():
     assert read("{devices=[2,2]<=[4] last_tile_dim_replicate metadata={op_name='a'}}") == Tiled(
         (2, 2), IotaDevices((4,)), ("replicated",), None, (Metadata(op_name="a"),)
     )
-    x, y = Axis("x"), Axis("y", 2, 2)
+    x, y = AxisRef("x"), AxisRef("y", 2, 2)
     assert read("{mesh['x'=2,'y'=4], [{'x', ?}, {}], manual={'y':(2)2}}") == MeshSharding(
         Mesh(("x", "y"), (2, 4)), (DimensionAxes((x,), is_open=True), DimensionAxes()), manual=(y,)
     )
@@ -599,7 +599,7 @@ def meshes(draw: st.DrawFn) -> MeshSharding:
     sizes = draw(st.lists(st.sampled_from([1, 2, 4, 6, 8]), min_size=1, max_size=3))
     names = ["x", "y z", "0"][: len(sizes)]
     pieces = [piece for name, size in zip(names, sizes, strict=True) for piece in draw(cuts(name, size))]
-    homes: list[list[Axis]] = [[] for _ in range(draw(st.integers(0, 3)) + 3)]
+    homes: list[list[AxisRef]] = [[] for _ in range(draw(st.integers(0, 3)) + 3)]
     for piece in draw(st.permutations(pieces)):
         home = draw(st.integers(0, len(homes)))
         if home < len(homes):
@@ -620,26 +620,26 @@ def meshes(draw: st.DrawFn) -> MeshSharding:
 
 
 @st.composite
-def cuts(draw: st.DrawFn, name: str, size: int) -> list[Axis]:
+def cuts(draw: st.DrawFn, name: str, size: int) -> list[AxisRef]:
     """An axis, whole or cut into parts, major to minor."""
     parts, before = [], 1
     for factor in prime_factors(size):
         if parts and draw(st.booleans()):
-            parts[-1] = Axis(name, parts[-1].pre_size, parts[-1].size * factor)
+            parts[-1] = AxisRef(name, parts[-1].pre_size, parts[-1].size * factor)
         else:
-            parts.append(Axis(name, before, factor))
+            parts.append(AxisRef(name, before, factor))
         before *= factor
-    return parts if len(parts) > 1 else [Axis(name)]
+    return parts if len(parts) > 1 else [AxisRef(name)]
 
 
-def joined(axes: list[Axis], whole: dict[str, int]) -> tuple[Axis, ...]:
+def joined(axes: list[AxisRef], whole: dict[str, int]) -> tuple[AxisRef, ...]:
     """The axes with neighbours merged where they must be."""
-    result: list[Axis] = []
+    result: list[AxisRef] = []
     for axis in axes:
         if result and mergeable(result[-1], axis):
             last = result.pop()
-            axis = Axis(axis.name, last.pre_size, last.size * axis.size)
-            axis = Axis(axis.name) if axis.size == whole[axis.name] else axis
+            axis = AxisRef(axis.name, last.pre_size, last.size * axis.size)
+            axis = AxisRef(axis.name) if axis.size == whole[axis.name] else axis
         result.append(axis)
     return tuple(result)
 

@@ -30,7 +30,7 @@ def modules() -> dict[str, str]:
 def test_what_xla_refuses_or_dies_of_is_refused(name: str):
     with pytest.raises(ParseError) as caught:
         parse((refused() | aborts())[name], strict=True)
-    assert caught.value.place is not None
+    assert caught.value.location is not None
 
 
 @pytest.mark.parametrize("name", [name for name in modules() if name not in REFUSED_ALTHOUGH_XLA_ACCEPTS])

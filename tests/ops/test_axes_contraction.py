@@ -53,22 +53,22 @@ SPARSE = "sparsity_config={rhs={sparsity=1x2 dimension=1 stride=1}}"
         (
             f"ragged-dot(p0, p1, p2), {FEATURES}",
             ["f32[6,4]", "f32[2,4,5]", "s32[2]"],
-            "([a,b], [c,b,d], [c]) -> [a,d]  a=6 whole b=4 contracted by add c=2 indexed by add d=5",
+            "([a,b], [c,b,d], [c]) -> [a,d]  a=6 need_replication b=4 contracted by add c=2 indexed by add d=5",
         ),
         (
             f"ragged-dot(p0, p1, p2), {MATMUL}, lhs_ragged_dims={{1}}",
             ["f32[6,4]", "f32[4,5]", "s32[3]"],
-            "([a,b], [b,c], [d]) -> [d,a,c]  a=6 b=4 whole c=5 d=3 whole",
+            "([a,b], [b,c], [d]) -> [d,a,c]  a=6 b=4 need_replication c=5 d=3 need_replication",
         ),
         (
             f"ragged-dot(p0, p1, p2), {BATCHED}, lhs_ragged_dims={{0}}",
             ["f32[6,3,4]", "f32[6,4,5]", "s32[2]"],
-            "([a,b,c], [a,c,d], [1]) -> [a,b,d]  a=6 whole b=3 c=4 contracted by add d=5",
+            "([a,b,c], [a,c,d], [1]) -> [a,b,d]  a=6 need_replication b=3 c=4 contracted by add d=5",
         ),
         (
             f"ragged-dot(p0, p1, p2), {BATCHED}, lhs_ragged_dims={{2}}",
             ["f32[6,3,4]", "f32[6,4,5]", "s32[6,2]"],
-            "([a,b,c], [a,c,d], [a,e]) -> [e,a,b,d]  a=6 b=3 c=4 whole d=5 e=2 whole",
+            "([a,b,c], [a,c,d], [a,e]) -> [e,a,b,d]  a=6 b=3 c=4 need_replication d=5 e=2 need_replication",
         ),
         (
             f"scaled-dot(p0, p1, p2, p3), {MATMUL}",
@@ -84,7 +84,7 @@ SPARSE = "sparsity_config={rhs={sparsity=1x2 dimension=1 stride=1}}"
         (
             f"scaled-dot(p0, p1, p2, p3), {MATMUL}",
             [*FP8, "bf16[]", "f8e8m0fnu[3,8]"],
-            "([a,b], [b,c], [], [d,c]) -> [a,c]  a=4 b=64 contracted by add c=8 d=3 whole",
+            "([a,b], [b,c], [], [d,c]) -> [a,c]  a=4 b=64 contracted by add c=8 d=3 need_replication",
         ),
         (
             "convolution(p0, p1), dim_labels=b0f_0io->b0f, window={size=3}",
@@ -120,17 +120,17 @@ SPARSE = "sparsity_config={rhs={sparsity=1x2 dimension=1 stride=1}}"
         (
             "reduce(p0, p1), dimensions={0}, to_apply=any",
             ["f32[2,3]", "f32[]"],
-            "([a,b], []) -> [b]  a=2 whole b=3",
+            "([a,b], []) -> [b]  a=2 need_replication b=3",
         ),
         (
             "reduce(p0, p1), dimensions={0}, to_apply=nowhere",
             ["f32[2]", "f32[]"],
-            "([a], []) -> []  a=2 whole",
+            "([a], []) -> []  a=2 need_replication",
         ),
         (
             "reduce(p0, p1, p2, p3), dimensions={1}, to_apply=both",
             ["f32[2,3]", "s32[2,3]", "f32[]", "s32[]"],
-            "([a,b], [a,b], [], []) -> ([a], [a])  a=2 b=3 whole",
+            "([a,b], [a,b], [], []) -> ([a], [a])  a=2 b=3 need_replication",
         ),
         (
             "reduce-window(p0, p1), window={size=1x2 stride=1x2}, to_apply=add",
@@ -140,24 +140,24 @@ SPARSE = "sparsity_config={rhs={sparsity=1x2 dimension=1 stride=1}}"
         (
             "select-and-scatter(p0, p1, p2), window={size=1x2 stride=1x2}, select=less, scatter=add",
             ["f32[3,8]", "f32[3,4]", "f32[]"],
-            "([a,b], [a,b], []) -> [a,b]  a=3 b=4 windowed c=2 whole",
+            "([a,b], [a,b], []) -> [a,b]  a=3 b=4 windowed c=2 need_replication",
         ),
-        ("sort(p0), dimensions={1}, to_apply=less", ["f32[2,3]"], "([a,b]) -> [a,b]  a=2 b=3 whole"),
+        ("sort(p0), dimensions={1}, to_apply=less", ["f32[2,3]"], "([a,b]) -> [a,b]  a=2 b=3 need_replication"),
         (
             "sort(p0, p1), dimensions={0}, to_apply=nowhere",
             ["f32[2,3]", "s32[2,3]"],
-            "([a,b], [a,b]) -> ([a,b], [a,b])  a=2 whole b=3",
+            "([a,b], [a,b]) -> ([a,b], [a,b])  a=2 need_replication b=3",
         ),
-        ("topk(p0), k=2", ["f32[3,8]"], "([a,b]) -> ([a,c], [a,c])  a=3 b=8 whole c=2 whole"),
+        ("topk(p0), k=2", ["f32[3,8]"], "([a,b]) -> ([a,c], [a,c])  a=3 b=8 need_replication c=2 need_replication"),
         (
             "scan(p0, p1), dimensions={0}, num_carries=1, to_apply=step",
             ["f32[7,4]", "f32[5]"],
-            "([a,1], [1]) -> ([a,1], [1])  a=7 whole",
+            "([a,1], [1]) -> ([a,1], [1])  a=7 need_replication",
         ),
         (
             "batch-norm-training(p0, p1, p1), epsilon=0.1, feature_index=1",
             ["f32[2,3]", "f32[3]"],
-            "([a,b], [b], [b]) -> ([a,b], [b], [b])  a=2 whole b=3",
+            "([a,b], [b], [b]) -> ([a,b], [b], [b])  a=2 need_replication b=3",
         ),
         (
             "batch-norm-inference(p0, p1, p1, p1, p1), epsilon=0.1, feature_index=1",
@@ -167,29 +167,29 @@ SPARSE = "sparsity_config={rhs={sparsity=1x2 dimension=1 stride=1}}"
         (
             "batch-norm-grad(p0, p1, p1, p1, p0), epsilon=0.1, feature_index=0",
             ["f32[2,3]", "f32[2]"],
-            "([a,b], [a], [a], [a], [a,b]) -> ([a,b], [a], [a])  a=2 b=3 whole",
+            "([a,b], [a], [a], [a], [a,b]) -> ([a,b], [a], [a])  a=2 b=3 need_replication",
         ),
-        ("cholesky(p0)", ["f32[5,3,3]"], "([a,b,c]) -> [a,b,c]  a=5 b=3 whole c=3 whole"),
+        ("cholesky(p0)", ["f32[5,3,3]"], "([a,b,c]) -> [a,b,c]  a=5 b=3 need_replication c=3 need_replication"),
         (
             "f32[5,3,2] triangular-solve(p0, p1), left_side=true",
             ["f32[5,3,3]", "f32[5,3,2]"],
-            "([a,b,c], [a,b,d]) -> [a,c,d]  a=5 b=3 whole c=3 whole d=2",
+            "([a,b,c], [a,b,d]) -> [a,c,d]  a=5 b=3 need_replication c=3 need_replication d=2",
         ),
         (
             "triangular-solve(p0, p1), left_side=true, transpose_a=ADJOINT",
             ["f32[3,3]", "f32[3,2]"],
-            "([a,b], [b,c]) -> [a,c]  a=3 whole b=3 whole c=2",
+            "([a,b], [b,c]) -> [a,c]  a=3 need_replication b=3 need_replication c=2",
         ),
         (
             "triangular-solve(p0, p1), transpose_a=NO_TRANSPOSE",
             ["f32[3,3]", "f32[2,3]"],
-            "([a,b], [c,b]) -> [c,a]  a=3 whole b=3 whole c=2",
+            "([a,b], [c,b]) -> [c,a]  a=3 need_replication b=3 need_replication c=2",
         ),
-        ("fft(p0), fft_type=FFT, fft_length={8}", ["c64[3,8]"], "([a,b]) -> [a,b]  a=3 b=8 whole"),
+        ("fft(p0), fft_type=FFT, fft_length={8}", ["c64[3,8]"], "([a,b]) -> [a,b]  a=3 b=8 need_replication"),
         (
             "fft(p0), fft_type=RFFT, fft_length={4,8}",
             ["f32[3,4,8]"],
-            "([a,b,c]) -> [a,b,d]  a=3 b=4 whole c=8 whole d=5 whole",
+            "([a,b,c]) -> [a,b,d]  a=3 b=4 need_replication c=8 need_replication d=5 need_replication",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.ir import Kind, Module, TensorType
+from hloom.ir import DTypeKind, Module, TensorType
 from hloom.passes.simplify import SHAPE_RULES, SHAPE_RULES_AS_XLA
 from hloom.rewrite import Rule, rewrite
 from tests.passes.domains.shapes import (
@@ -136,10 +136,10 @@ def _assert_same(before: Module, after: Module, seed: int) -> None:
 
 
 def _array(numbers: np.random.Generator, made: TensorType) -> np.ndarray:
-    if made.dtype.kind is Kind.BOOLEAN:
+    if made.dtype.kind is DTypeKind.BOOLEAN:
         return numbers.integers(0, 2, made.dims).astype(np.bool_)
     if made.dtype.is_integer:
-        low = 0 if made.dtype.kind is Kind.UNSIGNED else -4
+        low = 0 if made.dtype.kind is DTypeKind.UNSIGNED else -4
         return numbers.integers(low, 12, made.dims).astype(made.dtype.numpy)
     chosen = numbers.choice(np.array(SPECIAL), made.dims)
     with np.errstate(all="ignore"):

@@ -75,7 +75,7 @@ class Slow:
         return all(
             (node.inputs[number].name, dimension) in free
             for factor in found.results[0][place]
-            for side, number, dimension in found.places(factor)
+            for side, number, dimension in found.dimensions_of(factor)
             if side == "operand"
         )
 

@@ -178,7 +178,7 @@ def test_an_exception_in_a_change_has_its_place_and_ends_the_block():
     with pytest.raises(RewriteError) as caught, inside_jit(raising):
         function(X)
     assert "could not be rewritten: KeyError: 'no such rule'" in caught.value.message
-    assert Path(caught.value.place.source).name == "changes.py"
+    assert Path(caught.value.location.source).name == "changes.py"
     assert isinstance(caught.value.__cause__, KeyError)
     assert_close(function(X), np.sin(X) * 2)
 

@@ -275,8 +275,8 @@ def test_an_exception_in_a_change_has_its_place():
     with pytest.raises(RewriteError) as caught:
         jit(jnp.sin, raising)(X)
     assert caught.value.message == "sin could not be rewritten: KeyError: 'no such rule'"
-    assert os.path.basename(caught.value.place.source) == "changes.py"
-    assert "raise KeyError" in caught.value.place.excerpt
+    assert os.path.basename(caught.value.location.source) == "changes.py"
+    assert "raise KeyError" in caught.value.location.excerpt
 
 
 def test_the_function_works_again_once_the_change_does():

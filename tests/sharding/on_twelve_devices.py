@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from hloom.hlo import parse
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir import Axis, DimensionAxes
+from hloom.ir import AxisRef, DimensionAxes
 from hloom.ir import Mesh as HloMesh
 from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
 from hloom.sharding import (
@@ -100,7 +100,7 @@ def open_dimensions():
     mesh = HloMesh(("x", "y"), (2, 3))
     named = NamedSharding(jax_mesh(mesh), P(P.UNCONSTRAINED, "x"))
     written = mesh_sharding(named, 3)
-    assert written.dimensions == (DimensionAxes(is_open=True), DimensionAxes((Axis("x"),)), DimensionAxes())
+    assert written.dimensions == (DimensionAxes(is_open=True), DimensionAxes((AxisRef("x"),)), DimensionAxes())
     assert partition_spec(written) == P(P.UNCONSTRAINED, "x", None)
 
 
@@ -130,10 +130,10 @@ def what_jax_lowers():
 
 
 def refusals():
-    mesh, part = HloMesh(("x",), (4,)), Axis("x", 1, 2)
+    mesh, part = HloMesh(("x",), (4,)), AxisRef("x", 1, 2)
     sharding = to_mesh_sharding(parse_spec("[-]+x:maximum"), Mesh.parse("x=2"))
     halved = replace(sharding, mesh=mesh, dimensions=(DimensionAxes((part,)),), unreduced=(), reduction="sum")
-    still_open = replace(sharding, dimensions=(DimensionAxes((Axis("x"),), is_open=True),), unreduced=())
+    still_open = replace(sharding, dimensions=(DimensionAxes((AxisRef("x"),), is_open=True),), unreduced=())
     cases = [
         (lambda: partition_spec(sharding), f"{sharding}: jax's partial results are sums, not partial max"),
         (lambda: partition_spec(halved), f"{halved}: jax has no word for 'x':(1)2, part of an axis"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.ir import Axis, ExplicitDevices
+from hloom.ir import AxisRef, ExplicitDevices
 from hloom.sharding import (
     Mesh,
     SdyDimension,
@@ -110,8 +110,8 @@ def test_specs_round_trip(case: tuple[Mesh, Spec]):
     assert read_sdy_mesh(sdy_mesh(mesh)).order.ids().tolist() == mesh.order.ids().tolist()
 
 
-AXES = st.builds(Axis, st.sampled_from((*NAMES, 'a "b"', "é")), st.just(1), st.none()) | st.builds(
-    Axis, st.sampled_from(NAMES), st.integers(1, 8), st.integers(2, 8)
+AXES = st.builds(AxisRef, st.sampled_from((*NAMES, 'a "b"', "é")), st.just(1), st.none()) | st.builds(
+    AxisRef, st.sampled_from(NAMES), st.integers(1, 8), st.integers(2, 8)
 )
 DIMENSIONS = st.builds(
     SdyDimension, st.lists(AXES, max_size=3).map(tuple), st.booleans(), st.none() | st.integers(0, 9)
@@ -157,7 +157,7 @@ def test_sub_axes():
 def test_refused(text: str, column: int, message: str):
     with pytest.raises(ParseError) as caught:
         read_sdy(text)
-    assert (caught.value.message, str(caught.value.place)) == (message, f"<text>:1:{column}")
+    assert (caught.value.message, str(caught.value.location)) == (message, f"<text>:1:{column}")
     with pytest.raises(Exception, match="parse attribute"):
         shardy(text)
 

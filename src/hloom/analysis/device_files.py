@@ -134,7 +134,7 @@ class _Checker:
                 self.fail(f"{field} of the link '{link['name']}' has no source", name, field)
 
     def fail(self, message: str, table: str, key: str, hint: str | None = None) -> NoReturn:
-        raise HloomError(message, self.source.place(self.offset(table, key)), hint)
+        raise HloomError(message, self.source.location(self.offset(table, key)), hint)
 
     def offset(self, table: str, key: str) -> int:
         """Where a key of a table stands in the text, else the table, else the beginning."""

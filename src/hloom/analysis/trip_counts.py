@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from hloom.analysis.call_graph import CallGraph
 from hloom.analysis.control_flow import Runs, called_computations, callee_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
-from hloom.ir import Apply, Kind, TensorType
+from hloom.ir import Apply, DTypeKind, TensorType
 from hloom.text import HloomError
 
 GIVEN, WRITTEN, DERIVED, UNKNOWN = "given", "known_trip_count", "derived", "unknown"
@@ -176,7 +176,7 @@ def _limits(value_type: object) -> tuple[int, int] | None:
     if not isinstance(value_type, TensorType) or not value_type.dtype.is_integer:
         return None
     bits = value_type.dtype.bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.dtype.kind is Kind.SIGNED else (0, (1 << bits) - 1)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.dtype.kind is DTypeKind.SIGNED else (0, (1 << bits) - 1)
 
 
 def _leaves(start: LinearExpression, step: int, count: int, limits: tuple[int, int]) -> bool:

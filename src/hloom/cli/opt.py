@@ -227,7 +227,7 @@ def _run(
         try:
             verify(original)
         except HloomError as error:
-            raise HloomError(f"before any pass: {error.message}", error.place, error.hint) from error
+            raise HloomError(f"before any pass: {error.message}", error.location, error.hint) from error
     module = original.clone() if keeps_original else original
     watch = Watch(diffs.before, diffs.after) if diffs else None
     with progress("rewriting"):

@@ -73,7 +73,7 @@ class PipelineReader:
         except RuleError as error:
             if error.message.startswith(name):
                 raise
-            raise RuleError(f"{name}: {error.message}", error.place, error.hint) from None
+            raise RuleError(f"{name}: {error.message}", error.location, error.hint) from None
 
     def _unknown(self, name: str, start: int, cursor: Cursor) -> ParseError:
         if name == FIXPOINT:

@@ -12,7 +12,7 @@ from types import ModuleType
 from hloom.passes import PASSES, Pass, rules_pass
 from hloom.rewrite import Family, Rule
 from hloom.runtime.transformation import location_of
-from hloom.text import HloomError, Place
+from hloom.text import HloomError, Location
 
 
 def load_passes(path: Path) -> dict[str, Pass]:
@@ -54,7 +54,7 @@ def _execute(path: Path) -> ModuleType:
         raise HloomError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except SyntaxError as error:
         column = error.offset or 1
-        location = Place(str(path), error.lineno or 1, column, (error.text or "").rstrip("\n"), column - 1)
+        location = Location(str(path), error.lineno or 1, column, (error.text or "").rstrip("\n"), column - 1)
         raise HloomError(error.msg, location) from None
     except Exception as error:
         raise _failure(path, error) from error

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
-from hloom.ir import Apply, DType, Kind, dtype_of
+from hloom.ir import Apply, DType, DTypeKind, dtype_of
 from hloom.ir.number_conversion import round_doubles
 from hloom.text import Unsupported
 
@@ -34,7 +34,7 @@ def _wide(operand: np.ndarray) -> type:
 
 def narrowed(total: np.ndarray, dtype: DType) -> np.ndarray:
     """A sum in the type of the result: floats rounded, integers cut off, pred whether it is not nought."""
-    if dtype.kind is Kind.BOOLEAN:
+    if dtype.kind is DTypeKind.BOOLEAN:
         return total != 0
     if dtype.is_float and total.dtype.kind != "c":
         return round_doubles(total.astype(np.float64).reshape(-1), dtype).reshape(total.shape)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hloom.evaluate.promotion import BEYOND_F16, narrowed, narrowest, widened
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, DType, Kind, TensorType, dtype_of
+from hloom.ir import Apply, DType, DTypeKind, TensorType, dtype_of
 from hloom.ir.number_conversion import component, integer_range, round_doubles
 from hloom.text import Unsupported
 
@@ -24,9 +24,9 @@ def converted(array: np.ndarray, dtype: DType) -> np.ndarray:
     source = dtype_of(array.dtype)
     if source is dtype:
         return array
-    if source.is_complex and dtype.kind in (Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT):
+    if source.is_complex and dtype.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED, DTypeKind.FLOAT):
         return converted(np.real(array), dtype)
-    wide = array.view(np.uint8) if source.kind is Kind.BOOLEAN else widened(array)
+    wide = array.view(np.uint8) if source.kind is DTypeKind.BOOLEAN else widened(array)
     return _CONVERSIONS[dtype.kind](wide, dtype)
 
 
@@ -64,12 +64,12 @@ def _to_complex(values: np.ndarray, dtype: DType) -> np.ndarray:
     return values.astype(component(dtype).numpy).astype(dtype.numpy)
 
 
-_CONVERSIONS: dict[Kind, Callable[[np.ndarray, DType], np.ndarray]] = {
-    Kind.BOOLEAN: _to_predicate,
-    Kind.SIGNED: _to_integer,
-    Kind.UNSIGNED: _to_integer,
-    Kind.FLOAT: _to_float,
-    Kind.COMPLEX: _to_complex,
+_CONVERSIONS: dict[DTypeKind, Callable[[np.ndarray, DType], np.ndarray]] = {
+    DTypeKind.BOOLEAN: _to_predicate,
+    DTypeKind.SIGNED: _to_integer,
+    DTypeKind.UNSIGNED: _to_integer,
+    DTypeKind.FLOAT: _to_float,
+    DTypeKind.COMPLEX: _to_complex,
 }
 
 
@@ -79,7 +79,7 @@ def _bitcast_convert(node: Apply, operands: Values, run: Runner) -> Value:
     source, target = dtype_of(operand.dtype), array_type(node).dtype
     if source is target:
         return operand
-    if Kind.BOOLEAN in (source.kind, target.kind):
+    if DTypeKind.BOOLEAN in (source.kind, target.kind):
         raise Unsupported("the bits of pred are the backend's own")
     if source.bits == target.bits:
         return operand.view(target.numpy)

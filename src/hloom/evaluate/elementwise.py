@@ -17,15 +17,15 @@ from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
 from hloom.evaluate.promotion import narrowed, widened
 from hloom.evaluate.sort import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, Kind, dtype_of
+from hloom.ir import Apply, DTypeKind, dtype_of
 from hloom.text import Unsupported
 
-FUNCTIONS: dict[Kind, dict[str, Callable[..., np.ndarray]]] = {
-    Kind.BOOLEAN: PREDICATE,
-    Kind.SIGNED: INTEGER,
-    Kind.UNSIGNED: INTEGER,
-    Kind.FLOAT: REAL,
-    Kind.COMPLEX: COMPLEX,
+FUNCTIONS: dict[DTypeKind, dict[str, Callable[..., np.ndarray]]] = {
+    DTypeKind.BOOLEAN: PREDICATE,
+    DTypeKind.SIGNED: INTEGER,
+    DTypeKind.UNSIGNED: INTEGER,
+    DTypeKind.FLOAT: REAL,
+    DTypeKind.COMPLEX: COMPLEX,
 }
 """What each opcode computes on arrays of at least a byte, by kind of element."""
 _OPCODES = sorted(set().union(*FUNCTIONS.values(), WIDTH))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator, none, type_of
-from hloom.ir import Apply, DType, Kind, TensorType, TupleType
+from hloom.ir import Apply, DType, DTypeKind, TensorType, TupleType
 from hloom.text import Unsupported
 
 Words: TypeAlias = list[np.ndarray]
@@ -29,7 +29,11 @@ def _rng_bit_generator(node: Apply, operands: Values, run: Runner) -> Value:
     (state,) = arrays_of(operands)
     operand_type = type_of(node)
     wanted = operand_type.elements[-1] if isinstance(operand_type, TupleType) else array_type(node)
-    if not isinstance(wanted, TensorType) or wanted.dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT):
+    if not isinstance(wanted, TensorType) or wanted.dtype.kind not in (
+        DTypeKind.SIGNED,
+        DTypeKind.UNSIGNED,
+        DTypeKind.FLOAT,
+    ):
         raise Unsupported(f"XLA makes no random bits of {wanted}")
     generate = _ALGORITHMS[node.attribute("algorithm")]
     following, numbers = generate(_as_words(state), wanted.dims, max(wanted.dtype.bits, 32))

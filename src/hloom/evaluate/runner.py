@@ -95,7 +95,7 @@ def literal_value(literal: Literal) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EvaluationStep:
     """Compute the node's value, then forget the values used for the last time."""
 
     node: Node
@@ -103,11 +103,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EvaluationPlan:
     """What running a graph does: known values, then steps in order."""
 
     constants: dict[Node, Value]
-    steps: tuple[Step, ...]
+    steps: tuple[EvaluationStep, ...]
 
 
 class GraphRunner:
@@ -117,7 +117,7 @@ class GraphRunner:
         self._left = limit
         self._limit = limit
         self._depth = 0
-        self._plans: dict[Graph, Plan] = {}
+        self._plans: dict[Graph, EvaluationPlan] = {}
         self._pointwise: dict[Graph, bool] = {}
 
     def call(self, graph: Graph, arguments: Sequence[Value]) -> Value:
@@ -182,7 +182,7 @@ class GraphRunner:
         self._depth -= 1
         return values[graph.root]
 
-    def _plan(self, graph: Graph) -> Plan:
+    def _plan(self, graph: Graph) -> EvaluationPlan:
         plan = self._plans[graph] = _plan_of(graph)
         return plan
 
@@ -197,12 +197,12 @@ class GraphRunner:
             raise LimitReached(f"{node.name}: more than {self._limit} elements would be computed")
 
 
-def _plan_of(graph: Graph) -> Plan:
+def _plan_of(graph: Graph) -> EvaluationPlan:
     if graph.is_declared:
         raise CannotEvaluate(f"graph {graph.name} is called, but not defined")
     needed = _needed(graph)
     constants: dict[Node, Value] = {}
-    steps: list[Step] = []
+    steps: list[EvaluationStep] = []
     seen = {graph.root}
     for node in reversed([node for node in graph.nodes if node in needed]):
         if isinstance(node, Constant):
@@ -211,8 +211,8 @@ def _plan_of(graph: Graph) -> Plan:
             last_uses = [member for member in dict.fromkeys(node.inputs) if member not in seen]
             seen.update(last_uses)
             unused = [node] if node not in seen else []
-            steps.append(Step(node, (*last_uses, *unused)))
-    return Plan(constants, tuple(reversed(steps)))
+            steps.append(EvaluationStep(node, (*last_uses, *unused)))
+    return EvaluationPlan(constants, tuple(reversed(steps)))
 
 
 def _needed(graph: Graph) -> set[Node]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hloom.evaluate.reduction import as_tuple
 from hloom.evaluate.table import Runner, Value, Values, arrays_of, evaluator, type_of
-from hloom.ir import Apply, Graph, Kind, Parameter, TupleType, dtype_of
+from hloom.ir import Apply, DTypeKind, Graph, Parameter, TupleType, dtype_of
 
 _DESCENDS = {"LT": False, "GT": True}
 
@@ -48,12 +48,12 @@ def ordered_keys(array: np.ndarray, *, is_total: bool) -> np.ndarray | None:
     In the total order -NaN < -inf < -0 < 0 < inf < NaN.
     """
     element_type = dtype_of(array.dtype)
-    if element_type.kind is Kind.COMPLEX:
+    if element_type.kind is DTypeKind.COMPLEX:
         return None
     if not element_type.is_float:
         return (
             array.view(np.uint8)
-            if element_type.kind is Kind.BOOLEAN
+            if element_type.kind is DTypeKind.BOOLEAN
             else array.astype(array.dtype if element_type.bits >= 8 else np.int8)
         )
     if not is_total:

@@ -8,7 +8,7 @@ from array import array
 import numpy as np
 
 from hloom.hlo.tokens import HIGHEST_INTEGER, LOWEST_INTEGER
-from hloom.ir.dtypes import Kind
+from hloom.ir.dtypes import DTypeKind
 from hloom.ir.literal import Literal
 from hloom.ir.number_conversion import (
     PAYLOAD_BITS,
@@ -142,7 +142,7 @@ class ArrayReader:
             self._append(value(match[token_type], match.start(token_type)), match.start(token_type))
 
     def _boolean(self, text: str, position: int) -> None:
-        if self.type.dtype.kind is not Kind.BOOLEAN:
+        if self.type.dtype.kind is not DTypeKind.BOOLEAN:
             raise self.cursor.error(f"'{text}' is no value of {self.type.dtype}", position)
         self._begin_element(position)
         self._append(text == "true", position)

@@ -164,7 +164,7 @@ def _from_text(text: str, name: str, strict: bool) -> Module:
     except ParseError:
         for pattern, what, hint in _FOREIGN:
             if pattern.match(text[:_HEAD]):
-                raise ParseError(f"this is {what}, not HLO text", Source(text, name).place(0), hint) from None
+                raise ParseError(f"this is {what}, not HLO text", Source(text, name).location(0), hint) from None
         raise
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hloom.hlo.tokens import read_integer, read_list, read_natural, read_string
 from hloom.ir.devices import Devices, ExplicitDevices, IotaDevices
-from hloom.ir.mesh import Axis, Mesh, mergeable, overlap
+from hloom.ir.mesh import AxisRef, Mesh, mergeable, overlap
 from hloom.text import Cursor
 
 ATTRIBUTE = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+)=")
@@ -90,18 +90,18 @@ def _read_device_ids(cursor: Cursor, count: int) -> Devices | None:
     return devices
 
 
-def read_axis(cursor: Cursor, mesh: Mesh, taken: Sequence[Axis], neighbours: Sequence[Axis]) -> Axis:
+def read_axis(cursor: Cursor, mesh: Mesh, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> AxisRef:
     """`'x'` or `'x':(1)2`, an axis by its name or, where no axis has it, by its number.
 
     It must not overlap those taken, nor make one larger part with the last of its neighbours.
     """
     start = cursor.skip()
-    axis = Axis(_read_axis_name(cursor, mesh))
+    axis = AxisRef(_read_axis_name(cursor, mesh))
     if cursor.accept(":"):
         cursor.expect("(")
         pre_size = read_integer(cursor)
         cursor.expect(")")
-        axis = Axis(axis.name, pre_size, read_integer(cursor))
+        axis = AxisRef(axis.name, pre_size, read_integer(cursor))
     problem = mesh.problem(axis)
     if problem:
         raise cursor.error(problem, start)

@@ -6,7 +6,7 @@ import re
 
 from hloom.hlo.mesh_reader import ATTRIBUTE, MESH, read_axis, read_mesh
 from hloom.hlo.tokens import IDENTIFIER, read_integer, read_list
-from hloom.ir.mesh import Axis, Mesh
+from hloom.ir.mesh import AxisRef, Mesh
 from hloom.ir.metadata import Metadata, read_metadata
 from hloom.ir.sharding import REDUCTIONS, DimensionAxes, Maximal, MeshSharding
 from hloom.text import Cursor
@@ -63,15 +63,15 @@ def _read_after_mesh(cursor: Cursor, mesh: Mesh) -> MeshSharding:
         raise cursor.error(f"expected '[', replicated, unreduced or manual after the mesh, found {cursor.found()}")
     if not mesh.names and word_text != "replicated":
         raise cursor.error(f"a sharding over a mesh without axes cannot be {word_text}", start)
-    whole = tuple(map(Axis, mesh.names))
+    whole = tuple(map(AxisRef, mesh.names))
     unreduced, manual = (whole if word_text == name else () for name in ("unreduced", "manual"))
     return MeshSharding(mesh, unreduced=unreduced, manual=manual, metadata=_read_last_metadata(cursor))
 
 
 def _read_mesh_parts(cursor: Cursor, mesh: Mesh) -> MeshSharding:
-    taken: list[Axis] = []
+    taken: list[AxisRef] = []
     dimensions = read_list(cursor, lambda cursor: _read_dimension(cursor, mesh, taken), "[", "]")
-    lists: dict[str, list[Axis]] = {"replicated": [], "unreduced": [], "manual": []}
+    lists: dict[str, list[AxisRef]] = {"replicated": [], "unreduced": [], "manual": []}
     reduction, metadata = "sum", ()
     while not cursor.accept("}"):
         cursor.expect(",", "or '}'")
@@ -97,9 +97,9 @@ def _read_reduction(cursor: Cursor) -> str:
     return word[0] if word else "sum"
 
 
-def _read_dimension(cursor: Cursor, mesh: Mesh, taken: list[Axis]) -> DimensionAxes:
+def _read_dimension(cursor: Cursor, mesh: Mesh, taken: list[AxisRef]) -> DimensionAxes:
     """`{'x', 'y', ?}`."""
-    axes: list[Axis] = []
+    axes: list[AxisRef] = []
     cursor.expect("{")
     if cursor.accept("}"):
         return DimensionAxes()
@@ -114,7 +114,7 @@ def _read_dimension(cursor: Cursor, mesh: Mesh, taken: list[Axis]) -> DimensionA
     return DimensionAxes(tuple(axes))
 
 
-def _read_axes(cursor: Cursor, mesh: Mesh, taken: list[Axis], axes: list[Axis]) -> None:
+def _read_axes(cursor: Cursor, mesh: Mesh, taken: list[AxisRef], axes: list[AxisRef]) -> None:
     """`{'x','y'}`, sorted as in the mesh, added to the axes."""
 
     def read_next(cursor: Cursor) -> None:

@@ -28,7 +28,7 @@ from hloom.ir import (
     compatible,
 )
 from hloom.ops import COMMON, OPS
-from hloom.text import Cursor, Place, Source
+from hloom.text import Cursor, Location, Source
 
 _COLON_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*):")
 _THREAD = re.compile(r"execution_thread=")
@@ -106,7 +106,7 @@ class ModuleState:
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))] if self.notes else []
         lines = [bisect_right(starts, position) for position, _ in self.notes]
         return [
-            f"{Place(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
+            f"{Location(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
             for line, (position, message) in zip(lines, self.notes, strict=True)
         ]
 

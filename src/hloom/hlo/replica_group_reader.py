@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.hlo.mesh_reader import MESH, read_axis, read_iota, read_mesh, read_sizes
 from hloom.hlo.tokens import read_integers, read_list
-from hloom.ir.mesh import Axis
+from hloom.ir.mesh import AxisRef
 from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups, ReplicaGroups
 from hloom.text import Cursor
 
@@ -39,7 +39,7 @@ def _read_iota_groups(cursor: Cursor) -> IotaGroups:
 def _read_mesh_groups(cursor: Cursor) -> MeshGroups:
     mesh = read_mesh(cursor)
     cursor.accept(",")
-    axes: list[Axis] = []
+    axes: list[AxisRef] = []
 
     def read_next(cursor: Cursor) -> None:
         axes.append(read_axis(cursor, mesh, axes, axes))

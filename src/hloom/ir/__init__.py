@@ -17,11 +17,10 @@ from hloom.ir.devices import IotaDevices as IotaDevices
 from hloom.ir.devices import as_iota as as_iota
 from hloom.ir.dtypes import DTYPES as DTYPES
 from hloom.ir.dtypes import DType as DType
-from hloom.ir.dtypes import Kind as Kind
+from hloom.ir.dtypes import DTypeKind as DTypeKind
 from hloom.ir.dtypes import dtype as dtype
 from hloom.ir.dtypes import dtype_of as dtype_of
 from hloom.ir.dump import dump as dump
-from hloom.ir.effects import Effect as Effect
 from hloom.ir.equality import difference as difference
 from hloom.ir.equality import equal as equal
 from hloom.ir.graph import Graph as Graph
@@ -38,7 +37,7 @@ from hloom.ir.literal import Literal as Literal
 from hloom.ir.literal import literal_of as literal_of
 from hloom.ir.literal_text import format_literal as format_literal
 from hloom.ir.literal_text import format_typed_literal as format_typed_literal
-from hloom.ir.mesh import Axis as Axis
+from hloom.ir.mesh import AxisRef as AxisRef
 from hloom.ir.mesh import Mesh as Mesh
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
 from hloom.ir.metadata import Metadata as Metadata
@@ -59,6 +58,7 @@ from hloom.ir.schema import COMMON as COMMON
 from hloom.ir.schema import MANY as MANY
 from hloom.ir.schema import Attribute as Attribute
 from hloom.ir.schema import AttributeKind as AttributeKind
+from hloom.ir.schema import Effect as Effect
 from hloom.ir.schema import Op as Op
 from hloom.ir.schema import TypeProblem as TypeProblem
 from hloom.ir.schema import optional as optional
@@ -73,9 +73,9 @@ from hloom.ir.sharding import Tiled as Tiled
 from hloom.ir.sharding import TupleSharding as TupleSharding
 from hloom.ir.sharding import Uniform as Uniform
 from hloom.ir.stack_frames import FileLocation as FileLocation
-from hloom.ir.stack_frames import Frame as Frame
 from hloom.ir.stack_frames import StackFrame as StackFrame
 from hloom.ir.stack_frames import StackTables as StackTables
+from hloom.ir.stack_frames import StackTraceFrame as StackTraceFrame
 from hloom.ir.tiling import assignment as assignment
 from hloom.ir.tiling import canonical as canonical
 from hloom.ir.tiling import canonical_form as canonical_form

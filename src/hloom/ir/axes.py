@@ -16,13 +16,16 @@ Dimension = tuple[int, ...]
 
 
 class FactorKind(Enum):
-    """What splitting a factor over devices costs.
+    """What partitioning a factor over devices costs.
 
-    PARALLEL: nothing. CONTRACTED and REDUCED: partial results, combined by the factor's reducer. WINDOWED: a halo; the
-    size counts window positions, and where the window slides the dimension has another. INDEXED: a mask, and a sum
-    where the factor is absent from the result. SHIFTED: an exchange with neighbours; the size is the result's, and an
-    operand's dimension may differ. WHOLE: it cannot be split without gathering. A factor that stands nowhere counts the
-    places inside a window. A size of -1 is unbounded.
+    PARALLEL: nothing (Shardy: pass-through). CONTRACTED and REDUCED: partial results, combined by the factor's reducer
+    (Shardy: reduction). WINDOWED: a halo exchange; the size counts window positions, and the dimension that the window
+    slides over has another size. INDEXED: a mask, and a sum where the factor is absent from the result. SHIFTED: a
+    halo exchange with neighbours; the size is the result's, and an operand's dimension may differ. NEED_REPLICATION:
+    it cannot be partitioned without an all-gather (Shardy: need_replication). A factor that is in no dimension counts
+    the elements inside a window. A size of -1 is unbounded.
+
+    Source: shardy/dialect/sdy/ir/attrs.td, Sdy_OpShardingRule, for the factor types that Shardy has.
     """
 
     PARALLEL = "parallel"
@@ -31,7 +34,7 @@ class FactorKind(Enum):
     WINDOWED = "windowed"
     INDEXED = "indexed"
     SHIFTED = "shifted"
-    WHOLE = "whole"
+    NEED_REPLICATION = "need_replication"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """The factors of one instruction and where they stand.
+    """The factors of one instruction, and the dimensions that they make up.
 
     `operands[o][d]` and `results[r][d]` are the factors of dimension `d` of operand leaf `o` or result leaf `r`; a leaf
     is an array, or one array inside a tuple, counted through. Tokens and opaque values are leaves without dimensions.
@@ -69,8 +72,8 @@ class AxisMap:
         """The dimensions of a result, from its factors."""
         return tuple(math.prod(self.factors[f].size for f in dimension) for dimension in self.results[result])
 
-    def places(self, factor: int) -> list[tuple[str, int, int]]:
-        """Where a factor stands: ("operand" or "result", which one, which dimension)."""
+    def dimensions_of(self, factor: int) -> list[tuple[str, int, int]]:
+        """The dimensions that a factor is part of: ("operand" or "result", which one, which dimension)."""
         sides = (("operand", self.operands), ("result", self.results))
         return [
             (side, number, dim)
@@ -88,7 +91,7 @@ class AxisMap:
 
 
 class AxisMapBuilder:
-    """Collects factors and the places where they stand.
+    """Builds an axis map: factors first, then the dimensions of operands and results.
 
     >>> build = AxisMapBuilder()
     >>> row, column = build.factor(2), build.factor(3, FactorKind.REDUCED, "add")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir.dtypes import DType, Kind, dtype_of
+from hloom.ir.dtypes import DType, DTypeKind, dtype_of
 from hloom.ir.dtypes import dtype as dtype_named
 from hloom.ir.number_conversion import from_doubles, from_integers, from_pairs, integer_range
 from hloom.ir.types import TensorType, TupleType, Type, same_shape, without_layout
@@ -227,7 +227,7 @@ def _to_integers(flat: np.ndarray, wanted: DType) -> tuple[np.ndarray, np.ndarra
     with np.errstate(all="ignore"):
         whole = flat.astype(np.uint64 if flat.dtype == np.uint64 else np.int64)
     inexact = whole.astype(flat.dtype) != flat
-    low, high = (0, 1) if wanted.kind is Kind.BOOLEAN else integer_range(wanted)
+    low, high = (0, 1) if wanted.kind is DTypeKind.BOOLEAN else integer_range(wanted)
     inexact |= (whole < low) | (whole > high)
     converted, _ = from_integers(whole, wanted)
     return converted, inexact

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloom.ir.dtypes import DType, Kind
+from hloom.ir.dtypes import DType, DTypeKind
 from hloom.ir.layout import default_layout
 from hloom.ir.literal import Literal
 from hloom.ir.number_conversion import PAYLOAD_BITS, component, float_range
@@ -80,7 +80,7 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
         return ELIDED
     type_ = literal.type
     assert isinstance(type_, TensorType), "leaves with data are arrays"
-    if type_.dtype.kind is Kind.BOOLEAN and not data.ndim:
+    if type_.dtype.kind is DTypeKind.BOOLEAN and not data.ndim:
         return "true" if data else "false"
     if not data.ndim and type_.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
         return _plain_scalar(float(data), type_.dtype)
@@ -122,7 +122,7 @@ def _enclose(rows: list[str], outer: Sequence[int], level: int, commented: bool)
 
 def _element_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     """The text of every element."""
-    if dtype.kind is Kind.BOOLEAN:
+    if dtype.kind is DTypeKind.BOOLEAN:
         return ["1" if value else "0" for value in flat.tolist()]
     if dtype.is_integer:
         return list(map(str, (flat if dtype.bits >= 8 else flat.astype(np.int8)).tolist()))

@@ -18,7 +18,7 @@ _NEEDS_ESCAPE = re.compile(r"['\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class AxisRef:
     """A mesh axis, or the part of it that has `size` steps, and `pre_size` steps on its major side.
 
     An axis of 8 is 2 x 4, major to minor: `'x':(1)2` is the 2 and `'x':(2)4` the 4.
@@ -70,15 +70,15 @@ class Mesh:
             raise Unsupported(f"{self} has {self.device_count} places for {self.order.count} devices")
         return self.order.ids().reshape(self.sizes)
 
-    def size(self, axis: Axis) -> int:
+    def size(self, axis: AxisRef) -> int:
         """How many devices an axis or a part of one counts."""
         return self.sizes[self.names.index(axis.name)] if axis.size is None else axis.size
 
-    def rank(self, axis: Axis) -> tuple[int, int]:
+    def rank(self, axis: AxisRef) -> tuple[int, int]:
         """Where an axis stands among all axes and parts, major to minor: what lists of axes are sorted by."""
         return self.names.index(axis.name), axis.pre_size
 
-    def problem(self, axis: Axis) -> str | None:
+    def problem(self, axis: AxisRef) -> str | None:
         """What is wrong with an axis on this mesh, or None."""
         if axis.name not in self.names:
             return f"the mesh has no axis {_quoted(axis.name)}"
@@ -91,21 +91,21 @@ class Mesh:
             return f"{axis} is no part of an axis of {whole}: {axis.pre_size} * {axis.size} does not divide it"
         return None
 
-    def cut(self, used: Sequence[Axis]) -> tuple[Axis, ...]:
+    def cut(self, used: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
         """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
 
         >>> print(*Mesh(("x", "y"), (2, 8)).cut([Axis("y", 2, 2)]))
         'x' 'y':(1)2 'y':(2)2 'y':(4)2
         """
-        pieces: list[Axis] = []
+        pieces: list[AxisRef] = []
         for name, size in zip(self.names, self.sizes, strict=True):
             parts = [axis for axis in used if axis.name == name and axis.size is not None]
             ends = {part.pre_size for part in parts} | {part.pre_size * (part.size or 1) for part in parts}
             bounds = sorted({1, size} | ends) if size else []
             if len(bounds) <= 2:
-                pieces.append(Axis(name))
+                pieces.append(AxisRef(name))
                 continue
-            pieces += [Axis(name, low, high // low) for low, high in pairwise(bounds)]
+            pieces += [AxisRef(name, low, high // low) for low, high in pairwise(bounds)]
         return tuple(pieces)
 
     def __str__(self) -> str:
@@ -113,14 +113,14 @@ class Mesh:
         return f"mesh[{axes}]" + ("" if self.devices is None else f", device_ids=({self.devices})")
 
 
-def covers(whole: Axis, piece: Axis) -> bool:
+def covers(whole: AxisRef, piece: AxisRef) -> bool:
     """Whether an axis holds a piece that `Mesh.cut` made."""
     if whole.name != piece.name or whole.size is None:
         return whole.name == piece.name
     return whole.pre_size <= piece.pre_size < whole.pre_size * whole.size
 
 
-def overlap(left: Axis, right: Axis) -> bool:
+def overlap(left: AxisRef, right: AxisRef) -> bool:
     """Whether two axes share devices' steps, or cut one axis in ways that do not fit together.
 
     >>> overlap(Axis("x", 1, 2), Axis("x", 2, 2)), overlap(Axis("x", 1, 4), Axis("x", 2, 2))
@@ -134,14 +134,14 @@ def overlap(left: Axis, right: Axis) -> bool:
     return second.pre_size % (first.pre_size * (first.size or 1)) != 0
 
 
-def mergeable(left: Axis, right: Axis) -> bool:
+def mergeable(left: AxisRef, right: AxisRef) -> bool:
     """Whether two neighbours are really one larger part, and must be written so."""
     if left.name != right.name or left.size is None or right.size is None:
         return False
     return left.pre_size * left.size == right.pre_size
 
 
-def axes_text(axes: Sequence[Axis], separator: str = ", ") -> str:
+def axes_text(axes: Sequence[AxisRef], separator: str = ", ") -> str:
     """Axes between braces."""
     return "{" + separator.join(map(str, axes)) + "}"
 

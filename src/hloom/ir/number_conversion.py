@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from hloom.ir.dtypes import DType, Kind
+from hloom.ir.dtypes import DType, DTypeKind
 from hloom.ir.dtypes import dtype as dtype_named
 
 PAYLOAD_BITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e5m2": 2, "f8e4m3": 3, "f8e3m4": 4}
@@ -19,7 +19,7 @@ _QUIET = 2**51
 
 def integer_range(dtype: DType) -> tuple[int, int]:
     """The least and the greatest value of an integer type."""
-    if dtype.kind is Kind.UNSIGNED:
+    if dtype.kind is DTypeKind.UNSIGNED:
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
@@ -42,7 +42,7 @@ def from_integers(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndar
 
     As in XLA, values are taken modulo 2^64: -1 is the greatest u64, and any value but 0 is true.
     """
-    if dtype.kind is Kind.BOOLEAN:
+    if dtype.kind is DTypeKind.BOOLEAN:
         return values != 0, np.zeros(values.shape, bool)
     low, high = integer_range(dtype)
     refused = np.zeros(values.shape, bool) if dtype.bits == 64 else (values < low) | (values > high)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloom.ir.devices import IotaDevices
-from hloom.ir.mesh import Axis, Mesh, axes_text, covers
+from hloom.ir.mesh import AxisRef, Mesh, axes_text, covers
 from hloom.text.errors import HloomError
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -75,7 +75,7 @@ class MeshGroups:
     """
 
     mesh: Mesh
-    axes: tuple[Axis, ...]
+    axes: tuple[AxisRef, ...]
 
     @property
     def group_count(self) -> int:

@@ -9,9 +9,24 @@ from types import MappingProxyType
 from typing import Any
 
 from hloom.ir.axes import AxisMap
-from hloom.ir.effects import Effect
 from hloom.ir.types import Type
 from hloom.text import HloomError
+
+
+class Effect(Enum):
+    """A side effect of an instruction: why it must not simply be dropped, merged, moved or duplicated.
+
+    STATE: it reads or changes state of the device (random number state). ORDER: it only orders others (tokens).
+    COMMUNICATION: other devices wait for it. OUTSIDE: the world outside the program sees it. CALLS: what its graphs do.
+
+    Source: xla/hlo/ir/hlo_instruction.cc, HloInstruction::HasSideEffectNoRecurse, which knows no such classes.
+    """
+
+    STATE = "state"
+    ORDER = "order"
+    COMMUNICATION = "communication"
+    OUTSIDE = "outside world"
+    CALLS = "what its graphs do"
 
 
 class TypeProblem(HloomError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloom.ir.devices import Devices, IotaDevices
-from hloom.ir.mesh import Axis, Mesh, axes_text
+from hloom.ir.mesh import AxisRef, Mesh, axes_text
 from hloom.ir.metadata import Metadata
 
 UNIFORM_KINDS: tuple[str, ...] = ("replicated", "manual", "unknown", "unreduced")
@@ -128,7 +128,7 @@ class DimensionAxes:
     "{'x', ?}"
     """
 
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[AxisRef, ...] = ()
     is_open: bool = False
 
     def __str__(self) -> str:
@@ -148,9 +148,9 @@ class MeshSharding:
 
     mesh: Mesh
     dimensions: tuple[DimensionAxes, ...] = ()
-    replicated: tuple[Axis, ...] = ()
-    unreduced: tuple[Axis, ...] = ()
-    manual: tuple[Axis, ...] = ()
+    replicated: tuple[AxisRef, ...] = ()
+    unreduced: tuple[AxisRef, ...] = ()
+    manual: tuple[AxisRef, ...] = ()
     reduction: str = "sum"
     metadata: tuple[Metadata, ...] = ()
 
@@ -161,7 +161,7 @@ class MeshSharding:
         return not partial
 
     @property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[AxisRef, ...]:
         """Every axis that is named."""
         sharded = tuple(axis for dimension in self.dimensions for axis in dimension.axes)
         return sharded + self.replicated + self.unreduced + self.manual
@@ -175,7 +175,7 @@ class MeshSharding:
             return None
         if not self.axes:
             return "replicated"
-        whole = tuple(map(Axis, self.mesh.names))
+        whole = tuple(map(AxisRef, self.mesh.names))
         if self.axes == whole == self.unreduced:
             return "unreduced"
         return "manual" if self.axes == whole == self.manual else None

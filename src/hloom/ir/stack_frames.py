@@ -26,7 +26,7 @@ class StackFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackTraceFrame:
     """One line of a stack trace, its names looked up."""
 
     file: str
@@ -46,9 +46,9 @@ class StackTables:
     file_locations: dict[int, FileLocation] = field(default_factory=dict)
     stack_frames: dict[int, StackFrame] = field(default_factory=dict)
 
-    def trace(self, stack_frame_id: int) -> list[Frame]:
+    def trace(self, stack_frame_id: int) -> list[StackTraceFrame]:
         """The frames from the innermost outwards; unknown numbers end it."""
-        frames: list[Frame] = []
+        frames: list[StackTraceFrame] = []
         seen: set[int] = set()
         while stack_frame_id in self.stack_frames and stack_frame_id not in seen:
             seen.add(stack_frame_id)
@@ -56,6 +56,6 @@ class StackTables:
             location = self.file_locations.get(frame.file_location_id, FileLocation())
             file = self.file_names.get(location.file_name_id, "?")
             function = self.function_names.get(location.function_name_id, "?")
-            frames.append(Frame(file, function, location.line))
+            frames.append(StackTraceFrame(file, function, location.line))
             stack_frame_id = frame.parent_frame_id
         return frames

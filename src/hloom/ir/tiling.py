@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hloom.ir.devices import Devices, as_explicit, as_iota, same_order
-from hloom.ir.mesh import Axis, covers
+from hloom.ir.mesh import AxisRef, covers
 from hloom.ir.sharding import (
     SUBGROUP_KINDS,
     UNIFORM_KINDS,
@@ -218,7 +218,7 @@ def _sorted_devices(sharding: Tiled, copies: int) -> Devices:
     return devices.sorted_within(copies) if copies > 1 else devices
 
 
-def _pieces(axes: Sequence[Axis], pieces: Sequence[Axis]) -> list[int]:
+def _pieces(axes: Sequence[AxisRef], pieces: Sequence[AxisRef]) -> list[int]:
     return [index for axis in axes for index, piece in enumerate(pieces) if covers(axis, piece)]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hloom.text import Cursor
-from hloom.text.mlir_strings import STRING
+from hloom.text import Cursor, mlir_strings
 
 _NEXT = re.compile(r'[^"<>()\[\]{}\-]*+(?:-(?!>)[^"<>()\[\]{}\-]*+)*+(->|["<>()\[\]{}])')
 _CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
@@ -23,7 +22,7 @@ def balanced(cursor: Cursor) -> str:
         position = match.end()
         sign = match[1]
         if sign == '"':
-            string = STRING.match(cursor.text, position - 1, cursor.end)
+            string = mlir_strings.STRING.match(cursor.text, position - 1, cursor.end)
             if string is None:
                 raise cursor.error("this string is never closed", position - 1)
             position = string.end()

@@ -64,7 +64,7 @@ class OperationReader:
         name = self.values.string()
         inputs = self.operands(body)
         if cursor.at("["):
-            raise Unsupported(f"{name} has successors, which are not read", cursor.source.place(cursor.skip()))
+            raise Unsupported(f"{name} has successors, which are not read", cursor.source.location(cursor.skip()))
         properties, regions, attributes = self.details(body, depth)
         operands, results = self.signature()
         self.location()
@@ -208,7 +208,7 @@ class OperationReader:
     def refuse_block(self) -> None:
         """Raise Unsupported where another block begins."""
         if self.cursor.at("^"):
-            location = self.cursor.source.place(self.cursor.skip())
+            location = self.cursor.source.location(self.cursor.skip())
             raise Unsupported("a region of several blocks is not read", location)
 
     def arguments(self, body: Body) -> None:

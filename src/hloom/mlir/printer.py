@@ -14,8 +14,7 @@ from hloom.mlir.types import result_spellings
 from hloom.mlir.unregistered_ops import PROPERTIES, REGIONS, SPELLINGS
 from hloom.mlir.value_printer import print_dictionary, print_symbol
 from hloom.mlir.values import TypeValue
-from hloom.text import Unsupported
-from hloom.text.mlir_strings import quote
+from hloom.text import Unsupported, mlir_strings
 
 _NO_HINTS: Hints = MappingProxyType({})
 _OWN = frozenset((SPELLINGS, PROPERTIES, REGIONS))
@@ -190,7 +189,7 @@ class _GraphPrinter:
         uses = ", ".join([f"%{self.names.values[operand]}" for operand in node.inputs])
         types = ", ".join([self.spelling(operand) for operand in node.inputs])
         regions = node.attributes.get(REGIONS) or ()
-        start = f"{margin}{self.defined(node)}{quote(node.opcode)}({uses}){properties}"
+        start = f"{margin}{self.defined(node)}{mlir_strings.quote(node.opcode)}({uses}){properties}"
         end = f"{attributes} : ({types}) -> {result_list(self.result_spellings(node))}"
         if not regions:
             lines.append(start + end)

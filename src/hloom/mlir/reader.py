@@ -159,7 +159,7 @@ class _Reader:
                 self.end_loose()
                 self.generic_function(match[1])
             elif cursor.match_ahead(_MODULE) or cursor.match_ahead(_GENERIC_MODULE):
-                raise Unsupported("a module inside a module is not read", cursor.source.place(cursor.skip()))
+                raise Unsupported("a module inside a module is not read", cursor.source.location(cursor.skip()))
             elif sign in "#!" and not closing:
                 start = cursor.position
                 self.aliases()

@@ -20,7 +20,7 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 def deeper(cursor: Cursor, depth: int) -> int:
     """One level further in; raises Unsupported with the place beyond the deepest."""
     if depth >= DEEPEST:
-        raise Unsupported(f"nested deeper than {DEEPEST} levels", cursor.source.place(cursor.skip()))
+        raise Unsupported(f"nested deeper than {DEEPEST} levels", cursor.source.location(cursor.skip()))
     return depth + 1
 
 

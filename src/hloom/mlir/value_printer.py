@@ -11,8 +11,7 @@ from hloom.mlir.floats import is_float, print_float
 from hloom.mlir.type_reader import DEEPEST
 from hloom.mlir.types import shaped_element
 from hloom.mlir.values import UNIT, Dense, OpaqueValue, Symbol, TypedArray, TypedNumber, TypeValue, Unit
-from hloom.text import Unsupported
-from hloom.text.mlir_strings import quote
+from hloom.text import Unsupported, mlir_strings
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 _ELIDED = frozenset(("i64", "f64"))
@@ -39,11 +38,11 @@ def print_dictionary(values: Mapping[str, Any], depth: int = 0) -> str:
 
 def print_symbol(name: str) -> str:
     """`@name`, in quotes where it must be."""
-    return f"@{name}" if _BARE.fullmatch(name) else f"@{quote(name)}"
+    return f"@{name}" if _BARE.fullmatch(name) else f"@{mlir_strings.quote(name)}"
 
 
 def _named(name: str, value: Any, depth: int) -> str:
-    text = name if _BARE.fullmatch(name) else quote(name)
+    text = name if _BARE.fullmatch(name) else mlir_strings.quote(name)
     return text if value is UNIT else f"{text} = {print_value(value, depth + 1)}"
 
 
@@ -64,7 +63,7 @@ def _number(value: float, type_: str) -> str:
 def _nested(value: Any, type_: str, depth: int = 0) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join([_nested(item, type_, depth + 1) for item in value]) + "]"
-    return quote(value) if isinstance(value, str) else _number(value, type_)
+    return mlir_strings.quote(value) if isinstance(value, str) else _number(value, type_)
 
 
 def _dense(value: Dense, depth: int) -> str:
@@ -79,7 +78,7 @@ def _array(value: TypedArray, depth: int) -> str:
 
 _PRINTERS: dict[type, Callable[[Any, int], str]] = {
     bool: lambda value, depth: "true" if value else "false",
-    str: lambda value, depth: quote(value),
+    str: lambda value, depth: mlir_strings.quote(value),
     tuple: lambda value, depth: "[" + ", ".join([_in_array(item, depth) for item in value]) + "]",
     Attributes: print_dictionary,
     Unit: lambda value, depth: "unit",

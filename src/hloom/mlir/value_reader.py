@@ -12,8 +12,7 @@ from hloom.mlir.floats import from_bits, is_float, rounded, to_bits
 from hloom.mlir.type_reader import deeper, read_type
 from hloom.mlir.types import ELEMENTS, shaped_element
 from hloom.mlir.values import UNIT, Dense, OpaqueValue, Symbol, TypedArray, TypedNumber, TypeValue
-from hloom.text import Cursor, Source
-from hloom.text.mlir_strings import STRING, unescape
+from hloom.text import Cursor, Source, mlir_strings
 
 BARE = re.compile(r"[A-Za-z_][\w$.]*")
 SYMBOL = re.compile(r'@(?:([A-Za-z_][\w$.\-]*)|("(?:[^"\\\n]|\\.)*"))')
@@ -99,9 +98,9 @@ class ValueReader:
     def string(self) -> str:
         """The next quoted string."""
         cursor = self.cursor
-        match = cursor.read(STRING, "a string")
+        match = cursor.read(mlir_strings.STRING, "a string")
         try:
-            return unescape(match[1])
+            return mlir_strings.unescape(match[1])
         except ValueError as error:
             raise cursor.error(str(error), match.start()) from None
 
@@ -110,7 +109,7 @@ class ValueReader:
         cursor = self.cursor
         match = cursor.read(SYMBOL, "a symbol's name")
         try:
-            return match[1] or unescape(match[2][1:-1])
+            return match[1] or mlir_strings.unescape(match[2][1:-1])
         except ValueError as error:
             raise cursor.error(str(error), match.start()) from None
 

@@ -1,9 +1,11 @@
 """HLO's ops: one row per opcode, by family; and, by the same names, functions that apply them.
 
 To add an opcode, write its row in the family's file; reading, printing and verification follow from it, and so does its
-function (`ops.reduce_window`, `ops.and_`).
+function (`ops.reduce_window`, `ops.and_`). No file here is called as an opcode is: it would hide that function.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hloom.ir import Op
@@ -19,7 +21,6 @@ from hloom.ops import (
     random,
     reduction,
 )
-from hloom.ops.applying import applying
 from hloom.ops.rows import COMMON as COMMON
 
 OPS: dict[str, Op] = {
@@ -42,7 +43,27 @@ def __getattr__(name: str) -> Any:
     opcode = name.rstrip("_").replace("_", "-")
     if opcode not in OPS:
         raise AttributeError(f"module 'hloom.ops' has no attribute '{name}', and no op is called '{opcode}'")
-    return applying(opcode)
+    return _application(opcode)
+
+
+@cache
+def _application(opcode: str) -> Callable[..., Any]:
+    """The function that applies an op; attributes by keyword.
+
+    The first operand with a method `apply_op(opcode, operands, attributes)` builds the application; plain numbers may
+    be operands beside it.
+    """
+
+    def apply(*operands: Any, **attributes: Any) -> Any:
+        for operand in operands:
+            apply_op = getattr(operand, "apply_op", None)
+            if apply_op is not None:
+                return apply_op(opcode, operands, attributes)
+        raise TypeError(f"none of the operands of {opcode} says how to apply an op: {operands!r}")
+
+    apply.__name__ = apply.__qualname__ = opcode.replace("-", "_")
+    apply.__doc__ = f"Apply {opcode}; attributes by keyword."
+    return apply
 
 
 def unknown_op(name: str) -> Op:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.ir import AxisMap, AxisMapBuilder, FactorKind, Kind, TensorType, TupleType, Type, TypeProblem
+from hloom.ir import AxisMap, AxisMapBuilder, DTypeKind, FactorKind, TensorType, TupleType, Type, TypeProblem
 from hloom.ops.shapes import array, dimension_in, extents, of_kinds, same_dims, same_elements, sizes_agree, tensor
 
-_FLOAT = frozenset({Kind.FLOAT})
+_FLOAT = frozenset({DTypeKind.FLOAT})
 
 
 def infer_batch_norm_training(operand: Type, scale: Type, offset: Type, *, feature_index: int) -> TupleType:
@@ -40,7 +40,7 @@ def infer_batch_norm_grad(
 
 def normalisation_axes(*operands: Type, feature_index: int) -> AxisMap:
     """([n,f], [f], [f]) -> ([n,f], [f], [f]): f is parallel; statistics are taken over all others, which are whole."""
-    return _axes(operands, feature_index, FactorKind.WHOLE, statistics=2)
+    return _axes(operands, feature_index, FactorKind.NEED_REPLICATION, statistics=2)
 
 
 def pointwise_normalisation_axes(*operands: Type, feature_index: int) -> AxisMap:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hloom.ir import AxisMap, AxisMapBuilder, DType, FactorKind, Kind, TensorType, Type, TypeProblem, required
+from hloom.ir import AxisMap, AxisMapBuilder, DType, DTypeKind, FactorKind, TensorType, Type, TypeProblem, required
 from hloom.ops.rows import INTEGER, row, table
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, tensor
 
-_FLOAT = frozenset({Kind.FLOAT})
+_FLOAT = frozenset({DTypeKind.FLOAT})
 
 
 def _written_element(result: Type | None) -> DType:
@@ -33,7 +33,7 @@ def _reduce_precision(operand: Type, *, exponent_bits: int, mantissa_bits: int) 
 def _stochastic_convert(operand: Type, random: Type, *, result: Type | None) -> Type:
     operand_type, bits = array(operand), array(random, "the random numbers")
     of_kinds(operand_type, _FLOAT)
-    if bits.dtype.kind is not Kind.UNSIGNED or bits.dtype.bits != operand_type.dtype.bits:
+    if bits.dtype.kind is not DTypeKind.UNSIGNED or bits.dtype.bits != operand_type.dtype.bits:
         raise TypeProblem(
             f"the random numbers must be u{operand_type.dtype.bits}, as wide as {operand_type}, but are {bits}"
         )
@@ -75,7 +75,7 @@ def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
     build = AxisMapBuilder()
     shared = [[build.factor(size)] for size in operand_type.dims[: min(operand_type.rank, made.rank)]]
     parts = (operand_type.dims if operand_type.rank > made.rank else made.dims)[len(shared) :]
-    apart = [[build.factor(size, FactorKind.WHOLE)] for size in parts]
+    apart = [[build.factor(size, FactorKind.NEED_REPLICATION)] for size in parts]
     build.operand(*shared, *(apart if operand_type.rank > made.rank else []))
     return build.result(*shared, *([] if operand_type.rank > made.rank else apart)).finish()
 

@@ -7,8 +7,8 @@ from hloom.ir import (
     AttributeKind,
     AxisMap,
     AxisMapBuilder,
+    DTypeKind,
     FactorKind,
-    Kind,
     PaddingDimension,
     SliceDimension,
     TensorType,
@@ -45,7 +45,7 @@ LARGEST_MEASURABLE = 2**31 - 1
 """The greatest size that get- and set-dimension-size can speak of: theirs are 32 bits wide."""
 
 _SIZE = dtype("s32")
-_NUMBERS = frozenset({Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT, Kind.COMPLEX})
+_NUMBERS = frozenset({DTypeKind.SIGNED, DTypeKind.UNSIGNED, DTypeKind.FLOAT, DTypeKind.COMPLEX})
 
 
 def _broadcast(operand: Type, *, dimensions: tuple[int, ...] | None, result: Type | None) -> Type:
@@ -270,7 +270,7 @@ def _set_dimension_size_axes(operand: Type, size: Type, *, dimensions: tuple[int
     """A dimension with a size of its own must lie in one place: how much a part holds would differ."""
     build = AxisMapBuilder()
     factors = [
-        [build.factor(n, FactorKind.WHOLE if dim == dimensions[0] else FactorKind.PARALLEL)]
+        [build.factor(n, FactorKind.NEED_REPLICATION if dim == dimensions[0] else FactorKind.PARALLEL)]
         for dim, n in enumerate(array(operand).dims)
     ]
     return build.operand(*factors).operand().result(*factors).finish()

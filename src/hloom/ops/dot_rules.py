@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hloom.ir import AxisMap, AxisMapBuilder, DType, FactorKind, Kind, TensorType, Type, TypeProblem
+from hloom.ir import AxisMap, AxisMapBuilder, DType, DTypeKind, FactorKind, TensorType, Type, TypeProblem
 from hloom.ops.shapes import array, result_from, sizes_agree, wider
 
 Integers = tuple[int, ...]
@@ -90,7 +90,7 @@ def element_of(lhs: TensorType, rhs: TensorType, result: Type | None) -> DType:
 
 def sum_of(lhs: TensorType, rhs: TensorType) -> str:
     """How partial products add up: truth values by `or`, numbers by `add`."""
-    return "or" if lhs.dtype.kind is Kind.BOOLEAN and rhs.dtype.kind is Kind.BOOLEAN else "add"
+    return "or" if lhs.dtype.kind is DTypeKind.BOOLEAN and rhs.dtype.kind is DTypeKind.BOOLEAN else "add"
 
 
 def check_dot(lhs: TensorType, rhs: TensorType, numbers: DotNumbers) -> None:
@@ -123,11 +123,11 @@ def dot_factors(
     for dim, size in enumerate(lhs.dims):
         partner = partners.get(dim)
         if partner is None:
-            left.append(build.factor(size, FactorKind.WHOLE if dim == whole else FactorKind.PARALLEL))
+            left.append(build.factor(size, FactorKind.NEED_REPLICATION if dim == whole else FactorKind.PARALLEL))
             continue
         common = size if size >= 0 else rhs.dims[partner]
         if dim == whole:
-            right[partner] = build.factor(common, FactorKind.WHOLE)
+            right[partner] = build.factor(common, FactorKind.NEED_REPLICATION)
         elif dim in contracted:
             right[partner] = build.factor(common, FactorKind.CONTRACTED, adds)
         else:

@@ -9,8 +9,8 @@ from hloom.ir import (
     AxisMap,
     AxisMapBuilder,
     DType,
+    DTypeKind,
     Effect,
-    Kind,
     Op,
     TensorType,
     TokenType,
@@ -33,13 +33,13 @@ COMPARE_TYPES = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 
 Rule = Callable[..., Type]
 
-_FLOAT = frozenset({Kind.FLOAT})
-_FLOAT_OR_COMPLEX = frozenset({Kind.FLOAT, Kind.COMPLEX})
-_INTEGER = frozenset({Kind.SIGNED, Kind.UNSIGNED})
-_SIGNED = frozenset({Kind.SIGNED, Kind.FLOAT, Kind.COMPLEX})
-_LOGICAL = _INTEGER | {Kind.BOOLEAN}
+_FLOAT = frozenset({DTypeKind.FLOAT})
+_FLOAT_OR_COMPLEX = frozenset({DTypeKind.FLOAT, DTypeKind.COMPLEX})
+_INTEGER = frozenset({DTypeKind.SIGNED, DTypeKind.UNSIGNED})
+_SIGNED = frozenset({DTypeKind.SIGNED, DTypeKind.FLOAT, DTypeKind.COMPLEX})
+_LOGICAL = _INTEGER | {DTypeKind.BOOLEAN}
 _ARITHMETIC = _INTEGER | _FLOAT_OR_COMPLEX
-_ANY = frozenset(Kind)
+_ANY = frozenset(DTypeKind)
 
 _COMPONENTS = {dtype("c64"): dtype("f32"), dtype("c128"): dtype("f64")}
 _COMPLEX = {component: whole for whole, component in _COMPONENTS.items()}
@@ -50,7 +50,7 @@ def _component(element: DType) -> DType:
     return _COMPONENTS.get(element, element)
 
 
-def _unary(allowed: frozenset[Kind], becomes: Callable[[DType], DType] | None = None) -> Rule:
+def _unary(allowed: frozenset[DTypeKind], becomes: Callable[[DType], DType] | None = None) -> Rule:
     """The rule of an op on one operand of these kinds; `becomes` gives the result's element type."""
 
     def infer(operand: Type) -> Type:
@@ -61,7 +61,7 @@ def _unary(allowed: frozenset[Kind], becomes: Callable[[DType], DType] | None = 
     return infer
 
 
-def _binary(allowed: frozenset[Kind]) -> Rule:
+def _binary(allowed: frozenset[DTypeKind]) -> Rule:
     """The rule of an op on two operands of these kinds."""
 
     def infer(left: Type, right: Type) -> Type:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, FactorKind, Kind, TensorType, Type, TypeProblem
+from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, DTypeKind, FactorKind, TensorType, Type, TypeProblem
 from hloom.ops.shapes import Extent, array, extents, of_kinds, sizes_agree, tensor
 
 Integers = tuple[int, ...]
 
-INTEGER = frozenset({Kind.SIGNED, Kind.UNSIGNED})
+INTEGER = frozenset({DTypeKind.SIGNED, DTypeKind.UNSIGNED})
 
 
 def infer_gather(
@@ -111,7 +111,7 @@ def index_factors(
     factors = []
     for dim, size in enumerate(starts.dims):
         if dim == index_vector_dim:
-            factors.append([build.factor(size, FactorKind.WHOLE)] if size != 1 else [])
+            factors.append([build.factor(size, FactorKind.NEED_REPLICATION)] if size != 1 else [])
         else:
             factors.append([build.factor(size, factor_kind, reducer)])
     return factors
@@ -189,4 +189,4 @@ def window_factors(build: AxisMapBuilder, size: int, wanted: int) -> tuple[list[
         return shared, shared
     if wanted == 1:
         return [build.factor(size, FactorKind.INDEXED)], []
-    return [build.factor(size, FactorKind.WHOLE)], [build.factor(wanted, FactorKind.WHOLE)]
+    return [build.factor(size, FactorKind.NEED_REPLICATION)], [build.factor(wanted, FactorKind.NEED_REPLICATION)]

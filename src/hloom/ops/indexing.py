@@ -8,8 +8,8 @@ from hloom.ir import (
     UNBOUNDED,
     AxisMap,
     AxisMapBuilder,
+    DTypeKind,
     FactorKind,
-    Kind,
     TensorType,
     Type,
     TypeProblem,
@@ -28,7 +28,7 @@ def _check_start(array_type: TensorType, start: Sequence[Type]) -> None:
     """Raise TypeProblem unless the operands say where a slice begins: an integer per dimension, or one vector."""
     indices = arrays(start)
     for index in indices:
-        if index.dtype.kind not in (Kind.SIGNED, Kind.UNSIGNED):
+        if index.dtype.kind not in (DTypeKind.SIGNED, DTypeKind.UNSIGNED):
             raise TypeProblem(f"the start indices must be integers, but one is {index}")
     if indices and indices[0].rank == 1:
         if len(indices) != 1 or indices[0].dims[0] != array_type.rank:
@@ -83,7 +83,7 @@ def _dynamic_slice_axes(operand: Type, *start: Type, dynamic_slice_sizes: tuple[
 
 def _add_start(build: AxisMapBuilder, start: Sequence[Type]) -> None:
     for index in arrays(start):
-        build.operand(*[[build.factor(size, FactorKind.WHOLE)] for size in index.dims])
+        build.operand(*[[build.factor(size, FactorKind.NEED_REPLICATION)] for size in index.dims])
 
 
 def _dynamic_update_slice(operand: Type, update: Type, *start: Type) -> Type:

@@ -8,8 +8,8 @@ from hloom.ir import (
     UNBOUNDED,
     AxisMap,
     AxisMapBuilder,
+    DTypeKind,
     FactorKind,
-    Kind,
     TensorType,
     Type,
     TypeProblem,
@@ -23,8 +23,8 @@ from hloom.ops.shapes import array, extents, of_kinds, sizes_agree, tensor
 FFT_TYPES = ("FFT", "IFFT", "RFFT", "IRFFT")
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
-_INEXACT = frozenset({Kind.FLOAT, Kind.COMPLEX})
-_COMPLEX = frozenset({Kind.COMPLEX})
+_INEXACT = frozenset({DTypeKind.FLOAT, DTypeKind.COMPLEX})
+_COMPLEX = frozenset({DTypeKind.COMPLEX})
 _COMPLEX_OF = {dtype("f32"): dtype("c64"), dtype("f64"): dtype("c128")}
 _REAL_OF = {wide: real for real, wide in _COMPLEX_OF.items()}
 
@@ -39,7 +39,7 @@ def cholesky_axes(operand: Type) -> AxisMap:
     operand_type = _square_matrices(array(operand))
     build = AxisMapBuilder()
     dimensions = _batch(build, operand_type, 2) + [
-        [build.factor(size, FactorKind.WHOLE)] for size in operand_type.dims[-2:]
+        [build.factor(size, FactorKind.NEED_REPLICATION)] for size in operand_type.dims[-2:]
     ]
     return build.operand(*dimensions).result(*dimensions).finish()
 
@@ -62,7 +62,7 @@ def triangular_solve_axes(a: Type, b: Type, *, left_side: bool, transpose_a: str
     matrix, right = _check_solve(a, b, left_side)
     build = AxisMapBuilder()
     batch = _batch(build, matrix, 2)
-    rows, columns = (build.factor(size, FactorKind.WHOLE) for size in matrix.dims[-2:])
+    rows, columns = (build.factor(size, FactorKind.NEED_REPLICATION) for size in matrix.dims[-2:])
     free = build.factor(right.dims[-1 if left_side else -2])
     turned = transpose_a not in (None, "NO_TRANSPOSE")
     given, solved = (rows, columns) if left_side != turned else (columns, rows)
@@ -96,9 +96,11 @@ def fft_axes(operand: Type, *, fft_type: str, fft_length: Sequence[int]) -> Axis
     build = AxisMapBuilder()
     rank = len(fft_length)
     taken = _batch(build, operand_type, rank) + [
-        [build.factor(size, FactorKind.WHOLE)] for size in operand_type.dims[-rank:]
+        [build.factor(size, FactorKind.NEED_REPLICATION)] for size in operand_type.dims[-rank:]
     ]
-    last = taken[-1] if result.dims == operand_type.dims else [build.factor(result.dims[-1], FactorKind.WHOLE)]
+    last = (
+        taken[-1] if result.dims == operand_type.dims else [build.factor(result.dims[-1], FactorKind.NEED_REPLICATION)]
+    )
     return build.operand(*taken).result(*taken[:-1], last).finish()
 
 

@@ -72,7 +72,7 @@ def _axes_of(
     if ragged[0] in numbers.lhs_batch:
         return build.operand(*outer, ()).result(*single(plain)).finish()
     if ragged[0] in numbers.lhs_contracting:
-        group = build.factor(sizes.dims[-1], FactorKind.WHOLE)
+        group = build.factor(sizes.dims[-1], FactorKind.NEED_REPLICATION)
         return build.operand(*outer, (group,)).result((group,), *single(plain)).finish()
     group = right[groups[0]]
     return build.operand(*outer, (group,)).result(*single([factor for factor in plain if factor != group])).finish()

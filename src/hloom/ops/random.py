@@ -5,9 +5,9 @@ from __future__ import annotations
 from hloom.ir import (
     AxisMap,
     AxisMapBuilder,
+    DTypeKind,
     Effect,
     FactorKind,
-    Kind,
     TensorType,
     TupleType,
     Type,
@@ -26,8 +26,8 @@ RNG_ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
 STATE = TensorType(dtype("u64"), (2,))
 """What rng-get-and-update-state yields."""
 
-_REAL = frozenset(Kind) - {Kind.COMPLEX}
-_FLOAT = frozenset({Kind.FLOAT})
+_REAL = frozenset(DTypeKind) - {DTypeKind.COMPLEX}
+_FLOAT = frozenset({DTypeKind.FLOAT})
 
 
 def _rng(low: Type, high: Type, *, distribution: str, result: Type | None) -> Type:
@@ -65,11 +65,11 @@ def _rng_bit_generator_axes(state: Type, *, result: Type) -> AxisMap:
     """Each number depends on how many were drawn before it, and so does the state: all is whole."""
     build = AxisMapBuilder()
     leaves = leaves_of([result])
-    states = [[build.factor(size, FactorKind.WHOLE)] for size in dims_of(state)]
+    states = [[build.factor(size, FactorKind.NEED_REPLICATION)] for size in dims_of(state)]
     build.operand(*states)
     for dim, leaf in enumerate(leaves):
         is_state = len(leaves) == 2 and dim == 0
-        build.result(*(states if is_state else [[build.factor(n, FactorKind.WHOLE)] for n in dims_of(leaf)]))
+        build.result(*(states if is_state else [[build.factor(n, FactorKind.NEED_REPLICATION)] for n in dims_of(leaf)]))
     return build.finish()
 
 
@@ -79,7 +79,7 @@ def _state() -> Type:
 
 def _state_axes() -> AxisMap:
     build = AxisMapBuilder()
-    return build.result([build.factor(STATE.dims[0], FactorKind.WHOLE)]).finish()
+    return build.result([build.factor(STATE.dims[0], FactorKind.NEED_REPLICATION)]).finish()
 
 
 ROWS = table(

@@ -38,7 +38,7 @@ def reducer_of(graph: Graph) -> str:
 def reduced_kind(graph: Graph) -> tuple[FactorKind, str]:
     """What a dimension is that this computation reduces: partial results where their combination is known."""
     reducer = reducer_of(graph)
-    return (FactorKind.REDUCED, reducer) if reducer else (FactorKind.WHOLE, "")
+    return (FactorKind.REDUCED, reducer) if reducer else (FactorKind.NEED_REPLICATION, "")
 
 
 def halves(operands: Sequence[Type]) -> tuple[list[TensorType], tuple[Type, ...]]:

@@ -127,7 +127,8 @@ def _matched_in_front(build: AxisMapBuilder, before: Sequence[int], after: Seque
 def _apart(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
     """Factors of their own for both sides: nothing belongs together."""
     taken, made = (
-        [[build.factor(size, FactorKind.WHOLE)] if size != 1 else [] for size in sizes] for sizes in (before, after)
+        [[build.factor(size, FactorKind.NEED_REPLICATION)] if size != 1 else [] for size in sizes]
+        for sizes in (before, after)
     )
     return taken, made
 
@@ -171,6 +172,6 @@ class _Matching:
 
     def _take(self, side: int) -> int:
         size = self.left[side]
-        self.factors[side][self.place[side] - 1].append(self.build.factor(size, FactorKind.WHOLE))
+        self.factors[side][self.place[side] - 1].append(self.build.factor(size, FactorKind.NEED_REPLICATION))
         self.left[side] = 1
         return size

@@ -93,8 +93,8 @@ def _split(build: AxisMapBuilder, factor: Factor, counts: set[int]) -> Parts:
 def _scale_dimensions(build: AxisMapBuilder, scale: TensorType, parts: Sequence[Parts]) -> list[Integers]:
     """The major factors of the operand's dimensions, as many as make up the scale's."""
     if scale.rank != len(parts):
-        return [(build.factor(size, FactorKind.WHOLE),) for size in scale.dims]
+        return [(build.factor(size, FactorKind.NEED_REPLICATION),) for size in scale.dims]
     return [
-        factors[: cuts.index(size)] if size in cuts else (build.factor(size, FactorKind.WHOLE),)
+        factors[: cuts.index(size)] if size in cuts else (build.factor(size, FactorKind.NEED_REPLICATION),)
         for size, (factors, cuts) in zip(scale.dims, parts, strict=True)
     ]

@@ -44,7 +44,7 @@ def scan_axes(
     if result is None:
         result = infer_scan(*operands, dimensions=dimensions, num_carries=num_carries, to_apply=to_apply)
     build = AxisMapBuilder()
-    scanned = build.factor(inputs[0].dims[dimension], FactorKind.WHOLE)
+    scanned = build.factor(inputs[0].dims[dimension], FactorKind.NEED_REPLICATION)
     for array_type in inputs:
         build.operand(*[[scanned] if dim == dimension else [] for dim in range(array_type.rank)])
     for array_type in carries:

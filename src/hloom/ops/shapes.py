@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import ml_dtypes
 
-from hloom.ir import DTYPES, UNBOUNDED, AxisMap, AxisMapBuilder, DType, Kind, TensorType, Type, TypeProblem
+from hloom.ir import DTYPES, UNBOUNDED, AxisMap, AxisMapBuilder, DType, DTypeKind, TensorType, Type, TypeProblem
 
 Extent = tuple[int, bool]
 """One dimension: its size (or bound, or UNBOUNDED) and whether it is dynamic."""
@@ -32,10 +32,10 @@ def scalar(type_: Type, role: str) -> TensorType:
     return array_type
 
 
-def of_kinds(array_type: TensorType, allowed: frozenset[Kind], role: str = "the operand") -> None:
+def of_kinds(array_type: TensorType, allowed: frozenset[DTypeKind], role: str = "the operand") -> None:
     """Raise TypeProblem unless the elements are of one of these kinds."""
     if array_type.dtype.kind not in allowed:
-        wanted = " or ".join(allowed_kind.value for allowed_kind in Kind if allowed_kind in allowed)
+        wanted = " or ".join(allowed_kind.value for allowed_kind in DTypeKind if allowed_kind in allowed)
         raise TypeProblem(f"{role} must be of {wanted} type, but is {array_type}")
 
 
@@ -52,7 +52,7 @@ def tensor(element: DType, dimensions: Iterable[Extent]) -> TensorType:
 
 def same_elements(a: TensorType, b: TensorType) -> bool:
     """Whether two arrays have the same element type, or both one of floating point."""
-    return a.dtype is b.dtype or (a.dtype.kind is Kind.FLOAT and b.dtype.kind is Kind.FLOAT)
+    return a.dtype is b.dtype or (a.dtype.kind is DTypeKind.FLOAT and b.dtype.kind is DTypeKind.FLOAT)
 
 
 def same_dims(a: TensorType, b: TensorType) -> bool:
@@ -130,8 +130,8 @@ def _common_size(sizes: list[int]) -> int:
 
 def _precision(element: DType) -> tuple[bool, int, int, int, bool]:
     if not (element.is_float or element.is_complex):
-        bits = 1 if element.kind is Kind.BOOLEAN else element.bits
-        return False, 0, 0, bits, element.kind is Kind.SIGNED
+        bits = 1 if element.kind is DTypeKind.BOOLEAN else element.bits
+        return False, 0, 0, bits, element.kind is DTypeKind.SIGNED
     facts = ml_dtypes.finfo(element.numpy)
     return element.is_complex, facts.maxexp, facts.nmant, element.bits, False
 

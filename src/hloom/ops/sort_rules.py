@@ -29,7 +29,7 @@ def sort_axes(*operands: Type, dimensions: Sequence[int]) -> AxisMap:
     kinds = _check_operands(operands, dimensions)
     build = AxisMapBuilder()
     factors = [
-        [build.factor(size, FactorKind.WHOLE if dim in dimensions else FactorKind.PARALLEL)]
+        [build.factor(size, FactorKind.NEED_REPLICATION if dim in dimensions else FactorKind.PARALLEL)]
         for dim, size in enumerate(kinds[0].dims)
     ]
     for _ in kinds:
@@ -51,7 +51,7 @@ def topk_axes(operand: Type, *, k: int) -> AxisMap:
     array_type = _check_topk(operand, k)
     build = AxisMapBuilder()
     batch = [[build.factor(size)] for size in array_type.dims[:-1]]
-    searched, chosen = (build.factor(size, FactorKind.WHOLE) for size in (array_type.dims[-1], k))
+    searched, chosen = (build.factor(size, FactorKind.NEED_REPLICATION) for size in (array_type.dims[-1], k))
     build.operand(*batch, [searched])
     return build.result(*batch, [chosen]).result(*batch, [chosen]).finish()
 

@@ -65,7 +65,7 @@ def select_and_scatter_axes(operand: Type, source: Type, start: Type, *, window:
     window = window or NO_WINDOW
     _, _, extents_ = _check_select_and_scatter(operand, source, window)
     build = AxisMapBuilder()
-    factors = _window_factors(build, extents_, window, (FactorKind.WHOLE, ""))
+    factors = _window_factors(build, extents_, window, (FactorKind.NEED_REPLICATION, ""))
     return build.operand(*factors).operand(*factors).operand().result(*factors).finish()
 
 

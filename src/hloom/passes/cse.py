@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hloom.ir import Apply, Constant, Graph, Kind, Module, Node, TensorType
+from hloom.ir import Apply, Constant, DTypeKind, Graph, Module, Node, TensorType
 from hloom.ops.side_effects import may_merge
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import control_predecessors
@@ -131,7 +131,7 @@ def _commutes(node: Apply) -> bool:
     node_type = node.type
     if node.opcode not in COMMUTATIVE_FOR_WHOLE_NUMBERS or not isinstance(node_type, TensorType):
         return False
-    return node_type.dtype.is_integer or node_type.dtype.kind is Kind.BOOLEAN
+    return node_type.dtype.is_integer or node_type.dtype.kind is DTypeKind.BOOLEAN
 
 
 register_pass("cse", "merge equal computations, constants and called computations", cse)

@@ -266,4 +266,4 @@ def _verify_after(name: str, module: Module) -> None:
     try:
         verify(module)
     except HloomError as error:
-        raise HloomError(f"after pass {name}: {error.message}", error.place, error.hint) from error
+        raise HloomError(f"after pass {name}: {error.message}", error.location, error.hint) from error

@@ -25,7 +25,7 @@ ALL_REDUCE, ALL_GATHER, PERMUTE, HALO = "all-reduce", "all-gather", "collective-
 _STOPS: dict[FactorKind, tuple[str, str]] = {
     FactorKind.WINDOWED: (HALO, "windows reach over the edges of the parts"),
     FactorKind.SHIFTED: (PERMUTE, "elements move to other parts"),
-    FactorKind.WHOLE: (ALL_GATHER, "the dimension is needed whole"),
+    FactorKind.NEED_REPLICATION: (ALL_GATHER, "the dimension is needed whole"),
 }
 
 

@@ -148,7 +148,7 @@ def batch_rule(operands: Sequence[Dims], results: Sequence[Dims], inner: int, re
         leaf: list[Dims] = [(number,) for number in range(len(batch))] if has_batch else []
         for size in dims[len(leaf) :]:
             leaf.append((len(factors),))
-            factors.append(Factor(size, FactorKind.WHOLE))
+            factors.append(Factor(size, FactorKind.NEED_REPLICATION))
         leaves.append(tuple(leaf))
     axis_map = AxisMap(tuple(factors), tuple(leaves[: len(operands)]), tuple(leaves[len(operands) :]))
     made = sharding_rule_of(axis_map, (*operands, *results))

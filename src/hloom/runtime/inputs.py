@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloom.ir import DTYPES, DType, Kind, TensorType, dtype_of
+from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.text import HloomError, Unsupported
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -47,10 +47,10 @@ def random_array(array_type: TensorType, generator: np.random.Generator) -> np.n
 
 
 def _values(dtype: DType, dims: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
-    if dtype.kind is Kind.BOOLEAN:
+    if dtype.kind is DTypeKind.BOOLEAN:
         return generator.integers(0, 2, dims)
     if dtype.is_integer:
-        value_bits = dtype.bits - (dtype.kind is Kind.SIGNED)
+        value_bits = dtype.bits - (dtype.kind is DTypeKind.SIGNED)
         return generator.integers(0, min(INTEGERS_BELOW, 1 << value_bits), dims)
     if dtype.is_complex:
         return generator.standard_normal(dims) + 1j * generator.standard_normal(dims)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Axis, DimensionAxes, ExplicitDevices, MeshSharding
+from hloom.ir import AxisRef, DimensionAxes, ExplicitDevices, MeshSharding
 from hloom.ir import Mesh as HloMesh
 from hloom.ir.devices import as_iota
 from hloom.runtime import xla
@@ -81,7 +81,7 @@ def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
     ]
     unreduced = [name for name in mesh.axis_names if name in spec.unreduced]
     return MeshSharding(
-        hlo_mesh(mesh), dimensions, unreduced=tuple(map(Axis, unreduced)), manual=tuple(map(Axis, manual))
+        hlo_mesh(mesh), dimensions, unreduced=tuple(map(AxisRef, unreduced)), manual=tuple(map(AxisRef, manual))
     )
 
 
@@ -113,4 +113,4 @@ def _dimension(entry: Any, unconstrained: Any) -> DimensionAxes:
     if entry is unconstrained:
         return DimensionAxes(is_open=True)
     names = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
-    return DimensionAxes(tuple(map(Axis, names)))
+    return DimensionAxes(tuple(map(AxisRef, names)))

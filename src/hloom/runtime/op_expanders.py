@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hloom.ir import DTYPES, Kind, Node, SliceDimension, TensorType, TupleType, Type
+from hloom.ir import DTYPES, DTypeKind, Node, SliceDimension, TensorType, TupleType, Type
 from hloom.ir.literal import Literal
 from hloom.runtime.emitter import Emitter, tensor_type
 from hloom.text import Unsupported
@@ -128,7 +128,7 @@ def expand_high_multiply(node: Node) -> None:
     if result_type.dtype.bits == 64:
         emitter.finish(_high_multiply_64(emitter, result_type, left, right))
         return
-    letter = "s" if result_type.dtype.kind is Kind.SIGNED else "u"
+    letter = "s" if result_type.dtype.kind is DTypeKind.SIGNED else "u"
     wide = Arithmetic(emitter, TensorType(DTYPES[f"{letter}{result_type.dtype.bits * 2}"], result_type.dims))
     product = wide("multiply", wide("convert", left), wide("convert", right))
     high = wide("shift-right-logical", product, result_type.dtype.bits)
@@ -146,7 +146,7 @@ def _high_multiply_64(emitter: Emitter, result_type: TensorType, left: Node, rig
     middle = a("add", a("add", middle, a("and", cross, 0xFFFFFFFF)), a("and", other, 0xFFFFFFFF))
     high = a("add", a("multiply", high_x, high_y), a("shift-right-logical", middle, 32))
     high = a("add", a("add", high, a("shift-right-logical", cross, 32)), a("shift-right-logical", other, 32))
-    if result_type.dtype.kind is not Kind.SIGNED:
+    if result_type.dtype.kind is not DTypeKind.SIGNED:
         return high
     signed = Arithmetic(emitter, TensorType(result_type.dtype, result_type.dims))
     zero = emitter.splat(0, signed.kind)

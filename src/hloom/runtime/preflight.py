@@ -22,7 +22,7 @@ def check_text(text: str, name: str = "<text>") -> None:
     if elided is not None:
         raise HloomError(
             "the data of a constant were left out of the text, as {...}, and are never invented",
-            Source(text, name).place(elided),
+            Source(text, name).location(elided),
             "print the program with whole constants: print_large_constants in XLA's HloPrintOptions, "
             "--xla_dump_large_constants among XLA_FLAGS",
         )
@@ -30,7 +30,7 @@ def check_text(text: str, name: str = "<text>") -> None:
         if match[1] in HOST_CALLBACKS:
             raise Unsupported(
                 f"custom-call to {match[1]}: its Python function lives in the process that lowered the program",
-                Source(text, name).place(match.start()),
+                Source(text, name).location(match.start()),
             )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hloom.ir import Level, Module, Type, compatible, verify
-from hloom.text import HloomError, Place
+from hloom.text import HloomError, Location
 
 Transformation = Callable[[Module], object]
 """Edits a module in place. It returns False if it changed nothing; anything else, None too, means a change.
@@ -52,12 +52,12 @@ def failure(error: Exception, subject: str) -> RewriteError:
         location = None  # said on purpose, and not because of a line
     message = f"{type(error).__name__}: {error}"
     if isinstance(error, HloomError):
-        message = error.message if error.place is None else f"{error.place}: {error.message}"
+        message = error.message if error.location is None else f"{error.location}: {error.message}"
         hint = error.hint
     return RewriteError(f"{subject} could not be rewritten: {message}", location, hint)
 
 
-def location_of(trace: TracebackType | None) -> Place | None:
+def location_of(trace: TracebackType | None) -> Location | None:
     """The innermost line of a traceback outside the package, or the innermost one at all."""
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(_PACKAGE)]
     outside = [frame for frame in frames if not _is_ours(frame.filename)]
@@ -68,7 +68,7 @@ def location_of(trace: TracebackType | None) -> Place | None:
     line = frame.lineno or 1
     text = linecache.getline(frame.filename, line).rstrip("\n")
     column = len(text) - len(text.lstrip()) if frame.colno is None else frame.colno
-    return Place(frame.filename, line, column + 1, text, column)
+    return Location(frame.filename, line, column + 1, text, column)
 
 
 def _beginning(error: BaseException) -> BaseException:
@@ -91,7 +91,8 @@ def _check(module: Module, before: list[Type | None], subject: str) -> None:
         verification = verify(module)
         after = _signature(module)
     except HloomError as error:
-        raise RewriteError(f"{subject} is broken after rewriting: {error.message}", error.place, error.hint) from error
+        message = f"{subject} is broken after rewriting: {error.message}"
+        raise RewriteError(message, error.location, error.hint) from error
     if verification.level < Level.HLO:
         reasons = ", ".join([*map(str, verification.unresolved), *verification.notes])
         raise RewriteError(f"{subject} is no complete HLO program after rewriting: {reasons}")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hloom.ir import (
-    Axis,
+    AxisRef,
     DimensionAxes,
     LeafSharding,
     Maximal,
@@ -167,13 +167,13 @@ def _spec_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
     return _from_canonical(canonical_form(sharding, rank), mesh, rank, "add")
 
 
-def _axes(axes: Axes, mesh: Mesh) -> tuple[Axis, ...]:
+def _axes(axes: Axes, mesh: Mesh) -> tuple[AxisRef, ...]:
     for axis in axes:
         mesh.size(axis)  # raises where there is none
-    return tuple(map(Axis, axes))
+    return tuple(map(AxisRef, axes))
 
 
-def _in_order(axes: Iterable[str], mesh: Mesh) -> tuple[Axis, ...]:
+def _in_order(axes: Iterable[str], mesh: Mesh) -> tuple[AxisRef, ...]:
     return tuple(sorted(_axes(tuple(axes), mesh), key=lambda axis: mesh.names.index(axis.name)))
 
 

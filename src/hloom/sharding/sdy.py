@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hloom.ir import Axis, DimensionAxes, MeshSharding, as_iota
+from hloom.ir import AxisRef, DimensionAxes, MeshSharding, as_iota
 from hloom.sharding.hlo_sharding import from_hlo, to_hlo_mesh
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec
@@ -30,7 +30,7 @@ class SdyDimension:
     {"x", "y":(1)2, ?}p1
     """
 
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[AxisRef, ...] = ()
     is_open: bool = False
     priority: int | None = None
 
@@ -49,8 +49,8 @@ class SdySharding:
 
     mesh: str | Mesh
     dimensions: tuple[SdyDimension, ...] = ()
-    replicated: tuple[Axis, ...] = ()
-    unreduced: tuple[Axis, ...] = ()
+    replicated: tuple[AxisRef, ...] = ()
+    unreduced: tuple[AxisRef, ...] = ()
 
     @property
     def body(self) -> str:
@@ -83,8 +83,8 @@ def to_sdy(spec: Spec, mesh: Mesh, name: str = MESH_NAME) -> SdySharding:
     for axis in (*spec.axes, *(axis for axis, _ in spec.partial)):
         mesh.size(axis)  # raises where there is none
     unreduced = sorted((axis for axis, _ in spec.partial), key=mesh.names.index)
-    dimensions = tuple(SdyDimension(tuple(map(Axis, axes))) for axes in spec.dims)
-    return SdySharding(name, dimensions, (), tuple(map(Axis, unreduced)))
+    dimensions = tuple(SdyDimension(tuple(map(AxisRef, axes))) for axes in spec.dims)
+    return SdySharding(name, dimensions, (), tuple(map(AxisRef, unreduced)))
 
 
 def from_sdy(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh], onto: Mesh | None = None) -> Spec:
@@ -145,7 +145,7 @@ def _name_text(name: str) -> str:
     return name if BARE_NAME.fullmatch(name) else mlir_strings.quote(name)
 
 
-def _axis_text(axis: Axis) -> str:
+def _axis_text(axis: AxisRef) -> str:
     """An axis, or part of one.
 
     "x"   "x":(2)4
@@ -153,7 +153,7 @@ def _axis_text(axis: Axis) -> str:
     return mlir_strings.quote(axis.name) + ("" if axis.size is None else f":({axis.pre_size}){axis.size}")
 
 
-def _axes_text(axes: Iterable[Axis]) -> str:
+def _axes_text(axes: Iterable[AxisRef]) -> str:
     """Axes between braces."""
     return "{" + ", ".join(map(_axis_text, axes)) + "}"
 

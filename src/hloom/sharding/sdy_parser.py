@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from hloom.ir import Axis, ExplicitDevices
+from hloom.ir import AxisRef, ExplicitDevices
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.sdy import BARE_NAME, SdyDimension, SdySharding
 from hloom.text import Cursor, HloomError, Source, mlir_strings
@@ -97,7 +97,7 @@ def _sharding(cursor: Cursor) -> SdySharding:
     mesh = _name(cursor) if cursor.accept("@") else _after(cursor, "mesh", _mesh)
     cursor.expect(",", "and the dimensions")
     dimensions = _list(cursor, _dimension, "[", "]")
-    lists: dict[str, tuple[Axis, ...]] = {}
+    lists: dict[str, tuple[AxisRef, ...]] = {}
     while cursor.accept(","):
         start = cursor.skip()
         word = cursor.read(_WORD, "replicated or unreduced")[0]
@@ -111,7 +111,7 @@ def _sharding(cursor: Cursor) -> SdySharding:
 
 def _dimension(cursor: Cursor) -> SdyDimension:
     """`{"x", "y":(1)2, ?}p1`."""
-    axes: list[Axis] = []
+    axes: list[AxisRef] = []
     is_open = False
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -126,14 +126,14 @@ def _dimension(cursor: Cursor) -> SdyDimension:
     return SdyDimension(tuple(axes), is_open, int(priority[1]) if priority else None)
 
 
-def _axis(cursor: Cursor) -> Axis:
+def _axis(cursor: Cursor) -> AxisRef:
     name = _string(cursor, "an axis name in quotes")
     if not cursor.accept(":"):
-        return Axis(name)
+        return AxisRef(name)
     cursor.expect("(")
     before = _number(cursor)
     cursor.expect(")")
-    return Axis(name, before, _number(cursor))
+    return AxisRef(name, before, _number(cursor))
 
 
 def _mesh(cursor: Cursor) -> Mesh:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import ml_dtypes
 import numpy as np
 
-from hloom.ir import DType, Kind, TensorType
+from hloom.ir import DType, DTypeKind, TensorType
 
 DrawValues = Callable[[DType, tuple[int, ...], np.random.Generator], np.ndarray]
 
@@ -26,7 +26,7 @@ def draw_inputs(name: str, kinds: Sequence[TensorType], seed: int, *, positive: 
 def _draw_array(
     draw_values: DrawValues, array_type: TensorType, generator: np.random.Generator, positive: bool
 ) -> np.ndarray:
-    if array_type.dtype.kind is Kind.BOOLEAN:
+    if array_type.dtype.kind is DTypeKind.BOOLEAN:
         return np.asarray(generator.integers(0, 2, array_type.dims)).astype(bool)
     with np.errstate(all="ignore"):
         values = draw_values(array_type.dtype, array_type.dims, generator)
@@ -72,7 +72,7 @@ def _draw_extreme(element: DType, dims: tuple[int, ...], generator: np.random.Ge
 
 def bounds(element: DType) -> tuple[int, int]:
     """The least and the greatest value of an integer type."""
-    if element.kind is Kind.UNSIGNED:
+    if element.kind is DTypeKind.UNSIGNED:
         return 0, (1 << element.bits) - 1
     return -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
 

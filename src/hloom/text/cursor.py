@@ -82,4 +82,4 @@ class Cursor:
     def error(self, message: str, position: int | None = None, hint: str | None = None) -> ParseError:
         """An error at a position, the next token's unless given; the caller raises it."""
         at = self.skip() if position is None else position
-        return ParseError(message, self.source.place(at), hint)
+        return ParseError(message, self.source.location(at), hint)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from hloom.text.source import Place
+from hloom.text.source import Location
 
 
 class HloomError(Exception):
     """What went wrong, where, and what to do about it; every error hloom raises on purpose is one."""
 
-    def __init__(self, message: str, location: Place | None = None, hint: str | None = None) -> None:
+    def __init__(self, message: str, location: Location | None = None, hint: str | None = None) -> None:
         super().__init__(message, location, hint)
         self.message = message
-        self.place = location
+        self.location = location
         self.hint = hint
 
     def __str__(self) -> str:
-        lines = [f"{self.place}: {self.message}" if self.place else self.message]
-        if self.place and self.place.excerpt:
-            lines.append(self.place.show())
+        lines = [f"{self.location}: {self.message}" if self.location else self.message]
+        if self.location and self.location.excerpt:
+            lines.append(self.location.show())
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)

@@ -15,7 +15,7 @@ class Source:
     text: str = field(repr=False)
     name: str = "<text>"
 
-    def place(self, position: int) -> Place:
+    def location(self, position: int) -> Location:
         """The line and column of a position, counted from 1; a position past the end is the end."""
         position = max(0, min(position, len(self.text)))
         start = self.text.rfind("\n", 0, position) + 1
@@ -24,11 +24,13 @@ class Source:
         line_number = self.text.count("\n", 0, start) + 1
         left = max(start, position - WINDOW // 2)
         right = min(end, left + WINDOW)
-        return Place(self.name, line_number, position - start + 1, self.text[left:right].rstrip("\r"), position - left)
+        return Location(
+            self.name, line_number, position - start + 1, self.text[left:right].rstrip("\r"), position - left
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """One character of a source: its line and column from 1, the line (or a window of it), the caret's offset there."""
 
     source: str

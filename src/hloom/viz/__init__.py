@@ -6,9 +6,9 @@ in `files.py`; to change what a node's label says, edit `describe.py`; a colour,
 """
 
 from hloom.viz.dot import to_dot as to_dot
-from hloom.viz.drawing import Cluster as Cluster
 from hloom.viz.drawing import Drawing as Drawing
 from hloom.viz.drawing import DrawnCall as DrawnCall
+from hloom.viz.drawing import DrawnCluster as DrawnCluster
 from hloom.viz.drawing import DrawnEdge as DrawnEdge
 from hloom.viz.drawing import DrawnNode as DrawnNode
 from hloom.viz.drawing import EdgeKind as EdgeKind

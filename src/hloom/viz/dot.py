@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Unpack
 
 from hloom.ir import Module
-from hloom.viz.drawing import Cluster, Drawing, DrawnCall, DrawnEdge, DrawnNode, EdgeKind
+from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.viz.node_text import shorten
 from hloom.viz.opcode_families import COLOURS
 from hloom.viz.selection import Selection, drawing_of
@@ -102,7 +102,7 @@ def _inlined_lines(drawing: Drawing, constants: Mapping[str, str]) -> Inlined:
 
 
 def _cluster(
-    cluster: Cluster, number: int, inlined: Inlined, constants: Mapping[str, str], center: str | None
+    cluster: DrawnCluster, number: int, inlined: Inlined, constants: Mapping[str, str], center: str | None
 ) -> Iterator[str]:
     thread = f" on {cluster.execution_thread}" if cluster.execution_thread else ""
     title = f"{cluster.name}{' (entry)' if cluster.is_entry else ''}{thread}"

@@ -63,7 +63,7 @@ class DrawnCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class DrawnCluster:
     """A computation, and those of its nodes that are drawn; `node_count` counts the others as well."""
 
     name: str
@@ -79,7 +79,7 @@ class Drawing:
     """Everything that is drawn, in the module's order; `center` is the id of the node that it was drawn around."""
 
     name: str
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[DrawnCluster, ...]
     edges: tuple[DrawnEdge, ...]
     calls: tuple[DrawnCall, ...]
     center: str | None = None

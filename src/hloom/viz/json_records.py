@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from hloom.ir import Module
-from hloom.viz.drawing import Cluster, Drawing, DrawnCall, DrawnEdge, DrawnNode
+from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode
 from hloom.viz.selection import Selection, drawing_of
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -74,7 +74,7 @@ def call_record(call: DrawnCall) -> dict[str, Any]:
     return {"source": call.source, "computation": call.computation, "attribute": call.attribute}
 
 
-def computation_record(cluster: Cluster) -> dict[str, Any]:
+def computation_record(cluster: DrawnCluster) -> dict[str, Any]:
     """A computation as a record."""
     return {
         "name": cluster.name,

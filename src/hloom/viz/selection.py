@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter
 from hloom.text import HloomError
-from hloom.viz.drawing import Cluster, Drawing, DrawnCall, DrawnEdge, DrawnNode, EdgeKind
+from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.viz.node_text import Describer, clean, identify
 
 COLLAPSED = {"fusion", "call", "async-start", "async-update", "async-done"}
@@ -192,8 +192,8 @@ def _drawn_calls(identifiers: dict[Node, str], drawn: Container[Graph]) -> tuple
     )
 
 
-def _cluster(graph: Graph, members: list[DrawnNode]) -> Cluster:
-    return Cluster(
+def _cluster(graph: Graph, members: list[DrawnNode]) -> DrawnCluster:
+    return DrawnCluster(
         name=clean(graph.name),
         nodes=tuple(members),
         node_count=len(graph.nodes) + len(graph.missing),

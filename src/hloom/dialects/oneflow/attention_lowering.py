@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hloom.dialects.oneflow.attention import joined_dims, read_attention, split_dims
-from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.dialects.oneflow.data_movement_lowering import lower_triangle
 from hloom.dialects.oneflow.linear_lowering import swapped
 from hloom.dialects.oneflow.lowering_context import Given, table_of
@@ -42,7 +42,7 @@ def _attention(given: Given) -> Node:
     return build.reshape(ordered, joined_dims(sizes, said.layouts[3]))
 
 
-def _heads(build: Builder, x: Node, sizes: dict[str, int]) -> Node:
+def _heads(build: HloBuilder, x: Node, sizes: dict[str, int]) -> Node:
     """The array as batch, heads, sequence, head size."""
     letters = list(sizes)
     return build.transpose(build.reshape(x, tuple(sizes.values())), [letters.index(letter) for letter in _HEADS])

@@ -13,7 +13,7 @@ from hloom.ops import OPS
 Number = int | float | bool
 
 
-class Builder:
+class HloBuilder:
     """Adds HLO nodes to a graph."""
 
     def __init__(self, module: Module, graph: Graph) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow.builder import INDEX, Builder, Number, tensor
+from hloom.dialects.oneflow.builder import INDEX, HloBuilder, Number, tensor
 from hloom.dialects.oneflow.data_movement import reshaped
 from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.rows import axis_in
@@ -28,7 +28,7 @@ def _narrow(given: Given) -> Node:
     )
 
 
-def narrowed(build: Builder, x: Node, axis: int, start: int, length: int) -> Node:
+def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> Node:
     """Some of the indices of one dimension."""
     whole = [SliceDimension(0, size) for size in tensor(x).dims]
     whole[axis] = SliceDimension(start, start + length)
@@ -56,7 +56,7 @@ def _scale_tril(given: Given) -> Node:
     return lower_triangle(given.build, scaled, given["diagonal"], _fill(given))
 
 
-def lower_triangle(build: Builder, x: Node, diagonal: int, fill: Number) -> Node:
+def lower_triangle(build: HloBuilder, x: Node, diagonal: int, fill: Number) -> Node:
     """The elements on and below a diagonal; a number elsewhere."""
     dims = tensor(x).dims
     rank = len(dims)

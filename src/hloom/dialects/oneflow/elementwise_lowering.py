@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.rows import data_type
 from hloom.ir import Node, TensorType, TupleType
@@ -14,14 +14,14 @@ from hloom.text import Unsupported
 TABLE, lowers = table_of()
 
 
-def gelu(build: Builder, x: Node) -> Node:
+def gelu(build: HloBuilder, x: Node) -> Node:
     """x * 0.5 * (1 + erf(x / sqrt 2))."""
     inner = build.apply("multiply", x, build.filled(1 / math.sqrt(2), x))
     shifted = build.apply("add", build.apply("erf", inner), build.filled(1, x))
     return build.apply("multiply", build.apply("multiply", x, build.filled(0.5, x)), shifted)
 
 
-def fast_gelu(build: Builder, x: Node) -> Node:
+def fast_gelu(build: HloBuilder, x: Node) -> Node:
     """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
     cube = build.apply("multiply", build.apply("multiply", x, x), x)
     inner = build.apply("add", x, build.apply("multiply", cube, build.filled(0.044715, x)))
@@ -30,12 +30,12 @@ def fast_gelu(build: Builder, x: Node) -> Node:
     return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
 
 
-def relu(build: Builder, x: Node) -> Node:
+def relu(build: HloBuilder, x: Node) -> Node:
     """The positive part."""
     return build.apply("maximum", x, build.filled(0, x))
 
 
-ACTIVATIONS: dict[str, Callable[[Builder, Node], Node]] = {
+ACTIVATIONS: dict[str, Callable[[HloBuilder, Node], Node]] = {
     "identity": lambda build, x: x,
     "relu": relu,
     "gelu": gelu,

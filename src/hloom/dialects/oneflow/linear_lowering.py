@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.dialects.oneflow.data_movement_lowering import narrowed
 from hloom.dialects.oneflow.elementwise_lowering import ACTIVATIONS
 from hloom.dialects.oneflow.linear import CONVOLUTION, common, glu_operands
@@ -30,7 +30,7 @@ def _matmul(given: Given) -> Node:
     return build.apply("add", product, given.operands[2]) if len(given.operands) == 3 else product
 
 
-def swapped(build: Builder, x: Node) -> Node:
+def swapped(build: HloBuilder, x: Node) -> Node:
     """The last two dimensions exchanged."""
     rank = tensor(x).rank
     return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))

@@ -9,7 +9,7 @@ from hloom.dialects.oneflow import (
     linear_lowering,
     normalisation_lowering,
 )
-from hloom.dialects.oneflow.builder import Builder
+from hloom.dialects.oneflow.builder import HloBuilder
 from hloom.dialects.oneflow.lowering_context import Given, Rule
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType
 from hloom.ops import OPS
@@ -35,7 +35,7 @@ def lower(module: Module) -> Module:
     graph = module.entry
     lowered = Module(module.name)
     made = Graph(graph.name, lowered)
-    builder = Builder(lowered, made)
+    builder = HloBuilder(lowered, made)
     mapping: dict[Node, Node] = {
         parameter: made.add_parameter(parameter.type, parameter.name) for parameter in graph.parameters
     }
@@ -48,7 +48,7 @@ def lower(module: Module) -> Module:
     return lowered
 
 
-def _lowered(node: Node, mapping: dict[Node, Node], builder: Builder) -> Node:
+def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node:
     if isinstance(node, Constant) and isinstance(node.value, Literal):
         return builder.graph.add_constant(node.value, node.type, node.name)
     if not isinstance(node, Apply):
@@ -63,7 +63,7 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: Builder) -> Node:
     return result if isinstance(result, Node) else builder.apply("tuple", *result[: _result_count(node)])
 
 
-def _passed(node: Apply, operands: list[Node], builder: Builder) -> Node:
+def _passed(node: Apply, operands: list[Node], builder: HloBuilder) -> Node:
     """A tuple stays; an element of a tuple that was just made is that element."""
     if node.opcode == "tuple":
         return builder.apply("tuple", *operands)

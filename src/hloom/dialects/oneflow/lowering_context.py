@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.dialects.oneflow.rows import axis_in, plain
 from hloom.ir import Apply, Node, TensorType
 
@@ -17,7 +17,7 @@ class Given:
 
     node: Apply
     operands: tuple[Node, ...]
-    build: Builder
+    build: HloBuilder
 
     def __getitem__(self, name: str) -> Any:
         """A plain attribute, defaults included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.oneflow.builder import Builder, tensor
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.dialects.oneflow.elementwise_lowering import relu
 from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.normalisation import WORD, places_of
@@ -20,7 +20,7 @@ def _softmax(given: Given) -> Node:
     return softmax(given.build, given.x)
 
 
-def softmax(build: Builder, x: Node) -> Node:
+def softmax(build: HloBuilder, x: Node) -> Node:
     """exp(x - max) / sum of that, over the last dimension."""
     operand_type = tensor(x)
     last, others = operand_type.rank - 1, tuple(range(operand_type.rank - 1))
@@ -53,7 +53,7 @@ def _normalization(given: Given) -> Node | tuple[Node, ...]:
     return (y, mean, inverse) if isinstance(given.node.type, TupleType) else y
 
 
-def _statistics(build: Builder, x: Node, axis: int) -> tuple[Node, Node]:
+def _statistics(build: HloBuilder, x: Node, axis: int) -> tuple[Node, Node]:
     """The mean and the variance over all dimensions but one."""
     operand_type = tensor(x)
     others = [dim for dim in range(operand_type.rank) if dim != axis]
@@ -69,7 +69,7 @@ def _statistics(build: Builder, x: Node, axis: int) -> tuple[Node, Node]:
     return mean, mean_of(build.apply("multiply", apart, apart))
 
 
-def _packed(build: Builder, signs: Node) -> Node:
+def _packed(build: HloBuilder, signs: Node) -> Node:
     """Bools as the bits of 32-bit numbers, the first ones lowest."""
     count = math.prod(tensor(signs).dims)
     words = math.ceil(count / WORD)

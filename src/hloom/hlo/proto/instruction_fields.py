@@ -28,7 +28,7 @@ from hloom.hlo.proto.metadata import read_payload, to_text
 from hloom.hlo.proto.original_values import read_origin, write_origin
 from hloom.hlo.proto.shapes import read_shape, write_shape
 from hloom.hlo.proto.shardings import read_sharding, write_sharding
-from hloom.ir import AttributeKind, Domain, Kind, TensorType, Type
+from hloom.ir import AttributeKind, Domain, DTypeKind, TensorType, Type
 from hloom.text import HloomError
 
 
@@ -38,7 +38,7 @@ def _read_compare_type(proto: Any, context: Context) -> str | None:
     operand = context.operands[0] if context.operands else None
     if not written or not isinstance(operand, TensorType):
         return written or None
-    kinds = {Kind.SIGNED: "SIGNED", Kind.FLOAT: "FLOAT", Kind.COMPLEX: "FLOAT"}
+    kinds = {DTypeKind.SIGNED: "SIGNED", DTypeKind.FLOAT: "FLOAT", DTypeKind.COMPLEX: "FLOAT"}
     return None if written == kinds.get(operand.dtype.kind, "UNSIGNED") else written
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.ir import Axis, Devices, ExplicitDevices, IotaDevices, Mesh
+from hloom.ir import AxisRef, Devices, ExplicitDevices, IotaDevices, Mesh
 from hloom.text import HloomError
 
 MOST_AXES = 64
@@ -26,7 +26,7 @@ def write_mesh(mesh: Mesh) -> Any:
     return proto
 
 
-def write_axes(mesh: Mesh, axes: Iterable[Axis]) -> list[Any]:
+def write_axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[Any]:
     """Axes and parts of axes as AxisRefProto, by their places in the mesh."""
     protos = []
     for axis in axes:
@@ -55,16 +55,16 @@ def read_mesh(proto: Any) -> Mesh:
     return Mesh(names, sizes, ExplicitDevices(devices))
 
 
-def read_axes(mesh: Mesh, protos: Iterable[Any]) -> tuple[Axis, ...]:
+def read_axes(mesh: Mesh, protos: Iterable[Any]) -> tuple[AxisRef, ...]:
     """AxisRefProtos as axes; HloomError where the mesh has no such axis or part."""
     axes = []
     for proto in protos:
         axis_index = proto.mesh_axis_index
         if not 0 <= axis_index < len(mesh.names):
             raise HloomError(f"{mesh} has no axis number {axis_index}")
-        axis = Axis(mesh.names[axis_index])
+        axis = AxisRef(mesh.names[axis_index])
         if proto.HasField("sub_axis_info"):
-            axis = Axis(axis.name, proto.sub_axis_info.pre_size, proto.sub_axis_info.size)
+            axis = AxisRef(axis.name, proto.sub_axis_info.pre_size, proto.sub_axis_info.size)
         problem = mesh.problem(axis)
         if problem:
             raise HloomError(f"{mesh}: {problem}")

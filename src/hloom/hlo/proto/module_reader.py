@@ -44,7 +44,7 @@ def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
     HloomWarning. Raises HloomError where ids, shapes or literals do not fit together.
     """
     with _without_collection():
-        module = ModuleReader(proto, name).read()
+        module = ProtoModuleReader(proto, name).read()
     for note in module.notes:
         warnings.warn(note, HloomWarning, stacklevel=2)
     return module
@@ -62,7 +62,7 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class ModuleReader:
+class ProtoModuleReader:
     """What the reading of one message has found so far."""
 
     def __init__(self, proto: Any, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from hloom.ir import Apply, DType, Kind, Node, TensorType
+from hloom.ir import Apply, DType, DTypeKind, Node, TensorType
 from hloom.passes.rules.dimensions import same_layout
 from hloom.passes.rules.value_properties import (
     ORDINARY,
@@ -195,19 +195,19 @@ def preserves_values(source: DType, result: DType) -> bool:
     """Whether every value of one element type is one of another."""
     if source is result:
         return True
-    if source.kind is Kind.BOOLEAN:
+    if source.kind is DTypeKind.BOOLEAN:
         return not result.is_complex
-    if result.kind is Kind.BOOLEAN:
+    if result.kind is DTypeKind.BOOLEAN:
         return False
     if source.is_complex or result.is_complex:
         return source.is_complex and result.is_complex and source.bits <= result.bits
     if source.is_float:
         return result.is_float and _holds_floats(source, result)
     if result.is_float:
-        return _mantissa(result) >= source.bits - (source.kind is Kind.SIGNED) and _reaches(result, source)
+        return _mantissa(result) >= source.bits - (source.kind is DTypeKind.SIGNED) and _reaches(result, source)
     if source.kind is result.kind:
         return source.bits <= result.bits
-    return source.kind is Kind.UNSIGNED and source.bits < result.bits
+    return source.kind is DTypeKind.UNSIGNED and source.bits < result.bits
 
 
 def _holds_floats(source: DType, result: DType) -> bool:

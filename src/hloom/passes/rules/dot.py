@@ -6,7 +6,7 @@ HandleTranspose).
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Kind, Node, TensorType
+from hloom.ir import Apply, DTypeKind, Node, TensorType
 from hloom.ops.dot_rules import DotNumbers
 from hloom.passes.rules.dot_dimensions import (
     free_dims,
@@ -156,7 +156,7 @@ def outer_product(build: Builder, node: Apply) -> Node | None:
 def plain_algorithm(dot: Apply) -> bool:
     """Whether a product may be written as multiplications and sums of its own element type, as XLA has it."""
     node_type = dot.type
-    if not isinstance(node_type, TensorType) or node_type.dtype.kind is Kind.BOOLEAN:
+    if not isinstance(node_type, TensorType) or node_type.dtype.kind is DTypeKind.BOOLEAN:
         return False
     return dot.attributes.get("algorithm") in (None, "dot_f32_f32_f32")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, Kind, Node
+from hloom.ir import Apply, DTypeKind, Node
 from hloom.ir.number_conversion import integer_range
 from hloom.passes.rules.value_properties import (
     combined,
@@ -185,7 +185,7 @@ def _is_neutral(opcode: str, bound: Node) -> bool:
         return False
     if is_real(bound):
         return is_splat(bound, -np.inf if opcode == "maximum" else np.inf)
-    if element_type.kind is Kind.BOOLEAN:
+    if element_type.kind is DTypeKind.BOOLEAN:
         splat = splat_of(bound)
         return splat is not None and bool(splat) == (opcode == "minimum")
     if not element_type.is_integer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, DType, Graph, Kind, Node, Parameter, TensorType
+from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType
 from hloom.ir.number_conversion import integer_range
 from hloom.ops.reducers import COMMUTATIVE
 from hloom.rewrite import Builder, splat_of
@@ -39,7 +39,7 @@ def is_exact(opcode: str, element: DType) -> bool:
     """Whether values may be combined in any order and grouping: no rounding, overflow included."""
     if opcode in _IDEMPOTENT:
         return True
-    return opcode in ("add", "multiply") and (element.is_integer or element.kind is Kind.BOOLEAN)
+    return opcode in ("add", "multiply") and (element.is_integer or element.kind is DTypeKind.BOOLEAN)
 
 
 def same_reduction(one: Graph, other: Graph) -> bool:
@@ -99,7 +99,7 @@ def adder(build: Builder, element: DType) -> Graph:
 def wrapped(number: int, element: DType) -> int:
     """What an integer type holds of a number: sums and products of integers wrap."""
     residue = number % 2**element.bits
-    return residue - 2**element.bits if element.kind is Kind.SIGNED and residue >= 2 ** (element.bits - 1) else residue
+    return residue - 2**element.bits if element.kind is DTypeKind.SIGNED and residue >= 2 ** (element.bits - 1) else residue
 
 
 def _value(start: Node) -> tuple[np.generic | None, DType | None]:
@@ -115,11 +115,11 @@ def _equals_identity(opcode: str, value: np.generic, element: DType) -> bool:
 def _identity(opcode: str, element: DType) -> float | int | None:
     if opcode == "multiply":
         return 1
-    if element.kind is Kind.BOOLEAN:
+    if element.kind is DTypeKind.BOOLEAN:
         return {"and": 1, "or": 0, "maximum": 0, "minimum": 1}.get(opcode)
     if element.is_integer:
         least, greatest = integer_range(element)
-        ones = greatest if element.kind is Kind.UNSIGNED else -1
+        ones = greatest if element.kind is DTypeKind.UNSIGNED else -1
         return {"and": ones, "or": 0, "maximum": least, "minimum": greatest}.get(opcode)
     return {"maximum": -np.inf, "minimum": np.inf}.get(opcode) if element.is_float and _has_infinity(element) else None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hloom.ir import Apply, Constant, DType, Literal, Node
-from hloom.ir.dtypes import Kind
+from hloom.ir.dtypes import DTypeKind
 from hloom.ops.side_effects import may_merge
 from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
 
@@ -35,19 +35,19 @@ def is_integer(node: Node) -> bool:
 def is_signed(node: Node) -> bool:
     """Whether it is a static array of signed integers."""
     element_type = element(node)
-    return element_type is not None and element_type.kind is Kind.SIGNED
+    return element_type is not None and element_type.kind is DTypeKind.SIGNED
 
 
 def is_unsigned(node: Node) -> bool:
     """Whether it is a static array of unsigned integers."""
     element_type = element(node)
-    return element_type is not None and element_type.kind is Kind.UNSIGNED
+    return element_type is not None and element_type.kind is DTypeKind.UNSIGNED
 
 
 def is_predicate(node: Node) -> bool:
     """Whether it is a static array of pred."""
     element_type = element(node)
-    return element_type is not None and element_type.kind is Kind.BOOLEAN
+    return element_type is not None and element_type.kind is DTypeKind.BOOLEAN
 
 
 def is_real(node: Node) -> bool:
@@ -125,9 +125,9 @@ def has_all_bits(node: Node) -> bool:
     splat, element_type = splat_of(node), element(node)
     if splat is None or element_type is None:
         return False
-    if element_type.kind is Kind.UNSIGNED:
+    if element_type.kind is DTypeKind.UNSIGNED:
         return int(splat) == 2**element_type.bits - 1
-    return bool(splat == (1 if element_type.kind is Kind.BOOLEAN else -1))
+    return bool(splat == (1 if element_type.kind is DTypeKind.BOOLEAN else -1))
 
 
 def is_same_value(left: Node, right: Node) -> bool:
@@ -146,7 +146,7 @@ def is_non_negative(node: Node, depth: int = _MAX_DEPTH) -> bool:
     element_type = element(node)
     if element_type is None or element_type.is_complex or depth == 0:
         return False
-    if element_type.kind in (Kind.UNSIGNED, Kind.BOOLEAN):
+    if element_type.kind in (DTypeKind.UNSIGNED, DTypeKind.BOOLEAN):
         return True
     if isinstance(node, Constant):
         return _is_constant_not_negative(node)
@@ -215,7 +215,7 @@ def _widens(node: Apply) -> bool:
     source, result = element(node.inputs[0]), element(node)
     if source is None or result is None or source.is_complex:
         return False
-    return result.is_float or source.kind is Kind.BOOLEAN or (not source.is_float and source.bits < result.bits)
+    return result.is_float or source.kind is DTypeKind.BOOLEAN or (not source.is_float and source.bits < result.bits)
 
 
 def _counts_without_wrapping(node: Apply) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.ir import Apply, Node
-from hloom.ir.dtypes import Kind
+from hloom.ir.dtypes import DTypeKind
 from hloom.ir.number_conversion import integer_range
 from hloom.passes.rules.value_properties import element
 from hloom.rewrite import array_value, scalar_integer, tensor_type
@@ -16,9 +16,9 @@ Bounds = tuple[int, int]
 def integer_bounds(node: Node, depth: int = _MAX_DEPTH) -> Bounds | None:
     """The least and the greatest element that a static array of integers or pred may have; None for all else."""
     element_type = element(node)
-    if element_type is None or not (element_type.is_integer or element_type.kind is Kind.BOOLEAN):
+    if element_type is None or not (element_type.is_integer or element_type.kind is DTypeKind.BOOLEAN):
         return None
-    widest = (0, 1) if element_type.kind is Kind.BOOLEAN else integer_range(element_type)
+    widest = (0, 1) if element_type.kind is DTypeKind.BOOLEAN else integer_range(element_type)
     if depth == 0:
         return widest
     bounds = _constant_bounds(node) or (_bounds_of_op(node, widest, depth) if isinstance(node, Apply) else None)
