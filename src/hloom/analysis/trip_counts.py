@@ -176,7 +176,9 @@ def _limits(value_type: object) -> tuple[int, int] | None:
     if not isinstance(value_type, TensorType) or not value_type.dtype.is_integer:
         return None
     bits = value_type.dtype.bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.dtype.kind is DTypeKind.SIGNED else (0, (1 << bits) - 1)
+    return (
+        (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.dtype.kind is DTypeKind.SIGNED else (0, (1 << bits) - 1)
+    )
 
 
 def _leaves(start: LinearExpression, step: int, count: int, limits: tuple[int, int]) -> bool:

@@ -273,7 +273,9 @@ def _is_zero(filler: Node) -> bool:
 
 def _multiplies_integers(node: Apply) -> bool:
     types = _types(node)
-    return types is not None and all(array_type.dtype.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED) for array_type in types)
+    return types is not None and all(
+        array_type.dtype.kind in (DTypeKind.SIGNED, DTypeKind.UNSIGNED) for array_type in types
+    )
 
 
 def _padded(dimension: WindowDimension, pad: PaddingDimension) -> WindowDimension | None:

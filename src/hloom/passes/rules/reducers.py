@@ -99,7 +99,11 @@ def adder(build: Builder, element: DType) -> Graph:
 def wrapped(number: int, element: DType) -> int:
     """What an integer type holds of a number: sums and products of integers wrap."""
     residue = number % 2**element.bits
-    return residue - 2**element.bits if element.kind is DTypeKind.SIGNED and residue >= 2 ** (element.bits - 1) else residue
+    return (
+        residue - 2**element.bits
+        if element.kind is DTypeKind.SIGNED and residue >= 2 ** (element.bits - 1)
+        else residue
+    )
 
 
 def _value(start: Node) -> tuple[np.generic | None, DType | None]:
