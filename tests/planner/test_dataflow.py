@@ -22,8 +22,8 @@ def test_what_a_loop_carries_has_one_name():
     assert result["y"] == "body.x"
     assert result["condition.i"] == "i"
     assert result["kx"] == "body.x"
-    handed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
-    assert {("x", "body.x"), ("body.z", "body.x"), ("y", "body.1.x"), ("ws", "body.ws")} <= handed
+    passed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
+    assert {("x", "body.x"), ("body.z", "body.x"), ("y", "body.1.x"), ("ws", "body.ws")} <= passed
 
 
 def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
@@ -32,8 +32,8 @@ def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
     assert (result["product.a"], result["product.b"], result["negated.a"]) == ("a", "b", "either.0")
     assert (result["first"], flow.origin(flow.module["negated"].root).name) == ("either.0", "negated.r")
     assert {node.name for node in flow.phis} == {"either.0", "either.1", "turned", "last.0", "last.1"}
-    handed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
-    assert {("c", "either.0"), ("product.b", "either.1"), ("negated.r", "turned"), ("same.a", "turned")} <= handed
+    passed = {(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs}
+    assert {("c", "either.0"), ("product.b", "either.1"), ("negated.r", "turned"), ("same.a", "turned")} <= passed
 
 
 def test_a_loop_of_unknown_length_counts_once_and_is_named():

@@ -1,4 +1,4 @@
-"""What a plan is foreseen to send, beside what XLA's partitioner makes of it."""
+"""What a plan is predicted to send, beside what XLA's partitioner makes of it."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
         }
         choice = {number: kinds[kind] for number, kind in problem.representative.items()}
         specs = problem.specs(choice)
-        measured, foreseen = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
-        assert foreseen.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
-        result = (foreseen.comm_bytes, measured.comm_bytes, foreseen.flops, measured.flops)
+        measured, predicted = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
+        assert predicted.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)
+        result = (predicted.comm_bytes, measured.comm_bytes, predicted.flops, measured.flops)
         totals = [total + item for total, item in zip(totals, result, strict=True)]
     assert totals[0] == pytest.approx(totals[1], rel=0.02)
     assert totals[2] == pytest.approx(totals[3], rel=0.02)

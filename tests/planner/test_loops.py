@@ -45,9 +45,9 @@ def test_what_is_sent_in_a_loop_counts_as_often_as_it_runs(pins: dict[str, Spec]
     specs = hoist_reshards(problem, choice)
     compiled = partition(plan_of(problem, problem.mesh, specs, module).annotate(module), 8)
     result = read_partitioned(compiled.module, 8, compiled.memory)
-    foreseen = forecast(problem, choice, specs)
-    assert foreseen.comm_bytes == pytest.approx(result.comm_bytes, rel=0.1)
-    assert foreseen.flops == result.flops
+    predicted = forecast(problem, choice, specs)
+    assert predicted.comm_bytes == pytest.approx(result.comm_bytes, rel=0.1)
+    assert predicted.flops == result.flops
 
 
 def test_weights_are_gathered_once_and_not_in_every_run():

@@ -31,7 +31,7 @@ PROGRAMS = {
 
 
 def other_choice(problem: Problem, seed: int) -> dict[int, int]:
-    """A choice of strategies by chance, alike for clusters that are tied."""
+    """A random choice of strategies, the same for isomorphic clusters."""
     source = random.Random(seed)
     picked = {number: source.randrange(len(options)) for number, options in problem.options.items()}
     return {number: picked[problem.representative[number]] for number in problem.options}

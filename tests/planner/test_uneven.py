@@ -1,4 +1,4 @@
-"""Axes that divide nothing: what is sent is foreseen as XLA's partitioner sends it."""
+"""Axes that divide nothing: what is sent is predicted as XLA's partitioner sends it."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def seen(roles: ProgramRoles, logical_axis: LogicalAxis | None) -> set[str]:
 
 
 def plans_of(text: str, mesh: str) -> dict[str, dict[str, str]]:
-    """The experts' plans: how each parameter that is split lies."""
+    """The experts' plans: the spec of each parameter that is split."""
     module = parse(text)
     names = {node.number: node.name for node in module.entry.parameters}
     return {

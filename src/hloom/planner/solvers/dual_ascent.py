@@ -24,7 +24,7 @@ FEWER = 0.8
 class Ascent:
     """The cheapest choice met, in the numbers of `graph`; its cost; the bound; and the messages that prove it.
 
-    Strategies that are not in the network are part of no choice cheaper than this one.
+    Strategies that are not in the factor graph are part of no choice cheaper than this one.
     """
 
     graph: FactorGraph
@@ -63,9 +63,9 @@ def ascend(
 ) -> Ascent:
     """Pass messages, and follow the choices they suggest; `starts` are choices to begin with.
 
-    Messages that stand in the network already are gone on from, and a gap of `enough` is not narrowed further. It ends
-    before the deadline (of `time.monotonic`), though not before the first round; which round is the last
-    depends on the deadline alone where the gap is not closed or settled by then.
+    Messages that stand in the factor graph already are gone on from, and a gap of `enough` is not narrowed further. It
+    ends before the deadline (of `time.monotonic`), though not before the first round; which round is the last depends
+    on the deadline alone where the gap is not closed or settled by then.
     """
     result = _begun(graph, starts)
     for _ in range(0, sweeps, EVERY):

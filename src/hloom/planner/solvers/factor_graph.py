@@ -1,8 +1,8 @@
-"""A problem in the form that planners work on: nodes with costs of strategies, and terms over related nodes.
+"""A problem in the form that planners work on: nodes with costs of strategies, and factors over related nodes.
 
-Nodes are numbered as the clusters that stand for all that are tied to them. In a tied network a node takes one strategy
-for all of them, and what they cost is added up; in an untied one it has a copy for each, and a term has a row for each
-set of copies that it relates.
+Nodes are numbered as the clusters that stand for all that are tied to them. In a tied factor graph a node takes one
+strategy for all of them, and what they cost is added up; in an untied one it has a copy for each, and a factor has a
+row for each set of copies that it relates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 @dataclass(slots=True, eq=False)
 class FactorGraph:
-    """Costs of each node's strategies (a row per copy), terms, and the numbers of the strategies in the problem."""
+    """Costs of each node's strategies (a row per copy), factors, and the numbers of the strategies in the problem."""
 
     unary: dict[int, np.ndarray]
     factors: list[Factor]
@@ -35,7 +35,7 @@ class FactorGraph:
                 self._touching[argument.node].setdefault(number, []).append(position)
 
     def touching(self, node: int) -> Iterable[tuple[Factor, list[int]]]:
-        """The terms of a node, and at which of their sides it stands."""
+        """The factors of a node, and at which of their arguments it stands."""
         return ((self.factors[number], positions) for number, positions in self._touching[node].items())
 
     @property
@@ -44,12 +44,12 @@ class FactorGraph:
         return sum(costs.shape[1] for costs in self.unary.values())
 
     def cost(self, choice: Mapping[int, int]) -> float:
-        """What a strategy for each node costs; of networks with one copy of each."""
+        """What a strategy for each node costs; of factor graphs with one copy of each."""
         alone = sum(float(costs[0, choice[node]]) for node, costs in self.unary.items())
         return alone + sum(value(factor, choice) for factor in self.factors)
 
     def given(self, node: int, choice: Mapping[int, int]) -> np.ndarray:
-        """The cost of each strategy of a node, with the terms whose other nodes are chosen."""
+        """The cost of each strategy of a node, with the factors whose other nodes are chosen."""
         costs = self.unary[node][0].copy()
         for factor, positions in self.touching(node):
             if all(argument.node in choice or argument.node == node for argument in factor.arguments):
@@ -79,13 +79,13 @@ class FactorGraph:
 
 
 def value(factor: Factor, choice: Mapping[int, int]) -> float:
-    """What a term costs under a choice."""
+    """What a factor costs under a choice."""
     groups = [int(argument.of[choice[argument.node]]) for argument in factor.arguments]
     return float(factor.given(0, groups)[groups[0]])
 
 
 def given(factor: Factor, positions: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
-    """What a term costs for each strategy of the node at these sides, the others being chosen."""
+    """What a factor costs for each strategy of the node at these arguments, the others being chosen."""
     node = factor.arguments[positions[0]].node
     groups = [int(argument.of[choice[argument.node]]) if argument.node != node else 0 for argument in factor.arguments]
     if len(positions) == 1:
@@ -177,7 +177,7 @@ def isomorphic_reshards(problem: Problem) -> list[list[SharedReshards]]:
 
 
 def reshard_factor(shared: SharedReshards, arguments: Sequence[Argument]) -> ReshardFactor:
-    """A shared table as a term: a change of spec costs the same whoever asks for it."""
+    """A shared table as a factor: a change of spec costs the same whoever asks for it."""
     numbers: dict[object, int] = {}
     specs = [
         np.array([numbers.setdefault(spec, len(numbers)) for spec in demand.specs]) for _, demand in shared.readers

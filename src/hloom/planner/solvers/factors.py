@@ -1,8 +1,8 @@
 """What related nodes cost together: a table over two, or a value that several read; and messages between it and them.
 
 A factor sees of a strategy only the *group* it belongs to. A factor may stand for many isomorphic ones, one per copy of
-its nodes; arrays then have a row for each. Messages say how much of a term's cost is charged to each node already:
-whatever they are, the least of what is left of all terms and nodes adds up to a bound.
+its nodes; arrays then have a row for each. Messages say how much of a factor's cost is charged to each node already:
+whatever they are, the least of what is left of all factors and nodes adds up to a bound.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kept = Mapping[int, np.ndarray]
 
 @dataclass(slots=True, eq=False)
 class Argument:
-    """Where a term touches a node: the group of each strategy, the copy of each row, and the messages."""
+    """Where a factor touches a node: the group of each strategy, the copy of each row, and the messages."""
 
     node: int
     of: np.ndarray
@@ -58,18 +58,18 @@ class Argument:
             np.add.at(costs, self.copies, spread)
 
     def least(self, costs: np.ndarray) -> np.ndarray:
-        """The least cost of each group, a row per term."""
+        """The least cost of each group, a row per factor."""
         return np.minimum.reduceat(costs[self.copies][:, self._order], self._starts, axis=1)
 
     def restricted(self, kept: Kept) -> tuple[Argument, np.ndarray]:
-        """The side with fewer strategies, its messages kept, and the groups that are left."""
+        """The argument with fewer strategies, its messages kept, and the groups that are left."""
         groups, of = np.unique(self.of[kept[self.node]], return_inverse=True)
         argument = Argument(self.node, np.ravel(of), self.copies)
         argument.message = self.message[:, groups]
         return argument, groups
 
     def fresh(self) -> Argument:
-        """The side without messages."""
+        """The argument without messages."""
         return Argument(self.node, self.of, self.copies)
 
 
@@ -80,23 +80,23 @@ class Factor(Protocol):
 
     @property
     def parts(self) -> Sequence[Factor]:
-        """Terms that add up to no more than this one, small enough for messages."""
+        """Factors that add up to no more than this one, small enough for messages."""
         ...
 
     def marginal(self, position: int) -> np.ndarray:
-        """The least over the other sides for each group of one, less their messages."""
+        """The least over the other arguments for each group of one, less their messages."""
         ...
 
     def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
-        """The cost of each group of one side where the groups of the others are known."""
+        """The cost of each group of one argument where the groups of the others are known."""
         ...
 
     def restricted(self, kept: Kept) -> Factor:
-        """The term with fewer strategies, messages kept."""
+        """The factor with fewer strategies, messages kept."""
         ...
 
     def scaled(self, factor: float) -> Factor:
-        """The term times a number, without messages."""
+        """The factor times a number, without messages."""
         ...
 
 
@@ -109,11 +109,11 @@ class PairFactor:
 
     @property
     def parts(self) -> Sequence[Factor]:
-        """The term itself."""
+        """The factor itself."""
         return (self,)
 
     def marginal(self, position: int) -> np.ndarray:
-        """The least over the other side for each group of one, less its messages."""
+        """The least over the other argument for each group of one, less its messages."""
         if position == 0:
             return (self.table[None] - self.arguments[1].message[:, None, :]).min(axis=2)
         return (self.table[None] - self.arguments[0].message[:, :, None]).min(axis=1)
@@ -123,24 +123,24 @@ class PairFactor:
         return self.table[:, groups[1]] if position == 0 else self.table[groups[0]]
 
     def restricted(self, kept: Kept) -> PairFactor:
-        """The term with fewer strategies."""
+        """The factor with fewer strategies."""
         (first, rows), (second, columns) = (argument.restricted(kept) for argument in self.arguments)
         return PairFactor((first, second), self.table[np.ix_(rows, columns)])
 
     def scaled(self, factor: float) -> PairFactor:
-        """The term times a number."""
+        """The factor times a number."""
         return PairFactor(tuple(argument.fresh() for argument in self.arguments), self.table * factor)
 
 
 def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, np.ndarray] = (ONE, ONE)) -> PairFactor:
-    """A term from a full table: strategies whose rows (or columns) are equal are one group."""
+    """A factor from a full table: strategies whose rows (or columns) are equal are one group."""
     rows, small = _grouped(table)
     columns, small = _grouped(small.T)
     return PairFactor((Argument(first, rows, copies[0]), Argument(second, columns, copies[1])), small.T)
 
 
 def least(factor: Factor) -> np.ndarray:
-    """The least of what is left of a term, per row."""
+    """The least of what is left of a factor, per row."""
     return (factor.marginal(0) - factor.arguments[0].message).min(axis=1)
 
 

@@ -85,7 +85,7 @@ def _tied(
 
 
 def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
-    """The cheapest choice of a network, and its bound."""
+    """The cheapest choice of a factor graph, and its bound."""
     ascent = ascend(graph, deadline, starts, sweeps=EVERY)
     if columns_of(ascent.graph) > FEW_COLUMNS:
         ascent = ascend(ascent.graph, deadline, [ascent.choice], enough=PROVEN)

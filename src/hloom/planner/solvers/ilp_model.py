@@ -1,6 +1,7 @@
-"""A network as an integer program: a column for each strategy, and edge columns linked to them by sums.
+"""A factor graph as an integer program: a column for each strategy, and edge columns linked to them by sums.
 
-The columns of a term's groups add up to the strategies in them; weaker links would never let the solver prove anything.
+The columns of a factor's groups add up to the strategies in them; weaker links would never let the solver prove
+anything.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def solve_exactly(
 
 
 def columns_of(graph: FactorGraph, memory: MemoryUse | None = None) -> int:
-    """How many columns the program of a network has."""
+    """How many columns the program of a factor graph has."""
     count = graph.size
     for factor in graph.factors:
         sizes = [argument.size for argument in factor.arguments]

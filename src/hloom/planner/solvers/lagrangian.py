@@ -41,7 +41,7 @@ class LagrangianResult:
     """A choice, in the numbers of `graph`; its cost; what none within the budget costs less than.
 
     `missing` are the bytes that the budget is short of, `least` those that every choice holds at some moment.
-    Strategies that are not in the network are part of no cheaper choice within the budget.
+    Strategies that are not in the factor graph are part of no cheaper choice within the budget.
     """
 
     graph: FactorGraph

@@ -1,4 +1,4 @@
-"""Bytes that a device holds at some moments, over the nodes of a network, and their price in the costs."""
+"""Bytes that a device holds at some moments, over the nodes of a factor graph, and their price in the costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PairMemory:
     tables: np.ndarray
 
     def priced(self, prices: np.ndarray) -> PairFactor:
-        """The cost of these bytes; messages to the sides stay."""
+        """The cost of these bytes; messages to the arguments stay."""
         return PairFactor(self.arguments, np.tensordot(prices, self.tables, axes=1))
 
 
@@ -66,7 +66,7 @@ class MemoryUse:
         return [pair_memory.arguments[position].of for pair_memory, position in self._touching[node]]
 
     def priced(self, graph: FactorGraph, prices: np.ndarray) -> FactorGraph:
-        """The network with bytes paid for; messages stay where they are."""
+        """The factor graph with bytes paid for; messages stay where they are."""
         return FactorGraph(
             {node: costs + self.unary[node] @ prices for node, costs in graph.unary.items()},
             [*graph.factors, *(pair_memory.priced(prices) for pair_memory in self.pairs)],
@@ -74,7 +74,7 @@ class MemoryUse:
         )
 
     def alone(self, graph: FactorGraph, prices: np.ndarray) -> FactorGraph:
-        """The network with nothing but the bytes to pay for."""
+        """The factor graph with nothing but the bytes to pay for."""
         unary = {node: np.zeros_like(costs) + self.unary[node] @ prices for node, costs in graph.unary.items()}
         return FactorGraph(unary, [pair_memory.priced(prices) for pair_memory in self.pairs], graph.kept)
 
@@ -87,7 +87,7 @@ class MemoryUse:
 
 
 def memory_use(problem: Problem, graph: FactorGraph, rows: Sequence[MemoryRow]) -> MemoryUse:
-    """Rows over clusters as rows over the nodes of a tied network."""
+    """Rows over clusters as rows over the nodes of a tied factor graph."""
     tied_rows = [row.by_representative(problem.representative) for row in rows]
     unary: dict[int, np.ndarray] = {}
     for node in graph.unary:

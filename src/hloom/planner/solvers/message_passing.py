@@ -1,4 +1,4 @@
-"""A bound by passing costs between nodes and terms, and choices that the passing suggests.
+"""A bound by passing costs between nodes and factors, and choices that the passing suggests.
 
 Each node in turn takes from its factors all they are sure to cost, and gives it back in even parts, to those first that
 come later in the order, then, on the way back, to those before. Every sweep raises the bound, which is that of a linear
@@ -23,7 +23,7 @@ FactorPosition = tuple[Factor, int]
 
 
 class MessagePassing:
-    """The messages of a network; they stand in the sides of its terms' parts."""
+    """The messages of a factor graph; they stand in the arguments of its factors' parts."""
 
     def __init__(self, graph: FactorGraph) -> None:
         self.graph = graph
@@ -47,7 +47,7 @@ class MessagePassing:
         self._share = {node: self._share_of(node) for node in self._order}
 
     def _share_of(self, node: int) -> np.ndarray:
-        """What part of its costs each copy of a node gives to each of its terms."""
+        """What part of its costs each copy of a node gives to each of its factors."""
         copies = len(self.graph.unary[node])
         counts = [np.zeros(copies), np.zeros(copies)]
         for count, positions in zip(counts, (self._later[node], self._earlier[node]), strict=True):
@@ -129,7 +129,7 @@ def descend(graph: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
 
 
 def warm_start(graph: FactorGraph, before: FactorGraph) -> None:
-    """Begin with the messages of a network over the same nodes, as far as its terms are found again."""
+    """Begin with the messages of a factor graph over the same nodes, as far as its factors are found again."""
     known = dict(_known(before))
     for key, factor in _known(graph):
         if key in known:
@@ -138,7 +138,7 @@ def warm_start(graph: FactorGraph, before: FactorGraph) -> None:
 
 
 def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, before: FactorGraph) -> None:
-    """Give a term of a network a share of the messages of one that relates the same nodes in another network."""
+    """Give a factor a share of the messages of the one that relates the same nodes in another factor graph."""
     for argument, other in zip(part.arguments, like.arguments, strict=True):
         kept = before.kept[argument.node]
         message = np.zeros(1 + max(int(kept[-1]), int(graph.kept[argument.node][-1])))
@@ -147,7 +147,7 @@ def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, 
 
 
 def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
-    """Terms by the nodes that they relate, and the how manieth it is that does."""
+    """Factors by the nodes that they relate, and the position among those that relate the same ones."""
     count: Counter[tuple[int, ...]] = Counter()
     for factor in graph.factors:
         nodes = tuple(argument.node for argument in factor.arguments)

@@ -41,7 +41,7 @@ class _Blocks:
 
 @dataclass(slots=True, eq=False)
 class ReshardFactor:
-    """What a value costs: sides are its source and its readers.
+    """What a value costs: arguments are its source and its readers.
 
     `costs` has a row for each group of the source and a column for each spec; `specs` names the spec of each group of
     each reader. The cost is the sum over the distinct specs that are asked for. Costs are not negative, so it is also
@@ -75,7 +75,7 @@ class ReshardFactor:
         return ReshardFactor(arguments, self.costs / count, tuple(self.specs[reader] for reader in chosen))
 
     def marginal(self, position: int) -> np.ndarray:
-        """The least over the other sides for each group of one, less their messages."""
+        """The least over the other arguments for each group of one, less their messages."""
         blocks = _blocks_of(self.readers)
         taken = self._taken()
         alone = self._alone(_sums(blocks.members, taken))
@@ -104,7 +104,7 @@ class ReshardFactor:
         return np.stack([(self.costs - block[:, None, :]).min(axis=2) for block in taken])
 
     def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
-        """The cost of each group of one side where the groups of the others are known."""
+        """The cost of each group of one argument where the groups of the others are known."""
         asked = {
             int(specs[group])
             for number, (specs, group) in enumerate(zip(self.specs, groups[1:], strict=True), 1)
@@ -119,7 +119,7 @@ class ReshardFactor:
         return more[self.specs[position - 1]] + row[known].sum()
 
     def restricted(self, kept: Kept) -> ReshardFactor:
-        """The term with fewer strategies, and only the specs that are still asked for."""
+        """The factor with fewer strategies, and only the specs that are still asked for."""
         (source, rows), *readers = (argument.restricted(kept) for argument in self.arguments)
         specs = [own[groups] for own, (_, groups) in zip(self.specs, readers, strict=True)]
         left, numbers = np.unique(np.concatenate(specs), return_inverse=True)
@@ -131,7 +131,7 @@ class ReshardFactor:
         return fewer
 
     def scaled(self, factor: float) -> ReshardFactor:
-        """The term times a number."""
+        """The factor times a number."""
         return ReshardFactor(tuple(argument.fresh() for argument in self.arguments), self.costs * factor, self.specs)
 
 
