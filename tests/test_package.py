@@ -14,6 +14,10 @@ import pytest
 import hloom
 
 ROOT = Path(__file__).resolve().parent.parent
+UNUSED_BY_OPT = ("dialects", "mlir", "sharding", "propagation", "partitioner", "planner", "runtime", "api", "viz")
+"""Packages that `hloom opt FILE -p simplify` does not import."""
+MOST_MODULES = 620
+"""How many modules it imports at most, those of numpy and protobuf included."""
 HEAVY = ("jax", "jaxlib", "numpy", "ml_dtypes", "google", "rich", "click", "rustworkx")
 
 
@@ -49,6 +53,19 @@ hloom.summary(module), hloom.verify(module), hloom.run
 print([name for name in sys.modules if name.partition(".")[0] in ("jax", "jaxlib")])
 """
     assert in_child(code) == "[]\n"
+
+
+def test_a_plain_opt_imports_only_what_it_needs(tmp_path: Path):
+    path = tmp_path / "three.hlo"
+    path.write_text("ENTRY e { x = f32[2] parameter(0) y = f32[2] negate(x) ROOT z = f32[2] negate(y) }")
+    code = f"""
+import sys
+from hloom.cli import main
+main(["opt", {str(path)!r}, "-p", "simplify", "-o", {str(tmp_path / "out.hlo")!r}], standalone_mode=False)
+loaded = {{".".join(name.split(".")[:2]) for name in sys.modules}}
+print(sorted(loaded & {{"rich", "jax", *(f"hloom.{{name}}" for name in {UNUSED_BY_OPT!r})}}), len(sys.modules) < {MOST_MODULES})
+"""
+    assert in_child(code) == "[] True\n"
 
 
 @pytest.mark.parametrize("name", dir(hloom))

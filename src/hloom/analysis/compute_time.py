@@ -31,9 +31,7 @@ class ComputeTime:
 
         Inside fusions and calls the seconds of their instructions add up.
         """
-        flow = flow_of(node)
-        is_entered = flow is not None and (flow.is_embedded or flow.is_plain_call)
-        called = callee_of(node, Runs.ONCE) if is_entered else None
+        called = _entered(node)
         if called is not None:
             seconds, cost = self._graph(called)
             return seconds, Cost(cost.flops, cost.transcendentals, self.analysis.own(node).bytes_accessed)
@@ -41,14 +39,25 @@ class ComputeTime:
         return self._one(node, cost), cost
 
     def _graph(self, graph: Graph) -> tuple[float, Cost]:
-        if graph not in self._graphs:
-            total, cost = 0.0, Cost()
-            for node in graph.nodes:
-                if isinstance(node, Apply):
-                    seconds, node_cost = self.seconds(node)
-                    total, cost = total + seconds, cost + node_cost
-            self._graphs[graph] = total, cost
+        pending = [] if graph in self._graphs else [graph]
+        while pending:  # callees first
+            current = pending[-1]
+            applies = [node for node in current.nodes if isinstance(node, Apply)]
+            waiting = [called for called in map(_entered, applies) if called and called not in self._graphs]
+            if waiting:
+                pending += waiting
+                continue
+            pending.pop()
+            if current not in self._graphs:
+                self._graphs[current] = self._sum(applies)
         return self._graphs[graph]
+
+    def _sum(self, nodes: list[Apply]) -> tuple[float, Cost]:
+        total, cost = 0.0, Cost()
+        for node in nodes:
+            seconds, node_cost = self.seconds(node)
+            total, cost = total + seconds, cost + node_cost
+        return total, cost
 
     def _one(self, node: Apply, cost: Cost) -> float:
         opcode = node.opcode
@@ -84,6 +93,12 @@ class ComputeTime:
         types = [self._type_of(operand) for operand in node.inputs] or [self._type_of(node)]
         dtypes = [leaf.dtype for value_type in types for leaf in _leaves(value_type)]
         return max(dtypes, key=lambda element_type: element_type.bits, default=dtype("f32"))
+
+
+def _entered(node: Apply) -> Graph | None:
+    """The computation whose instructions are timed one by one: of a fusion or a plain call."""
+    flow = flow_of(node)
+    return callee_of(node, Runs.ONCE) if flow is not None and (flow.is_embedded or flow.is_plain_call) else None
 
 
 def _leaves(value_type: Type | None) -> list[TensorType]:

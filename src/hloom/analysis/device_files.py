@@ -9,11 +9,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hloom.text import HloomError, Source
+from hloom.text import HloomError, Source, read_limited
 
 Table = dict[str, Any]
 """One device as its file has it."""
 
+DEVICE_BYTES = 1 << 24
+"""The most bytes of a file of devices: one has about 2,000 per device."""
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
     *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
@@ -36,9 +38,9 @@ _HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 def read_tables(path: Path) -> dict[str, Table]:
     """The devices of a file, checked; raises HloomError with the location of what is wrong."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise HloomError(f"the devices in {path} cannot be read: {problem}") from None
+        text = read_limited(path, DEVICE_BYTES).decode()
+    except UnicodeDecodeError as problem:
+        raise HloomError(f"cannot read {path}: {problem}") from None
     return check_devices(text, str(path))
 
 
@@ -48,6 +50,8 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise HloomError(f"{name}: this is no TOML: {problem}") from None
+    except RecursionError:
+        raise HloomError(f"{name}: its values nest too deep for a file of devices") from None
     checker = _Checker(Source(text, name))
     for name, table in tables.items():
         checker.device(name, table)

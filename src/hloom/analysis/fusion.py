@@ -172,21 +172,40 @@ class FusionModel:
 
     def is_inlined(self, node: Node) -> bool:
         """Whether a call is of a computation that only works element by element, so that it is one operation here."""
-        flow = FLOWS.get(node.opcode)
-        if flow is None or not flow.is_plain_call:
-            return False
-        graph = callee_of(node, Runs.ONCE)
+        graph = _called_once(node)
         return graph is not None and self.is_pointwise(graph)
 
     def is_pointwise(self, graph: Graph) -> bool:
         """Whether all of a computation would become part of a caller's kernel."""
         if self.is_final or graph is graph.module.entry:
             return False
-        if graph not in self._inlined:
-            self._inlined[graph] = False  # a circle of calls ends here
-            applies = [node for node in graph.nodes if isinstance(node, Apply)]
-            self._inlined[graph] = all(node.opcode not in SLICES and self.is_producer(node) for node in applies)
+        pending, entered = [graph], set[Graph]()
+        while pending:
+            current = pending[-1]
+            called = [] if current in entered else [_called_once(node) for node in current.nodes]
+            entered.add(current)
+            waiting = [callee for callee in called if callee and callee not in self._inlined and callee not in entered]
+            if waiting:  # callees first; a cycle of calls ends at what has been entered
+                pending += waiting
+                continue
+            pending.pop()
+            if current not in self._inlined:
+                self._inlined[current] = all(map(self._is_pointwise_op, current.nodes))
         return self._inlined[graph]
+
+    def _is_pointwise_op(self, node: Node) -> bool:
+        """Whether an instruction would become part of a caller's kernel, once its callees are decided."""
+        if not isinstance(node, Apply):
+            return True
+        callee = _called_once(node)
+        is_inlined = callee is not None and self._inlined.get(callee, False)
+        return node.opcode not in SLICES and (node.opcode in self.policy.producers or is_inlined)
+
+
+def _called_once(node: Node) -> Graph | None:
+    """The computation that a plain call runs."""
+    flow = FLOWS.get(node.opcode)
+    return callee_of(node, Runs.ONCE) if flow is not None and flow.is_plain_call else None
 
 
 def _reversed_applies(graph: Graph) -> Iterator[Apply]:

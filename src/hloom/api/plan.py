@@ -36,7 +36,10 @@ from hloom.planner import (
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 from hloom.sharding.axis_links import mesh_with_links
-from hloom.text import HloomError
+from hloom.text import HloomError, read_limited
+
+PLAN_BYTES = 1 << 28
+"""The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
 
 
 def plan(
@@ -168,9 +171,11 @@ class PlanResult:
 def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:
     """The plan of a JSON file; raises HloomError where that is none."""
     try:
-        value = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as problem:
+        value = json.loads(read_limited(path, PLAN_BYTES))
+    except ValueError as problem:
         raise HloomError(f"{path} holds no plan: {problem}") from None
+    except RecursionError:
+        raise HloomError(f"{path} holds no plan: its values nest too deep") from None
     return plan_from_json(value, module, Path(path).name)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from hloom.analysis import check_devices
-from hloom.cli.options import json_option
+from hloom.cli.options import json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.runtime.calibration import MeasuredRates, calibrate
 
@@ -30,7 +30,7 @@ PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 @click.command("calibrate")
 @click.option("--name", default="cpu", show_default=True, help="What the device is called.")
 @json_option("Write the measurements as JSON.")
-@click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help="Write into this file.")
+@output_option("Write into this file.")
 def command(name: str, json_output: bool, output: Path | None) -> None:
     """Measure this machine and write a file of devices.
 

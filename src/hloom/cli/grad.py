@@ -80,9 +80,7 @@ def command(
             )
         else:
             make = autodiff.value_and_grad if value else autodiff.grad
-            derivative = make(
-                program, chosen, of=of, stop=stop, checkpoints=checkpoints, max_iterations=max_iterations
-            )
+            derivative = make(program, chosen, of=of, stop=stop, checkpoints=checkpoints, max_iterations=max_iterations)
         if not raw:
             apply_in_place(derivative, CLEAN)
     if check:

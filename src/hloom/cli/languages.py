@@ -5,26 +5,21 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from hloom import mlir
 from hloom.cli.input import read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
-from hloom.dialects import oneflow
 from hloom.hlo import save, to_text
 from hloom.hlo.compression import LIMITS, decompress
 from hloom.hlo.file_io import STDIN, read_bytes
-from hloom.ir import Module
+from hloom.ir import Module, Op
 from hloom.text import HloomError, Source
-
-ROWS = oneflow.OPS
-"""The op rows of all dialects, by full name."""
 
 _MLIR_NAMES = (".mlir", ".mlir.gz", ".mlir.zst")
 _PACKED = (".pb", ".gz", ".zst")
@@ -45,8 +40,27 @@ class Language:
     to_hlo: Callable[[Module], Module]
 
 
+def dialect_ops() -> Mapping[str, Op]:
+    """The op rows of all dialects, by full name; the dialects are imported for it."""
+    from hloom.dialects import oneflow
+
+    return oneflow.OPS
+
+
+def _mlir_text(module: Module) -> str:
+    from hloom.dialects import oneflow
+
+    return oneflow.to_text(module)
+
+
+def _lowered(module: Module) -> Module:
+    from hloom.dialects import oneflow
+
+    return oneflow.lower(module)
+
+
 HLO = Language("HLO", to_text, lambda module: to_text(module, "short"), lambda module: module)
-MLIR = Language("MLIR", oneflow.to_text, oneflow.to_text, oneflow.lower)
+MLIR = Language("MLIR", _mlir_text, _mlir_text, _lowered)
 
 
 def read_any(source: ModuleSource) -> tuple[Module, Language]:
@@ -86,7 +100,9 @@ def _is_mlir(path: Path) -> bool:
 def _read_mlir(source: ModuleSource, data: bytes) -> Module:
     name = "<stdin>" if source.file == STDIN else source.file
     text = decompress(data, name, LIMITS).decode("utf-8", "surrogateescape")
-    return mlir.parse(Source(text, name), ROWS)
+    from hloom import mlir
+
+    return mlir.parse(Source(text, name), dialect_ops())
 
 
 @contextmanager

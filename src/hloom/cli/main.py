@@ -21,6 +21,7 @@ COMMANDS = {
     "plan": "Find how to split a module over a device mesh.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "grad": "Differentiate a module: gradients, products with Jacobians.",
+    "evaluate": "Compute a module with numpy, without XLA.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",
 }
 """The subcommands, each a file of this package, with their lines in the list of all of them."""

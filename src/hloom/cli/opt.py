@@ -1,32 +1,34 @@
-"""`hloom opt`: passes and rules over a module, with a report of each."""
+"""`hloom opt`: passes and rules over a module, with a report of each.
+
+What only some options need (tables, dialects, the runtime) is imported where they are given: imports take most of the
+time of a short run.
+"""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
-from hloom.cli.equivalence import EquivalenceResult, check_equivalence
 from hloom.cli.input import progress
-from hloom.cli.languages import ROWS, Language, check_name, read_any, write_any
-from hloom.cli.misses import Misses, misses_at
+from hloom.cli.languages import Language, check_name, dialect_ops, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.pass_pipeline import PipelineReader
-from hloom.cli.pass_report import first_line, pass_list, report_tables, rule_list
 from hloom.cli.steps import replay_until, step_lines, steps_of
-from hloom.cli.tables import note_tables, write_tables
-from hloom.cli.user_passes import load_passes
 from hloom.ir import Module, verify
 from hloom.passes import PASSES, Pass, Watch, apply_in_place, sequence
 from hloom.rewrite import Report
-from hloom.runtime.transformation import location_of
 from hloom.text import HloomError, ParseError
+
+if TYPE_CHECKING:
+    from hloom.cli.equivalence import EquivalenceResult
+    from hloom.cli.misses import Misses
 
 
 @click.command("opt")
@@ -103,6 +105,8 @@ def command(
     original, language = read_any(ModuleSource(file, strict, module, stage))
     if output is not None:
         check_name(output, language)
+    if not passes and output is None and not json_output and not load and sys.stdout.isatty():
+        raise click.UsageError("give passes with -p (--list lists them), or a file with -o: nothing would change")
     if not passes:
         click.echo("note: no passes are given (-p), so nothing changes", err=True)
     elif seed is not None and not is_verified and "seed" not in reader.taken:
@@ -113,18 +117,18 @@ def command(
     if until is not None:
         with progress("replaying"):
             run.replay(until)
-    misses = [_guarded(lambda name=name: misses_at(name, run.before, run.after, run.report)) for name in trace_misses]
+    misses = [_guarded(lambda name=name: _misses_at(run, name)) for name in trace_misses]
     if list_steps:
-        note_tables(map(Text, step_lines(run.pipeline, run.report)))
+        _note_steps(run)
     if is_reported and not json_output:
-        note_tables(report_tables(run.pipeline, run.report))
+        _note_report(run)
     if not json_output:
         for miss in misses:
             click.echo("\n".join(miss.lines()), err=True)
     verdict = None
     if is_verified:
         with progress("running both modules"):
-            verdict = check_equivalence(language.to_hlo(run.before), language.to_hlo(run.after), seed or 0, rtol)
+            verdict = _equivalence(run, language, seed or 0, rtol)
         if not json_output:
             click.echo("\n".join(verdict.lines()), err=True)
     is_wrong = verdict is not None and not verdict.agrees
@@ -174,13 +178,42 @@ class _Diffs:
             click.echo(f"{name} changed nothing", err=True)
 
 
+def _misses_at(run: _Run, name: str) -> Misses:
+    from hloom.cli.misses import misses_at
+
+    return misses_at(name, run.before, run.after, run.report)
+
+
+def _note_steps(run: _Run) -> None:
+    from rich.text import Text
+
+    from hloom.cli.tables import note_tables
+
+    note_tables(map(Text, step_lines(run.pipeline, run.report)))
+
+
+def _note_report(run: _Run) -> None:
+    from hloom.cli.pass_report import report_tables
+    from hloom.cli.tables import note_tables
+
+    note_tables(report_tables(run.pipeline, run.report))
+
+
+def _equivalence(run: _Run, language: Language, seed: int, rtol: float | None) -> EquivalenceResult:
+    from hloom.cli.equivalence import check_equivalence
+
+    return check_equivalence(language.to_hlo(run.before), language.to_hlo(run.after), seed, rtol)
+
+
 def _reader(load: Sequence[Path], seed: int | None) -> PipelineReader:
     known: dict[str, Pass] = {}
     for path in load:
+        from hloom.cli.user_passes import load_passes
+
         for name, loaded in load_passes(path).items():
             if known.setdefault(name, loaded) is not loaded:
                 raise HloomError(f"{path}: there is a pass named '{name}' already")
-    return PipelineReader(PASSES | known, ROWS, {} if seed is None else {"seed": seed})
+    return PipelineReader(PASSES | known, dialect_ops, {} if seed is None else {"seed": seed})
 
 
 def _passes(reader: PipelineReader, text: str) -> list[Pass]:
@@ -198,10 +231,18 @@ def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | No
         ]
         write_json(listed, output)
     else:
+        from hloom.cli.pass_report import pass_list
+        from hloom.cli.tables import write_tables
+
         write_tables([pass_list(known.values())], output)
 
 
 def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
+    from rich.text import Text
+
+    from hloom.cli.pass_report import first_line, rule_list
+    from hloom.cli.tables import write_tables
+
     rules = sequence("listed", passes).rules
     if not json_output:
         write_tables([rule_list(rules) if rules else Text("these passes have no rules")], output)
@@ -242,6 +283,8 @@ def _guarded(work: Callable[[], Any]) -> Any:
     except (HloomError, OSError, MemoryError):
         raise
     except Exception as error:
+        from hloom.runtime.transformation import location_of
+
         raise HloomError(f"a pass failed: {type(error).__name__}: {error}", location_of(error.__traceback__)) from error
 
 

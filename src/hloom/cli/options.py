@@ -37,9 +37,27 @@ def optional_file_argument(function: Function) -> Function:
     return _from_file(function, required=False)
 
 
-def output_option(what: str) -> Callable[[Function], Function]:
-    """Add -o/--output: the command gets `output`, a path or None for the standard output."""
-    return click.option("-o", "--output", metavar="OUT", type=click.Path(path_type=Path), help=what)
+STDOUT = Path("-")
+"""What -o names the standard output by."""
+
+
+def output_option(what: str, *, keeps_stdout: bool = False) -> Callable[[Function], Function]:
+    """Add -o/--output: the command gets `output`, a path, or None for the standard output, also where it is `-`.
+
+    With `keeps_stdout`, `-` is passed on as `STDOUT`: for commands that write something else where -o is not given.
+    """
+
+    def named(context: click.Context, option: click.Parameter, output: Path | None) -> Path | None:
+        return None if output == STDOUT and not keeps_stdout else output
+
+    return click.option(
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=click.Path(path_type=Path),
+        callback=named,
+        help=f"{what} - is the standard output.",
+    )
 
 
 def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:

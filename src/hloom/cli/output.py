@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
+from hloom.cli.options import STDOUT
 from hloom.hlo import write_whole
 from hloom.text import HloomError
 
 
 def write_text(text: str, output: Path | None) -> None:
     """Write text, which ends in a line break, into the file or to the standard output."""
-    if output is None:
+    if output is None or output == STDOUT:
         click.echo(text.encode("utf-8", "surrogateescape"), nl=not text.endswith("\n"))
     else:
         write_whole(output, text)
@@ -22,7 +23,7 @@ def write_text(text: str, output: Path | None) -> None:
 
 def check_folder(output: Path) -> None:
     """Raise HloomError where a file's folder is not there: before work that takes long, and not after it."""
-    if not output.parent.is_dir():
+    if output != STDOUT and not output.parent.is_dir():
         raise HloomError(f"cannot write {output}: no such file or directory")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,14 @@ _DEEPEST = 20
 
 
 class PipelineReader:
-    """Reads pipelines of the passes that can be named; options go to the passes that take them."""
+    """Reads pipelines of the passes that can be named; options go to the passes that take them.
 
-    def __init__(self, known: Mapping[str, Pass], rows: Mapping[str, Op], options: Mapping[str, Any]) -> None:
+    `rows` gives the ops of dialects, which files of rules may name: it is called where there is such a file.
+    """
+
+    def __init__(
+        self, known: Mapping[str, Pass], rows: Callable[[], Mapping[str, Op]], options: Mapping[str, Any]
+    ) -> None:
         self.known = known
         self.rows = rows
         self.options = options
@@ -69,7 +74,7 @@ class PipelineReader:
 
     def _rules(self, name: str) -> list[Rule]:
         try:
-            return load_rules(Path(name), self.rows)
+            return load_rules(Path(name), self.rows())
         except RuleError as error:
             if error.message.startswith(name):
                 raise

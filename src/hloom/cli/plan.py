@@ -11,10 +11,11 @@ import click
 from hloom.analysis import bytes_of
 from hloom.api.plan import PlanResult, load_plan, plan
 from hloom.cli.input import progress, read_module
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_json
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.plan_report import record, tables
-from hloom.cli.tables import write_tables
+from hloom.cli.tables import note_tables, write_tables
+from hloom.hlo import to_text
 from hloom.planner import ENTRY, Forbidden
 from hloom.runtime.device_comparison import DeviceComparison, compare_with_one_device
 from hloom.sharding.spec import Spec, parse_spec
@@ -63,7 +64,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--timeout", metavar="S", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for a run."
 )
 @json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
-@output_option("Write the plan: .json for JSON, else the annotated HLO.")
+@output_option("Write the plan: .json for JSON, else the annotated HLO.", keeps_stdout=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -92,6 +93,8 @@ def command(
       hloom plan step.hlo --mesh data=2,model=4 --verify --run
       hloom plan step.hlo --mesh data=2,model=4 --pin x=[data,-] --forbid w:model
     """
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to the standard output: give one")
     if output is not None:
         check_folder(output)
     asked = {
@@ -107,11 +110,15 @@ def command(
         with progress("compiling"):
             planned.best.measured = planned.measure()
             planned.chosen.rank()
-    if output is not None:
+    if output == STDOUT:
+        write_text(to_text(planned.annotate()), output)
+    elif output is not None:
         _note_unsaved_loops(planned, planned.save(output))
     comparison = _compare_with_one_device(planned, timeout) if runs else None
     if json_output:
         write_json(record(planned, comparison, is_full=explain), None)
+    elif output == STDOUT:
+        note_tables(tables(planned, comparison, is_full=explain))
     else:
         write_tables(tables(planned, comparison, is_full=explain), None)
     if planned.chosen.missing_bytes > 0 or (comparison is not None and comparison.differences):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
 from hloom.cli.input import progress, read_module
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
-from hloom.cli.tables import new_table, write_tables
+from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.hlo import replacing
 from hloom.runtime import Difference, OutputRow, RunResult, compare, load_arrays, run, save_arrays
 
@@ -32,7 +34,7 @@ MOST_DIFFERENCES = 10
 @click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
 @json_option()
-@output_option("Write the outputs into this .npz file, whole or not at all.")
+@output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(
     file: str,
     strict: bool,
@@ -64,29 +66,30 @@ def command(
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
     if rtol is not None and check is None:
         raise click.UsageError("--rtol is the tolerance of --check")
-    if output is not None and output.suffix.lower() != ".npz":
-        raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
+    check_output(output, json_output)
     program = read_module(ModuleSource(file, strict, module, stage))
     other = None if check is None else read_module(ModuleSource(check, strict))
     arrays = None if inputs is None else load_arrays(inputs)
     with progress(f"running {file}"):
-        result = run(program, _in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
+        result = run(program, arrays_in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
     differences = None
     if other is not None:
         with progress(f"running {check}"):
             reference = run(other, result.inputs, devices=devices, timeout=timeout)
         differences = compare(result.outputs, reference.outputs, rtol)
     if output is not None:
-        _save(output, result)
+        save_outputs(output, result.outputs)
     if json_output:
         write_json(_record(result, check, differences), None)
+    elif output == STDOUT:
+        note_tables(_tables(result, check, differences))
     else:
         write_tables(_tables(result, check, differences), None)
     if differences:
         click.get_current_context().exit(1)
 
 
-def _in_order(arrays: dict[str, Any] | None) -> Any:
+def arrays_in_order(arrays: dict[str, Any] | None) -> Any:
     """Arrays saved without names (`arr_0`, ...) or as outputs (`output_0`, ...) are given in order, others by name."""
     if arrays is None:
         return None
@@ -96,16 +99,23 @@ def _in_order(arrays: dict[str, Any] | None) -> Any:
     return arrays
 
 
-def _save(output: Path, result: RunResult) -> None:
+def save_outputs(output: Path, outputs: Sequence[np.ndarray]) -> None:
+    """Write outputs as an .npz archive, into a file or to the standard output."""
+    arrays = {f"output_{number}": array for number, array in enumerate(outputs)}
+    if output == STDOUT:
+        archive = io.BytesIO()
+        save_arrays(archive, arrays)
+        click.echo(archive.getvalue(), nl=False)
+        return
     with replacing(output) as beside:
-        save_arrays(beside, {f"output_{number}": array for number, array in enumerate(result.outputs)})
+        save_arrays(beside, arrays)
 
 
 def _record(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> dict[str, Any]:
     record: dict[str, Any] = {
         "seconds": result.seconds,
         "compile_seconds": result.compile_seconds,
-        "outputs": [_output_record(row) for row in result.rows()],
+        "outputs": [output_record(row) for row in result.rows()],
     }
     if differences is not None:
         record["check"] = {
@@ -116,7 +126,8 @@ def _record(result: RunResult, check: str | None, differences: Sequence[Differen
     return record
 
 
-def _output_record(row: OutputRow) -> dict[str, Any]:
+def output_record(row: OutputRow) -> dict[str, Any]:
+    """An output's row as JSON."""
     return {
         "number": row.number,
         "type": row.type,
@@ -132,17 +143,30 @@ def _plain(value: float | complex | None) -> object:
 
 
 def _tables(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> Iterator[RenderableType]:
-    table = new_table(None, ">output", "type", ">least", ">greatest", ">not finite")
-    for row in result.rows()[:MOST_OUTPUTS]:
-        numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
-        table.add_row(str(row.number), Text(row.type), *numbers)
-    yield table
-    if len(result.outputs) > MOST_OUTPUTS:
-        yield Text(f"and {len(result.outputs) - MOST_OUTPUTS:,} more outputs")
+    yield from output_tables(result.rows())
     devices = f" on {len(result.per_device)} devices" if result.per_device else ""
     yield Text(f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}")
     if differences is not None:
         yield _verdict(len(result.outputs), check or "", differences)
+
+
+def output_tables(rows: Sequence[OutputRow]) -> Iterator[RenderableType]:
+    """The outputs: types, extreme values, and how many values are not finite."""
+    table = new_table(None, ">output", "type", ">least", ">greatest", ">not finite")
+    for row in rows[:MOST_OUTPUTS]:
+        numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
+        table.add_row(str(row.number), Text(row.type), *numbers)
+    yield table
+    if len(rows) > MOST_OUTPUTS:
+        yield Text(f"and {len(rows) - MOST_OUTPUTS:,} more outputs")
+
+
+def check_output(output: Path | None, json_output: bool) -> None:
+    """Raise UsageError where -o is no .npz file, or --json and it both ask for the standard output."""
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to the standard output: give one")
+    if output is not None and output != STDOUT and output.suffix.lower() != ".npz":
+        raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
 
 
 def _verdict(count: int, check: str, differences: Sequence[Difference]) -> Text:

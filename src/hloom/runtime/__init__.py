@@ -30,6 +30,7 @@ from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
 from hloom.runtime.run import OutputRow as OutputRow
 from hloom.runtime.run import RunResult as RunResult
+from hloom.runtime.run import output_rows as output_rows
 from hloom.runtime.run import placement_of as placement_of
 from hloom.runtime.run import run as run
 from hloom.runtime.run import run_per_device as run_per_device

@@ -10,6 +10,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -20,8 +21,8 @@ TYPES = "__hlo_types__"
 """The entry that says which arrays are of a type that numpy lacks: {array's name: HLO's type}."""
 
 
-def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name, in order; raises HloomError for a type that HLO lacks."""
+def save_arrays(path: str | Path | BinaryIO, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name, in order, into a file or a stream; raises HloomError for a type that HLO lacks."""
     types = {name: dtype_of(array.dtype).name for name, array in arrays.items() if _is_foreign(name, array)}
     entries = {name: _raw(array) if name in types else array for name, array in arrays.items()}
     if TYPES in arrays:

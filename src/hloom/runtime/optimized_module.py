@@ -37,7 +37,7 @@ FUSIBLE = (frozenset(elementwise.ROWS) - _NOT_FUSIBLE) | {
     "transpose",
     "tuple",
 }
-"""Opcodes that the CPU's fusion emitters take (xla/service/elemental_ir_emitter.cc); a module's own fusions may hold more."""
+"""Opcodes that fusion emitters take (xla/service/elemental_ir_emitter.cc); a module's own fusions may hold more."""
 
 
 def fused_opcodes(module: Module) -> Set[str]:

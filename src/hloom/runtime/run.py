@@ -50,7 +50,7 @@ class RunResult:
 
     def rows(self) -> list[OutputRow]:
         """The table of outputs."""
-        return [_row(number, array) for number, array in enumerate(self.outputs)]
+        return output_rows(self.outputs)
 
 
 def run(
@@ -146,6 +146,11 @@ def _result(arrays: list[np.ndarray], reply: dict[str, Any], outputs: list[np.nd
     count = reply["count"]
     groups = [tuple(outputs[start : start + count]) for start in range(count, len(outputs), max(count, 1))]
     return RunResult(tuple(arrays), tuple(outputs[:count]), tuple(groups), reply["seconds"], reply["compile_seconds"])
+
+
+def output_rows(outputs: Sequence[np.ndarray]) -> list[OutputRow]:
+    """The table of some outputs."""
+    return [_row(number, array) for number, array in enumerate(outputs)]
 
 
 def _row(number: int, array: np.ndarray) -> OutputRow:

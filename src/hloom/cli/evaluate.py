@@ -1,0 +1,77 @@
+"""`hloom evaluate`: a module computed with numpy, without XLA, its outputs as a table or a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hloom.cli.input import progress, read_module
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.run import arrays_in_order, check_output, output_record, output_tables, save_outputs
+from hloom.cli.tables import note_tables, write_tables
+from hloom.evaluate import evaluate
+from hloom.ir import TOKEN, Module, TensorType
+from hloom.runtime import load_arrays, output_rows, random_inputs
+from hloom.text import Unsupported
+
+
+@click.command("evaluate")
+@file_argument
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
+@click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
+@json_option()
+@output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
+def command(
+    file: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    inputs: Path | None,
+    seed: int | None,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Compute a module with numpy, one instruction after the other.
+
+    Slower than XLA, but it needs no jax and shows what XLA's compiler did not change. Inputs are those of `hloom run`:
+    the same seed gives the same arrays.
+
+    \b
+    Examples:
+      hloom evaluate step.hlo
+      hloom evaluate step.hlo --seed 1 -o y.npz
+      hloom evaluate step.hlo --inputs x.npz --json
+    """
+    if inputs is not None and seed is not None:
+        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+    check_output(output, json_output)
+    program = read_module(ModuleSource(file, strict, module, stage))
+    arrays = random_inputs(_input_types(program), seed or 0) if inputs is None else arrays_in_order(load_arrays(inputs))
+    with progress(f"evaluating {file}"):
+        outputs = evaluate(program, arrays)
+    if output is not None:
+        save_outputs(output, outputs)
+    rows = output_rows(outputs)
+    if json_output:
+        write_json({"outputs": [output_record(row) for row in rows]}, None)
+    elif output == STDOUT:
+        note_tables(output_tables(rows))
+    else:
+        write_tables(output_tables(rows), None)
+
+
+def _input_types(program: Module) -> list[TensorType]:
+    """The types of the entry's flattened parameters."""
+    types: list[TensorType] = []
+    for parameter in program.entry.parameters:
+        for leaf in parameter.type.leaves() if parameter.type is not None else (None,):
+            if leaf is TOKEN:
+                continue
+            if not isinstance(leaf, TensorType) or not leaf.is_static:
+                raise Unsupported(
+                    f"parameter {parameter.name} of type {leaf or 'unknown'} cannot be drawn: give --inputs"
+                )
+            types.append(leaf)
+    return types
