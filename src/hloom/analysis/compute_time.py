@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from hloom.analysis.control_flow import Runs, callee_of, flow_of
 from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
 from hloom.analysis.sizes import elements, leaf_elements
-from hloom.ir import Apply, DType, Graph, Node, TensorType, TupleType, Type, Window, dtype
+from hloom.ir import Apply, DType, Graph, TensorType, TupleType, Type, Window, dtype
 
 MATRIX = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve"))
 """Opcodes whose FLOPs run at the matrix rate."""
 SCANS = frozenset(("reduce-window",))
-TypeOf = Callable[[Node], Type | None]
 
 
 class ComputeTime:
