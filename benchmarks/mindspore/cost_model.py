@@ -72,7 +72,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStrategy:
-    """How an operator's inputs and its output lie, and what that costs."""
+    """The layouts of an operator's inputs and output, and what that costs."""
 
     inputs: tuple[Layout, ...]
     output: Layout
@@ -151,7 +151,7 @@ def batch_input(name: str, tensor: Tensor, devices: int) -> Operator:
 
 
 def redistribution(source: Layout, target: Layout, itemsize: int, weights: Weights = WEIGHTS) -> Cost:
-    """What an edge costs where its ends lie differently; backwards counts as much as forwards."""
+    """What an edge costs where its ends have different layouts; backwards counts as much as forwards."""
     moved = moves(source, target)
     both = _with_fee(itemsize * moved.forward, weights) + _with_fee(itemsize * moved.backward, weights)
     return Cost(itemsize * moved.computation, both, both)

@@ -1,4 +1,4 @@
-"""How tensors lie in MindSpore's cost model, and what moving one costs there.
+"""The layouts of tensors in MindSpore's cost model, and what moving one costs there.
 
 A layout is a matrix of devices and, for each dimension of a tensor, the dimension of that matrix which splits it.
 Formulas: `tensor_redistribution.cc` and `redistribution_operator_infer.cc` in MindSpore's

@@ -12,7 +12,7 @@ MEGABYTE = 1_000_000
 MEDIAN, WORST = 0.03, 0.10
 """The bar: how far off our peak of an optimised module may be."""
 MEDIAN_BEFORE, NINE_TENTHS_BEFORE = 0.05, 0.45
-"""What was measured of the estimate from the text before optimisation, with some room (docs/memory.md)."""
+"""What was measured of the estimate from the text before optimisation, with some margin (docs/memory.md)."""
 
 
 def off(ours: int, theirs: int) -> float:

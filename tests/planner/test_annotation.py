@@ -8,7 +8,7 @@ import pytest
 import hloom
 from hloom.hlo import read_proto, to_text, write_proto
 from hloom.ir import ExplicitDevices
-from hloom.planner import annotation as handover
+from hloom.planner import annotation
 from hloom.planner.plan import Plan
 from hloom.sharding import Mesh, spec_of
 from hloom.text import HloomError
@@ -37,7 +37,7 @@ def short(module):
 
 
 def test_shardys_hlo():
-    annotated = handover.annotate_for_shardy(plan(y=[None, "model"]), hloom.parse(TEXT))
+    annotated = annotation.annotate_for_shardy(plan(y=[None, "model"]), hloom.parse(TEXT))
     assert (
         short(annotated)
         == """HloModule m, input_output_alias={ {1}: (1, {}, may-alias) }, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=2, "model"=4]>}}
@@ -57,7 +57,7 @@ ENTRY e {
     )
 
 
-@pytest.mark.parametrize("annotate", [Plan.annotate, handover.annotate_for_shardy])
+@pytest.mark.parametrize("annotate", [Plan.annotate, annotation.annotate_for_shardy])
 def test_text_and_proto_say_the_same(annotate):
     annotated = annotate(plan(y=[None, "model"]), hloom.parse(TEXT))
     assert hloom.verify(annotated).level.name == "HLO"
@@ -69,7 +69,7 @@ def test_text_and_proto_say_the_same(annotate):
     assert again.attributes.get("frontend_attributes") == annotated.attributes.get("frontend_attributes")
 
 
-@pytest.mark.parametrize("annotate", [Plan.annotate, handover.annotate_for_shardy])
+@pytest.mark.parametrize("annotate", [Plan.annotate, annotation.annotate_for_shardy])
 def test_xlas_partitioners_run_it(annotate):
     annotated = annotate(plan(y=[None, "model"]), hloom.parse(TEXT.replace("f32[8,6]", "f32[8,8]")))
     x, w = (np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32) for _ in range(2))
@@ -81,7 +81,7 @@ def test_xlas_partitioners_run_it(annotate):
 
 def test_a_single_result():
     module = hloom.parse("ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] negate(x), sharding={replicated} }")
-    annotated = handover.annotate_for_shardy(Plan(MESH, outputs={0: spec_of(["data"])}), module)
+    annotated = annotation.annotate_for_shardy(Plan(MESH, outputs={0: spec_of(["data"])}), module)
     assert annotated.entry.root.attributes["custom_call_target"] == "xla.sdy.FuncResultSharding"
     assert "sharding" not in annotated.entry["y"].attributes
     assert hloom.run(annotated, [np.ones(8, np.float32)], devices=8).per_device[0][0].shape == (4,)
@@ -91,7 +91,7 @@ def test_results_of_an_instruction_that_is_no_tuple():
     module = hloom.parse(
         """ENTRY m { x = f32[8] parameter(0) t = (f32[8], f32[8]) tuple(x, x) ROOT r = (f32[8], f32[8]) opt-barrier(t) }"""
     )
-    annotated = handover.annotate_for_shardy(Plan(MESH, {}, {1: spec_of(["data"])}), module)
+    annotated = annotation.annotate_for_shardy(Plan(MESH, {}, {1: spec_of(["data"])}), module)
     assert [node.opcode for node in annotated.entry.root.inputs] == ["custom-call", "custom-call"]
     assert [node.inputs[0].opcode for node in annotated.entry.root.inputs] == ["get-tuple-element"] * 2
     assert hloom.verify(annotated).level.name == "HLO"
@@ -104,18 +104,18 @@ def meshes_of(module):
 def test_meshes_that_are_there_already():
     header = "HloModule m, frontend_attributes={xla.sdy.meshes={%s = #sdy.mesh<[%s]>}}\n"
     body = "ENTRY e { ROOT x = f32[8,8] parameter(0) }"
-    same = handover.annotate_for_shardy(plan(), hloom.parse(header % ("there", '"data"=2, "model"=4') + body))
+    same = annotation.annotate_for_shardy(plan(), hloom.parse(header % ("there", '"data"=2, "model"=4') + body))
     assert meshes_of(same) == '{there = #sdy.mesh<["data"=2, "model"=4]>}'
     assert "@there" in short(same)
-    other = handover.annotate_for_shardy(plan(), hloom.parse(header % ("mesh", '"x"=8') + body))
+    other = annotation.annotate_for_shardy(plan(), hloom.parse(header % ("mesh", '"x"=8') + body))
     assert meshes_of(other) == '{mesh = #sdy.mesh<["x"=8]>, mesh_0 = #sdy.mesh<["data"=2, "model"=4]>}'
     assert "@mesh_0" in short(other)
 
 
 def test_what_goes_into_a_program_of_jaxs():
-    """Only instructions: jax says how arguments and results lie. It has no uneven arrays, so those are split inside."""
+    """Only instructions: jax says the shardings of arguments and results. It has no uneven arrays, so those are split inside."""
     module = hloom.parse(TEXT)
-    handover.constrain(plan(y=[None, "model"]), module)
+    annotation.constrain(plan(y=[None, "model"]), module)
     entry = module.entry
     assert "sharding" not in entry["x"].attributes and "sharding" not in entry.root.attributes
     assert str(entry["y"].attributes["sharding"]) == "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}"
@@ -126,33 +126,33 @@ def test_what_goes_into_a_program_of_jaxs():
 
 def test_what_goes_into_a_program_of_jaxs_for_shardy():
     module = hloom.parse(TEXT)
-    handover.constrain_for_shardy(plan(y=[None, "model"]), module)
+    annotation.constrain_for_shardy(plan(y=[None, "model"]), module)
     marked = [node.inputs[0].name for node in module.entry.nodes if node.opcode == "custom-call"]
     assert sorted(marked) == ["w", "y"]
     untouched = hloom.parse(TEXT)
-    handover.constrain_for_shardy(Plan(MESH), untouched)
+    annotation.constrain_for_shardy(Plan(MESH), untouched)
     assert short(untouched) == short(hloom.parse(TEXT))
 
 
 def test_devices_are_places_inside_jaxs_programs():
     backwards = Mesh(MESH.names, MESH.sizes, ExplicitDevices(tuple(reversed(range(8)))))
     module = hloom.parse(TEXT)
-    handover.constrain(Plan(backwards, instructions={"y": spec_of(["data", None])}), module)
+    annotation.constrain(Plan(backwards, instructions={"y": spec_of(["data", None])}), module)
     assert str(module.entry["y"].attributes["sharding"]) == "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"
 
 
 def test_shardings_for_jax():
     module = hloom.parse(TEXT)
     mesh = "{mesh['data'=2,'model'=4]"
-    placed = [str(sharding).removeprefix(mesh) for sharding in handover.parameter_shardings(plan(), module)]
+    placed = [str(sharding).removeprefix(mesh) for sharding in annotation.parameter_shardings(plan(), module)]
     assert placed == [", [{'data'}, {}]}", ", [{}, {}]}"]  # 6 columns do not divide by 4
-    results = [str(sharding).removeprefix(mesh) for sharding in handover.result_shardings(plan(), module)]
+    results = [str(sharding).removeprefix(mesh) for sharding in annotation.result_shardings(plan(), module)]
     assert results == [", [{'model'}, {}]}", ", [{}, {}]}"]
-    assert [str(spec) for spec in handover.result_specs(plan(), module)] == ["[model,-]", "[-,model]"]
+    assert [str(spec) for spec in annotation.result_specs(plan(), module)] == ["[model,-]", "[-,model]"]
 
 
 def test_a_plan_of_another_module():
-    for write in (handover.annotate_for_shardy, handover.constrain, handover.constrain_for_shardy):
+    for write in (annotation.annotate_for_shardy, annotation.constrain, annotation.constrain_for_shardy):
         with pytest.raises(HloomError, match="the plan names cosine, which e has not") as caught:
             write(plan(cosine=["data", None]), hloom.parse(TEXT))
         assert caught.value.hint == "is it another module's plan?"
@@ -160,9 +160,9 @@ def test_a_plan_of_another_module():
 
 def test_a_plan_of_other_ranks():
     with pytest.raises(HloomError, match=r"the plan has \[data\] for an array of rank 2"):
-        handover.parameter_shardings(Plan(MESH, {0: spec_of(["data"])}), hloom.parse(TEXT))
+        annotation.parameter_shardings(Plan(MESH, {0: spec_of(["data"])}), hloom.parse(TEXT))
     with pytest.raises(HloomError, match=r"the plan has \[data\] for y, which is f32\[8,8\]"):
-        handover.constrain(plan(y=["data"]), hloom.parse(TEXT))
+        annotation.constrain(plan(y=["data"]), hloom.parse(TEXT))
 
 
 def test_stablehlo_with_shardys_own_words():

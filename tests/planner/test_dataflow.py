@@ -1,4 +1,4 @@
-"""Which values are one under several names, which are free to lie as a planner likes, and how often graphs run."""
+"""Which values are one under several names, which may have any spec, and how often graphs run."""
 
 from __future__ import annotations
 

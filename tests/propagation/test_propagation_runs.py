@@ -38,7 +38,7 @@ ENTRY main { table = f32[32,8] parameter(0) ids = s32[16,1] parameter(1) w = f32
 
 
 def annotated(found: Propagation) -> Module:
-    """A copy of the module in which every array says how it lies."""
+    """A copy of the module in which every array has a sharding."""
     copy = found.module.clone()
     texts = {(n.graph.name, n.name): [to_tiled(each, found.mesh) for each in s] for n, s in found.specs}
     for graph in copy.graphs:

@@ -46,7 +46,7 @@ class Forwarding(Enum):
 
     @property
     def shares_buffer(self) -> bool:
-        """Whether the element lies in the operand's buffer."""
+        """Whether the element is in the operand's buffer."""
         return self is not Forwarding.COPY
 
 

@@ -274,7 +274,7 @@ class _DataflowAnalysis:
         return made
 
     def _alias_in_place(self, node: Apply, made: ValueTree) -> None:
-        """Let results that must lie in an operand's buffer do so."""
+        """Let results that must share an operand's buffer do so."""
         for pair in self.alias_info.pairs(node):
             operand = self.trees.get(node.inputs[pair.operand]) if pair.operand < len(node.inputs) else None
             old, new = subtree(operand, pair.operand_index), subtree(made, pair.result_index)

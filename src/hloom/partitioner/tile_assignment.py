@@ -130,7 +130,7 @@ def transpose_dims(tiles: TileAssignment, to_target: Dims, rank: int) -> TileAss
 
 @lru_cache(1 << 16)
 def is_sub_tiling(tiles: TileAssignment, coarse: TileAssignment) -> bool:
-    """Whether each device's tile lies inside its tile of the coarser assignment (`IsSubTilingOrEqualSharding`)."""
+    """Whether each device's tile is inside its tile of the coarser assignment (`IsSubTilingOrEqualSharding`)."""
     if coarse.is_replicated:
         return True
     pairs = list(zip(tiles.tile_counts, coarse.tile_counts, strict=True))

@@ -200,9 +200,9 @@ class _Forecast:
             yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
     def _common_operand_spec(self, node: Node) -> Spec | None:
-        """The spec in which all operands of an elementwise op lie, where that is another than the op's own.
+        """The spec that all operands of an elementwise op have, where it is another than the op's own.
 
-        XLA then computes as they lie, and moves the result.
+        XLA then computes with that spec, and reshards the result.
         """
         axis_map = self.problem.clusters.maps.get(node)
         if axis_map is None or len(node.inputs) < 2 or any(dims != axis_map.results[0] for dims in axis_map.operands):

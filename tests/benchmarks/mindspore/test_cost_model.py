@@ -125,5 +125,5 @@ def test_what_is_not_modelled_is_refused():
 
 
 def _over_eight(splits: tuple[int, int]) -> Layout:
-    """As operators lie: the matrix of devices has a dimension for each dimension, and what repeats comes last."""
+    """The layouts of operators: the matrix of devices has a dimension for each dimension, and what repeats comes last."""
     return Layout((64, 256), (*splits, 8 // (splits[0] * splits[1])), (0, 1))
