@@ -77,7 +77,7 @@ def _by_the_solver(graph: FactorGraph) -> None:
 
 
 def _growth(plan: Plan) -> Iterator[Figure]:
-    """Building and solving the problem, bounds of layers that choose apart included, on a flat mesh: an instruction's share."""
+    """An instruction's share of building and solving the problem on a flat mesh, the bound of untied layers included."""
     programs = [training_step(replace(plan.small, layers=layers), metadata=False) for layers in LAYERS]
     modules = [parse(program.text) for program in programs]
     jobs = [Job(_planned, lambda module=module: module) for module in modules]
