@@ -16,6 +16,7 @@ from hloom.ir import (
     Literal,
     Module,
     Node,
+    Op,
     TensorType,
     TupleType,
     Type,
@@ -55,6 +56,7 @@ class Emitter:
         self.metadata: str | None = None
         self._laid_out: dict[Type, Type] | None = {} if has_layouts(graph.module) else None
         self._constants: dict[Any, Node] = {}
+        self._resolved: dict[Any, tuple[Op, Type, Attributes]] = {}
 
     def use(self, node: Node) -> Node:
         """The node as this graph may use it: the node itself."""
@@ -65,13 +67,23 @@ class Emitter:
 
         `type` is for ops whose operands and attributes do not determine the result. Raises TypeProblem.
         """
-        row = OPS[opcode]
         used = [operand if operand.graph is self.graph else self.use(operand) for operand in operands]
-        values = ordered(opcode, attributes)
-        types = [operand.type for operand in used]
-        if type is None or row.infer is None:
-            type = infer_type(row, types, values, type)  # pyright: ignore[reportArgumentType]
-        return self.graph.add_apply(row, used, self.typed(type), values, metadata=self.metadata)
+        row, made, values = self.resolved(opcode, [operand.type for operand in used], type, attributes)
+        return self.graph.add_apply(row, used, self.typed(made), values, metadata=self.metadata)
+
+    def resolved(
+        self, opcode: str, types: Sequence[Type | None], type: Type | None, attributes: Mapping[str, Any]
+    ) -> tuple[Op, Type, Attributes]:
+        """The row, result type and attributes of an op; what was worked out once is remembered."""
+        key = (opcode, type, *types, *attributes.items())
+        found = self._resolved.get(key)
+        if found is None:
+            row, values = OPS[opcode], ordered(opcode, attributes)
+            made = type
+            if made is None or row.infer is None:
+                made = infer_type(row, types, values, type)  # pyright: ignore[reportArgumentType]
+            found = self._resolved[key] = row, made, values
+        return found
 
     def typed(self, kind: Type) -> Type:
         """A type with default layouts where it has none, in modules that have layouts: so equal values are merged."""

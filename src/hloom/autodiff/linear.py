@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hloom.autodiff.emitter import Emitter, array_type, ordered
-from hloom.ir import EMPTY, Attributes, DType, Node, TensorType, Type, infer_type, without_layout
+from hloom.autodiff.emitter import Emitter, array_type
+from hloom.ir import EMPTY, Attributes, DType, Node, TensorType, Type, without_layout
 from hloom.ops import OPS
 
 
@@ -176,15 +176,12 @@ class Tape(LinearOps):
         return made.outputs
 
     def op(self, opcode: str, *operands: Any, type: Type | None = None, **attributes: Any) -> Linear:
-        row = OPS.get(opcode)
-        if row is None:
+        if opcode not in OPS:
             assert type is not None, f"the type of {opcode} must be given"
             return self._record(opcode, operands, type, Attributes(attributes))
-        values = ordered(opcode, attributes)
-        if type is None or row.infer is None:
-            types = [operand.type for operand in operands]
-            type = infer_type(row, types, values, type)
-        return self._record(opcode, operands, type, values)
+        types = [operand.type for operand in operands]
+        _, made, values = self.primal.resolved(opcode, types, type, attributes)
+        return self._record(opcode, operands, made, values)
 
     def elementwise(self, opcode: str, type: Type, *operands: Any) -> Linear:
         return self._record(opcode, operands, type, EMPTY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
@@ -40,11 +42,29 @@ from hloom.text import HloomError, Unsupported
 
 SMALL = 64
 """How many instructions a computation may have to be inlined at every call."""
+Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
 ModuleLike = Module | str | Path
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""
 
 
+def without_garbage_collection(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The function, run without looking for garbage: what it makes stays, and looking costs a third of the time."""
+
+    @wraps(function)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return run
+
+
+@without_garbage_collection
 def grad(
     module: ModuleLike,
     wrt: Which = None,
@@ -63,6 +83,7 @@ def grad(
     return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=False)
 
 
+@without_garbage_collection
 def value_and_grad(
     module: ModuleLike,
     wrt: Which = None,
@@ -76,6 +97,7 @@ def value_and_grad(
     return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=True)
 
 
+@without_garbage_collection
 def vjp(
     module: ModuleLike,
     wrt: Which = None,
@@ -101,6 +123,7 @@ def vjp(
     return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], node) for leaf, node in given.items()], [])
 
 
+@without_garbage_collection
 def jvp(
     module: ModuleLike,
     wrt: Which = None,
@@ -128,6 +151,7 @@ def jvp(
     return work.finish(emitter, [*values, *further], keeps_results=True)
 
 
+@without_garbage_collection
 def vjp_parts(
     module: ModuleLike,
     wrt: Which = None,
