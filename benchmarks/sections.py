@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks.analysis import analysis, analysis_of_a_million
+from benchmarks.autodiff import autodiff
 from benchmarks.figures import Figure
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
@@ -36,4 +37,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,
+    "autodiff": autodiff,
 }
