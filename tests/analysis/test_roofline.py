@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from hloom.analysis import Device, Interconnect, roofline
@@ -281,7 +284,7 @@ def test_a_permutation_takes_one_step_on_the_farthest_link():
 
 def test_in_a_mesh_each_pair_has_its_own_link():
     mesh = Interconnect("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, SOURCES)
-    on = Device(**{name: getattr(ROUND, name) for name in ROUND.__slots__} | {"links": (mesh,)})
+    on = replace(ROUND, links=(mesh,))
     (each,) = roofline(parse(ALL_REDUCE.format(count=4, groups="{{0,1,2,3}}")), on).timings
     assert each.link == pytest.approx(600 / (3 * 100))
 
@@ -309,20 +312,20 @@ def test_scopes_add_up_to_the_whole():
 
 
 def test_the_start_counts_once_and_fresh_results_cost_more():
-    slow = {
+    slow: dict[str, Any] = {
         "start_seconds": 3.0,
         "fresh_bytes": 4000.0,
         "fresh_bandwidth": 100.0,
         "spread_bytes": 1.0,
         "spread_seconds": 0.25,
     }
-    on = Device(**{name: getattr(ROUND, name) for name in ROUND.__slots__} | slow)
+    on = replace(ROUND, **slow)
     module = entry("x = f32[1000] parameter(0)", "ROOT c = f32[1000] copy(x)")
     assert roofline(module, on).seconds == pytest.approx(3 + 8 + 4000 / 100 + 0.5 + 0.25)
 
 
 def test_small_loops_launch_nothing():
-    on = Device(**{name: getattr(ROUND, name) for name in ROUND.__slots__} | {"small_loop_bytes": 1000.0})
+    on = replace(ROUND, small_loop_bytes=1000.0)
     assert times(parse(LOOP), on)["y"] == (7 * 10, "compute")
 
 

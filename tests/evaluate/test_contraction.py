@@ -65,7 +65,7 @@ def test_dot_of_what_is_not_finite_and_of_nothing():
   b = f32[2,2] dot(e, e), lhs_contracting_dims={1}, rhs_contracting_dims={1}
   c = f32[0,0] dot(e, e), lhs_contracting_dims={0}, rhs_contracting_dims={0}
 """
-    agree(program(body), [np.float32([[1, np.inf, 0], [0, 1, -np.inf]]), np.zeros((2, 0), np.float32)])
+    agree(program(body), [np.array([[1, np.inf, 0], [0, 1, -np.inf]], np.float32), np.zeros((2, 0), np.float32)])
 
 
 RAGGED = "ENTRY e {{ x = f32{x} parameter(0) w = f32{w} parameter(1) n = s32{n} parameter(2) ROOT y = f32{y} ragged-dot(x, w, n), {how} }}"
@@ -77,14 +77,14 @@ def ragged(left: np.ndarray, right: np.ndarray, sizes: np.ndarray, result: str, 
 
 
 def test_ragged_rows_have_matrices_of_their_own():
-    x, w, n = plain("f32", (7, 4)), plain("f32", (3, 4, 5), 1), np.int32([2, 0, 4])
+    x, w, n = plain("f32", (7, 4)), plain("f32", (3, 4, 5), 1), np.array([2, 0, 4], np.int32)
     how = "lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"
     expected = np.concatenate([x[:2] @ w[0], x[2:6] @ w[2], np.zeros((1, 5))])
     np.testing.assert_allclose(ragged(x, w, n, "[7,5]", how), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_ragged_rows_in_batches_of_their_own_sizes():
-    x, w, n = plain("f32", (2, 6, 4)), plain("f32", (3, 2, 4, 5), 1), np.int32([[2, 0, 4], [1, 1, 1]])
+    x, w, n = plain("f32", (2, 6, 4)), plain("f32", (3, 2, 4, 5), 1), np.array([[2, 0, 4], [1, 1, 1]], np.int32)
     how = ("lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={1}, rhs_contracting_dims={2}, "
            "lhs_ragged_dims={1}, rhs_group_dims={0}")  # fmt: skip
     expected = np.zeros((2, 6, 5))
@@ -95,7 +95,7 @@ def test_ragged_rows_in_batches_of_their_own_sizes():
 
 
 def test_a_ragged_sum_gives_a_matrix_per_group():
-    x, w, n = plain("f32", (3, 7)), plain("f32", (7, 5), 1), np.int32([2, 4])
+    x, w, n = plain("f32", (3, 7)), plain("f32", (7, 5), 1), np.array([2, 4], np.int32)
     how = "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}, rhs_group_dims={}"
     expected = np.stack([x[:, :2] @ w[:2], x[:, 2:6] @ w[2:6]])
     np.testing.assert_allclose(ragged(x, w, n, "[2,3,5]", how), expected, rtol=1e-5, atol=1e-6)

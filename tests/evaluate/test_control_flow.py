@@ -89,7 +89,7 @@ def test_asynchronous_pairs_give_what_they_start():
         gathering = (f32[2], f32[2]) all-gather-start(copied), dimensions={0}, replica_groups={{0}}
         ROOT gathered = f32[2] all-gather-done(gathering)
       }""")
-    assert evaluate(module, [np.float32([1, 2])])[0].tolist() == [-1, -2]
+    assert evaluate(module, [np.array([1, 2], np.float32)])[0].tolist() == [-1, -2]
 
 
 ALONE = """
@@ -125,5 +125,5 @@ def test_collectives_of_one_device_are_identities():
 def test_what_cannot_be_evaluated_is_named(line, message):
     module = parse(f"ENTRY e {{ x = f32[2] parameter(0) y = f32[2] negate(x) ROOT bad = f32[2] {line} }}")
     with pytest.raises(CannotEvaluate, match=r"^bad: cannot evaluate ") as caught:
-        evaluate(module, [np.float32([1, 2])])
+        evaluate(module, [np.array([1, 2], np.float32)])
     assert message in str(caught.value)

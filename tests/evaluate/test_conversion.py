@@ -84,7 +84,7 @@ def test_where_conversions_differ_from_those_of_the_cpu():
     six = np.array([6, -6], ml_dtypes.float4_e2m1fn)
     assert one("convert", six, result="s32[2]").tolist() == [6, -6]
     assert one("convert", np.array([0, 1j, 2], np.complex64), result="pred[3]").tolist() == [False, True, True]
-    assert one("convert", np.float32([1e-40]), result="f64[1]").tolist() == [float(np.float32(1e-40))]
+    assert one("convert", np.array([1e-40], np.float32), result="f64[1]").tolist() == [float(np.float32(1e-40))]
 
 
 BITCASTS = [
@@ -172,6 +172,6 @@ def at_random(value: float, bits: int, random: str, target: str) -> int:
 
 def test_what_is_refused():
     with pytest.raises(CannotEvaluate, match="to round at random to integers only, not to f16"):
-        one("stochastic-convert", np.float32([1]), np.uint32([1]), result="f16[1]")
+        one("stochastic-convert", np.array([1], np.float32), np.array([1], np.uint32), result="f16[1]")
     with pytest.raises(CannotEvaluate, match="the bits of pred are the backend's own"):
         one("bitcast-convert", np.array([True]), result="u8[1]")

@@ -95,7 +95,7 @@ def test_bitcast_reads_memory_in_the_order_of_layouts():
 
 def test_bitcast_between_widths():
     module = parse("ENTRY e { x = u32[3] parameter(0) ROOT y = u16[3,2] bitcast(x) }")
-    (found,) = evaluate(module, [np.uint32([0x00010002, 3, 0xFFFF0000])])
+    (found,) = evaluate(module, [np.array([0x00010002, 3, 0xFFFF0000], np.uint32)])
     assert found.tolist() == [[2, 1], [3, 0], [0, 0xFFFF]]
 
 
@@ -111,7 +111,7 @@ def test_dynamic_dimensions_have_their_present_size():
       folded = f32[<=2,<=4] dynamic-reshape(flat, two, n)
       ROOT all = (f32[<=4], s32[], f32[2,<=4], f32[<=8], f32[<=2,<=4]) tuple(some, size, matrix, flat, folded)
     }""")
-    some, size, matrix, flat, folded = evaluate(module, [np.float32([1, 2, 3, 4]), np.int32(3)])
+    some, size, matrix, flat, folded = evaluate(module, [np.array([1, 2, 3, 4], np.float32), np.int32(3)])
     assert some.tolist() == [1, 2, 3] and size == 3
     assert matrix.tolist() == [[1, 2, 3], [1, 2, 3]] == folded.tolist()
     assert flat.tolist() == [1, 2, 3, 1, 2, 3]
@@ -119,4 +119,4 @@ def test_dynamic_dimensions_have_their_present_size():
 
 def test_operands_are_not_copied():
     module = parse("ENTRY e { x = f32[3] parameter(0) ROOT y = f32[1000000,3] broadcast(x), dimensions={1} }")
-    assert evaluate_node(module.entry.root, [np.float32([1, 2, 3])]).strides[0] == 0  # type: ignore
+    assert evaluate_node(module.entry.root, [np.array([1, 2, 3], np.float32)]).strides[0] == 0  # type: ignore

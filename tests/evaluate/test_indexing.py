@@ -40,7 +40,7 @@ def test_a_vector_of_indices():
   a = f32[2,3] dynamic-slice(x, i), dynamic_slice_sizes={2,3}
   c = f32[4,5] dynamic-update-slice(x, u, i)
 """
-    agree_in_every_bit(program(body), [odd("f32", (4, 5)), np.int32([1, 9]), odd("f32", (2, 3))])
+    agree_in_every_bit(program(body), [odd("f32", (4, 5)), np.array([1, 9], np.int32), odd("f32", (2, 3))])
 
 
 GATHERS = """
@@ -105,7 +105,7 @@ def scatters(names: tuple[str, ...]) -> str:
 
 
 def scatter_inputs(dtype: str) -> list[np.ndarray]:
-    rows = np.int32([[0, 1], [2, 3], [0, 1], [-1, 2], [2, 2], [0, 1]])
+    rows = np.array([[0, 1], [2, 3], [0, 1], [-1, 2], [2, 2], [0, 1]], np.int32)
     return [plain(dtype, (4, 5)), rows, plain(dtype, (6,), 1), plain(dtype, (6, 2, 3), 2)]
 
 
@@ -154,7 +154,7 @@ both { a = f32[] parameter(0) m = s32[] parameter(1) b = f32[] parameter(2) n = 
     inputs = [
         plain("f32", (4,)),
         plain("s32", (4,)),
-        np.int32([[0], [2], [0], [9], [2], [0]]),
+        np.array([[0], [2], [0], [9], [2], [0]], np.int32),
         plain("f32", (6,), 1),
         plain("s32", (6,), 1),
     ]

@@ -49,7 +49,7 @@ def test_where_integers_differ_from_those_of_the_cpu():
     assert one("popcnt", np.arange(-8, 8).astype(ml_dtypes.int4)).astype(int).tolist() == [
         (each & 15).bit_count() - 16 * ((each & 15).bit_count() > 7) for each in range(-8, 8)
     ]
-    base, exponent = np.int32([2, 3, -1, -1, 0]), np.int32([64, 65, 101, 2**31 - 2, 64])
+    base, exponent = np.array([2, 3, -1, -1, 0], np.int32), np.array([64, 65, 101, 2**31 - 2, 64], np.int32)
     expected = [(int(b) ** 65 + 2**31) % 2**32 - 2**31 for b in (3,)]
     assert one("power", base, exponent).tolist() == [0, *expected, -1, 1, 0]
 

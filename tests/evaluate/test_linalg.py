@@ -21,7 +21,7 @@ def test_cholesky(dtype):
 
 def test_cholesky_of_what_is_not_positive_definite():
     body = "  x = f32[2,2,2] parameter(0)\n  a = f32[2,2,2] cholesky(x), lower=true\n"
-    agree(program(body), [np.float32([[[1, 2], [2, 1]], [[4, 2], [2, 5]]])])
+    agree(program(body), [np.array([[[1, 2], [2, 1]], [[4, 2], [2, 5]]], np.float32)])
 
 
 @pytest.mark.parametrize("dtype", KINDS)

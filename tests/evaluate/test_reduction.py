@@ -168,11 +168,11 @@ ENTRY e { x = f32[2,3] parameter(0) v = f32[2] parameter(1)
   b = (f32[2,3], f32[2]) scan(x, v), dimensions={1}, num_carries=1, is_reverse=true, to_apply=step
   ROOT all = ((f32[2,3], f32[2]), (f32[2,3], f32[2])) tuple(a, b) }
 """
-    x = np.float32([[1, 2, 3], [4, 5, 6]])
-    forward, last, backward, first = evaluate(parse(text), [x, np.float32([1, 0])])
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    forward, last, backward, first = evaluate(parse(text), [x, np.array([1, 0], np.float32)])
     assert forward.tolist() == [[2, 8, 21], [16, 45, 90]] and last.tolist() == [7, 15]
     nothing = text.replace("[2,3]", "[2,0]")
-    assert [each.shape for each in evaluate(parse(nothing), [x[:, :0], np.float32([1, 0])])] == [(2, 0), (2,)] * 2
+    assert [each.shape for each in evaluate(parse(nothing), [x[:, :0], np.array([1, 0], np.float32)])] == [(2, 0), (2,)] * 2
     assert backward.tolist() == [[7, 12, 12], [60, 55, 36]] and first.tolist() == [7, 15]
 
 
@@ -219,4 +219,4 @@ def test_the_greatest_and_least_of_signed_noughts(dtype):
     for start in (0.0, -0.0):
         x = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]).astype(kind)
         u = np.array([-0.0, 0.0, 0.0, -0.0]).astype(kind)
-        agree_in_every_bit(text, [x, np.int32([[1], [0], [3], [1]]), u, np.array(start).astype(kind)])
+        agree_in_every_bit(text, [x, np.array([[1], [0], [3], [1]], np.int32), u, np.array(start).astype(kind)])

@@ -19,7 +19,7 @@ PAIR = parse("""ENTRY e {
   rest = (s32[], token[]) get-tuple-element(pair), index=1
   ROOT all = (f32[2], (s32[], token[])) tuple(a, rest)
 }""")
-A, X = np.float32([1, 2]), np.float32([3, 4])
+A, X = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
 
 
 def test_every_opcode_has_a_row():
@@ -48,7 +48,7 @@ def test_tuples_are_flat_outside_and_tokens_left_out():
     [
         ([A], "the program takes 3 arrays, 1 are given"),
         ([A, X, X], "input pair.1.0 is f32[2], the program takes s32[]"),
-        ([A, np.int32(7), np.float32([1])], "input x is f32[1], the program takes f32[2]"),
+        ([A, np.int32(7), np.array([1], np.float32)], "input x is f32[1], the program takes f32[2]"),
         ([A, np.int32(7), np.array(["a", "b"])], "input x is a numpy array of <U1, the program takes f32[2]"),
         ({"x": X, "pair.0": A, "q": A}, "inputs do not go with parameters: pair.1.0, q"),
     ],

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -291,7 +292,7 @@ NOT_YET_READ_BY_XLA = [
 ]
 
 
-def read(text: str):
+def read(text: str) -> Any:
     cursor = Cursor(Source(text))
     sharding = read_sharding(cursor)
     assert cursor.position == len(text)

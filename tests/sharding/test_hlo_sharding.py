@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,7 +35,7 @@ _hlo = pytest.importorskip("jaxlib._hlo")
 xla = _hlo.HloSharding.from_string
 
 
-def read(text: str):
+def read(text: str) -> Any:
     return read_sharding(Cursor(Source(text)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ from tests.sharding.meshes import meshes_with_specs
 MESH = Mesh.parse("x=2,y=4")
 
 
-def read(text: str):
+def read(text: str) -> Any:
     return read_sharding(Cursor(Source(text)))
 
 

@@ -177,8 +177,8 @@ oneflow.job @j(%a: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32> {
 
 @pytest.mark.parametrize(("rate", "scale"), [("0.75", "4.0"), ("0.0", "1.0"), ("1.0", "1.0")])
 def test_dropout_and_its_fusion_agree_under_one_mask(rate, scale):
-    a, b = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([1, 2, 3])
-    mask = np.int8([[1, 0, 1], [0, 1, 1]])
+    a, b = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array([1, 2, 3], np.float32)
+    mask = np.array([[1, 0, 1], [0, 1, 1]], np.int8)
     unfused = oneflow.lower(oneflow.parse(DROPOUT.replace("RATE", rate)))
     fused = oneflow.lower(oneflow.parse(FUSED.replace("RATE", rate).replace("SCALE", scale)))
     (one,) = runtime.run(unfused, [a, b, mask]).outputs
@@ -197,7 +197,7 @@ def test_variables_are_given_to_the_program():
     }""")
     lowered = oneflow.lower(module)
     assert [each.name for each in lowered.entry.parameters] == ["a", "weight"]
-    assert runtime.run(lowered, [np.float32([2, 3]), np.float32([5, 7])]).outputs[0].tolist() == [10, 21]
+    assert runtime.run(lowered, [np.array([2, 3], np.float32), np.array([5, 7], np.float32)]).outputs[0].tolist() == [10, 21]
 
 
 def test_a_random_mask_is_not_invented():

@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
 """Paddle itself, in its own environment: builds programs, applies passes to them, and runs them.
 
     python client.py build FOLDER      programs and, of `examples.py`, what Paddle makes of the same passes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hloom.dialects import paddle
@@ -12,7 +14,7 @@ from tests.dialects.paddle import examples
 OP = PassDesc.OP
 
 
-def traced(pattern, replace=lambda x: x, **specs):
+def traced(pattern, replace=lambda x: x, **specs) -> Any:
     """The one rule of a pair."""
     helper = paddle.RegisterPassHelper([(pattern, replace)], "p", specs)
     (rule,) = helper.traced.rules
