@@ -303,14 +303,14 @@ def test_no_file_is_named_by_a_banned_word():
     assert [path for path, stem in stems.items() if stem.rstrip("s") in banned or stem in banned] == []
 
 
-def main(arguments: list[str]) -> None:
+def main(folders: list[str]) -> None:
+    for path in [path for path in texts() if folders and folder_of(path) not in folders]:
+        del texts()[path]
     for word in (*WORDS, *NAMES):
         for path, line in offences(word):
-            if not arguments or folder_of(path) in arguments:
-                sys.stdout.write(f"{path}:{line}: {word}\n")
+            sys.stdout.write(f"{path}:{line}: {word}\n")
     for path in gerunds():
-        if not arguments or folder_of(path) in arguments:
-            sys.stdout.write(f"{path}: a gerund as the name of a file\n")
+        sys.stdout.write(f"{path}: a gerund as the name of a file\n")
 
 
 if __name__ == "__main__":
