@@ -77,7 +77,7 @@ def _by_the_solver(graph: FactorGraph) -> None:
 
 
 def _growth(plan: Plan) -> Iterator[Figure]:
-    """An instruction's share of building and solving the problem on a flat mesh, the bound of untied layers included."""
+    """An instruction's share of building and solving the problem on a flat mesh, with the bound of untied layers."""
     programs = [training_step(replace(plan.small, layers=layers), metadata=False) for layers in LAYERS]
     modules = [parse(program.text) for program in programs]
     jobs = [Job(_planned, lambda module=module: module) for module in modules]
