@@ -110,7 +110,7 @@ def test_instructions_are_the_same_alone_and_in_their_module():
 def test_loop_free_modules_cost_the_same_once_and_in_full():
     for name, _, module in modules("before"):
         found = cost(module)
-        if not found.loops:
+        if not found.loops and not found.uncounted:  # XLA counts -1 for a custom call
             assert found.total == found.total_once, name
 
 

@@ -183,7 +183,7 @@ class CostReport:
         names = ("total", "total_once", "mathematical", "minimum")
         return {
             "module": self.module.name,
-            **{name: getattr(self, name).to_json() for name in names},
+            **{name: _without_unknown(getattr(self, name)).to_json() for name in names},
             "unknown_trips": self.unknown_trips,
             "loops": [
                 {"name": loop.name, "computation": loop.computation, "trips": loop.trips, "source": loop.source}
@@ -270,3 +270,8 @@ def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknow
 
 def _body_cost(analysis: CostAnalysis, node: Apply) -> Cost:
     return sum((analysis(graph) for graph, _ in callees(node)), ZERO)
+
+
+def _without_unknown(cost: Cost) -> Cost:
+    """A cost without negative counts: XLA's analysis counts -1 for what it does not know."""
+    return Cost(max(cost.flops, 0), max(cost.transcendentals, 0), max(cost.bytes_accessed, 0))

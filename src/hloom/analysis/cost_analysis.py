@@ -148,7 +148,10 @@ class CostAnalysis:
         count: CostFunction = rule.mathematical if self.options.is_mathematical and rule.mathematical else rule.xla
         instruction = self.call_graph.instruction(node)
         try:
-            return count(instruction, self)
+            cost = count(instruction, self)
+            if cost.flops < 0 and self.options.repeats_loops and rule.mathematical:
+                return rule.mathematical(instruction, self)  # XLA's -1 says that it does not know
+            return cost
         except MALFORMED as problem:
             if None in instruction.operands:
                 self.untyped.add(self.call_graph.cost_class(node))

@@ -11,7 +11,7 @@ values of their own, which aliases join into one buffer.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class ValueTable:
     overwrites: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
     aliases: list[BufferAlias] = field(default_factory=list)
     steps: list[Node] = field(default_factory=list)
-    parameters: list[ValueTree] = field(default_factory=list)
+    parameters: dict[int, ValueTree] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)
     output: ValueTree = ()
     opaque_calls: int = 0
@@ -149,14 +149,13 @@ class _DataflowAnalysis:
     def run(self) -> ValueTable:
         """The values of the entry and all that it calls."""
         table, entry = self.table, self.module.entry
-        table.parameters = [()] * (1 + max((parameter.number for parameter in entry.parameters), default=-1))
         for parameter in entry.parameters:
             table.parameters[parameter.number] = self._define(parameter, parameter.type, 0)
         table.output = self._visit_all(entry, table.parameters)
         self._read(table.output, len(table.steps))
         return table
 
-    def _visit_all(self, entry: Graph, arguments: list[ValueTree]) -> ValueTree:
+    def _visit_all(self, entry: Graph, arguments: Mapping[int, ValueTree]) -> ValueTree:
         """Visit a computation, each that it calls where it is called, without recursion."""
         open_computations = [entry]
         visits: list[_Visit] = [self._visit(entry, arguments)]
@@ -176,10 +175,10 @@ class _DataflowAnalysis:
                 caller = open_computations[-1]
                 raise HloomError(f"graph {caller.name} leads back to {called.name}: its memory has no end")
             open_computations.append(called)
-            visits.append(self._visit(called, passed))
+            visits.append(self._visit(called, dict(enumerate(passed))))
             result = None
 
-    def _visit(self, computation: Graph, arguments: list[ValueTree]) -> _Visit:
+    def _visit(self, computation: Graph, arguments: Mapping[int, ValueTree]) -> _Visit:
         """The instructions of a computation in order; what it yields."""
         trees, steps = self.trees, self.table.steps
         schedule: ComputationSchedule = self.scheduler.schedule(computation)
@@ -216,11 +215,11 @@ class _DataflowAnalysis:
         output = computation.output
         return trees.get(output, ()) if output is not None else ()
 
-    def _leaf(self, node: Node, arguments: list[ValueTree], now: int) -> ValueTree:
+    def _leaf(self, node: Node, arguments: Mapping[int, ValueTree], now: int) -> ValueTree:
         """The value of a parameter, a constant or a name without a definition."""
         if node.opcode == "parameter":
             number = getattr(node, "number", 0)
-            return arguments[number] if number < len(arguments) else self._define(node, node.type, now)
+            return arguments[number] if number in arguments else self._define(node, node.type, now)
         made = self._define(node, node.type, now)
         self.table.constants.update(leaves(made))
         return made

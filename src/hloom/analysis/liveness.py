@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,7 +93,7 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> 
     named = {**dict(_donations(module)), **(given or {})}
     donations = {index: donor for index, donor in named.items() if leaves_at(values.parameters, *donor)}
     donated = {leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)}
-    fixed = {leaf for tree in values.parameters for leaf in leaves(tree)}
+    fixed = {leaf for tree in values.parameters.values() for leaf in leaves(tree)}
     last_reads = {leaf: values.ends[leaf] for leaf in fixed}
     for leaf in (fixed | values.constants) - donated:
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
@@ -197,9 +197,9 @@ def _type_at(module: Module, donor: BufferDonor) -> Type | None:
     return None if value_type is None else without_layout(value_type)
 
 
-def leaves_at(trees: list[ValueTree], number: int, index: Index) -> list[int]:
+def leaves_at(trees: Mapping[int, ValueTree], number: int, index: Index) -> list[int]:
     """The values in an element of one of several trees."""
-    return leaves_below(trees[number], index) if number < len(trees) else []
+    return leaves_below(trees[number], index) if number in trees else []
 
 
 def leaves_below(tree: ValueTree, index: Index) -> list[int]:

@@ -223,7 +223,7 @@ def _donatable(live: Liveness) -> Iterator[Donatable]:
     root = entry.output
     if root is None or root.type is None:
         return
-    given = {leaf for tree in values.parameters for leaf in leaves_below(tree, ())}
+    given = {leaf for tree in values.parameters.values() for leaf in leaves_below(tree, ())}
     waiting: dict[Type, list[tuple[Index, int]]] = {}
     for index, value_type in indexed(root.type):
         made = leaves_below(values.output, index)

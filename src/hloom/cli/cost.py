@@ -101,7 +101,8 @@ def _totals(report: CostReport) -> Table:
     if report.minimum != report.total:
         lines.append(("cheapest branches", report.minimum))
     for name, total in lines:
-        table.add_row(name, f"{total.flops:,}", f"{total.transcendentals:,}", byte_text(total.bytes_accessed))
+        counts = (f"{max(total.flops, 0):,}", f"{total.transcendentals:,}")  # XLA counts -1 for a custom call
+        table.add_row(name, *counts, byte_text(max(total.bytes_accessed, 0)))
     return table
 
 

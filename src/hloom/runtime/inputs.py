@@ -12,7 +12,7 @@ from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.text import HloomError, Unsupported
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""One array per flattened parameter, in order, or by name (or number, as text)."""
+"""One array, or nested list, per flattened parameter, in order, or by name (or number, as text)."""
 
 INTEGERS_BELOW = 8
 """Random integers are small and not negative: what they mean is mostly an index, a count or a token."""
@@ -67,11 +67,36 @@ def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[st
     ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else list(inputs)
     if len(ordered) != len(types):
         raise HloomError(f"the program takes {len(types)} arrays, {len(ordered)} are given")
-    arrays = [np.asarray(value) for value in ordered]
-    for index, (array, array_type) in enumerate(zip(arrays, types, strict=True)):
-        if _type_text(array) != str(array_type):
-            raise HloomError(f"input {index} ({names[index]}) is {_type_text(array)}, the program takes {array_type}")
-    return arrays
+    return [
+        _converted(value, array_type, f"input {index} ({name})")
+        for index, (value, array_type, name) in enumerate(zip(ordered, types, names, strict=True))
+    ]
+
+
+def _converted(value: Any, array_type: TensorType, subject: str) -> np.ndarray:
+    """The array of a parameter's type: of nested lists, or of an element type that converts without loss."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise HloomError(f"{subject} is a ragged list, the program takes {array_type}") from None
+    if _type_text(array) == str(array_type):
+        return array
+    target = array_type.dtype.numpy
+    is_listed = not hasattr(value, "dtype") and _keeps(array, array_type.dtype)
+    if array.shape == array_type.dims and (is_listed or np.can_cast(array.dtype, target, "safe")):
+        return array.astype(target)
+    raise HloomError(f"{subject} is {_type_text(array)}, the program takes {array_type}")
+
+
+def _keeps(array: np.ndarray, dtype: DType) -> bool:
+    """Whether Python's numbers can be written as literals of a type: none loses its fraction, sign or high digits."""
+    if array.dtype.kind == "b":
+        return dtype.kind is DTypeKind.BOOLEAN
+    if array.dtype.kind not in "iufc" or dtype.kind is DTypeKind.BOOLEAN:
+        return False
+    if dtype.is_integer:
+        return array.dtype.kind in "iu" and bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
+    return dtype.is_complex or array.dtype.kind != "c"
 
 
 def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from hloom.hlo import parse, print_module
 from hloom.ir import Module, TensorType, dtype_of
 from hloom.runtime import worker_client, xla_queries
+from hloom.runtime.dynamic_results import DynamicDim, cut, expose_sizes
 from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
 from hloom.runtime.legalization import legalize, parameter_names
 from hloom.runtime.preflight import check_text
@@ -19,6 +21,8 @@ from hloom.runtime.xla import Placement
 from hloom.text import HloomError
 
 _HEADER = re.compile(r"^\s*HloModule\b.*", re.MULTILINE)
+_MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
+_AXIS = re.compile(r"=(\d{1,9})\b")
 _COUNT = re.compile(r"\b(num_partitions|replica_count)=(\d+)")
 
 
@@ -64,13 +68,15 @@ def run(
     """Legalise a program, compile it and run it in the worker.
 
     Without inputs, random ones of the seed are used. `devices` are virtual CPU devices, split by the program's
-    shardings; without it the header's own counts hold. Raises XlaError with XLA's words, XlaCrash when XLA dies of the
-    program, Unsupported naming what cannot be legalised, and HloomError for elided constants, inputs that do not fit
-    and a timeout, which is in seconds and counts compiling.
+    shardings; without it the header's own counts hold, or the mesh that it declares. Results of dynamic size are cut to
+    their true sizes. Raises XlaError with XLA's words, XlaCrash when XLA dies of the program, Unsupported naming what
+    cannot be legalized, and HloomError for elided constants, inputs that do not fit and a timeout, which is in seconds
+    and counts compiling.
     """
     module = parse(program) if isinstance(program, str) else program
     legal = legalize(module, _partitions(module, devices))
-    return _run(print_module(legal), inputs, parameter_names(legal), seed, devices, timeout)
+    names, dims = parameter_names(legal), expose_sizes(legal)
+    return _run(print_module(legal), inputs, names, seed, devices, timeout, dims)
 
 
 def run_per_device(
@@ -82,6 +88,7 @@ def run_per_device(
     """
     module = parse(program) if isinstance(program, str) else program
     legal = legalize(module, _partitions(module, len(inputs)))
+    dims = expose_sizes(legal)
     text = print_module(legal)
     placement = _checked_placement(text, len(inputs))
     if placement.partitions > 1:
@@ -89,7 +96,7 @@ def run_per_device(
     types = _parameter_types(text, timeout)
     arrays = [array for device_inputs in inputs for array in check_inputs(device_inputs, types, parameter_names(legal))]
     reply, outputs = worker_client.ask("run", text, arrays, placement=placement, is_per_device=True, timeout=timeout)
-    return _result(arrays, reply, outputs)
+    return _result(arrays, reply, outputs, dims)
 
 
 def run_text(
@@ -109,7 +116,7 @@ def placement_of(text: str, devices: int | None = None) -> Placement:
     header = _HEADER.search(text)
     counts = dict(_COUNT.findall(header[0])) if header else {}
     replicas = int(counts.get("replica_count", 1))
-    partitions = int(counts.get("num_partitions", 1))
+    partitions = int(counts.get("num_partitions", 0)) or _mesh_size(header[0] if header else "")
     if devices is not None:
         if devices < 1 or devices % replicas:
             raise HloomError(f"{devices} devices cannot hold {replicas} replicas of the same size")
@@ -119,18 +126,33 @@ def placement_of(text: str, devices: int | None = None) -> Placement:
 
 def _partitions(module: Module, devices: int | None) -> int:
     replicas = module.attributes.get("replica_count") or 1
-    return module.attributes.get("num_partitions") or 1 if devices is None else devices // replicas
+    if devices is not None:
+        return devices // replicas
+    meshes = dict(module.attributes.get("frontend_attributes") or ()).get("xla.sdy.meshes", "")
+    return module.attributes.get("num_partitions") or _mesh_size(meshes)
+
+
+def _mesh_size(text: str) -> int:
+    """The devices of the largest mesh that a header declares for Shardy; 1 where there is none."""
+    meshes = [_AXIS.findall(axes) for axes in _MESH.findall(text)]
+    return max((math.prod(map(int, sizes)) for sizes in meshes), default=1)
 
 
 def _run(
-    text: str, inputs: Inputs | None, names: Sequence[str] | None, seed: int, devices: int | None, timeout: float | None
+    text: str,
+    inputs: Inputs | None,
+    names: Sequence[str] | None,
+    seed: int,
+    devices: int | None,
+    timeout: float | None,
+    dims: Sequence[DynamicDim] = (),
 ) -> RunResult:
     placement = _checked_placement(text, devices)
     types = _parameter_types(text, timeout)
     known = names or [str(number) for number in range(len(types))]
     arrays = random_inputs(types, seed) if inputs is None else check_inputs(inputs, types, known)
     reply, outputs = worker_client.ask("run", text, arrays, placement=placement, timeout=timeout)
-    return _result(arrays, reply, outputs)
+    return _result(arrays, reply, outputs, dims)
 
 
 def _checked_placement(text: str, devices: int | None) -> Placement:
@@ -142,10 +164,14 @@ def _parameter_types(text: str, timeout: float | None) -> list[TensorType]:
     return [leaf_type(parameter) for parameter in xla_queries.signature(text, timeout).parameters]
 
 
-def _result(arrays: list[np.ndarray], reply: dict[str, Any], outputs: list[np.ndarray]) -> RunResult:
+def _result(
+    arrays: list[np.ndarray], reply: dict[str, Any], outputs: list[np.ndarray], dims: Sequence[DynamicDim]
+) -> RunResult:
     count = reply["count"]
-    groups = [tuple(outputs[start : start + count]) for start in range(count, len(outputs), max(count, 1))]
-    return RunResult(tuple(arrays), tuple(outputs[:count]), tuple(groups), reply["seconds"], reply["compile_seconds"])
+    first, *groups = [
+        tuple(cut(outputs[start : start + count], dims)) for start in range(0, max(len(outputs), 1), max(count, 1))
+    ]
+    return RunResult(tuple(arrays), first, tuple(groups), reply["seconds"], reply["compile_seconds"])
 
 
 def output_rows(outputs: Sequence[np.ndarray]) -> list[OutputRow]:

@@ -1,0 +1,113 @@
+"""Every subcommand, and every file that one reads, on endless and deeply nested input: an error or an answer, no crash."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from hloom.cli.main import COMMANDS
+from tests.cli.conftest import Call
+
+DEPTH = 5_000
+"""How deep calls nest: beyond Python's recursion limit."""
+OPTIONS = {
+    "propagate": ("--mesh", "m=2", "--set", "x:0=m"),
+    "plan": ("--mesh", "m=2"),
+    "opt": ("-p", "dce"),
+    "grad": ("--vjp",),
+}
+"""The options that subcommands need."""
+READERS = [name for name in COMMANDS if name != "calibrate"]
+"""The subcommands that read a module."""
+RUNNING = ("run", "evaluate", "grad")
+"""Those that may refuse deep calls: XLA, numpy's evaluation and derivatives bound the depth."""
+
+
+def nested_calls(depth: int) -> str:
+    """A module of calls in calls."""
+    graphs = ["c0 { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }"]
+    graphs += [
+        f"c{n} {{ x = f32[2] parameter(0) ROOT y = f32[2] call(x), to_apply=c{n - 1} }}" for n in range(1, depth)
+    ]
+    entry = f"ENTRY e {{ x = f32[2] parameter(0) ROOT y = f32[2] call(x), to_apply=c{depth - 1} }}"
+    return "\n".join(["HloModule deep", *graphs, entry])
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name not in RUNNING])
+def test_deep_calls(call: Call, tmp_path: Path, name: str):
+    path = tmp_path / "deep.hlo"
+    path.write_text(nested_calls(DEPTH))
+    result = call(name, path, *OPTIONS.get(name, ()))
+    assert (result.exit_code, result.exception) == (0, None), result.stderr
+
+
+@pytest.mark.parametrize("name", ["evaluate", "grad"])
+def test_deep_calls_that_are_refused(call: Call, tmp_path: Path, name: str):
+    path = tmp_path / "deep.hlo"
+    path.write_text(nested_calls(DEPTH))
+    result = call(name, path, *OPTIONS.get(name, ()))
+    assert result.exit_code == 0 or result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_deep_brackets(call: Call, tmp_path: Path, name: str):
+    path = tmp_path / "brackets.hlo.gz"
+    path.write_bytes(gzip.compress(b"ENTRY e { ROOT x = " + b"(" * 100_000))
+    result = call(name, path, *OPTIONS.get(name, ()))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"a":' * 100_000, json.dumps([1] * 1000), "\0" * 1000, ""],
+    ids=["lists", "objects", "no plan", "zeros", "nothing"],
+)
+def test_plans_that_are_none(call: Call, step: Path, tmp_path: Path, text: str):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    result = call("plan", step, "--mesh", "m=2", "--like", path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a = " + "[" * 50_000, "a = " + "{a=" * 50_000, "[" + "a." * 10_000 + "a]", "\0", "a = 1"],
+    ids=["lists", "tables", "dotted", "zero", "no device"],
+)
+def test_devices_that_are_none(call: Call, step: Path, tmp_path: Path, text: str):
+    path = tmp_path / "devices.toml"
+    path.write_text(text)
+    result = call("roofline", step, "--devices", path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("plan", ("--mesh", "m=2", "--like", "/dev/zero")), ("roofline", ("--devices", "/dev/zero"))],
+)
+def test_files_that_never_end(call: Call, step: Path, name: str, options: tuple[str, ...]):
+    result = call(name, step, *options)
+    assert result.exit_code == 1
+    assert "larger than" in result.stderr
+
+
+def test_a_parameter_of_a_large_number(call: Call, tmp_path: Path):
+    path = tmp_path / "large.hlo"
+    path.write_text("ENTRY e { ROOT x = f32[5] parameter(1000000000) }")
+    result = call("memory", path)
+    assert result.exit_code == 0
+    assert "argument" in result.stdout
+
+
+def test_custom_calls_cost_nothing_negative(call: Call, tmp_path: Path):
+    path = tmp_path / "custom.hlo"
+    path.write_text('ENTRY e { x = f32[5] parameter(0) ROOT y = f32[5] custom-call(x), custom_call_target="f" }')
+    assert "-1" not in call("cost", path).stdout
+    record = json.loads(call("cost", path, "--json").stdout)
+    assert record["total"]["flops"] == 0 and record["total_once"]["flops"] == 0
