@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
@@ -42,17 +42,17 @@ from hloom.text import HloomError, Unsupported
 
 SMALL = 64
 """How many instructions a computation may have to be inlined at every call."""
-Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 ModuleLike = Module | str | Path
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""
 
 
-def without_garbage_collection(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def without_garbage_collection(function: Function) -> Function:
     """The function, run without looking for garbage: what it makes stays, and looking costs a third of the time."""
 
     @wraps(function)
-    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def run(*args: Any, **kwargs: Any) -> Any:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
@@ -61,7 +61,7 @@ def without_garbage_collection(function: Callable[Arguments, Result]) -> Callabl
             if was_enabled:
                 gc.enable()
 
-    return run
+    return cast(Function, run)
 
 
 @without_garbage_collection
@@ -315,6 +315,8 @@ class _Work:
         former = self.entry
         module.entry = graph
         dce(module)
+        while drop_unused_collectives(module):
+            dce(module)
         name = former.name
         if former in module.graphs and not former.callers:
             module.erase_graph(former)
@@ -336,6 +338,25 @@ def inline_small_calls(module: Module) -> None:
                 callee = next(iter(node.called_graphs))
                 if callee.output is not None and len(callee.nodes) <= SMALL and not callee.missing:
                     graph.inline(node)
+
+
+COLLECTIVES = frozenset(
+    ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
+)
+
+
+def drop_unused_collectives(module: Module) -> int:
+    """Erase collectives whose results only the former program needed: every device runs the same one, and drops them.
+
+    How many are gone.
+    """
+    gone = 0
+    for graph in module.graphs:
+        for node in reversed(graph.nodes):
+            if node.opcode in COLLECTIVES and not node.is_used:
+                graph.erase(node)
+                gone += 1
+    return gone
 
 
 def _check(module: Module, checkpoints: int | None, max_iterations: int | None) -> None:

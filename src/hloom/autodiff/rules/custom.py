@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.linearize import place_of
 from hloom.autodiff.table import rules, transposition
-from hloom.ir import Apply, Node, TensorType
+from hloom.ir import Apply, ExplicitGroups, Node, TensorType, Uniform, assignment, tile_of
 from hloom.text import Unsupported
 
 CUSTOM_CALLS: dict[str, Callable[..., Any]] = {}
@@ -81,16 +82,76 @@ FORWARD_FORMS["marked"] = _same_marker
 
 @transposition("marked")
 def transpose_marked(b: Backward, value: Linear, cotangent: Node) -> None:
-    """The cotangent lies as the value does; between whole arrays and shards, the way back."""
+    """The cotangent lies as the value does; between whole arrays and the devices' parts, the way back.
+
+    The objective is the sum over devices. So a whole array that several devices have is given the sum of their
+    cotangents, and of a whole array's cotangent each of the devices that yield the same part takes its share.
+    """
     marker: Apply = value.attributes["marker"]
     operand = value.operands[0]
-    target = marker.attributes["custom_call_target"]
-    attributes = {**marker.attributes, "custom_call_target": OPPOSITE.get(target, target)}
-    source = marker.inputs[0]
-    if target in OPPOSITE and "sharding" in source.attributes:
-        attributes["sharding"] = source.attributes["sharding"]
-        cotangent = b.op(
-            "custom-call", cotangent, type=value.type, custom_call_target="Sharding",
-            sharding=marker.attributes.get("sharding"),
-        )  # fmt: skip
-    b.give(operand, b.op("custom-call", cotangent, type=array_type(operand), **attributes))
+    target, own = marker.attributes["custom_call_target"], marker.attributes.get("sharding")
+    if target not in OPPOSITE:
+        b.give(operand, b.op("custom-call", cotangent, type=value.type, **marker.attributes))
+        return
+    given = marker.inputs[0].attributes.get("sharding")
+    if own is None or given is None:
+        raise Unsupported(f"{place_of(marker)}: '{target}' whose shardings are not written has no derivative")
+    to_parts = target == "SPMDFullToShardShape"
+    whole, part = (given, own) if to_parts else (own, given)
+    groups = copies_of(whole, part, array_type(operand if to_parts else value).rank)
+    if groups is not None and to_parts:
+        cotangent = _summed(b, cotangent, groups)
+    marked = b.op("custom-call", cotangent, type=value.type, custom_call_target="Sharding", sharding=own)
+    attributes = {**marker.attributes, "custom_call_target": OPPOSITE[target], "sharding": given}
+    made = b.op("custom-call", marked, type=array_type(operand), **attributes)
+    if groups is not None and not to_parts:
+        one = b.constant(1, array_type(made).dtype)
+        made = b.div(made, b.broadcast(_summed(b, one, groups), array_type(made).dims))
+    b.give(operand, made)
+
+
+def copies_of(whole: Any, part: Any, rank: int) -> tuple[tuple[int, ...], ...] | None:
+    """The groups of devices that have the same part of an array; None where each has its own.
+
+    An empty tuple is all partitions, however many there are. `part` says which devices work by hand together.
+    """
+    if isinstance(whole, Uniform) and isinstance(part, Uniform):
+        return ()
+    if isinstance(part, Uniform):
+        together = [tuple(sorted(int(device) for device in assignment(whole).flat))]
+    else:
+        together = _by_hand(part)
+    groups: list[tuple[int, ...]] = []
+    for devices in together:
+        held: dict[tuple[int, ...], list[int]] = {}
+        for device in devices:
+            held.setdefault(tile_of(whole, device, rank), []).append(device)
+        groups += [tuple(each) for each in held.values()]
+    return tuple(groups) if any(len(each) > 1 for each in groups) else None
+
+
+def _by_hand(part: Any) -> list[tuple[int, ...]]:
+    """The groups of devices that a sharding with a manual subgroup names."""
+    devices = assignment(part)
+    start = devices.ndim - len(part.subgroups)
+    manual = [start + number for number, name in enumerate(part.subgroups) if name == "manual"]
+    rest = [dim for dim in range(devices.ndim) if dim not in manual]
+    size = math.prod(devices.shape[dim] for dim in manual)
+    rows = devices.transpose([*rest, *manual]).reshape(-1, size)
+    return [tuple(int(device) for device in row) for row in rows]
+
+
+def _summed(b: Backward, node: Node, groups: tuple[tuple[int, ...], ...]) -> Node:
+    """The sum over the devices of each group."""
+    module = b.graph.module
+    channel = 1 + max((each.attributes.get("channel_id") or 0 for each in module.nodes()), default=0)
+    kind = array_type(node)
+    return b.op(
+        "all-reduce",
+        node,
+        type=kind,
+        to_apply=b.reducer("add", kind.dtype),
+        channel_id=channel,
+        replica_groups=ExplicitGroups(groups or ((0,),)),
+        use_global_device_ids=bool(groups),
+    )

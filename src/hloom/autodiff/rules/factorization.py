@@ -16,7 +16,7 @@ from hloom.autodiff.loop_state import loop
 from hloom.autodiff.rules.custom import custom_call
 from hloom.autodiff.rules.linalg import adjoint, swapped, times, triangle
 from hloom.autodiff.rules.ordering import take_rows
-from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType
+from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, TupleType
 from hloom.text import Unsupported
 
 _SETTING = re.compile(r"(\w+)\s*=\s*(\w+)")
@@ -284,10 +284,9 @@ def _with_vectors(p: Emitter, node: Apply, rows: int, columns: int, least: int) 
     order = first.layout
     left = TensorType(first.dtype, [*batch, rows, least], order)
     right = TensorType(first.dtype, [*batch, least, columns], order)
-    from_kind = type(node.type)
     config = re.sub(r"mode\s*=\s*\d+", f"mode = {ord('S')}", str(node.attributes.get("backend_config", "")))
     attributes = {**node.attributes, "backend_config": config, "frontend_attributes": None}
-    return p.op("custom-call", *node.inputs, type=from_kind([first, values, left, right, info]), **attributes)
+    return p.op("custom-call", *node.inputs, type=TupleType([first, values, left, right, info]), **attributes)
 
 
 _GENERATORS = {"geqrf": "orgqr", "Qr": "ProductOfElementaryHouseholderReflectors"}
