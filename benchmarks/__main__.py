@@ -31,7 +31,7 @@ def main(sections: tuple[str, ...], output: Path | None, seconds: float) -> None
     Console(width=max(Console().width, WIDTH)).print(to_table(figures))
     if output:
         output.write_text(to_json(figures))
-    sys.exit(any(each.passes is False for each in figures))
+    sys.exit(any(figure.passes is False for figure in figures))
 
 
 if __name__ == "__main__":

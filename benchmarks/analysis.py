@@ -40,7 +40,7 @@ def analysis_of_a_million(plan: Plan) -> Iterator[Figure]:
     for make, shape in ((called, "called"), (unrolled, "in one graph")):
         once, often = make(program, 1), make(program, plan.copies)
         for subject in ("infer types", "cost", "memory"):
-            jobs = [Job(_ANALYSES[subject], cache(lambda text=each.text: parse(text))) for each in (once, often)]
+            jobs = [Job(_ANALYSES[subject], cache(lambda text=program.text: parse(text))) for program in (once, often)]
             less, more = take_turns(jobs, plan.seconds, fewest=3)
             yield growth(f"{subject}, {shape}", once, often, less, more, AtMost(1.3))
 
@@ -58,13 +58,13 @@ def _infer(module: Module) -> None:
 
 def _count(module: Module) -> object:
     """All that `hloom cost` shows: totals by each count, loops, and groups by opcode."""
-    found = cost(module)
-    return found.total, found.total_once, found.mathematical, found.minimum, found.loops, found.by("opcode")
+    report = cost(module)
+    return report.total, report.total_once, report.mathematical, report.minimum, report.loops, report.by("opcode")
 
 
 def _estimate(module: Module) -> object:
-    found = roofline(module, DEVICE)
-    return found.seconds, found.by("opcode")
+    roofline_report = roofline(module, DEVICE)
+    return roofline_report.seconds, roofline_report.by("opcode")
 
 
 _ANALYSES: dict[str, Callable[[Module], object]] = {

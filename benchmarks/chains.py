@@ -124,8 +124,8 @@ def xdsl_pdl_rewrite(module: Any) -> int:
     for dialect in (builtin.Builtin, arith.Arith, math.Math, pdl.PDL):
         context.load_dialect(dialect)
     declared = Parser(context, FUSE_IN_PDL).parse_module()
-    rewrites = [each for each in declared.walk() if isinstance(each, pdl.RewriteOp)]
-    return _xdsl_run(module, [PDLRewritePattern(each, context) for each in rewrites])
+    rewrites = [op for op in declared.walk() if isinstance(op, pdl.RewriteOp)]
+    return _xdsl_run(module, [PDLRewritePattern(rewrite, context) for rewrite in rewrites])
 
 
 def _xdsl_run(module: Any, patterns: list) -> int:

@@ -35,5 +35,6 @@ def bytes_held(text: str) -> tuple[int, int]:
 
 
 def _figure(subject: str, program: Program, held: int, bar: AtMost | None) -> Figure:
-    each = held / program.instructions
-    return Figure(f"{subject}: {program.name}", f"{each:.0f} B", "limit", f"{LIMIT} B", each / LIMIT, None, bar)
+    bytes_per_instruction = held / program.instructions
+    ours, ratio = f"{bytes_per_instruction:.0f} B", bytes_per_instruction / LIMIT
+    return Figure(f"{subject}: {program.name}", ours, "limit", f"{LIMIT} B", ratio, None, bar)

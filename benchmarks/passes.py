@@ -23,7 +23,7 @@ def passes(plan: Plan) -> Iterator[Figure]:
     """Each pass alone, on a small and on a large step; XLA offers none of its own to be timed from Python."""
     small, large = training_step(plan.small, True), training_step(plan.large, True)
     for name in PASSES:
-        jobs = [Job(partial(_run, name), partial(parse, each.text)) for each in (small, large)]
+        jobs = [Job(partial(_run, name), partial(parse, program.text)) for program in (small, large)]
         less, more = take_turns(jobs, plan.seconds, fewest=2)
         yield growth(name, small, large, less, more, SORT if name == "outline" else LINEAR)
 

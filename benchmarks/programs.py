@@ -98,7 +98,7 @@ def _run(program: Program, copies: int) -> Module:
     stem = f"{parse(program.text).entry.name}.copy"
     first, *others = [graph for graph in module.graphs if graph.name.startswith(stem)]
     run = module.add_graph("run")
-    parameters = [run.add_parameter(each.type, each.name) for each in first.parameters]
+    parameters = [run.add_parameter(parameter.type, parameter.name) for parameter in first.parameters]
     call = run.add_apply(OPS["call"], parameters, first.root.type, {"to_apply": first})
     for step in others:
         *state, _loss = _elements(call)
@@ -111,8 +111,8 @@ def _run(program: Program, copies: int) -> Module:
 def _elements(node: Apply) -> list[Node]:
     kinds = node.type.elements if isinstance(node.type, TupleType) else ()
     return [
-        node.graph.add_apply(OPS["get-tuple-element"], [node], kind, {"index": place})
-        for place, kind in enumerate(kinds)
+        node.graph.add_apply(OPS["get-tuple-element"], [node], element_type, {"index": index})
+        for index, element_type in enumerate(kinds)
     ]
 
 

@@ -35,11 +35,15 @@ def propagation(plan: Plan) -> Iterator[Figure]:
 
 
 def _follow(module: Module) -> object:
-    found = propagate(module, [f"{_batch(module)}:0=data"], "data=2")
-    return found.table(), found.collectives
+    propagation = propagate(module, [f"{_batch(module)}:0=data"], "data=2")
+    return propagation.table(), propagation.collectives
 
 
 def _batch(module: Module) -> str:
     """The last parameter of whole numbers: what the model is to say."""
-    kinds = ((each.name, each.type) for each in reversed(module.entry.parameters))
-    return next(name for name, kind in kinds if isinstance(kind, TensorType) and kind.dtype.is_integer and kind.rank)
+    kinds = ((parameter.name, parameter.type) for parameter in reversed(module.entry.parameters))
+    return next(
+        name
+        for name, parameter_type in kinds
+        if isinstance(parameter_type, TensorType) and parameter_type.dtype.is_integer and parameter_type.rank
+    )

@@ -28,15 +28,18 @@ def sharding(plan: Plan) -> Iterator[Figure]:
     named = [peers.jax_sharding(MESH.names, MESH.sizes, to_partition(spec)) for spec in specs]
     writing = [
         Job(lambda _: [str(to_tiled(spec, MESH)) for _ in range(TIMES) for spec in specs], clear_caches),
-        Job(lambda _: [peers.jax_sharding_text(each, RANK) for _ in range(TIMES) for each in named], peers.jax_forget),
+        Job(
+            lambda _: [peers.jax_sharding_text(named_sharding, RANK) for _ in range(TIMES) for named_sharding in named],
+            peers.jax_forget,
+        ),
     ]
     ours, theirs = take_turns(writing, plan.seconds)
     yield times_the_time("spec to HLO", program, ours, peers.JAX, theirs, None)
     tiled = [to_tiled(spec, MESH) for spec in specs]
-    proper = [peers.jax_hlo_sharding(each, RANK) for each in named]
+    proper = [peers.jax_hlo_sharding(named_sharding, RANK) for named_sharding in named]
     reading = [
-        Job(lambda _: [from_hlo(each, MESH, RANK) for _ in range(TIMES) for each in tiled], clear_caches),
-        Job(lambda _: [peers.jax_specs(each, named[0].mesh) for _ in range(TIMES) for each in proper]),
+        Job(lambda _: [from_hlo(sharding, MESH, RANK) for _ in range(TIMES) for sharding in tiled], clear_caches),
+        Job(lambda _: [peers.jax_specs(hlo_sharding, named[0].mesh) for _ in range(TIMES) for hlo_sharding in proper]),
     ]
     ours, theirs = take_turns(reading, plan.seconds)
     yield times_the_time("HLO to spec", program, ours, peers.JAX, theirs, AtMost(1))

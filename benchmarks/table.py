@@ -23,16 +23,16 @@ def to_table(figures: Sequence[Figure]) -> Table:
     for title in ("ours", "peer's", "ratio", "of medians", "bar", "instructions/s"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("")
-    for each in figures:
+    for figure in figures:
         table.add_row(
-            each.subject,
-            each.ours,
-            f"{each.theirs} {each.peer}",
-            _number(each.ratio),
-            _number(each.median_ratio),
-            str(each.bar or ""),
-            f"{each.instructions_per_second:,.0f}" if each.instructions_per_second else "",
-            _VERDICTS[each.passes],
+            figure.subject,
+            figure.ours,
+            f"{figure.theirs} {figure.peer}",
+            _number(figure.ratio),
+            _number(figure.median_ratio),
+            str(figure.bar or ""),
+            f"{figure.instructions_per_second:,.0f}" if figure.instructions_per_second else "",
+            _VERDICTS[figure.passes],
         )
     return table
 
@@ -45,7 +45,7 @@ def to_json(figures: Sequence[Figure]) -> str:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
-    rows = [asdict(each) | {"bar": each.bar and str(each.bar), "passes": each.passes} for each in figures]
+    rows = [asdict(figure) | {"bar": figure.bar and str(figure.bar), "passes": figure.passes} for figure in figures]
     return json.dumps({"machine": machine, "figures": rows}, indent=1)
 
 

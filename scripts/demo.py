@@ -69,8 +69,8 @@ def read_large() -> tuple[hloom.Module, str]:
 def inspect(module: hloom.Module) -> None:
     """What `hloom inspect` shows."""
     title("2. What is in it: hloom inspect out/gpt2.hlo")
-    found, seconds = timed(lambda: hloom.summary(module))
-    for part in islice(tables(found, LINES), TABLES):
+    module_summary, seconds = timed(lambda: hloom.summary(module))
+    for part in islice(tables(module_summary, LINES), TABLES):
         console.print(part)
     said("hloom.summary", "these tables and more, as data", seconds)
 
@@ -103,7 +103,7 @@ def rewrite_large(module: hloom.Module) -> None:
     title("5. Rewrite it: hloom opt out/gpt2.hlo -p simplify,cse,outline")
     count = module.node_count
     for name in PASSES:
-        (module, report), seconds = timed(lambda each=name, given=module: hloom.apply(given, each))
+        (module, report), seconds = timed(lambda pass_name=name, given=module: hloom.apply(given, pass_name))
         what = f"{report.matched:,} rewrites, " if report.matched else ""
         said(f'hloom.apply(module, "{name}")', f"{what}{count:,} -> {module.node_count:,} instructions", seconds)
         count = module.node_count

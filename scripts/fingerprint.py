@@ -334,9 +334,9 @@ def write_programs(folder: Path) -> None:
     from tests.corpus.cache import ENVIRONMENT
 
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, texts in (("handwritten", handwritten()), ("refused", refused()), ("aborts", aborts())):
+    for group, texts in (("handwritten", handwritten()), ("refused", refused()), ("aborts", aborts())):
         for name, text in texts.items():
-            _write(folder / kind / f"{name}.hlo", text)
+            _write(folder / group / f"{name}.hlo", text)
     subprocess.run(
         [sys.executable, "-m", "tests.corpus.build", str((folder / "lowered").resolve())],
         cwd=ROOT,

@@ -44,12 +44,12 @@ def layers() -> list[list[str]]:
 
 def imports() -> dict[str, set[str]]:
     """The packages that each package imports."""
-    found: dict[str, set[str]] = {}
+    imported: dict[str, set[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         package, *rest = path.relative_to(SOURCE).parts
         if rest:
-            found.setdefault(package, set()).update(set(_imported(path)) - {package})
-    return {package: others & found.keys() for package, others in found.items()}
+            imported.setdefault(package, set()).update(set(_imported(path)) - {package})
+    return {package: others & imported.keys() for package, others in imported.items()}
 
 
 def _imported(path: Path) -> Iterator[str]:

@@ -39,10 +39,10 @@ A number in brackets leads to the reason below the table.
 
 def holes() -> list[str]:
     """The concerns that say nothing of an opcode and do not say why: `dot: axes`."""
-    found: list[str] = []
+    missing: list[str] = []
     for name, op in OPS.items():
-        found += [f"{name}: {concern}" for concern in CONCERNS if cell(op, concern) == ("", "")]
-    return found
+        missing += [f"{name}: {concern}" for concern in CONCERNS if cell(op, concern) == ("", "")]
+    return missing
 
 
 def cell(op: Op, concern: str) -> tuple[str, str]:

@@ -55,15 +55,15 @@ MEASURES: tuple[tuple[str, str, Measure], ...] = (
 
 
 def main() -> None:
-    programs = [each for each in map(compiled, every_name()) if each.peak >= LEAST]
+    programs = [program for program in map(compiled, every_name()) if program.peak >= LEAST]
     rows, tables = [], []
     for module, schedule, measure in MEASURES:
         errors = {program.name: measure(program) / program.peak - 1 for program in programs}
         rows.append(f"| {module} | {schedule} | {' | '.join(_summary(list(errors.values())))} |")
         if schedule != "text":
             tables.append(f"### {module.capitalize()}\n\n{_worst(errors, programs)}")
-    held = [each for each in programs if each.sizes["temporaries"] >= each.peak / 5]
-    off = [abs(memory(hloom.parse(each.after)).temporaries / each.sizes["temporaries"] - 1) for each in held]
+    held = [program for program in programs if program.sizes["temporaries"] >= program.peak / 5]
+    off = [abs(memory(hloom.parse(program.after)).temporaries / program.sizes["temporaries"] - 1) for program in held]
     text = TEXT.format(
         count=len(programs),
         held=len(held),

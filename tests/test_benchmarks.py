@@ -33,7 +33,7 @@ def test_every_section_gives_figures(section: str):
         pytest.importorskip(peer)
     figures = list(SECTIONS[section](PLAN))
     assert figures
-    assert all(each.ratio is not None and each.ratio > 0 for each in figures)
+    assert all(figure.ratio is not None and figure.ratio > 0 for figure in figures)
 
 
 def test_jobs_take_turns_backwards_every_other_round():

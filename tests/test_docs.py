@@ -40,8 +40,8 @@ def check_console(body: str) -> None:
         program, *arguments = shlex.split(match["command"], comments=True)
         assert program == "hloom", f"cannot run: {match['command']}"
         result = CliRunner().invoke(main, arguments)
-        found, expected = plain(result.output), plain(match["output"])
-        assert doctest.OutputChecker().check_output(expected, found, FLAGS), f"{match['command']} wrote:\n{found}"
+        actual, expected = plain(result.output), plain(match["output"])
+        assert doctest.OutputChecker().check_output(expected, actual, FLAGS), f"{match['command']} wrote:\n{actual}"
 
 
 def plain(text: str) -> str:
@@ -78,7 +78,7 @@ def test_links_lead_somewhere(path: Path):
 
 def test_the_readme_opens_with_what_it_is_a_picture_and_two_commands():
     text = (ROOT / "README.md").read_text()
-    picture, demo, tests = (text.index(each) for each in ("![", "make demo", "make test"))
+    picture, demo, tests = (text.index(marker) for marker in ("![", "make demo", "make test"))
     assert text.index("hloom reads") < picture < demo < tests < 2000
 
 

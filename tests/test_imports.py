@@ -110,10 +110,10 @@ def test_private_names_stay_in_their_package():
 
 
 def test_no_further_import_goes_past_a_public_api():
-    found = list(imports_past_the_api())
-    counts = Counter(package for package, _ in found)
+    violations = list(imports_past_the_api())
+    counts = Counter(package for package, _ in violations)
     for package, count in counts.items():
-        lines = "\n".join(line for owner, line in found if owner == package)
+        lines = "\n".join(line for owner, line in violations if owner == package)
         assert count <= PAST_THE_API.get(package, 0), f"import these from the packages that offer them:\n{lines}"
 
 

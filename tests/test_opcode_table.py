@@ -24,7 +24,7 @@ def test_every_rule_is_for_an_opcode():
     assert set(DERIVATIVES) <= set(OPS)
 
 
-@pytest.mark.parametrize("concern", [each for each in CONCERNS if each != "effect"])
+@pytest.mark.parametrize("concern", [figure for figure in CONCERNS if figure != "effect"])
 def test_an_opcode_without_rules_or_reasons_is_a_hole(concern: str):
     assert cell(Op("nothing"), concern) == ("", "")
 

@@ -78,7 +78,7 @@ def solve(graph: CostGraph, max_cells: int = MAX_CELLS) -> Solution:
 class Elimination:
     """What went, and how to undo it: the tables that were joined (by number) and the one that took their place."""
 
-    kind: str
+    rule: str
     gone: int | None
     tables: tuple[int, ...]
     result: int
@@ -97,7 +97,7 @@ class ShrunkGraph:
     between: dict[tuple[int, int], dict[int, None]] = field(default_factory=dict)
     constants: dict[int, None] = field(default_factory=dict)
     log: list[Elimination] = field(default_factory=list)
-    waiting: dict[str, list] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    waiting: dict[str, list] = field(default_factory=lambda: {rule: [] for rule in KINDS})
     changed: dict[int, None] = field(default_factory=dict)
 
     def add_node(self, node: int, table: Table) -> None:
@@ -129,7 +129,7 @@ class ShrunkGraph:
             return []
         return [first if second == node else second for first, second in scopes]
 
-    def eliminate(self, kind: str, gone: int | None, joined: Sequence[int], scope: Scope) -> None:
+    def eliminate(self, rule: str, gone: int | None, joined: Sequence[int], scope: Scope) -> None:
         """Put one table over a scope in the place of several, and note how to undo it."""
         tables = [self.tables[number] for number in joined]
         result = _join(tables, scope, gone)
@@ -137,7 +137,7 @@ class ShrunkGraph:
             self._remove(number)
         if gone is not None:
             del self.own[gone], self.incident[gone]
-        self.log.append(Elimination(kind, gone, tuple(joined), self._add(result), scope))
+        self.log.append(Elimination(rule, gone, tuple(joined), self._add(result), scope))
         for node in scope:
             self.wake(node)
 
@@ -324,18 +324,18 @@ def undo(graph: ShrunkGraph, strategies: dict[int, int]) -> None:
             strategies[step.gone] = int(np.argmin(total))
 
 
-def _fold_leaf(graph: ShrunkGraph, kind: str, end: int) -> bool:
-    node = _next(graph, kind, lambda graph, node: _is_leaf(graph, node, end))
+def _fold_leaf(graph: ShrunkGraph, rule: str, end: int) -> bool:
+    node = _next(graph, rule, lambda graph, node: _is_leaf(graph, node, end))
     if node is None:
         return False
     (edge,) = graph.incident[node]
     (target,) = graph.others(node)
-    graph.eliminate(kind, node, (edge, graph.own[node], graph.own[target]), (target,))
+    graph.eliminate(rule, node, (edge, graph.own[node], graph.own[target]), (target,))
     return True
 
 
-def _next(graph: ShrunkGraph, kind: str, fits: Callable[[ShrunkGraph, int], bool]) -> int | None:
-    waiting = graph.waiting[kind]
+def _next(graph: ShrunkGraph, rule: str, fits: Callable[[ShrunkGraph, int], bool]) -> int | None:
+    waiting = graph.waiting[rule]
     while waiting:
         node = heappop(waiting)
         if node in graph.own and fits(graph, node):

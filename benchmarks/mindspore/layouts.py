@@ -36,7 +36,7 @@ class Layout:
 
     def ranges(self) -> list[Range | None]:
         """The strides of the devices that split each dimension."""
-        strides = [math.prod(self.arrangement[place:]) for place in range(len(self.arrangement) + 1)]
+        strides = [math.prod(self.arrangement[axis:]) for axis in range(len(self.arrangement) + 1)]
         return [
             None if axis is None or self.arrangement[axis] == 1 else (strides[axis + 1], strides[axis])
             for axis in self.map
@@ -65,9 +65,9 @@ def moves(source: Layout, target: Layout) -> Moves:
     before, after, is_expanded = _aligned(source, target)
     steps = _steps(before, after)
     size, total = float(source.slice_size), Moves()
-    for kind, place, count in steps:
-        sent = {"split": (0.0, 0.0), "permute": (2.0, 2.0), "gather": (count / 2, 0.5)}[kind]
-        worked = 0 if kind == "split" else 1 if place == 0 else 1 + 2 * count
+    for operation, dim, count in steps:
+        sent = {"split": (0.0, 0.0), "permute": (2.0, 2.0), "gather": (count / 2, 0.5)}[operation]
+        worked = 0 if operation == "split" else 1 if dim == 0 else 1 + 2 * count
         total = Moves(
             total.computation + size * (worked + 1),
             total.forward + size * sent[0],
@@ -87,9 +87,9 @@ def _steps(before: Sequence[Range | None], after: Sequence[Range | None]) -> lis
         _split_and_permute(pending, before, after, steps)
         _gather(pending, after, steps)
         if len(steps) == at_first and pending:
-            place = min(pending)
-            steps.append(("gather", place, _size(pending[place])))
-            pending[place] = None
+            dim = min(pending)
+            steps.append(("gather", dim, _size(pending[dim])))
+            pending[dim] = None
     return steps
 
 
@@ -99,33 +99,33 @@ def _split_and_permute(
     after: Sequence[Range | None],
     steps: list[tuple[str, int, int]],
 ) -> None:
-    for place in sorted(pending):
-        if pending[place] == after[place]:
-            del pending[place]
-        elif pending[place] is None and after[place] not in pending.values():
-            steps.append(("split", place, _size(after[place])))
-            del pending[place]
+    for dim in sorted(pending):
+        if pending[dim] == after[dim]:
+            del pending[dim]
+        elif pending[dim] is None and after[dim] not in pending.values():
+            steps.append(("split", dim, _size(after[dim])))
+            del pending[dim]
     changed = True
     while changed:
         changed = False
-        for place in sorted(pending):
-            if pending[place] == after[place]:
-                del pending[place]
-            elif pending[place] is None and after[place] in pending.values():
-                gathered = before.index(after[place])
-                steps.append(("permute", gathered, _size(after[place])))
-                del pending[place]
+        for dim in sorted(pending):
+            if pending[dim] == after[dim]:
+                del pending[dim]
+            elif pending[dim] is None and after[dim] in pending.values():
+                gathered = before.index(after[dim])
+                steps.append(("permute", gathered, _size(after[dim])))
+                del pending[dim]
                 pending[gathered] = None
                 changed = True
 
 
 def _gather(pending: dict[int, Range | None], after: Sequence[Range | None], steps: list[tuple[str, int, int]]) -> None:
-    for place in sorted(pending):
-        if pending[place] is not None and pending[place] not in after:
-            steps.append(("gather", place, _size(pending[place])))
-            pending[place] = None
-            if after[place] is None:
-                del pending[place]
+    for dim in sorted(pending):
+        if pending[dim] is not None and pending[dim] not in after:
+            steps.append(("gather", dim, _size(pending[dim])))
+            pending[dim] = None
+            if after[dim] is None:
+                del pending[dim]
 
 
 def _aligned(source: Layout, target: Layout) -> tuple[list[Range | None], list[Range | None], bool]:
@@ -158,7 +158,7 @@ def _cut(whole: Range | None, cuts: set[int]) -> list[Range]:
 
 def _ends(parts: list[Range]) -> list[int]:
     """Into how many pieces a dimension is split after each part."""
-    return [math.prod(_size(part) for part in parts[: place + 1]) for place in range(len(parts))]
+    return [math.prod(_size(part) for part in parts[: dim + 1]) for dim in range(len(parts))]
 
 
 def _needed(first: list[Range], second: list[Range]) -> list[int]:

@@ -24,29 +24,29 @@ DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 
 def batch(opcodes: Sequence[str], inputs: Sequence[np.ndarray], results: Sequence[str] | None = None) -> list[tuple]:
     """XLA's result and ours of each opcode, which may be followed by attributes, on inputs of its own dimensions."""
-    shapes = [f"{dtype_name(each)}[{','.join(map(str, each.shape))}]" for each in inputs]
+    shapes = [f"{dtype_name(array)}[{','.join(map(str, array.shape))}]" for array in inputs]
     whole = max(shapes, key=len)
-    types = [whole] * len(opcodes) if results is None else [each + whole[whole.index("[") :] for each in results]
-    lines = [f"x{place} = {shape} parameter({place})" for place, shape in enumerate(shapes)]
-    operands = ", ".join(f"x{place}" for place in range(len(inputs)))
-    for number, (opcode, kind) in enumerate(zip(opcodes, types, strict=True)):
+    types = [whole] * len(opcodes) if results is None else [result + whole[whole.index("[") :] for result in results]
+    lines = [f"x{index} = {shape} parameter({index})" for index, shape in enumerate(shapes)]
+    operands = ", ".join(f"x{index}" for index in range(len(inputs)))
+    for number, (opcode, result_type) in enumerate(zip(opcodes, types, strict=True)):
         name, _, attributes = opcode.partition(", ")
-        lines.append(f"y{number} = {kind} {name}({operands}){', ' if attributes else ''}{attributes}")
+        lines.append(f"y{number} = {result_type} {name}({operands}){', ' if attributes else ''}{attributes}")
     lines.append(f"ROOT all = tuple({', '.join(f'y{number}' for number in range(len(opcodes)))})")
     text = "HloModule m\nENTRY e {\n  " + "\n  ".join(lines) + "\n}"
     return list(zip(opcodes, run_text(text, inputs).outputs, evaluate(parse(text), inputs), strict=True))
 
 
 def dtype_name(array: np.ndarray) -> str:
-    return next(name for name, kind in DTYPES.items() if kind.numpy == array.dtype)
+    return next(name for name, dtype in DTYPES.items() if dtype.numpy == array.dtype)
 
 
 def one(opcode: str, *inputs: np.ndarray, result: str | None = None) -> np.ndarray:
     """Our result of one opcode."""
-    shapes = [f"{dtype_name(each)}[{','.join(map(str, each.shape))}]" for each in inputs]
-    lines = [f"x{place} = {shape} parameter({place})" for place, shape in enumerate(shapes)]
+    shapes = [f"{dtype_name(array)}[{','.join(map(str, array.shape))}]" for array in inputs]
+    lines = [f"x{index} = {shape} parameter({index})" for index, shape in enumerate(shapes)]
     name, _, attributes = opcode.partition(", ")
-    operands = ", ".join(f"x{place}" for place in range(len(inputs)))
+    operands = ", ".join(f"x{index}" for index in range(len(inputs)))
     root = f"ROOT y = {result or shapes[0]} {name}({operands}){', ' if attributes else ''}{attributes}"
     return evaluate(parse("ENTRY e {\n  " + "\n  ".join([*lines, root]) + "\n}"), inputs)[0]
 
@@ -70,9 +70,9 @@ def without_denormals(array: np.ndarray) -> np.ndarray:
 def distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """How many floats lie between; none between NaNs, infinitely many between a NaN and a number."""
     with np.errstate(all="ignore"):
-        sides = [without_denormals(each) for each in (left, right)]
-        keys = [total_order_keys(each).astype(object if left.dtype.itemsize == 8 else np.int64) for each in sides]
-        is_nan = [np.isnan(each) for each in sides]
+        sides = [without_denormals(side) for side in (left, right)]
+        keys = [total_order_keys(side).astype(object if left.dtype.itemsize == 8 else np.int64) for side in sides]
+        is_nan = [np.isnan(side) for side in sides]
         apart = np.abs(keys[0] - keys[1]).astype(np.float64)
     return np.where(is_nan[0] | is_nan[1], np.where(is_nan[0] & is_nan[1], 0.0, np.inf), apart)
 
@@ -82,24 +82,24 @@ def assert_all(
 ) -> None:
     wrong = np.flatnonzero(~holds)
     shown = [
-        f"{opcode}({', '.join(str(each.flat[place]) for each in inputs)}): XLA {theirs.flat[place]}, we {ours.flat[place]}"
-        for place in wrong[:5]
+        f"{opcode}({', '.join(str(array.flat[index]) for array in inputs)}): XLA {theirs.flat[index]}, we {ours.flat[index]}"
+        for index in wrong[:5]
     ]
     assert not wrong.size, f"{wrong.size} differ: " + "; ".join(shown)
 
 
 def every_pair(values: np.ndarray) -> list[np.ndarray]:
-    return [np.ascontiguousarray(each.ravel()) for each in np.meshgrid(values, values, indexing="ij")]
+    return [np.ascontiguousarray(array.ravel()) for array in np.meshgrid(values, values, indexing="ij")]
 
 
 def integer_values(dtype: str) -> np.ndarray:
     """Every value of a byte; edges and random sizes of wider ones."""
-    kind = DTYPES[dtype]
-    if kind.kind is DTypeKind.BOOLEAN:
+    element_type = DTYPES[dtype]
+    if element_type.kind is DTypeKind.BOOLEAN:
         return np.array([False, True])
-    least, greatest = integer_range(kind)
-    if kind.bits <= 8:
-        return np.arange(least, greatest + 1).astype(kind.numpy)
+    least, greatest = integer_range(element_type)
+    if element_type.bits <= 8:
+        return np.arange(least, greatest + 1).astype(element_type.numpy)
     generator = np.random.default_rng(0)
     edges = [
         0,
@@ -127,9 +127,9 @@ def integer_values(dtype: str) -> np.ndarray:
         least + 1,
         greatest,
     ]
-    wide = generator.integers(least, greatest, 600, dtype=kind.numpy, endpoint=True)
-    held = np.array([each for each in edges if least <= each <= greatest], object).astype(kind.numpy)
-    return np.concatenate([held, wide, wide >> generator.integers(0, kind.bits, 600).astype(kind.numpy)])
+    wide = generator.integers(least, greatest, 600, dtype=element_type.numpy, endpoint=True)
+    held = np.array([edge for edge in edges if least <= edge <= greatest], object).astype(element_type.numpy)
+    return np.concatenate([held, wide, wide >> generator.integers(0, element_type.bits, 600).astype(element_type.numpy)])
 
 
 def integer_pairs(dtype: str) -> list[np.ndarray]:
@@ -137,7 +137,7 @@ def integer_pairs(dtype: str) -> list[np.ndarray]:
     if len(values) <= 256:
         return every_pair(values)
     generator = np.random.default_rng(3)
-    return [np.concatenate([each, generator.choice(values, 3000)]) for each in every_pair(values[:24])]
+    return [np.concatenate([operand, generator.choice(values, 3000)]) for operand in every_pair(values[:24])]
 
 
 def joined(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:

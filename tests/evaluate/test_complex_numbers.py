@@ -51,7 +51,7 @@ def assert_complex_near(opcode: str, theirs: np.ndarray, ours: np.ndarray, input
 @pytest.mark.parametrize("dtype", COMPLEX)
 def test_complex_numbers(dtype):
     values = [complex_values(dtype)]
-    kept = ["copy", "negate", *(each for each in EPSILONS if each not in ("atan2", "divide", "multiply", "power"))]
+    kept = ["copy", "negate", *(opcode for opcode in EPSILONS if opcode not in ("atan2", "divide", "multiply", "power"))]
     results = [dtype] * len(kept) + [COMPLEX[dtype]] * 3
     for opcode, theirs, ours in batch([*kept, "abs", "imag", "real"], values, results):
         assert_complex_near(opcode, theirs, ours, values)
@@ -61,7 +61,7 @@ def test_complex_numbers(dtype):
 def test_pairs_of_complex_numbers(dtype):
     values = complex_values(dtype)
     some = [
-        np.concatenate(each) for each in zip(every_pair(values[:144:5]), (values, np.roll(values, 17)), strict=True)
+        np.concatenate(parts) for parts in zip(every_pair(values[:144:5]), (values, np.roll(values, 17)), strict=True)
     ]
     for opcode, theirs, ours in batch(["add", "divide", "multiply", "subtract"], some):
         assert_complex_near(opcode, theirs, ours, some)

@@ -116,7 +116,7 @@ def test_scaled_dot_multiplies_blocks_by_their_scales():
         np.array([[1, 2], [4, 0.5], [1, 1]], scale),
         np.full((2, 5), 2, scale),
     ]
-    x, y, a, b = (each.astype(np.float64) for each in inputs)
+    x, y, a, b = (array.astype(np.float64) for array in inputs)
     expected = (x * np.repeat(a, 4, 1)) @ (y * np.repeat(b, 4, 0))
     np.testing.assert_allclose(evaluate(parse(text), inputs)[0], expected, rtol=1e-5)
 
@@ -160,4 +160,4 @@ def test_convolution_of_other_result_types():
   sums = f32[2,7,4] convolution(b, k), window={size=3}, dim_labels=b0f_0io->b0f
 """
     dims = ((2, 9, 3), (3, 3, 4))
-    agree(program(body), [plain(dtype, each) for dtype in ("s8", "bf16") for each in dims], rtol=1e-5)
+    agree(program(body), [plain(dtype, shape) for dtype in ("s8", "bf16") for shape in dims], rtol=1e-5)

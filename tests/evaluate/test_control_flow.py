@@ -109,7 +109,7 @@ def test_collectives_of_one_device_are_identities():
     add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
     x = plain("f32", (2, 3))
     *same, nothing, replica, partition = evaluate(parse(program(ALONE, graphs=add)), [x])
-    assert all(np.array_equal(each, x) for each in same)
+    assert all(np.array_equal(output, x) for output in same)
     assert not nothing.any() and replica == partition == 0
 
 

@@ -37,29 +37,29 @@ WHOLES = [
 
 def values_of(dtype: str) -> np.ndarray:
     """Every value of a type of a byte; limits, halves and random values of wider ones."""
-    kind, generator = DTYPES[dtype], np.random.default_rng(0)
-    if kind.kind is DTypeKind.BOOLEAN:
+    element_type, generator = DTYPES[dtype], np.random.default_rng(0)
+    if element_type.kind is DTypeKind.BOOLEAN:
         return np.array([True, False])
-    if kind.is_integer:
-        least, greatest = integer_range(kind)
-        if kind.bits <= 8:
-            return np.arange(least, greatest + 1).astype(kind.numpy)
+    if element_type.is_integer:
+        least, greatest = integer_range(element_type)
+        if element_type.bits <= 8:
+            return np.arange(least, greatest + 1).astype(element_type.numpy)
         held = np.array(
-            [each for each in [*WHOLES, least, greatest, greatest - 1] if least <= each <= greatest], object
+            [number for number in [*WHOLES, least, greatest, greatest - 1] if least <= number <= greatest], object
         )
-        wide = generator.integers(least, greatest, 100, dtype=kind.numpy, endpoint=True)
+        wide = generator.integers(least, greatest, 100, dtype=element_type.numpy, endpoint=True)
         return np.concatenate(
-            [held.astype(kind.numpy), wide, wide >> generator.integers(0, kind.bits, 100).astype(kind.numpy)]
+            [held.astype(element_type.numpy), wide, wide >> generator.integers(0, element_type.bits, 100).astype(element_type.numpy)]
         )
-    if kind.bits <= 8:
-        return np.arange(2**kind.bits, dtype=np.uint8).view(kind.numpy)[dtype == "f8e8m0fnu" :]
+    if element_type.bits <= 8:
+        return np.arange(2**element_type.bits, dtype=np.uint8).view(element_type.numpy)[dtype == "f8e8m0fnu" :]
     reals = np.array(
         [*REALS, *np.negative(REALS), *generator.standard_normal(100) * np.exp(generator.uniform(-20, 20, 100))]
     )
     with np.errstate(all="ignore"):
-        if kind.is_complex:
-            return joined(reals, np.roll(reals, 7)).astype(kind.numpy)
-        return without_denormals(round_doubles(reals, kind))
+        if element_type.is_complex:
+            return joined(reals, np.roll(reals, 7)).astype(element_type.numpy)
+        return without_denormals(round_doubles(reals, element_type))
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -68,15 +68,15 @@ def test_convert(source):
     targets = [name for name in NAMES if (source[0], name) != ("c", "pred")]  # XLA dies of complex to pred
     for target, (_, theirs, ours) in zip(targets, batch(["convert"] * len(targets), [values], targets), strict=True):
         assert ours.dtype == theirs.dtype
-        kind = DTYPES[target]
-        if kind.is_complex:
+        element_type = DTYPES[target]
+        if element_type.is_complex:
             holds = is_same(theirs, ours)
-        elif kind.is_float:
+        elif element_type.is_float:
             holds = distance(theirs, ours) == 0
         else:
             holds = theirs == ours
         if source == "f4e2m1fn":  # XLA takes 6, its greatest, for more than any integer type holds
-            holds = holds | (np.abs(values.astype(np.float32)) == 6) & kind.is_integer
+            holds = holds | (np.abs(values.astype(np.float32)) == 6) & element_type.is_integer
         assert_all(holds, f"{target} convert", theirs, ours, [values])
 
 
@@ -119,11 +119,11 @@ def test_bitcast_convert(change):
     source, target = change.split(":")
     name, dims = source.rstrip("]").split("[")
     shape = tuple(map(int, dims.split(","))) if dims else ()
-    kind = DTYPES[name]
-    random = np.random.default_rng(1).integers(0, 256, (*shape, kind.byte_count), dtype=np.uint8)
-    if kind.bits < 8:
-        random &= 2**kind.bits - 1
-    operand = random.view(kind.numpy).reshape(shape)
+    element_type = DTYPES[name]
+    random = np.random.default_rng(1).integers(0, 256, (*shape, element_type.byte_count), dtype=np.uint8)
+    if element_type.bits < 8:
+        random &= 2**element_type.bits - 1
+    operand = random.view(element_type.numpy).reshape(shape)
     text = f"HloModule m\nENTRY e {{\n  x = {source} parameter(0)\n  ROOT y = {target} bitcast-convert(x)\n}}"
     (theirs,), (ours,) = run_text(text, [operand]).outputs, evaluate(parse(text), [operand])
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
@@ -136,10 +136,10 @@ REDUCED = [(5, 10), (8, 7), (5, 2), (4, 3), (8, 23), (2, 0), (11, 52), (1, 1), (
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3fn", "f8e3m4"])
 def test_reduce_precision(dtype):
-    kind = DTYPES[dtype]
+    element_type = DTYPES[dtype]
     values = values_of(dtype)
-    if kind.bits == 16:
-        values = without_denormals(np.arange(65536, dtype=np.uint16).view(kind.numpy))
+    if element_type.bits == 16:
+        values = without_denormals(np.arange(65536, dtype=np.uint16).view(element_type.numpy))
     opcodes = [f"reduce-precision, exponent_bits={e}, mantissa_bits={m}" for e, m in REDUCED]
     for opcode, theirs, ours in batch(opcodes, [values]):
         assert_all(distance(theirs, ours) == 0, opcode, theirs, ours, [values])
@@ -153,8 +153,8 @@ def test_stochastic_convert(dtype, random, target):
     with np.errstate(all="ignore"):
         values = values.astype(DTYPES[dtype].numpy)
     bits = generator.integers(0, 2 ** DTYPES[random].bits, values.size, dtype=DTYPES[random].numpy)
-    found = one("stochastic-convert", values, bits, result=f"{target}[{values.size}]")
-    assert found.tolist() == [at_random(float(x), int(n), random, target) for x, n in zip(values, bits, strict=True)]
+    converted = one("stochastic-convert", values, bits, result=f"{target}[{values.size}]")
+    assert converted.tolist() == [at_random(float(x), int(n), random, target) for x, n in zip(values, bits, strict=True)]
 
 
 def at_random(value: float, bits: int, random: str, target: str) -> int:

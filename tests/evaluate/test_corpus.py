@@ -37,8 +37,8 @@ def comparable(stage: str) -> list[str]:
 def assert_agrees(stage: str, name: str) -> None:
     text = lowered(stage)[name]
     expected = run(text, seed=3)
-    found = evaluate(parse(text), expected.inputs)
-    differences = compare(found, expected.outputs, TOLERANCES.get(name))
+    outputs = evaluate(parse(text), expected.inputs)
+    differences = compare(outputs, expected.outputs, TOLERANCES.get(name))
     assert not differences, "\n".join(map(str, differences))
 
 

@@ -95,8 +95,8 @@ def test_bitcast_reads_memory_in_the_order_of_layouts():
 
 def test_bitcast_between_widths():
     module = parse("ENTRY e { x = u32[3] parameter(0) ROOT y = u16[3,2] bitcast(x) }")
-    (found,) = evaluate(module, [np.array([0x00010002, 3, 0xFFFF0000], np.uint32)])
-    assert found.tolist() == [[2, 1], [3, 0], [0, 0xFFFF]]
+    (output,) = evaluate(module, [np.array([0x00010002, 3, 0xFFFF0000], np.uint32)])
+    assert output.tolist() == [[2, 1], [3, 0], [0, 0xFFFF]]
 
 
 def test_dynamic_dimensions_have_their_present_size():

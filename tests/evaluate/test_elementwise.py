@@ -73,29 +73,29 @@ def assert_near(opcode: str, theirs: np.ndarray, ours: np.ndarray, inputs: Seque
 
 def float_values(dtype: str) -> np.ndarray:
     """Every value of a type of two bytes or less; edges and random sizes of wider ones. No denormals that XLA drops."""
-    kind = DTYPES[dtype]
-    if kind.bits <= 16:
-        values = np.arange(2**kind.bits).astype(f"u{kind.byte_count}").view(kind.numpy)
+    element_type = DTYPES[dtype]
+    if element_type.bits <= 16:
+        values = np.arange(2**element_type.bits).astype(f"u{element_type.byte_count}").view(element_type.numpy)
         return values[1:] if dtype == "f8e8m0fnu" else without_denormals(values)
-    limits = ml_dtypes.finfo(kind.numpy)
+    limits = ml_dtypes.finfo(element_type.numpy)
     generator = np.random.default_rng(0)
     edges = [0, limits.smallest_normal, limits.max, 1, 2, 0.5, 1.5, 2.5, 3, math.pi, math.pi / 2, 1e4, 1e-4, 88.7, 89, 104,
              710, 1e30, 1e-30, 0.49999997, 8388607.5, 8388608.5, 2**31, 2.0**63, math.inf, math.nan, 1 - 2**-24, 1 + 2**-23]  # fmt: skip
     sizes = [generator.uniform(-1, 1, 2000), generator.standard_normal(2000) * np.exp(generator.uniform(-60, 60, 2000))]
     spread = generator.uniform(-100, 100, 2000)
-    return without_denormals(np.concatenate([edges, np.negative(edges), *sizes, spread]).astype(kind.numpy))
+    return without_denormals(np.concatenate([edges, np.negative(edges), *sizes, spread]).astype(element_type.numpy))
 
 
 def float_pairs(dtype: str) -> list[np.ndarray]:
     """Every pair of values of a byte; every pair of edges and random pairs of wider ones."""
     values, generator = float_values(dtype), np.random.default_rng(1)
-    kind = DTYPES[dtype]
-    if kind.bits <= 8:
+    element_type = DTYPES[dtype]
+    if element_type.bits <= 8:
         return every_pair(values)
-    limit = float(ml_dtypes.finfo(kind.numpy).max)
+    limit = float(ml_dtypes.finfo(element_type.numpy).max)
     edges = np.array([0, -0.0, 1, -1, 0.5, -0.5, 2, 3, -3, 1 / 3, limit, -limit, math.inf, -math.inf, math.nan, 1e-4])
-    pairs = every_pair(edges.astype(kind.numpy))
-    return [np.concatenate([each, generator.choice(values, 6000)]) for each in pairs]
+    pairs = every_pair(edges.astype(element_type.numpy))
+    return [np.concatenate([operand, generator.choice(values, 6000)]) for operand in pairs]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -117,7 +117,7 @@ def test_pairs_of_floats(dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_comparisons_of_floats(dtype):
     pairs = float_pairs(dtype)
-    orders = [f"compare, direction={each}{kind}" for each in DIRECTIONS for kind in ("", ", type=TOTALORDER")]
+    orders = [f"compare, direction={direction}{comparison_type}" for direction in DIRECTIONS for comparison_type in ("", ", type=TOTALORDER")]
     for opcode, theirs, ours in batch(orders, pairs, ["pred"] * len(orders)):
         assert_all(theirs == ours, opcode, theirs, ours, pairs)
 
@@ -168,10 +168,10 @@ def test_functions_that_the_cpu_lacks(opcode):
     values = np.random.default_rng(0).uniform(-0.99, 0.99, 500) + (2.5 if opcode == "acosh" else 0)
     for dtype, ulps in (("f32", 0), ("f64", 2), ("bf16", 0), ("f16", 0)):
         array = values.astype(DTYPES[dtype].numpy)
-        expected = np.array([real(float(each)) for each in array]).astype(np.float32 if dtype != "f64" else np.float64)
+        expected = np.array([real(float(value)) for value in array]).astype(np.float32 if dtype != "f64" else np.float64)
         assert distance(one(opcode, array), expected.astype(array.dtype)).max() <= ulps
     turned = (values + 1j * values[::-1]).astype(np.complex64)
-    expected = np.array([whole(complex(each)) for each in turned])
+    expected = np.array([whole(complex(value)) for value in turned])
     assert np.allclose(one(opcode, turned), expected, rtol=1e-6, atol=1e-7)
 
 
@@ -188,9 +188,9 @@ def test_one_element_gives_what_many_give(dtype):
     pairs = [values, values[::-1].copy()]
     opcodes = FLOAT_PAIR_OPS if DTYPES[dtype].is_float else [*INTEGER_PAIR_OPS, "mulhi"]
     unary = FLOAT_OPS if DTYPES[dtype].is_float else INTEGER_OPS
-    for opcode, operands in [*((each, pairs) for each in opcodes), *((each, pairs[:1]) for each in unary)]:
+    for opcode, operands in [*((name, pairs) for name in opcodes), *((name, pairs[:1]) for name in unary)]:
         many = one(opcode, *operands)
-        alone = [one(opcode, *(each[place].reshape(()) for each in operands)) for place in range(len(values))]
+        alone = [one(opcode, *(operand[index].reshape(()) for operand in operands)) for index in range(len(values))]
         assert np.array_equal(bits(np.array(alone, many.dtype)), bits(many))
 
 
@@ -202,9 +202,9 @@ def test_a_graph_of_scalars_runs_on_whole_arrays():
       ENTRY e { x = bf16[50] parameter(0) y = bf16[50] parameter(1) ROOT z = bf16[50] map(x, y), dimensions={0}, to_apply=softplus }
     """)
     x, y = (np.random.default_rng(seed).standard_normal(50).astype(ml_dtypes.bfloat16) for seed in (0, 1))
-    (found,) = evaluate(module, [x, y])
+    (output,) = evaluate(module, [x, y])
     expected = np.logaddexp(x.astype(np.float64), y.astype(np.float64))
-    assert np.allclose(found.astype(np.float64), expected, rtol=2e-2, atol=2e-2)
+    assert np.allclose(output.astype(np.float64), expected, rtol=2e-2, atol=2e-2)
 
 
 def test_what_a_type_lacks_is_named():

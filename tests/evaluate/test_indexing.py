@@ -27,9 +27,9 @@ def test_dynamic_slices(dtype):
 @pytest.mark.parametrize("index", INDICES)
 def test_dynamic_slices_are_moved_inside(index):
     text = program(SLICES.format(index=index))
-    kind = np.dtype(f"{'i' if index[0] == 's' else 'u'}{int(index[1:]) // 8}")
-    for i, j in ((0, 0), (3, 4), (np.iinfo(kind).max, np.iinfo(kind).min)):
-        agree_in_every_bit(text, [odd("f32", (4, 5)), kind.type(i), kind.type(j), odd("f32", (2, 3), 1)])
+    index_dtype = np.dtype(f"{'i' if index[0] == 's' else 'u'}{int(index[1:]) // 8}")
+    for i, j in ((0, 0), (3, 4), (np.iinfo(index_dtype).max, np.iinfo(index_dtype).min)):
+        agree_in_every_bit(text, [odd("f32", (4, 5)), index_dtype.type(i), index_dtype.type(j), odd("f32", (2, 3), 1)])
 
 
 def test_a_vector_of_indices():
@@ -68,8 +68,8 @@ def test_gather(dtype):
 
 @pytest.mark.parametrize("index", INDICES)
 def test_gather_by_any_index_type(index):
-    kind = np.dtype(f"{'i' if index[0] == 's' else 'u'}{int(index[1:]) // 8}")
-    agree_in_every_bit(program(gathers(index)), [odd("f32", (4, 5)), ROWS.astype(kind)])
+    index_dtype = np.dtype(f"{'i' if index[0] == 's' else 'u'}{int(index[1:]) // 8}")
+    agree_in_every_bit(program(gathers(index)), [odd("f32", (4, 5)), ROWS.astype(index_dtype)])
 
 
 def test_gather_and_scatter_with_batching_dimensions():

@@ -44,9 +44,9 @@ def test_bits(algorithm, size):
 )
 def test_other_types_have_the_bits_of_unsigned_integers(dtype, unsigned):
     state = [np.array([1, 2, 3], np.uint64)]
-    found = evaluate(parse(generator("rng_philox", 3, dtype)), state)
+    outputs = evaluate(parse(generator("rng_philox", 3, dtype)), state)
     expected = evaluate(parse(generator("rng_philox", 3, unsigned)), state)
-    for number, (ours, words) in enumerate(zip(found, expected, strict=True)):
+    for number, (ours, words) in enumerate(zip(outputs, expected, strict=True)):
         view = ours.view(words.dtype) if number % 2 else ours
         assert view.tolist() == words.tolist()
 

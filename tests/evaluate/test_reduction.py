@@ -102,8 +102,8 @@ greater { a = f32[] parameter(0) b = f32[] parameter(1) p = pred[] compare(a, b)
   a = f32[3] reduce(x, low), dimensions={0}, to_apply=greater
 """
     x = plain("f32", (4, 3))
-    (found,) = evaluate(parse(program(body, graphs=graphs)), [x])
-    assert found.tolist() == x.max(0).tolist()
+    (output,) = evaluate(parse(program(body, graphs=graphs)), [x])
+    assert output.tolist() == x.max(0).tolist()
 
 
 WINDOWS = """
@@ -172,7 +172,7 @@ ENTRY e { x = f32[2,3] parameter(0) v = f32[2] parameter(1)
     forward, last, backward, first = evaluate(parse(text), [x, np.array([1, 0], np.float32)])
     assert forward.tolist() == [[2, 8, 21], [16, 45, 90]] and last.tolist() == [7, 15]
     nothing = text.replace("[2,3]", "[2,0]")
-    assert [each.shape for each in evaluate(parse(nothing), [x[:, :0], np.array([1, 0], np.float32)])] == [(2, 0), (2,)] * 2
+    assert [output.shape for output in evaluate(parse(nothing), [x[:, :0], np.array([1, 0], np.float32)])] == [(2, 0), (2,)] * 2
     assert backward.tolist() == [[7, 12, 12], [60, 55, 36]] and first.tolist() == [7, 15]
 
 
@@ -215,8 +215,8 @@ def test_the_greatest_and_least_of_signed_noughts(dtype):
   d_NAME = T[4] scatter(u, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=NAME_T
 """
     text = program(each_name(body, ("maximum", "minimum")), dtype, REDUCERS)
-    kind = odd(dtype, (1,)).dtype
+    element_dtype = odd(dtype, (1,)).dtype
     for start in (0.0, -0.0):
-        x = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]).astype(kind)
-        u = np.array([-0.0, 0.0, 0.0, -0.0]).astype(kind)
-        agree_in_every_bit(text, [x, np.array([[1], [0], [3], [1]], np.int32), u, np.array(start).astype(kind)])
+        x = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]).astype(element_dtype)
+        u = np.array([-0.0, 0.0, 0.0, -0.0]).astype(element_dtype)
+        agree_in_every_bit(text, [x, np.array([[1], [0], [3], [1]], np.int32), u, np.array(start).astype(element_dtype)])

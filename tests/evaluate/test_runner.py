@@ -37,10 +37,10 @@ def test_a_second_row_is_refused():
 
 
 def test_tuples_are_flat_outside_and_tokens_left_out():
-    found = evaluate(PAIR, [A, np.int32(7), X])
-    assert [each.tolist() for each in found] == [[1, 2], 7]
+    outputs = evaluate(PAIR, [A, np.int32(7), X])
+    assert [output.tolist() for output in outputs] == [[1, 2], 7]
     by_name = evaluate(PAIR, {"x": X, "pair.1.0": np.int32(7), "pair.0": A})
-    assert [each.tolist() for each in by_name] == [[1, 2], 7]
+    assert [output.tolist() for output in by_name] == [[1, 2], 7]
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_values_are_forgotten_at_their_last_use(monkeypatch):
         "ENTRY e { a = f32[2] parameter(0) b = f32[2] negate(a) c = f32[2] negate(b) ROOT d = f32[2] negate(c) }"
     )
     evaluate(module, [A])
-    assert [each() is None for each in alive[:2]] == [True, True]
+    assert [reference() is None for reference in alive[:2]] == [True, True]

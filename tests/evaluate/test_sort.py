@@ -27,8 +27,8 @@ SORTS = """
 
 @pytest.mark.parametrize("dtype", ORDERED)
 def test_total_order(dtype):
-    kind = ", type=TOTALORDER" if dtype[0] in "fb" else ""
-    text = program(SORTS, dtype, COMPARATORS.replace("KIND", kind))
+    comparison_type = ", type=TOTALORDER" if dtype[0] in "fb" else ""
+    text = program(SORTS, dtype, COMPARATORS.replace("KIND", comparison_type))
     agree_in_every_bit(text, [odd(dtype, (5, 40))])
 
 
@@ -110,5 +110,5 @@ by_bits { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] bitcast(a) d =
   ROOT sorted = f32[20000] sort(x), dimensions={0}, to_apply=by_bits
 """
     given = plain("f32", (20000,))
-    (found,) = evaluate(parse(f"HloModule m\n{graphs}\nENTRY e {{{body}}}"), [given])
-    np.testing.assert_array_equal(found.view(np.int32), np.sort(given.view(np.int32)))
+    (output,) = evaluate(parse(f"HloModule m\n{graphs}\nENTRY e {{{body}}}"), [given])
+    np.testing.assert_array_equal(output.view(np.int32), np.sort(given.view(np.int32)))

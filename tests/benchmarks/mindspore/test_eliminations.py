@@ -45,7 +45,7 @@ KINDS = [
 @pytest.mark.parametrize(("edges", "expected"), KINDS)
 def test_what_is_eliminated_in_which_order(edges: list[tuple[int, int]], expected: list[str]):
     result = solve(_graph(edges))
-    steps = [f"{step.kind} {step.gone}" if step.gone is not None else step.kind for step in result.eliminations]
+    steps = [f"{step.rule} {step.gone}" if step.gone is not None else step.rule for step in result.eliminations]
     assert [step for step in steps if not step.startswith("search")] == expected
 
 
@@ -125,7 +125,7 @@ def test_a_chain_of_ten_thousand_is_shrunk_to_a_point():
     graph = CostGraph(nodes, tuple(cost_edge(n, n + 1, random.random((4, 4))) for n in range(9_999)))
     result = solve(graph)
     assert result.time == pytest.approx(_along_a_chain(graph))
-    assert {step.kind for step in result.eliminations} == {"operator", "merge", "search"}
+    assert {step.rule for step in result.eliminations} == {"operator", "merge", "search"}
 
 
 def _along_a_chain(graph: CostGraph) -> float:
