@@ -37,7 +37,7 @@ def assert_agrees(
 
 def computation(name: str, parameters: list[str], result: str) -> str:
     """A computation of this signature; what it computes does not matter."""
-    lines = "".join(f"  q{n} = {kind} parameter({n})\n" for n, kind in enumerate(parameters))
+    lines = "".join(f"  q{n} = {parameter_type} parameter({n})\n" for n, parameter_type in enumerate(parameters))
     return f'{name} {{\n{lines}  ROOT made = {result} custom-call(), custom_call_target="any"\n}}\n\n'
 
 
@@ -57,11 +57,11 @@ def nearly(draw: st.DrawFn, element: str) -> str:
 @st.composite
 def reducer(draw: st.DrawFn, name: str, element_types: list[str]) -> str:
     """A computation that reduces arrays of these elements, or nearly."""
-    scalars = [draw(nearly(each)) for each in element_types]
+    scalars = [draw(nearly(element_type)) for element_type in element_types]
     parameters = [
-        draw(nearly(each)) if draw(sometimes) else kind for each, kind in zip(element_types, scalars, strict=True)
+        draw(nearly(element_type)) if draw(sometimes) else scalar_type for element_type, scalar_type in zip(element_types, scalars, strict=True)
     ]
-    parameters += [draw(nearly(each)) for each in element_types]
+    parameters += [draw(nearly(element_type)) for element_type in element_types]
     if draw(st.integers(0, 29)) == 0:
         parameters.pop()
     single = len(scalars) == 1 and draw(st.integers(0, 9)) > 0

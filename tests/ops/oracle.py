@@ -57,7 +57,7 @@ def child() -> Child:
 
 def module_text(instruction: str, operands: list[str], computations: str = "") -> str:
     """A module whose root is this instruction on operands p0, p1, ... of these types."""
-    parameters = "".join(f"  p{n} = {kind} parameter({n})\n" for n, kind in enumerate(operands))
+    parameters = "".join(f"  p{n} = {operand_type} parameter({n})\n" for n, operand_type in enumerate(operands))
     return f"HloModule m\n\n{computations}ENTRY e {{\n{parameters}  ROOT r = {instruction}\n}}\n"
 
 
@@ -66,11 +66,11 @@ def ours(text: str) -> Type | str:
     try:
         root = parse(text).entry.output
         assert root is not None
-        found = Inference().type_of(root)
+        inferred = Inference().type_of(root)
     except HloomError as problem:
         return str(problem)
-    assert found is not None, "no rule"
-    return found
+    assert inferred is not None, "no rule"
+    return inferred
 
 
 def xla(text: str) -> Type | str:

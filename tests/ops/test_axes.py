@@ -119,8 +119,8 @@ def test_the_table_has_every_op() -> None:
     ("add-dependency", "order"),
 ])  # fmt: skip
 def test_effects(name: str, effect: str) -> None:
-    found = OPS[name].effect
-    assert found is not None and found.value == effect
+    declared = OPS[name].effect
+    assert declared is not None and declared.value == effect
 
 
 def test_all_others_are_pure() -> None:

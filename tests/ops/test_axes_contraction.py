@@ -22,9 +22,9 @@ COMPUTATIONS = (
 def axes(instruction: str, kinds: list[str]) -> AxisMap:
     root = parse(module_text(instruction, kinds, COMPUTATIONS)).entry.root
     assert isinstance(root, Apply)
-    found = node_axes(root)
-    assert found is not None
-    return found
+    axis_map = node_axes(root)
+    assert axis_map is not None
+    return axis_map
 
 
 BATCHED = "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
@@ -218,8 +218,8 @@ def test_twice_the_points_are_the_operations_of_a_product(text: str, kinds: list
 
 
 def test_the_points_of_a_pooling_are_what_it_reads() -> None:
-    found = axes("reduce-window(p0, p1), window={size=1x3 stride=1x2}, to_apply=add", ["f32[3,9]", "f32[]"])
-    assert found.points == 3 * 4 * 3
+    axis_map = axes("reduce-window(p0, p1), window={size=1x3 stride=1x2}, to_apply=add", ["f32[3,9]", "f32[]"])
+    assert axis_map.points == 3 * 4 * 3
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,12 @@ def applications(text: str) -> Iterator[Apply]:
         return
     for graph in module.graphs:
         for node in graph.nodes:
-            if isinstance(node, Apply) and node.opcode in ROWS and all(each.type for each in node.inputs):
+            if isinstance(node, Apply) and node.opcode in ROWS and all(operand.type for operand in node.inputs):
                 yield node
 
 
 def operand_types(node: Apply) -> list[Type]:
-    return [each.type for each in node.inputs if each.type is not None]
+    return [operand.type for operand in node.inputs if operand.type is not None]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::hloom.text.HloomWarning")
@@ -62,13 +62,13 @@ def test_inferred_types_are_those_written() -> None:
     wrong = []
     for name, node in nodes():
         try:
-            found = infer_type(node.op, operand_types(node), node.attributes, node.type)
+            inferred = infer_type(node.op, operand_types(node), node.attributes, node.type)
         except TypeProblem as problem:
             if name not in LIES:
                 wrong.append(f"{name}: {node}: {problem}")
             continue
-        if not same_shape(found, node.type):
-            wrong.append(f"{name}: {node}: inferred {found}")
+        if not same_shape(inferred, node.type):
+            wrong.append(f"{name}: {node}: inferred {inferred}")
     assert wrong == []
 
 
@@ -88,26 +88,26 @@ def test_the_factors_of_a_dimension_multiply_to_its_size() -> None:
     for name, node in nodes():
         if name in LIES:
             continue
-        found = node_axes(node)
-        assert found is not None
+        axis_map = node_axes(node)
+        assert axis_map is not None
         result = node.type or infer_type(node.op, operand_types(node), node.attributes)
-        values = [*zip(operand_types(node), found.operands, strict=True)]
-        values += zip(result.leaves(), found.results, strict=True)
-        for kind, dimensions in values:
-            sizes = kind.dims if isinstance(kind, TensorType) else ()
+        values = [*zip(operand_types(node), axis_map.operands, strict=True)]
+        values += zip(result.leaves(), axis_map.results, strict=True)
+        for value_type, dimensions in values:
+            sizes = value_type.dims if isinstance(value_type, TensorType) else ()
             for size, factors in zip(sizes, dimensions, strict=True):
-                slides = any(found.factors[factor].kind is FactorKind.WINDOWED for factor in factors)
-                product = math.prod(found.factors[factor].size for factor in factors)
+                slides = any(axis_map.factors[factor].kind is FactorKind.WINDOWED for factor in factors)
+                product = math.prod(axis_map.factors[factor].size for factor in factors)
                 if factors and not slides and product != size:
-                    wrong.append(f"{name}: {node}: {found}")
+                    wrong.append(f"{name}: {node}: {axis_map}")
     assert wrong == []
 
 
 def test_results_of_windows_have_the_size_of_their_factors() -> None:
     for name, node in nodes():
         if name not in LIES and node.opcode in ("convolution", "reduce-window"):
-            found = node_axes(node)
+            axis_map = node_axes(node)
             result = node.type or infer_type(node.op, operand_types(node), node.attributes)
-            assert found is not None
+            assert axis_map is not None
             for number, leaf in enumerate(result.leaves()):
-                assert isinstance(leaf, TensorType) and found.result_dims(number) == leaf.dims
+                assert isinstance(leaf, TensorType) and axis_map.result_dims(number) == leaf.dims

@@ -33,15 +33,16 @@ OPERANDS = """
 def node(line: str) -> Apply:
     """The instruction of this line, after the operands above; its type as written stays with it."""
     text = f"HloModule cases\n{COMPUTATIONS}\nENTRY main {{\n{OPERANDS}  ROOT r = {line}\n}}\n"
-    found: Node = parse(text).entry.root
-    assert isinstance(found, Apply)
-    return found
+    instruction: Node = parse(text).entry.root
+    assert isinstance(instruction, Apply)
+    return instruction
 
 
 def inferred(line: str) -> str:
-    found = node(line)
-    types = [operand.type for operand in found.inputs]
-    return str(infer_type(found.op, [kind for kind in types if kind], found.attributes, found.type))
+    instruction = node(line)
+    types = [operand.type for operand in instruction.inputs]
+    operand_types = [operand_type for operand_type in types if operand_type]
+    return str(infer_type(instruction.op, operand_types, instruction.attributes, instruction.type))
 
 
 AGREE = (
@@ -95,13 +96,13 @@ def test_the_written_type_is_inferred(line: str):
 
 @pytest.mark.parametrize("line", AGREE)
 def test_axis_maps_fit_the_types(line: str):
-    found = node(line)
-    axes = node_axes(found)
+    instruction = node(line)
+    axes = node_axes(instruction)
     if axes is None:
-        assert "axes" in found.op.because
+        assert "axes" in instruction.op.because
         return
-    leaves = list(found.type.leaves()) if found.type else []
-    dims = [axes.result_dims(place) for place in range(len(axes.results))]
+    leaves = list(instruction.type.leaves()) if instruction.type else []
+    dims = [axes.result_dims(index) for index in range(len(axes.results))]
     assert dims == [getattr(leaf, "dims", ()) for leaf in leaves]
 
 

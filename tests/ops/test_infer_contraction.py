@@ -31,57 +31,57 @@ def products(draw: st.DrawFn) -> tuple[dict[str, list[int]], list[str], dict[str
     """Dimension numbers, operand types that mostly fit, and the sizes of the parts."""
     parts = {name: draw(st.lists(SIZES, max_size=2)) for name in ("batch", "contracting", "left", "right")}
     element = draw(elements)
-    found: dict[str, list[int]] = {}
+    dimensions: dict[str, list[int]] = {}
     kinds = []
     for side, free in (("lhs", "left"), ("rhs", "right")):
         labelled = [(part, n, size) for part in ("batch", "contracting", free) for n, size in enumerate(parts[part])]
         labelled = draw(st.permutations(labelled))
         for part in ("batch", "contracting"):
-            places = {n: place for place, (name, n, _) in enumerate(labelled) if name == part}
-            found[f"{side}_{part}_dims"] = draw(numbers([places[n] for n in range(len(parts[part]))]))
-        found[free] = [place for place, (name, _, _) in enumerate(labelled) if name == free]
+            places = {n: dim for dim, (name, n, _) in enumerate(labelled) if name == part}
+            dimensions[f"{side}_{part}_dims"] = draw(numbers([places[n] for n in range(len(parts[part]))]))
+        dimensions[free] = [dim for dim, (name, _, _) in enumerate(labelled) if name == free]
         kinds.append(draw(like([size for *_, size in labelled], element)))
-    return found, kinds, parts
+    return dimensions, kinds, parts
 
 
-def dimension_numbers(found: dict[str, list[int]]) -> str:
-    return "".join(f", {name}={braces(places)}" for name, places in found.items() if name.endswith("_dims"))
+def dimension_numbers(dimensions: dict[str, list[int]]) -> str:
+    return "".join(f", {name}={braces(places)}" for name, places in dimensions.items() if name.endswith("_dims"))
 
 
 @quickly
 @given(products())
 def test_dot(case: tuple) -> None:
-    found, kinds, _ = case
-    assert_agrees(f"dot(p0, p1){dimension_numbers(found)}", kinds, xla_aborts=ABORTS)
+    dimensions, kinds, _ = case
+    assert_agrees(f"dot(p0, p1){dimension_numbers(dimensions)}", kinds, xla_aborts=ABORTS)
 
 
 @quickly
 @given(st.data())
 def test_ragged_dot(data: st.DataObject) -> None:
-    found, kinds, parts = data.draw(products())
+    dimensions, kinds, parts = data.draw(products())
     groups = data.draw(st.integers(0, 3))
     modes = [name for name in ("batch", "contracting", "left") if parts[name]]
     mode = data.draw(st.sampled_from(modes)) if modes else ""
-    places = found["left"] if mode == "left" else found.get(f"lhs_{mode}_dims", [])
+    places = dimensions["left"] if mode == "left" else dimensions.get(f"lhs_{mode}_dims", [])
     sizes = parts[mode] if mode else []
     which = data.draw(st.integers(0, max(0, len(sizes) - 1)))
     outer = ([] if mode == "batch" else parts["batch"]) + sizes[:which]
-    found["lhs_ragged_dims"] = data.draw(numbers(places[which : which + 1]))
+    dimensions["lhs_ragged_dims"] = data.draw(numbers(places[which : which + 1]))
     if mode == "left":  # a group dimension in front of the right operand
         bracket = kinds[1].find("[") + 1
         kinds[1] = kinds[1][:bracket] + f"{groups}{',' if kinds[1][bracket] != ']' else ''}" + kinds[1][bracket:]
         for name in ("rhs_batch_dims", "rhs_contracting_dims"):
-            found[name] = [place + 1 for place in found[name]]
-        found["rhs_group_dims"] = data.draw(numbers([0]))
+            dimensions[name] = [dim + 1 for dim in dimensions[name]]
+        dimensions["rhs_group_dims"] = data.draw(numbers([0]))
     kinds.append(data.draw(like([*outer, groups] if data.draw(st.booleans()) else [groups], "s32")))
-    assert_agrees(f"ragged-dot(p0, p1, p2){dimension_numbers(found)}", kinds, xla_aborts=ABORTS)
+    assert_agrees(f"ragged-dot(p0, p1, p2){dimension_numbers(dimensions)}", kinds, xla_aborts=ABORTS)
 
 
 @quickly
 @given(products(), st.booleans())
 def test_scaled_dot_with_the_operands_in_the_order_of_the_parser(case: tuple, odd: bool) -> None:
-    found, (left, right), _ = case
-    numbers_text = dimension_numbers(found)
+    dimensions, (left, right), _ = case
+    numbers_text = dimension_numbers(dimensions)
     scales = ["token[]", "f8e8m0fnu[2]"] if odd else ["f8e8m0fnu[]", "f8e8m0fnu[2]"]
     we = ours(module_text(f"scaled-dot(p0, p1, p2, p3){numbers_text}", [left, right, *scales]))
     they = xla(module_text(f"scaled-dot(p0, p2, p1, p3){numbers_text}", [left, right, *scales]))

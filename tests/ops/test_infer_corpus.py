@@ -43,15 +43,15 @@ LIES = {
 @cache
 def modules() -> dict[str, Module]:
     """Every module that can be read: fragments of texts that say too little are left out."""
-    found = {}
+    parsed = {}
     for name, text in (
         handwritten() | lowered("before") | {f"after/{n}": t for n, t in lowered("after").items()}
     ).items():
         try:
-            found[name] = parse(text)
+            parsed[name] = parse(text)
         except HloomError:
             assert name.startswith(("fragments/", "quirk_")), name
-    return found
+    return parsed
 
 
 def nodes_of(family: str) -> Iterator[tuple[str, Apply]]:
@@ -66,16 +66,16 @@ def nodes_of(family: str) -> Iterator[tuple[str, Apply]]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_types_written_are_inferred(family: str) -> None:
     inference = Inference()
-    for place, node in nodes_of(family):
-        if place in LIES:
+    for path, node in nodes_of(family):
+        if path in LIES:
             continue
-        found = inference.type_of(node)
-        assert same_shape(found, node.type), f"{place}: {node!r} is {found}"
+        inferred = inference.type_of(node)
+        assert same_shape(inferred, node.type), f"{path}: {node!r} is {inferred}"
 
 
-@pytest.mark.parametrize("place", LIES)
-def test_lies_are_noticed(place: str) -> None:
-    name, _, instruction = place.rpartition("/")
+@pytest.mark.parametrize("path", LIES)
+def test_lies_are_noticed(path: str) -> None:
+    name, _, instruction = path.rpartition("/")
     node = next(node for graph in modules()[name].graphs for node in graph.nodes if node.name == instruction)
     try:
         assert not same_shape(Inference().type_of(node), node.type)
@@ -86,24 +86,24 @@ def test_lies_are_noticed(place: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_axis_maps_fit_the_types(family: str) -> None:
     """Dimensions are the products of their factors; a shifted factor has the result's size, whatever the operand's."""
-    for place, node in nodes_of(family):
-        operands = [kind for kind in node.operand_types() if kind is not None]
-        if place in LIES or len(operands) < len(node.inputs) or node.type is None:
+    for path, node in nodes_of(family):
+        operands = [operand_type for operand_type in node.operand_types() if operand_type is not None]
+        if path in LIES or len(operands) < len(node.inputs) or node.type is None:
             continue
-        found = node_axes(node)
-        assert found is not None, place
+        axis_map = node_axes(node)
+        assert axis_map is not None, path
         sides = (
-            (found.operands, [leaf for kind in operands for leaf in kind.leaves()]),
-            (found.results, node.type.leaves()),
+            (axis_map.operands, [leaf for operand_type in operands for leaf in operand_type.leaves()]),
+            (axis_map.results, node.type.leaves()),
         )
         for side, leaves in sides:
             for dimensions, leaf in zip(side, leaves, strict=True):
                 sizes = leaf.dims if isinstance(leaf, TensorType) else ()
                 for factors, size in zip(dimensions, sizes, strict=True):
-                    kinds = {found.factors[number].kind for number in factors}
-                    shifted = side is found.operands and FactorKind.SHIFTED in kinds
-                    whole = prod(found.factors[number].size for number in factors)
-                    assert shifted or whole == size or size < 0, f"{place}: {node!r} {found}"
+                    kinds = {axis_map.factors[number].kind for number in factors}
+                    shifted = side is axis_map.operands and FactorKind.SHIFTED in kinds
+                    whole = prod(axis_map.factors[number].size for number in factors)
+                    assert shifted or whole == size or size < 0, f"{path}: {node!r} {axis_map}"
 
 
 def test_every_opcode_is_in_the_corpus() -> None:

@@ -37,28 +37,28 @@ def assert_same_type(instruction: str, kinds: list[str]) -> None:
 def instructions(draw: st.DrawFn) -> tuple[str, list[str]]:
     """An op of those whose type may be left out, and its operands."""
     dims, element = draw(DIMS), draw(st.sampled_from(COMMON))
-    kind = draw(like(dims, element))
+    operand_type = draw(like(dims, element))
     axis = draw(st.integers(0, max(len(dims) - 1, 0))) if draw(st.integers(0, 9)) else 4
     name = draw(st.sampled_from(["transpose", "reverse", "concatenate", "pad", "get", "set"]))
     if name == "transpose":
         order = draw(st.permutations(range(len(dims))))
-        return f"transpose(p0), dimensions={braces(draw(numbers(list(order))))}", [kind]
+        return f"transpose(p0), dimensions={braces(draw(numbers(list(order))))}", [operand_type]
     if name == "reverse":
         chosen = draw(st.lists(st.integers(0, max(len(dims) - 1, 0)), unique=True, max_size=len(dims)))
-        return f"reverse(p0), dimensions={braces(draw(numbers(chosen)))}", [kind]
+        return f"reverse(p0), dimensions={braces(draw(numbers(chosen)))}", [operand_type]
     if name == "concatenate":
-        sizes = [[draw(SIZES) if place == axis else size for place, size in enumerate(dims)] for _ in range(3)]
-        kinds = [draw(like(each, element)) for each in sizes][: draw(st.integers(1, 3))]
+        sizes = [[draw(SIZES) if dim == axis else size for dim, size in enumerate(dims)] for _ in range(3)]
+        kinds = [draw(like(shape, element)) for shape in sizes][: draw(st.integers(1, 3))]
         return f"concatenate({', '.join(f'p{n}' for n in range(len(kinds)))}), dimensions={{{axis}}}", kinds
     if name == "pad" and dims:
         sides = st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 2))
         padding = ["_".join(map(str, draw(sides))) for _ in (dims[:-1] if draw(sometimes) else dims)] or ["1_1"]
-        return f"pad(p0, p1), padding={'x'.join(padding)}", [kind, draw(like([], element))]
-    if name == "get" and "[" in kind[:6] and kind[0] not in "(to":
-        return f"get-dimension-size(p0), dimensions={{{axis}}}", [kind]
+        return f"pad(p0, p1), padding={'x'.join(padding)}", [operand_type, draw(like([], element))]
+    if name == "get" and "[" in operand_type[:6] and operand_type[0] not in "(to":
+        return f"get-dimension-size(p0), dimensions={{{axis}}}", [operand_type]
     size = draw(st.sampled_from(["s32[]", "s32[]", "s32[]", "s32[1]", "u32[]"]))
-    kind = kind if kind[0] not in "(to" else "f32[2]"
-    return f"set-dimension-size(p0, p1), dimensions={{{axis}}}", [kind, size]
+    operand_type = operand_type if operand_type[0] not in "(to" else "f32[2]"
+    return f"set-dimension-size(p0, p1), dimensions={{{axis}}}", [operand_type, size]
 
 
 @examples(75)
@@ -108,23 +108,23 @@ static = st.builds(lambda name, dims: TensorType(DTYPES[name], dims), st.sampled
 
 @st.composite
 def slices(draw: st.DrawFn) -> tuple[TensorType, list[tuple[int, int, int]], TensorType]:
-    kind = draw(static)
+    operand_type = draw(static)
     parts = []
-    for size in kind.dims:
+    for size in operand_type.dims:
         start = draw(st.integers(0, size))
         limit = draw(st.integers(start, size))
         parts.append((start, limit, draw(st.integers(1, 3))))
     made = [-(-(limit - start) // stride) for start, limit, stride in parts]
     if parts and draw(st.booleans()):
-        place = draw(st.integers(0, len(parts) - 1))
-        parts[place] = tuple(draw(st.lists(st.integers(-1, 5), min_size=3, max_size=3)))
-    return kind, parts, TensorType(kind.dtype, draw(numbers(made)) if all(n >= 0 for n in made) else made)
+        index = draw(st.integers(0, len(parts) - 1))
+        parts[index] = tuple(draw(st.lists(st.integers(-1, 5), min_size=3, max_size=3)))
+    return operand_type, parts, TensorType(operand_type.dtype, draw(numbers(made)) if all(n >= 0 for n in made) else made)
 
 
 @examples(40)
 @given(slices())
 def test_slice(case: tuple[TensorType, list[tuple[int, int, int]], TensorType]) -> None:
-    kind, parts, result = case
+    operand_type, parts, result = case
     if any(size < 0 for size in result.dims) or any(min(part) < 0 for part in parts):
         return  # HLO text cannot say it
     attributes = ", ".join(
@@ -132,24 +132,24 @@ def test_slice(case: tuple[TensorType, list[tuple[int, int, int]], TensorType]) 
         for n, name in enumerate(("start_indices", "limit_indices", "strides"))
     )
     text = ", ".join(f"[{start}:{limit}:{stride}]" for start, limit, stride in parts)
-    assert accepted(f"slice(p0), slice={{{text}}}", [kind], result) == verified("slice", attributes, [kind], result)
+    assert accepted(f"slice(p0), slice={{{text}}}", [operand_type], result) == verified("slice", attributes, [operand_type], result)
 
 
 @examples(40)
 @given(st.data())
 def test_reshape(data: st.DataObject) -> None:
-    kind = data.draw(static)
-    dims = data.draw(st.one_of(st.permutations(kind.dims), DIMS))
-    result = TensorType(kind.dtype, dims)
-    assert accepted("reshape(p0)", [kind], result) == verified("reshape", "", [kind], result)
+    operand_type = data.draw(static)
+    dims = data.draw(st.one_of(st.permutations(operand_type.dims), DIMS))
+    result = TensorType(operand_type.dtype, dims)
+    assert accepted("reshape(p0)", [operand_type], result) == verified("reshape", "", [operand_type], result)
 
 
 @examples(40)
 @given(st.data())
 def test_iota(data: st.DataObject) -> None:
-    result, place = data.draw(static), data.draw(st.integers(0, 4))
-    attributes = f"iota_dimension = {place} : i64"
-    assert accepted(f"iota(), iota_dimension={place}", [], result) == verified("iota", attributes, [], result)
+    result, dim = data.draw(static), data.draw(st.integers(0, 4))
+    attributes = f"iota_dimension = {dim} : i64"
+    assert accepted(f"iota(), iota_dimension={dim}", [], result) == verified("iota", attributes, [], result)
 
 
 @examples(50)
@@ -157,14 +157,14 @@ def test_iota(data: st.DataObject) -> None:
 def test_broadcast(data: st.DataObject) -> None:
     result = data.draw(static)
     places = sorted(data.draw(st.lists(st.integers(0, max(result.rank - 1, 0)), unique=True, max_size=result.rank)))
-    sizes = [data.draw(SIZES) if data.draw(sometimes) else result.dims[place] for place in places]
-    kind = TensorType(result.dtype, sizes)
-    places = [max(place, 0) for place in data.draw(numbers(places))]
-    within = len(places) == kind.rank and all(place < result.rank for place in places)
-    if within and any(size == 1 != result.dims[place] for size, place in zip(sizes, places, strict=True)):
+    sizes = [data.draw(SIZES) if data.draw(sometimes) else result.dims[dim] for dim in places]
+    operand_type = TensorType(result.dtype, sizes)
+    places = [max(dim, 0) for dim in data.draw(numbers(places))]
+    within = len(places) == operand_type.rank and all(dim < result.rank for dim in places)
+    if within and any(size == 1 != result.dims[dim] for size, dim in zip(sizes, places, strict=True)):
         return  # StableHLO repeats it
-    ours_too = accepted(f"broadcast(p0), dimensions={braces(places)}", [kind], result)
-    assert ours_too == verified("broadcast_in_dim", f"broadcast_dimensions = {longs(places)}", [kind], result)
+    ours_too = accepted(f"broadcast(p0), dimensions={braces(places)}", [operand_type], result)
+    assert ours_too == verified("broadcast_in_dim", f"broadcast_dimensions = {longs(places)}", [operand_type], result)
 
 
 def test_bitcast_convert_between_all_types() -> None:
@@ -177,25 +177,25 @@ def test_bitcast_convert_between_all_types() -> None:
             few, many = sorted((DTYPES[before].bits, DTYPES[after].bits))
             ratio = [many // few] if many > few else []
             for dims, made in (([2], [2]), ([2], [2, *ratio]), ([2, *ratio], [2])):
-                kind, result = TensorType(DTYPES[before], dims), TensorType(DTYPES[after], made)
-                mine = accepted("bitcast-convert(p0)", [kind], result)
-                assert mine == verified("bitcast_convert", "", [kind], result), f"{kind} -> {result}"
+                operand_type, result = TensorType(DTYPES[before], dims), TensorType(DTYPES[after], made)
+                mine = accepted("bitcast-convert(p0)", [operand_type], result)
+                assert mine == verified("bitcast_convert", "", [operand_type], result), f"{operand_type} -> {result}"
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_convert(name: str) -> None:
-    kind, result = TensorType(DTYPES["f32"], (2,)), TensorType(DTYPES[name], (2,))
-    assert accepted("convert(p0)", [kind], result)
-    assert not accepted("convert(p0)", [kind], TensorType(DTYPES[name], (3,)))
+    operand_type, result = TensorType(DTYPES["f32"], (2,)), TensorType(DTYPES[name], (2,))
+    assert accepted("convert(p0)", [operand_type], result)
+    assert not accepted("convert(p0)", [operand_type], TensorType(DTYPES[name], (3,)))
 
 
 @pytest.mark.parametrize("name", [name for name in ELEMENTS if name not in ("s1", "u1")])
 @pytest.mark.parametrize("bits", [(1, 0), (0, 3), (5, -1), (8, 23)])
 def test_reduce_precision(name: str, bits: tuple[int, int]) -> None:
-    kind = TensorType(DTYPES[name], (2, 3))
+    operand_type = TensorType(DTYPES[name], (2, 3))
     text = f"reduce-precision(p0), exponent_bits={bits[0]}, mantissa_bits={bits[1]}"
     attributes = f"exponent_bits = {bits[0]} : i32, mantissa_bits = {bits[1]} : i32"
-    assert accepted(text, [kind], kind) == verified("reduce_precision", attributes, [kind], kind)
+    assert accepted(text, [operand_type], operand_type) == verified("reduce_precision", attributes, [operand_type], operand_type)
 
 
 @pytest.mark.parametrize(

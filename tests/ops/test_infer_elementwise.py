@@ -93,9 +93,9 @@ def test_generated_operands_of_three(data: st.DataObject) -> None:
     kinds = data.draw(operands(3))
     if name == "select" and data.draw(st.integers(0, 9)):
         kinds[0] = f"pred[{kinds[0].partition('[')[2]}" if kinds[0][0] not in "(to" else "pred[]"
-    for place in (0, 2) if name == "clamp" else (0,):
+    for index in (0, 2) if name == "clamp" else (0,):
         if data.draw(st.integers(0, 3)) == 0:
-            kinds[place] = kinds[place].partition("[")[0] + "[]" if kinds[place][0] != "(" else "pred[]"
+            kinds[index] = kinds[index].partition("[")[0] + "[]" if kinds[index][0] != "(" else "pred[]"
     assert_agrees(name, kinds)
 
 

@@ -55,10 +55,10 @@ class Numbers(NamedTuple):
 
     def moved(self) -> list[int]:
         """The dimensions of what is gathered, or of the updates."""
-        places = iter([size for place, size in enumerate(self.indices) if place != self.vector])
+        places = iter([size for dim, size in enumerate(self.indices) if dim != self.vector])
         windows = iter(self.windows)
-        rank = len(self.windows) + len([place for place in range(len(self.indices)) if place != self.vector])
-        return [next(windows if place in self.offset else places) for place in range(rank)]
+        rank = len(self.windows) + len([dim for dim in range(len(self.indices)) if dim != self.vector])
+        return [next(windows if dim in self.offset else places) for dim in range(rank)]
 
 
 @st.composite
@@ -66,21 +66,21 @@ def all_numbers(draw: st.DrawFn) -> Numbers:
     operand = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     kinds = [draw(st.sampled_from(["window", "window", "collapsed", "batching"])) for _ in operand]
     windows = [draw(st.integers(0, n)) if draw(st.booleans()) else n for n in operand]
-    batching = [place for place, kind in enumerate(kinds) if kind == "batching"]
-    collapsed = [place for place, kind in enumerate(kinds) if kind == "collapsed"]
+    batching = [dim for dim, role in enumerate(kinds) if role == "batching"]
+    collapsed = [dim for dim, role in enumerate(kinds) if role == "collapsed"]
     mapped = list(draw(st.permutations([p for p in range(len(operand)) if p not in batching and draw(st.booleans())])))
-    indices = [*draw(st.lists(SIZES, max_size=2)), *[operand[place] for place in batching]]
+    indices = [*draw(st.lists(SIZES, max_size=2)), *[operand[dim] for dim in batching]]
     order = list(draw(st.permutations(range(len(indices)))))
     theirs = [order.index(len(indices) - len(batching) + n) for n in range(len(batching))]
-    indices = [indices[place] for place in order]
+    indices = [indices[dim] for dim in order]
     vector = draw(st.integers(0, len(indices)))
     if len(mapped) != 1 or draw(st.booleans()) or vector < len(indices):
         indices.insert(vector, len(mapped))
-        theirs = [place + (place >= vector) for place in theirs]
-    taken = [size for place, size in enumerate(windows) if kinds[place] == "window"]
+        theirs = [dim + (dim >= vector) for dim in theirs]
+    taken = [size for dim, size in enumerate(windows) if kinds[dim] == "window"]
     rank = len(taken) + len(indices) - (vector < len(indices))
     offset = sorted(draw(st.permutations(range(rank)))[: len(taken)])
-    sizes = [size if kinds[place] == "window" else 1 for place, size in enumerate(windows)]
+    sizes = [size if kinds[dim] == "window" else 1 for dim, size in enumerate(windows)]
     return Numbers(operand, indices, taken, sizes, offset, collapsed, mapped, (batching, theirs), vector)
 
 
@@ -93,43 +93,43 @@ def text_of(draw: st.DrawFn, numbers_of: dict[str, list[int]]) -> str:
 
 @st.composite
 def gathers(draw: st.DrawFn) -> str:
-    found = draw(all_numbers())
+    dimensions = draw(all_numbers())
     element = draw(st.sampled_from(COMMON))
     index = draw(st.sampled_from(["s32", "s32", "u8", "s64", "f32"]))
     attributes = text_of(
         draw,
         {
-            "offset_dims": found.offset,
-            "collapsed_slice_dims": found.collapsed,
-            "start_index_map": found.mapped,
-            "operand_batching_dims": found.batching[0],
-            "start_indices_batching_dims": found.batching[1],
-            "slice_sizes": found.slice_sizes,
+            "offset_dims": dimensions.offset,
+            "collapsed_slice_dims": dimensions.collapsed,
+            "start_index_map": dimensions.mapped,
+            "operand_batching_dims": dimensions.batching[0],
+            "start_indices_batching_dims": dimensions.batching[1],
+            "slice_sizes": dimensions.slice_sizes,
         },
     )
-    vector = draw(st.integers(-1, 3)) if draw(sometimes) else found.vector
-    kinds = [draw(like(found.operand, element)), draw(like(found.indices, index))]
+    vector = draw(st.integers(-1, 3)) if draw(sometimes) else dimensions.vector
+    kinds = [draw(like(dimensions.operand, element)), draw(like(dimensions.indices, index))]
     return module_text(f"gather(p0, p1), {attributes}, index_vector_dim={vector}", kinds)
 
 
 @st.composite
 def scatters(draw: st.DrawFn) -> str:
-    found = draw(all_numbers())
+    dimensions = draw(all_numbers())
     count = draw(st.integers(1, 2))
     element = draw(st.sampled_from(["f32", "f32", "bf16", "s32"]))
     attributes = text_of(
         draw,
         {
-            "update_window_dims": found.offset,
-            "inserted_window_dims": found.collapsed,
-            "scatter_dims_to_operand_dims": found.mapped,
-            "input_batching_dims": found.batching[0],
-            "scatter_indices_batching_dims": found.batching[1],
+            "update_window_dims": dimensions.offset,
+            "inserted_window_dims": dimensions.collapsed,
+            "scatter_dims_to_operand_dims": dimensions.mapped,
+            "input_batching_dims": dimensions.batching[0],
+            "scatter_indices_batching_dims": dimensions.batching[1],
         },
     )
-    vector = draw(st.integers(-1, 3)) if draw(sometimes) else found.vector
-    kinds = [*[draw(like(found.operand, element)) for _ in range(count)], draw(like(found.indices, "s32"))]
-    kinds += [draw(like(found.moved(), element)) for _ in range(count)]
+    vector = draw(st.integers(-1, 3)) if draw(sometimes) else dimensions.vector
+    kinds = [*[draw(like(dimensions.operand, element)) for _ in range(count)], draw(like(dimensions.indices, "s32"))]
+    kinds += [draw(like(dimensions.moved(), element)) for _ in range(count)]
     names = ", ".join(f"p{n}" for n in range(2 * count + 1))
     combine = combination(
         draw(st.sampled_from(["f32", "f32", "s32", "bf16"])), draw(st.sampled_from([count] * 4 + [1]))
@@ -207,10 +207,10 @@ def arguments(count: int) -> str:
 @examples(50)
 @given(st.data())
 def test_dynamic_slice(data: st.DataObject) -> None:
-    kind = data.draw(static)
-    sizes = [abs(n) for n in data.draw(numbers([data.draw(st.integers(0, size)) for size in kind.dims]))]
-    kinds = [kind, *data.draw(starts(kind.rank))]
-    result = TensorType(kind.dtype, [abs(n) for n in data.draw(numbers(sizes))])
+    operand_type = data.draw(static)
+    sizes = [abs(n) for n in data.draw(numbers([data.draw(st.integers(0, size)) for size in operand_type.dims]))]
+    kinds = [operand_type, *data.draw(starts(operand_type.rank))]
+    result = TensorType(operand_type.dtype, [abs(n) for n in data.draw(numbers(sizes))])
     mine = accepted(f"dynamic-slice({arguments(len(kinds))}), dynamic_slice_sizes={braces(sizes)}", kinds, result)
     assert mine == verified("dynamic_slice", f"slice_sizes = {longs(sizes)}", kinds, result)
 
@@ -218,12 +218,12 @@ def test_dynamic_slice(data: st.DataObject) -> None:
 @examples(50)
 @given(st.data())
 def test_dynamic_update_slice(data: st.DataObject) -> None:
-    kind = data.draw(static)
-    dims = [abs(n) for n in data.draw(numbers([data.draw(st.integers(0, size)) for size in kind.dims]))]
-    update = TensorType(DTYPES["s8"] if data.draw(sometimes) else kind.dtype, dims)
-    kinds = [kind, update, *data.draw(starts(kind.rank))]
-    mine = accepted(f"dynamic-update-slice({arguments(len(kinds))})", kinds, kind)
-    assert mine == verified("dynamic_update_slice", "", kinds, kind)
+    operand_type = data.draw(static)
+    dims = [abs(n) for n in data.draw(numbers([data.draw(st.integers(0, size)) for size in operand_type.dims]))]
+    update = TensorType(DTYPES["s8"] if data.draw(sometimes) else operand_type.dtype, dims)
+    kinds = [operand_type, update, *data.draw(starts(operand_type.rank))]
+    mine = accepted(f"dynamic-update-slice({arguments(len(kinds))})", kinds, operand_type)
+    assert mine == verified("dynamic_update_slice", "", kinds, operand_type)
 
 
 @examples(40)
@@ -235,7 +235,7 @@ def test_rng(data: st.DataObject) -> None:
     element = DTYPES[data.draw(st.sampled_from(COMMON))] if data.draw(sometimes) else result.dtype
     kinds = [TensorType(element, data.draw(st.sampled_from([[]] * 9 + [[2]]))), TensorType(element)]
     mine = accepted(f"rng(p0, p1), distribution={normal}", kinds, result)
-    texts = [mlir(kind) for kind in kinds]
+    texts = [mlir(operand_type) for operand_type in kinds]
     shape = f"tensor<{result.rank}xi64>"
     dense = f"%s = stablehlo.constant dense<{list(result.dims)}> : {shape}\n"
     line = f'%r = "stablehlo.rng"(%a, %b, %s) {{rng_distribution = #stablehlo<rng_distribution {name}>}} : ({", ".join(texts)}, {shape}) -> {mlir(result)}'

@@ -19,8 +19,8 @@ inexact = st.one_of(st.sampled_from(["f32", "f64", "c64", "c128", "bf16"]), elem
 @quickly
 @given(DIMS, st.integers(0, 3), inexact, st.data())
 def test_cholesky(batch: list[int], size: int, element: str, data: st.DataObject) -> None:
-    kind = data.draw(like([*batch, size, size], element))
-    assert_agrees(f"cholesky(p0), lower={data.draw(st.sampled_from(['true', 'false']))}", [kind])
+    operand_type = data.draw(like([*batch, size, size], element))
+    assert_agrees(f"cholesky(p0), lower={data.draw(st.sampled_from(['true', 'false']))}", [operand_type])
 
 
 @quickly
@@ -44,9 +44,9 @@ ELEMENTS = {"FFT": ["c64", "c128"], "IFFT": ["c64", "c128"], "RFFT": ["f32", "f6
 def test_fft(name: str, batch: list[int], data: st.DataObject) -> None:
     lengths = data.draw(st.lists(st.integers(0, 6), max_size=4))
     dims = [*lengths[:-1], lengths[-1] // 2 + 1] if name == "IRFFT" and lengths else lengths
-    kind = data.draw(like([*batch, *dims], data.draw(st.sampled_from([*ELEMENTS[name] * 3, "f16", "s32"]))))
+    operand_type = data.draw(like([*batch, *dims], data.draw(st.sampled_from([*ELEMENTS[name] * 3, "f16", "s32"]))))
     text = f"fft(p0), fft_type={name}, fft_length={braces(data.draw(numbers(lengths)))}"
-    assert_agrees(text, [kind], we_refuse=("must not be negative",), xla_aborts=("must not be negative",))
+    assert_agrees(text, [operand_type], we_refuse=("must not be negative",), xla_aborts=("must not be negative",))
 
 
 @pytest.mark.parametrize(

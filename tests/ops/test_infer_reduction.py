@@ -41,8 +41,8 @@ def reductions(draw: st.DrawFn, most: int) -> tuple[list[int], list[str], str]:
     """The inputs' dimensions, the operands' types, and the computation."""
     count = draw(st.integers(1, most))
     dims, kinds = draw(DIMS), draw(st.lists(elements, min_size=count, max_size=count))
-    operands = [draw(like(dims, each)) for each in kinds]
-    operands += [draw(nearly(each)) for each in kinds]
+    operands = [draw(like(dims, element_type)) for element_type in kinds]
+    operands += [draw(nearly(element_type)) for element_type in kinds]
     if draw(st.integers(0, 39)) == 0:
         operands.pop()
     return dims, operands, draw(reducer("fold", kinds))
@@ -77,8 +77,8 @@ def test_select_and_scatter(data: st.DataObject) -> None:
     dims, element = data.draw(DIMS), data.draw(elements)
     sizes = [data.draw(st.integers(1, 3)) for _ in dims]
     window = data.draw(windows(sizes))
-    found = ours(module_text(f"reduce-window(p0, p1), to_apply=any{window}", [f"f32{dims}".replace(" ", ""), "f32[]"]))
-    source = list(getattr(found, "dims", dims))
+    inferred = ours(module_text(f"reduce-window(p0, p1), to_apply=any{window}", [f"f32{dims}".replace(" ", ""), "f32[]"]))
+    source = list(getattr(inferred, "dims", dims))
     operands = [data.draw(like(dims, element)), data.draw(like(source, element)), data.draw(nearly(element))]
     select = computation("pick", [data.draw(nearly(element)) for _ in "ab"], data.draw(nearly("pred")))
     scatter = data.draw(reducer("fold", [element]))
@@ -91,12 +91,12 @@ def test_select_and_scatter(data: st.DataObject) -> None:
 def test_sort(data: st.DataObject) -> None:
     dims = data.draw(DIMS)
     kinds = data.draw(st.lists(elements, min_size=1, max_size=3))
-    operands = [data.draw(like(dims, each)) for each in kinds]
-    place = data.draw(st.integers(-1, 4)) if data.draw(sometimes) else max(0, len(dims) - 1)
-    parameters = [data.draw(nearly(each)) for each in kinds for _ in "ab"]
+    operands = [data.draw(like(dims, element_type)) for element_type in kinds]
+    dim = data.draw(st.integers(-1, 4)) if data.draw(sometimes) else max(0, len(dims) - 1)
+    parameters = [data.draw(nearly(element_type)) for element_type in kinds for _ in "ab"]
     compare = computation("less", parameters, data.draw(nearly("pred")))
     reasons = ("operand 0 must be an array", "dimensions:", "the computation less")
-    text = f"sort({names(len(kinds))}), dimensions={{{place}}}, to_apply=less"
+    text = f"sort({names(len(kinds))}), dimensions={{{dim}}}, to_apply=less"
     assert_agrees(text, operands, compare, we_refuse=reasons, xla_aborts=("operand 1 must be an", "operand 2 must be an"))
 
 
@@ -111,11 +111,11 @@ def test_topk(dims: list[int], element: str, k: int, data: st.DataObject) -> Non
 def test_scan(data: st.DataObject) -> None:
     length, inputs, carries = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))
     slices = [data.draw(st.lists(st.integers(0, 3), max_size=2)) for _ in range(inputs)]
-    place = min([len(dims) for dims in slices], default=0)
-    place = data.draw(st.integers(-1, 2)) if data.draw(sometimes) else data.draw(st.integers(0, place))
+    dim = min([len(dims) for dims in slices], default=0)
+    dim = data.draw(st.integers(-1, 2)) if data.draw(sometimes) else data.draw(st.integers(0, dim))
     handed = [f"f32{data.draw(DIMS)}".replace(" ", "") for _ in range(carries)]
-    operands = [data.draw(like([*dims[: max(0, place)], length, *dims[max(0, place) :]], "f32")) for dims in slices]
-    operands += [kind if data.draw(st.integers(0, 9)) else data.draw(like([2], "f32")) for kind in handed]
+    operands = [data.draw(like([*dims[: max(0, dim)], length, *dims[max(0, dim) :]], "f32")) for dims in slices]
+    operands += [carry_type if data.draw(st.integers(0, 9)) else data.draw(like([2], "f32")) for carry_type in handed]
     outputs = [f"f32{data.draw(DIMS)}".replace(" ", "") for _ in range(data.draw(st.integers(0, 2)))]
     yielded = [*outputs, *handed]
     single = len(yielded) == 1 and data.draw(st.booleans())
@@ -124,8 +124,8 @@ def test_scan(data: st.DataObject) -> None:
     written = carries if data.draw(st.integers(0, 9)) else data.draw(st.integers(0, 2))
     reasons = ("of step must be", "hands on", "is none of the", "differ in the scanned", "carries")
     aborts = ("must be an array", "has no place", "dimensions={-1}")
-    text = f"scan({names(len(operands))}), dimensions={{{place}}}, num_carries={written}, to_apply=step"
-    if any("?" in kind for kind in operands):
+    text = f"scan({names(len(operands))}), dimensions={{{dim}}}, num_carries={written}, to_apply=step"
+    if any("?" in operand_type for operand_type in operands):
         return  # see below
     assert_agrees(text, operands, step, we_refuse=reasons, xla_aborts=aborts)
 
@@ -138,14 +138,14 @@ VECTORS = {"batch-norm-training": 2, "batch-norm-inference": 4, "batch-norm-grad
 def test_batch_normalisation(name: str, data: st.DataObject) -> None:
     dims = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
     element = data.draw(st.sampled_from(["f32", "f32", "bf16", "s32", "f64"]))
-    place = data.draw(st.integers(0, len(dims) - 1))
+    dim = data.draw(st.integers(0, len(dims) - 1))
     kinds = [data.draw(like(dims, element))]
-    kinds += [data.draw(like([dims[place]], element)) for _ in range(VECTORS[name])]
+    kinds += [data.draw(like([dims[dim]], element)) for _ in range(VECTORS[name])]
     if name == "batch-norm-grad":
         kinds.append(data.draw(like(dims, element)))
     if data.draw(sometimes):
-        place = data.draw(st.integers(-1, 3))
-    text = f"{name}({names(len(kinds))}), epsilon=0.1, feature_index={place}"
+        dim = data.draw(st.integers(-1, 3))
+    text = f"{name}({names(len(kinds))}), epsilon=0.1, feature_index={dim}"
     assert_agrees(text, kinds, we_refuse=("the mean must be", "the variance must be"))
 
 
