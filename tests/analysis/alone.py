@@ -43,5 +43,5 @@ def _called(node: Apply) -> list[Graph]:
             order[graph] = None
         elif graph not in order:
             stack.append((graph, True))
-            stack += [(called, False) for each in graph.nodes for called in each.called_graphs]
+            stack += [(called, False) for node in graph.nodes for called in node.called_graphs]
     return list(order)

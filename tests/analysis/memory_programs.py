@@ -60,8 +60,8 @@ def descend(parameters: Any, gradients: Any) -> Any:
 
 
 def perceptron(weights, x):
-    for each in weights:
-        x = jnp.tanh(x @ each)
+    for weight in weights:
+        x = jnp.tanh(x @ weight)
     return jnp.sum(x**2)
 
 
@@ -118,7 +118,7 @@ def layer_shapes(*leading: int, dtype: Any = jnp.float32, width: int = 128) -> d
         "norm": (width,), "qkv": (width, 3 * width), "out": (width, width), "up": (width, 4 * width),
         "down": (4 * width, width),
     }  # fmt: skip
-    return {name: jax.ShapeDtypeStruct((*leading, *each), dtype) for name, each in dims.items()}
+    return {name: jax.ShapeDtypeStruct((*leading, *shape), dtype) for name, shape in dims.items()}
 
 
 def token_loss(table, x, tokens):
@@ -245,7 +245,7 @@ def lstm_cell(weights, carry, x):
 
 def lstm_loss(weights, x):
     start = jnp.zeros((x.shape[1], 128))
-    _, outputs = lax.scan(lambda carry, each: lstm_cell(weights, carry, each), (start, start), x)
+    _, outputs = lax.scan(lambda carry, element: lstm_cell(weights, carry, element), (start, start), x)
     return jnp.mean(outputs**2)
 
 
@@ -290,13 +290,13 @@ def scan_stacks_outputs(x, w):
 
 @program(f32(32, 64, 256), f32(256, 256))
 def scan_over_inputs(x, w):
-    return lax.scan(lambda carry, each: (carry + each @ w, jnp.sin(carry)), jnp.zeros((64, 256)), x)
+    return lax.scan(lambda carry, element: (carry + element @ w, jnp.sin(carry)), jnp.zeros((64, 256)), x)
 
 
 @program(f32(64, 128, 128))
 def scan_in_scan(x):
-    def outer(carry, each):
-        inner = lax.fori_loop(0, 4, lambda i, a: jnp.sin(a @ each), carry)
+    def outer(carry, matrix):
+        inner = lax.fori_loop(0, 4, lambda i, a: jnp.sin(a @ matrix), carry)
         return inner, inner.sum(0)
 
     return lax.scan(outer, jnp.zeros((128, 128)), x)
@@ -305,7 +305,7 @@ def scan_in_scan(x):
 @program(f32(32, 64, 256), f32(256, 256), name="scan_gradient")
 def scan_gradient(x, w):
     def loss(w):
-        carry, _ = lax.scan(lambda c, each: (jnp.tanh(c @ w + each), None), jnp.zeros((64, 256)), x)
+        carry, _ = lax.scan(lambda c, element: (jnp.tanh(c @ w + element), None), jnp.zeros((64, 256)), x)
         return carry.sum()
 
     return jax.grad(loss)(w)
@@ -314,7 +314,7 @@ def scan_gradient(x, w):
 @program(f32(32, 64, 256), f32(256, 256))
 def scan_gradient_remat(x, w):
     def loss(w):
-        step = jax.checkpoint(lambda c, each: (jnp.tanh(jnp.tanh(c @ w) @ w + each), None))
+        step = jax.checkpoint(lambda c, element: (jnp.tanh(jnp.tanh(c @ w) @ w + element), None))
         carry, _ = lax.scan(step, jnp.zeros((64, 256)), x)
         return carry.sum()
 
@@ -334,8 +334,8 @@ def switch(which, x):
 
 @program(f32(512, 512), s32(8))
 def conditional_in_scan(x, which):
-    def step(carry, each):
-        return lax.cond(each > 0, lambda a: jnp.tanh(a @ a), lambda a: a * 2.0, carry), None
+    def step(carry, element):
+        return lax.cond(element > 0, lambda a: jnp.tanh(a @ a), lambda a: a * 2.0, carry), None
 
     return lax.scan(step, x, which)[0]
 

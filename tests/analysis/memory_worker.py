@@ -32,19 +32,19 @@ def compile_one(name: str, folder: Path) -> None:
     compiled = lowered.compile()
     executable: Any = compiled.runtime_executable()
     module = executable.hlo_modules()[0]
-    found: Any = compiled.memory_analysis()
+    statistics: Any = compiled.memory_analysis()
     (folder / f"{name}.before.hlo").write_text(text_of(before.as_hlo_module()))
     (folder / f"{name}.after.hlo").write_text(text_of(module))
     proto = wire.HloProto(
         hlo_module=wire.HloModuleProto.FromString(module.as_serialized_hlo_module_proto()),
-        buffer_assignment=wire.BufferAssignmentProto.FromString(found.serialized_buffer_assignment_proto),
+        buffer_assignment=wire.BufferAssignmentProto.FromString(statistics.serialized_buffer_assignment_proto),
     )
     (folder / f"{name}.hlo.pb").write_bytes(proto.SerializeToString())
     sizes = {
-        "arguments": found.argument_size_in_bytes,
-        "outputs": found.output_size_in_bytes,
-        "aliases": found.alias_size_in_bytes,
-        "temporaries": found.temp_size_in_bytes,
+        "arguments": statistics.argument_size_in_bytes,
+        "outputs": statistics.output_size_in_bytes,
+        "aliases": statistics.alias_size_in_bytes,
+        "temporaries": statistics.temp_size_in_bytes,
     }
     (folder / f"{name}.json").write_text(json.dumps(sizes))
 

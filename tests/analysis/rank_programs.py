@@ -23,7 +23,7 @@ def loss(weights, x, y):
 
 
 def train(weights, x, y):
-    return [weight - 0.1 * each for weight, each in zip(weights, jax.grad(loss)(weights, x, y), strict=True)]
+    return [weight - 0.1 * gradient for weight, gradient in zip(weights, jax.grad(loss)(weights, x, y), strict=True)]
 
 
 def chain(x, y):
@@ -59,7 +59,7 @@ def pool(x):
 def block(x, mix, up, down, scale):
     h = norm(x, scale)
     q, k, v = jnp.split(h @ mix, 3, axis=-1)
-    q, k, v = (each.reshape(each.shape[0], each.shape[1], 4, -1).swapaxes(1, 2) for each in (q, k, v))
+    q, k, v = (projection.reshape(projection.shape[0], projection.shape[1], 4, -1).swapaxes(1, 2) for projection in (q, k, v))
     x = x + attention(q, k, v).swapaxes(1, 2).reshape(x.shape)
     return x + jax.nn.gelu(norm(x, scale) @ up) @ down
 

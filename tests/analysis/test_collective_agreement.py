@@ -62,11 +62,11 @@ def test_report_roofline_and_partitioned_module_agree_on_bytes():
     module = parse(TEXT)
     expected = {opcode: TRIPS * comm_factor(opcode, 8) * BYTES for opcode in COLLECTIVES}
     report = cost(module)
-    assert {each.opcode: each.times * each.comm_bytes for each in report.collective_costs} == expected
-    found = read_partitioned(module, 8, 0)
-    assert {each.name: each.sent for each in found.collectives} == dict(zip(NAMES, expected.values(), strict=True))
-    timed = [each for each in roofline(module, "h100").timings if each.comm_bytes]
-    assert {each.node.opcode: each.times * each.comm_bytes for each in timed} == expected
+    assert {collective.opcode: collective.times * collective.comm_bytes for collective in report.collective_costs} == expected
+    partitioned = read_partitioned(module, 8, 0)
+    assert {collective.name: collective.sent for collective in partitioned.collectives} == dict(zip(NAMES, expected.values(), strict=True))
+    timed = [timing for timing in roofline(module, "h100").timings if timing.comm_bytes]
+    assert {timing.node.opcode: timing.times * timing.comm_bytes for timing in timed} == expected
 
 
 @pytest.mark.parametrize("name", ["h100", "a100-80"])
@@ -76,21 +76,21 @@ def test_roofline_and_planner_agree_on_seconds(name: str):
     rates, planned = Rates.of(chosen, mesh), StepCost()
     for opcode in COLLECTIVES[:3]:
         planned.add_collectives([TracedCollective(opcode, 8, 512 * 256, ("x",))], 4, TRIPS)
-    timed = [each for each in roofline(module, chosen).timings if each.node.opcode in COLLECTIVES[:3]]
-    assert sum(each.link * each.times for each in timed) == pytest.approx(planned.comm_seconds(rates), rel=1e-6)
-    for each in cost(module).collective_costs:
-        node = module["body"][each.name]
+    timed = [timing for timing in roofline(module, chosen).timings if timing.node.opcode in COLLECTIVES[:3]]
+    assert sum(timing.link * timing.times for timing in timed) == pytest.approx(planned.comm_seconds(rates), rel=1e-6)
+    for collective in cost(module).collective_costs:
+        node = module["body"][collective.name]
         assert isinstance(node, Apply)
         (timing,) = [timing for timing in timed if timing.node is node] or [None]
         if timing is not None:
-            assert timing.link == collective_seconds(each, group_members(node, module), chosen)
+            assert timing.link == collective_seconds(collective, group_members(node, module), chosen)
 
 
 def test_cost_and_liveness_walk_the_same_loop():
     module = parse(TEXT)
     run = liveness(module)
     walked = {node.graph.name for node in run.steps}
-    counted = {each.node.graph.name for each in cost(module).per_node}
+    counted = {node_cost.node.graph.name for node_cost in cost(module).per_node}
     assert walked - {"add"} == counted - {"add"} == {"main_spmd", "body", "condition"}
     assert memory(module).peak >= 2 * BYTES
 

@@ -106,8 +106,8 @@ ENTRY e {
   ROOT f = token[] send-done(h), channel_id=2, is_host_transfer=true
 }
 """
-    found = {transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs}
-    assert found == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
+    transferred = {transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs}
+    assert transferred == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
 
 
 def test_collectives_in_loops_count_as_often_as_they_run():
@@ -117,6 +117,6 @@ def test_collectives_in_loops_count_as_often_as_they_run():
 
 def test_other_algorithms_are_refused():
     module = parse("ENTRY e { ROOT a = f32[] parameter(0) }")
-    found = build_call_graph(module)
+    call_graph = build_call_graph(module)
     with pytest.raises(ValueError, match="no algorithm is called 'star'"):
-        traffic(module, found, run_counts(CostAnalysis(found, LOOPED, {})), "star")
+        traffic(module, call_graph, run_counts(CostAnalysis(call_graph, LOOPED, {})), "star")

@@ -126,18 +126,18 @@ def test_a_made_up_loop_holds_what_a_while_does(repeat: Op):
 def test_shardings_propagate_through_a_made_up_loop(repeat: Op):
     module, plain = repeated(repeat), parse(LOOP)
     for seeds in (["x:0=data"], ["y:0=data"]):
-        found, expected = (propagate(each, seeds, "data=2") for each in (module, plain))
+        actual, expected = (propagate(program, seeds, "data=2") for program in (module, plain))
         for name in ("x", "loop", "y"):
-            assert found.specs_of(module.entry[name]) == expected.specs_of(plain.entry[name])
-        assert str(found.spec(module.entry["x"])) == "[data,-]"
+            assert actual.specs_of(module.entry[name]) == expected.specs_of(plain.entry[name])
+        assert str(actual.spec(module.entry["x"])) == "[data,-]"
 
 
 def test_a_made_up_call_costs_holds_and_propagates_as_a_call_does(guarded: Op):
     module, plain = called_with_guard(guarded), parse(CALL)
     assert cost(module).total == cost(plain).total
     assert memory(module).peak == memory(plain).peak
-    found = propagate(module, ["x:0=data"], "data=2")
-    assert str(found.spec(module.entry["y"])) == "[data,-]"
+    propagation = propagate(module, ["x:0=data"], "data=2")
+    assert str(propagation.spec(module.entry["y"])) == "[data,-]"
 
 
 def test_a_made_up_loop_is_planned_as_a_while_is(repeat: Op):
@@ -146,16 +146,16 @@ def test_a_made_up_loop_is_planned_as_a_while_is(repeat: Op):
     flow, expected = Dataflow(form), Dataflow(canonicalize(plain))
     assert {graph.name: times for graph, times in flow.times.items()} == {"main": 1, "step": 7, "test": 8}
     assert {node.name for node in flow.phis} == {node.name for node in expected.phis}
-    assert [(each.value.name, each.phi.name) for each in flow.phi_inputs] == [
-        (each.value.name, each.phi.name) for each in expected.phi_inputs
+    assert [(phi_input.value.name, phi_input.phi.name) for phi_input in flow.phi_inputs] == [
+        (phi_input.value.name, phi_input.phi.name) for phi_input in expected.phi_inputs
     ]
     mesh = Mesh.parse("data=4")
-    found, wanted = (search_plans(each, mesh).best for each in (module, plain))
-    assert {name: str(spec) for name, spec in found.plan.parameters.items()} == {
+    actual, wanted = (search_plans(program, mesh).best for program in (module, plain))
+    assert {name: str(spec) for name, spec in actual.plan.parameters.items()} == {
         name: str(spec) for name, spec in wanted.plan.parameters.items()
     }
-    assert found.expected == wanted.expected
-    assert found.memory == wanted.memory
+    assert actual.expected == wanted.expected
+    assert actual.memory == wanted.memory
 
 
 def test_a_made_up_call_is_inlined_before_planning(monkeypatch: pytest.MonkeyPatch):

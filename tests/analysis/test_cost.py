@@ -31,17 +31,17 @@ def report(layers: str, stage: int = 0) -> CostReport:
     return cost(parse(texts()[layers][stage]))
 
 
-def flops_of(found: CostReport, opcode: str) -> int:
-    return next(row["flops"] for row in found.by("opcode") if row["opcode"] == opcode)
+def flops_of(cost_report: CostReport, opcode: str) -> int:
+    return next(row["flops"] for row in cost_report.by("opcode") if row["opcode"] == opcode)
 
 
 @pytest.mark.parametrize("stage", [0, 1])
 def test_a_scan_with_remat_costs_almost_ten_times_what_xla_says(stage: int):
-    found = report("scanned", stage)
+    cost_report = report("scanned", stage)
     xla = ask_xla(texts()["scanned"][stage])["flops"]
-    assert [loop.trips for loop in found.loops] == [LAYERS, LAYERS]
-    assert found.total_once.flops == pytest.approx(xla, rel=1e-4)
-    assert found.total.flops / xla == pytest.approx(9.8, abs=0.1)
+    assert [loop.trips for loop in cost_report.loops] == [LAYERS, LAYERS]
+    assert cost_report.total_once.flops == pytest.approx(xla, rel=1e-4)
+    assert cost_report.total.flops / xla == pytest.approx(9.8, abs=0.1)
 
 
 def test_a_scan_costs_what_its_layers_cost_unrolled():
@@ -82,19 +82,19 @@ ENTRY main {
 
 
 def test_conditionals_cost_their_dearest_branch_property_by_property():
-    found = cost(parse(BRANCHES))
-    assert found.total == found.total_once == Cost(24, 8, 192)
-    assert found.minimum == Cost(0, 0, 0)
-    (conditional,) = found.conditionals
+    cost_report = cost(parse(BRANCHES))
+    assert cost_report.total == cost_report.total_once == Cost(24, 8, 192)
+    assert cost_report.minimum == Cost(0, 0, 0)
+    (conditional,) = cost_report.conditionals
     assert conditional.branches == (("many", Cost(24, 0, 192)), ("few", Cost(0, 8, 64)), ("none", Cost()))
 
 
 def test_of_a_conditional_each_property_stands_at_its_branch():
-    found = cost(parse(BRANCHES))
-    by_computation = {row["computation"]: row for row in found.by("computation")}
+    cost_report = cost(parse(BRANCHES))
+    by_computation = {row["computation"]: row for row in cost_report.by("computation")}
     assert by_computation["many"]["flops"] == 24
     assert by_computation["few"]["transcendentals"] == 8
-    assert sum((each.total for each in found.per_node), Cost()) == found.total
+    assert sum((node_cost.total for node_cost in cost_report.per_node), Cost()) == cost_report.total
 
 
 def test_true_and_false_branches():

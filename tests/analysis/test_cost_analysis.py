@@ -33,12 +33,12 @@ less {
 def counts(parameters: str, instruction: str) -> tuple[Cost, Cost]:
     """XLA's count and the mathematical one of an instruction; parameters are called a, b, c in order."""
     lines = [
-        f"  {name} = {kind} parameter({number})"
-        for number, (name, kind) in enumerate(zip("abcdef", parameters.split(), strict=False))
+        f"  {name} = {parameter_type} parameter({number})"
+        for number, (name, parameter_type) in enumerate(zip("abcdef", parameters.split(), strict=False))
     ]
     text = ADD + "ENTRY e {\n" + "\n".join(lines) + f"\n  ROOT r = {instruction}\n}}"
-    found = cost(parse(text))
-    return found.total_once, found.mathematical
+    report = cost(parse(text))
+    return report.total_once, report.mathematical
 
 
 def test_every_opcode_has_a_rule():
@@ -121,28 +121,28 @@ def test_what_is_malformed_says_why():
 
 
 def test_a_fragment_without_its_operands_lists_what_it_cannot_count():
-    found = cost(
+    report = cost(
         parse("d = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\ns = f32[8,8] add(d, d)")
     )
-    assert found.total == Cost(64, 0, 3 * 256)
-    assert found.uncounted == ("d",)
+    assert report.total == Cost(64, 0, 3 * 256)
+    assert report.uncounted == ("d",)
 
 
 def test_custom_calls_are_listed():
-    found = cost(parse('ENTRY e { ROOT c = f32[4] custom-call(), custom_call_target="x" }'))
-    assert found.uncounted == ("c",)
+    report = cost(parse('ENTRY e { ROOT c = f32[4] custom-call(), custom_call_target="x" }'))
+    assert report.uncounted == ("c",)
 
 
 def test_types_that_the_text_leaves_out_are_inferred():
-    found = cost(parse("ENTRY e {\n  a = f32[5] parameter(0)\n  b = negate(a)\n  ROOT c = add(b, b)\n}"))
-    assert found.total == Cost(10, 0, 100)
+    report = cost(parse("ENTRY e {\n  a = f32[5] parameter(0)\n  b = negate(a)\n  ROOT c = add(b, b)\n}"))
+    assert report.total == Cost(10, 0, 100)
 
 
 def brute(base: int, kernel: int, result: int, window: WindowDimension) -> int:
     count = 0
-    for place in range(kernel):
+    for tap in range(kernel):
         for output in range(result):
-            at = output * window.stride - window.padding_low + place * window.window_dilation
+            at = output * window.stride - window.padding_low + tap * window.window_dilation
             count += at % window.base_dilation == 0 and 0 <= at // window.base_dilation < base
     return count
 
@@ -188,9 +188,9 @@ def test_shared_graphs_count_for_each_caller():
         f"  ROOT r = f32[4] call(b), to_apply=g{n - 1}\n}}"
         for n in range(1, 100)
     ]
-    found = cost(parse("\n".join(graphs).replace("g99 {", "ENTRY g99 {")))
-    assert found.total.flops == 4 * 2**99
-    assert math.isclose(sum(each.total.flops for each in found.per_node), 4 * 2**99)
+    report = cost(parse("\n".join(graphs).replace("g99 {", "ENTRY g99 {")))
+    assert report.total.flops == 4 * 2**99
+    assert math.isclose(sum(node_cost.total.flops for node_cost in report.per_node), 4 * 2**99)
 
 
 def test_graphs_in_a_circle_are_refused():

@@ -43,14 +43,14 @@ def modules(source: str) -> Iterator[tuple[str, str, Module]]:
 def xla(text: str) -> Cost | str:
     """What XLA says, in its own float32, or why it says nothing."""
     try:
-        found = ask_xla(text)
+        analysis = ask_xla(text)
     except HloomError as error:
         return error.message
-    return Cost(*(found.get(name, 0.0) for name in ("flops", "transcendentals", "bytes accessed")))  # type: ignore[arg-type]
+    return Cost(*(analysis.get(name, 0.0) for name in ("flops", "transcendentals", "bytes accessed")))  # type: ignore[arg-type]
 
 
-def rounded(found: Cost) -> tuple[float, ...]:
-    return tuple(float(np.float32(number)) for number in found.to_json().values())
+def rounded(count: Cost) -> tuple[float, ...]:
+    return tuple(float(np.float32(number)) for number in count.to_json().values())
 
 
 @pytest.mark.parametrize("source", ["handwritten", "before", "after"])
@@ -103,23 +103,23 @@ def test_instructions_are_the_same_alone_and_in_their_module():
     for name, _, module in modules("after"):
         if not name.startswith(("models.", "control.")):
             continue
-        for each in cost(module).per_node:
-            assert each.once == cost(parse(alone(each.node))).total_once
+        for node_cost in cost(module).per_node:
+            assert node_cost.once == cost(parse(alone(node_cost.node))).total_once
 
 
 def test_loop_free_modules_cost_the_same_once_and_in_full():
     for name, _, module in modules("before"):
-        found = cost(module)
-        if not found.loops and not found.uncounted:  # XLA counts -1 for a custom call
-            assert found.total == found.total_once, name
+        report = cost(module)
+        if not report.loops and not report.uncounted:  # XLA counts -1 for a custom call
+            assert report.total == report.total_once, name
 
 
 def test_the_sum_over_instructions_is_the_total():
     for source in ("before", "after"):
         for name, _, module in modules(source):
-            found = cost(module)
-            total = sum((each.total for each in found.per_node), Cost())
-            assert total == found.total, name
+            report = cost(module)
+            total = sum((node_cost.total for node_cost in report.per_node), Cost())
+            assert total == report.total, name
 
 
 FUSED = """
@@ -188,8 +188,8 @@ def test_bytes_of_fusions_are_xlas(inner: str, outer: str, result: str):
     assert rounded(cost(parse(text)).total_once) == rounded(theirs)
 
 
-@pytest.mark.parametrize("kind", ["gather", "scatter"])
-def test_a_custom_fusion_around_a_gather_or_scatter_is_counted_as_one(kind: str):
+@pytest.mark.parametrize("opcode", ["gather", "scatter"])
+def test_a_custom_fusion_around_a_gather_or_scatter_is_counted_as_one(opcode: str):
     made = {
         "gather": "ROOT g = f32[5,4] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
         "index_vector_dim=1, slice_sizes={1,4}",
@@ -208,12 +208,12 @@ fused {{
   a = f32[8,4] parameter(0)
   i = s32[5,1] parameter(1)
   z = f32[] constant(1)
-  {made[kind]}
+  {made[opcode]}
 }}
 ENTRY main {{
   a = f32[8,4] parameter(0)
   i = s32[5,1] parameter(1)
-  ROOT r = {result[kind]} fusion(a, i), kind=kCustom, calls=fused
+  ROOT r = {result[opcode]} fusion(a, i), kind=kCustom, calls=fused
 }}
 """
     theirs = xla(text)

@@ -45,29 +45,29 @@ sources = { bandwidth = "me", latency = "me" }
 
 @pytest.mark.parametrize("name", NAMED)
 def test_every_device_is_complete_and_every_figure_has_a_source(name: str):
-    found = device(name)
-    assert found.title
-    assert found.memory_bytes >= 1e9
-    assert found.memory_bandwidth >= 1e9
-    assert {"f32", "bf16"} <= set(found.matrix)
-    assert "f32" in found.vector
-    assert found.sources
+    model = device(name)
+    assert model.title
+    assert model.memory_bytes >= 1e9
+    assert model.memory_bandwidth >= 1e9
+    assert {"f32", "bf16"} <= set(model.matrix)
+    assert "f32" in model.vector
+    assert model.sources
     for table in ("matrix", "vector", "transcendental", "opcodes"):
-        for key in getattr(found, table):
-            assert found.sources.get(table) or found.sources.get(f"{table}.{key}"), f"{table}.{key}"
+        for key in getattr(model, table):
+            assert model.sources.get(table) or model.sources.get(f"{table}.{key}"), f"{table}.{key}"
     for field in ("memory_bytes", "memory_bandwidth", "launch_seconds", "devices_per_host"):
-        assert field in found.sources or name == "cpu"
-    assert found.links
-    for link in found.links:
+        assert field in model.sources or name == "cpu"
+    assert model.links
+    for link in model.links:
         assert link.sources
         assert {"bandwidth", "latency"} <= set(link.sources)
 
 
 def test_the_links_of_accelerators_lead_to_neighbours_to_others_and_to_the_host():
-    for name, found in devices().items():
+    for name, model in devices().items():
         if name != "cpu":
-            near, far, host = found.links
-            assert near.devices and near.devices >= found.devices_per_host
+            near, far, host = model.links
+            assert near.devices and near.devices >= model.devices_per_host
             assert far.devices is None
             assert near.bandwidth > far.bandwidth
             assert host.topology == "host"

@@ -24,14 +24,14 @@ def report(body: str, callees: str = "", header: str = ""):
 
 
 def test_arguments_and_outputs():
-    found = report("x = K[] parameter(0)\n ROOT y = K[] exponential(x)")
-    assert (found.arguments, found.outputs, found.aliases, found.temporaries, found.peak) == (K, K, 0, 0, 2 * K)
+    usage = report("x = K[] parameter(0)\n ROOT y = K[] exponential(x)")
+    assert (usage.arguments, usage.outputs, usage.aliases, usage.temporaries, usage.peak) == (K, K, 0, 0, 2 * K)
 
 
 def test_a_tuple_is_a_table_of_pointers():
     body = "x = K[] parameter(0)\n y = K[] sine(x)\n z = K[] cosine(x)\n ROOT t = (K[], K[]) tuple(y, z)"
-    found = report(body)
-    assert (found.outputs, found.temporaries) == (2 * K + 16, 0)
+    usage = report(body)
+    assert (usage.outputs, usage.temporaries) == (2 * K + 16, 0)
 
 
 def test_the_text_decides_what_is_alive_together():
@@ -218,8 +218,8 @@ LOOPED = """
 
 def test_a_loop_carries_its_state_in_one_buffer():
     """The state is in the output's memory; the element that stays as it is, in the argument's."""
-    found = report(LOOPED, LOOP.format(body="z = f32[256] add(x, y)"))
-    assert (found.outputs, found.temporaries) == (K, 64 + 64)
+    usage = report(LOOPED, LOOP.format(body="z = f32[256] add(x, y)"))
+    assert (usage.outputs, usage.temporaries) == (K, 64 + 64)
 
 
 def test_a_body_that_needs_more_takes_more():
@@ -261,8 +261,8 @@ DONATED = ", input_output_alias={ {}: (0, {}, may-alias) }"
 
 
 def test_a_donated_input_holds_its_output():
-    found = report("x = K[] parameter(0)\n ROOT y = K[] sine(x)", header=DONATED)
-    assert (found.arguments, found.outputs, found.aliases, found.peak) == (K, K, K, K)
+    usage = report("x = K[] parameter(0)\n ROOT y = K[] sine(x)", header=DONATED)
+    assert (usage.arguments, usage.outputs, usage.aliases, usage.peak) == (K, K, K, K)
 
 
 def test_temporaries_lie_in_a_donated_input_once_it_is_read():
@@ -279,8 +279,8 @@ def test_temporaries_lie_in_a_donated_input_once_it_is_read():
 
 
 def test_a_donor_takes_the_first_output_of_its_type():
-    found = report("x = K[] parameter(0)\n ROOT y = K[] sine(x)", header=", buffer_donor={ (0, {}) }")
-    assert (found.aliases, found.peak) == (K, K)
+    usage = report("x = K[] parameter(0)\n ROOT y = K[] sine(x)", header=", buffer_donor={ (0, {}) }")
+    assert (usage.aliases, usage.peak) == (K, K)
 
 
 def test_a_donated_input_read_after_its_output_is_written_needs_a_copy():
@@ -290,8 +290,8 @@ def test_a_donated_input_read_after_its_output_is_written_needs_a_copy():
         z = K[] add(x, x)
         ROOT t = (K[], K[]) tuple(y, z)
     """
-    found = report(body, header=", input_output_alias={ {0}: (0, {}, may-alias) }")
-    assert found.peak == 2 * K + 16 + K
+    usage = report(body, header=", input_output_alias={ {0}: (0, {}, may-alias) }")
+    assert usage.peak == 2 * K + 16 + K
 
 
 def test_asynchronous_copies_make_the_copy_at_their_start():
@@ -378,8 +378,8 @@ ENTRY e {
   g = f32[8] get-tuple-element(nowhere), index=1
   ROOT r = (f32[8], f32[8]) tuple(d, g)
 }"""
-    found = memory(hloom.parse(text))
-    assert (found.arguments, found.outputs) == (32, 80)
+    usage = memory(hloom.parse(text))
+    assert (usage.arguments, usage.outputs) == (32, 80)
 
 
 def test_aliasing_that_an_opcode_does_not_take_says_nothing():

@@ -35,41 +35,41 @@ def step(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object):
-    return CliRunner().invoke(main, [str(each) for each in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_the_peak_and_what_is_alive_then():
-    found = memory(hloom.parse(STEP))
-    assert (found.peak, found.arguments, found.outputs, found.temporaries) == (5 * M, 2 * M, M, 2 * M)
-    assert (found.peak_instruction, found.peak_time, found.length) == ("gradient", 4, 6)
-    alive = {(each.name, each.kind, each.bytes) for each in found.at_peak}
+    usage = memory(hloom.parse(STEP))
+    assert (usage.peak, usage.arguments, usage.outputs, usage.temporaries) == (5 * M, 2 * M, M, 2 * M)
+    assert (usage.peak_instruction, usage.peak_time, usage.length) == ("gradient", 4, 6)
+    alive = {(buffer.name, buffer.kind, buffer.bytes) for buffer in usage.at_peak}
     assert alive == {
         ("weights", "argument", M), ("x", "argument", M), ("hidden", "output", M),
         ("gradient", "temporary", M), ("active", "temporary", M),
     }  # fmt: skip
-    active = next(each for each in found.at_peak if each.name == "active")
+    active = next(buffer for buffer in usage.at_peak if buffer.name == "active")
     assert (active.scope, active.source, active.start, active.end) == (
         "jit(f)/mlp/tanh", "/home/me/model.py:13", 3, 4,
     )  # fmt: skip
 
 
 def test_the_timeline():
-    found = memory(hloom.parse(STEP))
-    assert [bytes // M for _, bytes in found.timeline] == [3, 3, 3, 4, 5, 4]
-    assert max(bytes for _, bytes in found.timeline) == found.peak
+    usage = memory(hloom.parse(STEP))
+    assert [bytes // M for _, bytes in usage.timeline] == [3, 3, 3, 4, 5, 4]
+    assert max(bytes for _, bytes in usage.timeline) == usage.peak
 
 
 def test_long_timelines_are_thinned_out_but_keep_their_peak():
     lines = [f"  v{i + 1} = f32[4] negate(v{i})" for i in range(9000)]
     text = "\n".join(["HloModule m, is_scheduled=true", "ENTRY e {", "  v0 = f32[4] parameter(0)", *lines])
-    found = memory(hloom.parse(f"{text}\n  ROOT r = f32[4] sine(v9000)\n}}\n"))
-    assert 1000 < len(found.timeline) <= 2000
-    assert max(bytes for _, bytes in found.timeline) == found.arguments + found.outputs + found.live
+    usage = memory(hloom.parse(f"{text}\n  ROOT r = f32[4] sine(v9000)\n}}\n"))
+    assert 1000 < len(usage.timeline) <= 2000
+    assert max(bytes for _, bytes in usage.timeline) == usage.arguments + usage.outputs + usage.live
 
 
 def test_inputs_that_could_be_donated():
-    (found,) = memory(hloom.parse(STEP)).donatable
-    assert (found.parameter, found.name, found.bytes, found.output_index, found.is_free) == (0, "weights", M, (), True)
+    (donation,) = memory(hloom.parse(STEP)).donatable
+    assert (donation.parameter, donation.name, donation.bytes, donation.output_index, donation.is_free) == (0, "weights", M, (), True)
     assert memory(hloom.parse(STEP)).donatable_bytes == 0  # the output's memory is in use all the time as it is
     donated = STEP.replace("is_scheduled=true", "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }")
     after = memory(hloom.parse(donated))
@@ -78,8 +78,8 @@ def test_inputs_that_could_be_donated():
 
 def test_what_donating_saves():
     text = "HloModule m, is_scheduled=true\nENTRY e { x = f32[256] parameter(0)\n ROOT y = f32[256] sine(x) }"
-    found = memory(hloom.parse(text))
-    assert (found.peak, found.donatable_bytes) == (2048, 1024)
+    usage = memory(hloom.parse(text))
+    assert (usage.peak, usage.donatable_bytes) == (2048, 1024)
 
 
 def test_an_input_that_is_still_read_is_no_free_gift():
@@ -90,23 +90,23 @@ def test_an_input_that_is_still_read_is_no_free_gift():
       z = s32[256] convert(x)
       ROOT t = (f32[256], s32[256]) tuple(y, z)
     }"""
-    found = memory(hloom.parse(text))
-    assert [(each.name, each.is_free) for each in found.donatable] == [("x", False)]
-    assert found.donatable_bytes == 0
+    usage = memory(hloom.parse(text))
+    assert [(donation.name, donation.is_free) for donation in usage.donatable] == [("x", False)]
+    assert usage.donatable_bytes == 0
 
 
 def test_what_would_have_to_shrink():
-    found = memory(hloom.parse(STEP))
-    assert not found.fits(4 * M)
-    assert found.fits(5 * M)
-    assert len(found.to_shrink(4 * M)) == 1
-    assert len(found.to_shrink(2 * M + 1)) == 3
-    assert found.to_shrink(5 * M) == ()
+    usage = memory(hloom.parse(STEP))
+    assert not usage.fits(4 * M)
+    assert usage.fits(5 * M)
+    assert len(usage.to_shrink(4 * M)) == 1
+    assert len(usage.to_shrink(2 * M + 1)) == 3
+    assert usage.to_shrink(5 * M) == ()
 
 
 def test_a_module_without_instructions_of_its_own():
-    found = memory(hloom.parse("HloModule m, is_scheduled=true\nENTRY e { ROOT x = f32[256] parameter(0) }"))
-    assert (found.arguments, found.outputs, found.temporaries) == (1024, 1024, 0)
+    usage = memory(hloom.parse("HloModule m, is_scheduled=true\nENTRY e { ROOT x = f32[256] parameter(0) }"))
+    assert (usage.arguments, usage.outputs, usage.temporaries) == (1024, 1024, 0)
 
 
 def test_sizes_that_no_machine_has_are_refused():
@@ -131,8 +131,8 @@ def test_deep_nesting_takes_no_recursion():
         f"g{i} {{ p = f32[4] parameter(0)\n ROOT r = f32[4] call(p), to_apply=g{i - 1} }}" for i in range(1, 3000)
     ]
     entry = "ENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=g2999 }"
-    found = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
-    assert (found.peak, found.opaque_calls) == (32, 0)
+    usage = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
+    assert (usage.peak, usage.opaque_calls) == (32, 0)
 
 
 def test_calls_that_multiply_are_not_followed_for_ever():
@@ -140,8 +140,8 @@ def test_calls_that_multiply_are_not_followed_for_ever():
     twice = "g{0} {{ p = f32[4] parameter(0)\n a = f32[4] call(p), to_apply=g{1}\n ROOT r = f32[4] call(a), to_apply=g{1} }}"
     calls += [twice.format(i, i - 1) for i in range(1, 60)]
     entry = "ENTRY e { x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=g59 }"
-    found = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
-    assert found.opaque_calls > 0
+    usage = memory(hloom.parse("\n".join(["HloModule m, is_scheduled=true", *calls, entry])))
+    assert usage.opaque_calls > 0
 
 
 def test_assert_peak_memory():

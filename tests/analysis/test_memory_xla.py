@@ -22,38 +22,38 @@ def off(ours: int, theirs: int) -> float:
 @pytest.mark.parametrize("name", QUICK)
 def test_peak_after_optimisation(name: str):
     program = compiled(name)
-    found = memory(hloom.parse(program.after))
-    assert found.schedule == "own"
-    assert (found.arguments, found.outputs, found.aliases) == tuple(
-        program.sizes[kind] for kind in ("arguments", "outputs", "aliases")
+    usage = memory(hloom.parse(program.after))
+    assert usage.schedule == "own"
+    assert (usage.arguments, usage.outputs, usage.aliases) == tuple(
+        program.sizes[category] for category in ("arguments", "outputs", "aliases")
     )
     assert program.peak > MEGABYTE
-    assert off(found.peak, program.peak) < MEDIAN
+    assert off(usage.peak, program.peak) < MEDIAN
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_xlas_own_account(name: str):
     program = compiled(name)
-    found = memory(hloom.load(program.proto)).xla
-    assert found is not None
-    assert {kind: getattr(found, kind) for kind in program.sizes} == program.sizes
-    assert found.peak == program.peak
-    assert sum(each.bytes for each in found.allocations if each.kind != "thread") >= 0.9 * program.peak
+    account = memory(hloom.load(program.proto)).xla
+    assert account is not None
+    assert {category: getattr(account, category) for category in program.sizes} == program.sizes
+    assert account.peak == program.peak
+    assert sum(allocation.bytes for allocation in account.allocations if allocation.kind != "thread") >= 0.9 * program.peak
 
 
 def test_what_xla_holds_at_the_peak_is_what_we_say():
     program = compiled("mlp_step")
-    found = memory(hloom.load(program.proto))
-    assert found.xla is not None
-    largest = {value for each in found.xla.allocations for value in each.values}
-    assert {each.name for each in found.at_peak[:5]} <= largest
+    usage = memory(hloom.load(program.proto))
+    assert usage.xla is not None
+    largest = {value for allocation in usage.xla.allocations for value in allocation.values}
+    assert {buffer.name for buffer in usage.at_peak[:5]} <= largest
 
 
 @pytest.mark.long
 def test_peak_after_optimisation_of_all():
     programs = [compiled(name) for name in every_name()]
-    large = [each for each in programs if each.peak > MEGABYTE]
-    errors = {each.name: off(memory(hloom.parse(each.after)).peak, each.peak) for each in large}
+    large = [program for program in programs if program.peak > MEGABYTE]
+    errors = {program.name: off(memory(hloom.parse(program.after)).peak, program.peak) for program in large}
     assert len(errors) >= 60
     assert statistics.median(errors.values()) < MEDIAN
     assert max(errors.values()) < WORST, max(errors, key=lambda name: errors[name])
@@ -63,7 +63,7 @@ def test_peak_after_optimisation_of_all():
 @pytest.mark.parametrize("schedule", ["list", "text"])
 def test_estimate_before_optimisation(schedule: str):
     programs = [compiled(name) for name in every_name()]
-    large = [each for each in programs if each.peak > MEGABYTE]
-    errors = sorted(off(memory(hloom.parse(each.before), schedule=schedule).peak, each.peak) for each in large)
+    large = [program for program in programs if program.peak > MEGABYTE]
+    errors = sorted(off(memory(hloom.parse(program.before), schedule=schedule).peak, program.peak) for program in large)
     assert statistics.median(errors) < MEDIAN_BEFORE
     assert errors[len(errors) * 9 // 10] < NINE_TENTHS_BEFORE

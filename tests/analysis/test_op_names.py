@@ -96,11 +96,11 @@ def test_groups_add_up_to_the_total(by: str, stage: str):
     for name, text in lowered(stage).items():
         if not name.startswith(("models.", "control.", "sharding.")):
             continue
-        found = cost(parse(text))
-        table = found.by(by, depth=2)
+        report = cost(parse(text))
+        table = report.by(by, depth=2)
         for value in ("flops", "transcendentals", "bytes_accessed"):
-            assert sum(row[value] for row in table) == getattr(found.total, value), name
-        assert sum(row["mathematical_flops"] for row in table) == found.mathematical.flops, name
+            assert sum(row[value] for row in table) == getattr(report.total, value), name
+        assert sum(row["mathematical_flops"] for row in table) == report.mathematical.flops, name
 
 
 def test_names_are_cut_outside_of_parentheses():
@@ -156,7 +156,7 @@ def test_frames_get_names_and_values(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_report_is_json():
-    found = cost(parse(lowered("after")["sharding.ring"]))
-    record = json.loads(json.dumps(found.to_json()))
-    assert record["total"]["flops"] == found.total.flops
-    assert record["loops"][0]["trips"] == found.loops[0].trips if found.loops else record["loops"] == []
+    report = cost(parse(lowered("after")["sharding.ring"]))
+    record = json.loads(json.dumps(report.to_json()))
+    assert record["total"]["flops"] == report.total.flops
+    assert record["loops"][0]["trips"] == report.loops[0].trips if report.loops else record["loops"] == []

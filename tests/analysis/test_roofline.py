@@ -39,7 +39,7 @@ def entry(*lines: str, header: str = "") -> Module:
 
 
 def times(module: Module, on: Device = ROUND) -> dict[str, tuple[float, str]]:
-    return {each.node.name: (each.total, each.bound) for each in roofline(module, on).timings}
+    return {timing.node.name: (timing.total, timing.bound) for timing in roofline(module, on).timings}
 
 
 def test_a_dot_is_bound_by_computing():
@@ -48,14 +48,14 @@ def test_a_dot_is_bound_by_computing():
         "y = f32[8,2] parameter(1)",
         "ROOT d = f32[4,2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     )
-    (each,) = roofline(module, ROUND).timings
-    assert each.cost.flops == 2 * 4 * 8 * 2
-    assert each.cost.bytes_accessed == 4 * (32 + 16 + 8)
-    assert (each.compute, each.memory, each.launch) == (128 / 100, 224 / 1000, 0.5)
-    assert each.seconds == 1.28 + 0.5
-    assert each.bound == "compute"
-    assert each.intensity == 128 / 224
-    assert each.achieved == pytest.approx(128 / 1.78)
+    (timing,) = roofline(module, ROUND).timings
+    assert timing.cost.flops == 2 * 4 * 8 * 2
+    assert timing.cost.bytes_accessed == 4 * (32 + 16 + 8)
+    assert (timing.compute, timing.memory, timing.launch) == (128 / 100, 224 / 1000, 0.5)
+    assert timing.seconds == 1.28 + 0.5
+    assert timing.bound == "compute"
+    assert timing.intensity == 128 / 224
+    assert timing.achieved == pytest.approx(128 / 1.78)
 
 
 def test_a_dot_of_bf16_runs_at_its_own_rate():
@@ -81,10 +81,10 @@ def test_elementwise_instructions_fuse_and_only_the_border_moves():
         "m = f32[10] multiply(s, y)",
         "ROOT a = f32[10] add(m, x)",
     )
-    (each,) = roofline(module, ROUND).timings
-    assert each.instructions == 3
-    assert each.cost.bytes_accessed == 4 * (10 + 10 + 10)
-    assert each.compute == pytest.approx(10 / 1 + 20 / 10)
+    (timing,) = roofline(module, ROUND).timings
+    assert timing.instructions == 3
+    assert timing.cost.bytes_accessed == 4 * (10 + 10 + 10)
+    assert timing.compute == pytest.approx(10 / 1 + 20 / 10)
 
 
 def test_a_value_that_two_groups_read_is_written():
@@ -112,10 +112,10 @@ ENTRY main {
 }
 """
     )
-    found = {each.node.name: each for each in roofline(module, ROUND).timings}
-    assert set(found) == {"r", "h"}
-    assert found["r"].cost.bytes_accessed == 4 * (100 + 10)
-    assert found["r"].cost.flops == 100 + 90
+    timings = {timing.node.name: timing for timing in roofline(module, ROUND).timings}
+    assert set(timings) == {"r", "h"}
+    assert timings["r"].cost.bytes_accessed == 4 * (100 + 10)
+    assert timings["r"].cost.flops == 100 + 90
 
 
 def test_broadcasts_are_made_anew_and_reshapes_are_free():
@@ -128,8 +128,8 @@ def test_broadcasts_are_made_anew_and_reshapes_are_free():
         "w = f32[10] divide(x, b)",
         "ROOT t = (f32[5,2], f32[10]) tuple(v, w)",
     )
-    found = {each.node.name: each.cost.bytes_accessed for each in roofline(module, ROUND).timings}
-    assert found == {"m": 4 * 20 + 4, "w": 4 * 20 + 4}
+    bytes_accessed = {timing.node.name: timing.cost.bytes_accessed for timing in roofline(module, ROUND).timings}
+    assert bytes_accessed == {"m": 4 * 20 + 4, "w": 4 * 20 + 4}
 
 
 def test_slices_read_what_they_give():
@@ -160,9 +160,9 @@ ENTRY main {
 }
 """
     )
-    found = roofline(module, ROUND)
-    assert found.is_fused
-    assert {each.node.name: each.compute for each in found.timings} == {"f": 10 / 1 + 10 / 10, "n": 1.0}
+    report = roofline(module, ROUND)
+    assert report.is_fused
+    assert {timing.node.name: timing.compute for timing in report.timings} == {"f": 10 / 1 + 10 / 10, "n": 1.0}
 
 
 LOOP = """
@@ -192,9 +192,9 @@ ENTRY main {
 
 
 def test_loops_count_as_often_as_they_run():
-    found = times(parse(LOOP))
-    assert found["y"] == (7 * (10 + 0.5), "compute")
-    assert found["c"][0] == pytest.approx(8 * (0.1 + 0.5))
+    loop_times = times(parse(LOOP))
+    assert loop_times["y"] == (7 * (10 + 0.5), "compute")
+    assert loop_times["c"][0] == pytest.approx(8 * (0.1 + 0.5))
 
 
 def test_a_function_of_elementwise_instructions_is_part_of_its_callers_group():
@@ -212,10 +212,10 @@ ENTRY main {
 }
 """
     )
-    (each,) = roofline(module, ROUND).timings
-    assert each.instructions == 3
-    assert each.cost.flops == 30
-    assert each.cost.bytes_accessed == 4 * 20
+    (timing,) = roofline(module, ROUND).timings
+    assert timing.instructions == 3
+    assert timing.cost.flops == 30
+    assert timing.cost.bytes_accessed == 4 * 20
 
 
 def test_an_opcode_with_a_rate_of_its_own():
@@ -260,9 +260,9 @@ ENTRY main {{
     ],
 )
 def test_an_all_reduce_takes_the_links_that_its_groups_span(count: int, groups: str, seconds: float):
-    (each,) = roofline(parse(ALL_REDUCE.format(count=count, groups=groups)), ROUND).timings
-    assert each.link == pytest.approx(seconds)
-    assert each.bound == "link"
+    (timing,) = roofline(parse(ALL_REDUCE.format(count=count, groups=groups)), ROUND).timings
+    assert timing.link == pytest.approx(seconds)
+    assert timing.bound == "link"
 
 
 def test_an_exchange_sends_most_of_its_bytes_over_the_far_link():
@@ -285,8 +285,8 @@ def test_a_permutation_takes_one_step_on_the_farthest_link():
 def test_in_a_mesh_each_pair_has_its_own_link():
     mesh = Interconnect("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, SOURCES)
     on = replace(ROUND, links=(mesh,))
-    (each,) = roofline(parse(ALL_REDUCE.format(count=4, groups="{{0,1,2,3}}")), on).timings
-    assert each.link == pytest.approx(600 / (3 * 100))
+    (timing,) = roofline(parse(ALL_REDUCE.format(count=4, groups="{{0,1,2,3}}")), on).timings
+    assert timing.link == pytest.approx(600 / (3 * 100))
 
 
 def test_an_infeed_comes_over_the_hosts_link():
@@ -304,11 +304,11 @@ def test_scopes_add_up_to_the_whole():
         'd = f32[10,10] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/mlp/dot"}',
         'ROOT s = f32[10,10] sine(d), metadata={op_name="jit(f)/act/sin"}',
     )
-    found = roofline(module, ROUND)
-    rows = {row["scope"]: row["seconds"] for row in found.by("scope", depth=2)}
+    report = roofline(module, ROUND)
+    rows = {row["scope"]: row["seconds"] for row in report.by("scope", depth=2)}
     assert rows == {"jit(f)/act": 100 + 0.5, "jit(f)/mlp": 2000 / 100 + 0.5}
-    assert sum(rows.values()) == pytest.approx(found.seconds)
-    assert sum(found.bounds().values()) == pytest.approx(found.seconds)
+    assert sum(rows.values()) == pytest.approx(report.seconds)
+    assert sum(report.bounds().values()) == pytest.approx(report.seconds)
 
 
 def test_the_start_counts_once_and_fresh_results_cost_more():
@@ -331,6 +331,6 @@ def test_small_loops_launch_nothing():
 
 @pytest.mark.parametrize("name", sorted(devices()))
 def test_every_device_gives_a_time(name: str):
-    found = roofline(parse(LOOP), name)
-    assert found.seconds > 0
-    assert found.to_json()["is_estimate"]
+    report = roofline(parse(LOOP), name)
+    assert report.seconds > 0
+    assert report.to_json()["is_estimate"]

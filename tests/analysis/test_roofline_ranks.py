@@ -37,7 +37,7 @@ def texts() -> dict[str, str]:
 
 def spearman(left: list[float], right: list[float]) -> float:
     """The correlation of ranks, of values that are all different."""
-    ranks = [np.argsort(np.argsort(each)) for each in (left, right)]
+    ranks = [np.argsort(np.argsort(values)) for values in (left, right)]
     return float(np.corrcoef(*ranks)[0, 1])
 
 
@@ -60,7 +60,7 @@ def test_estimates_rank_programs_as_this_machine_does(tmp_path: Path):
     here = device("cpu", path)
     estimates = {name: roofline(module, here).seconds for name, module in modules.items()}
     ratios = {name: estimates[name] / seconds[name] for name in modules}
-    for name in sorted(ratios, key=lambda each: ratios[each]):
+    for name in sorted(ratios, key=lambda program: ratios[program]):
         print(f"{name:34}{estimates[name] * 1e6:12.1f} us{seconds[name] * 1e6:12.1f} us{ratios[name]:8.2f}")  # noqa: T201
     correlation = spearman(list(estimates.values()), list(seconds.values()))
     error = median(abs(ratio - 1) for ratio in ratios.values())

@@ -31,18 +31,18 @@ alone { ROOT x = f32[] parameter(0) }
 
 
 def test_counts_and_bytes():
-    found = summary(parse(NESTED))
-    assert (found.name, found.entry, found.source) == ("m", "e", "<text>")
-    assert (found.is_scheduled, found.replica_count, found.partition_count) == (True, 2, 3)
-    assert (found.computation_count, found.instruction_count, found.entry_instruction_count) == (4, 14, 10)
-    assert (found.parameter_count, found.parameter_bytes) == (2, 12 + 5 + 1)
-    assert (found.output_count, found.output_bytes) == (2, 4004)
-    assert found.constant_bytes == 4
-    assert found.opcodes["parameter"] == 5
-    assert list(found.opcodes.values()) == sorted(found.opcodes.values(), reverse=True)
-    assert found.dtypes == {"f32": 12, "bf16": 1, "s4": 1, "token[]": 1, "pred": 1, "u32": 1}
-    assert found.unreached == ("alone",)
-    assert found.unresolved == ("computation sum",)
+    contents = summary(parse(NESTED))
+    assert (contents.name, contents.entry, contents.source) == ("m", "e", "<text>")
+    assert (contents.is_scheduled, contents.replica_count, contents.partition_count) == (True, 2, 3)
+    assert (contents.computation_count, contents.instruction_count, contents.entry_instruction_count) == (4, 14, 10)
+    assert (contents.parameter_count, contents.parameter_bytes) == (2, 12 + 5 + 1)
+    assert (contents.output_count, contents.output_bytes) == (2, 4004)
+    assert contents.constant_bytes == 4
+    assert contents.opcodes["parameter"] == 5
+    assert list(contents.opcodes.values()) == sorted(contents.opcodes.values(), reverse=True)
+    assert contents.dtypes == {"f32": 12, "bf16": 1, "s4": 1, "token[]": 1, "pred": 1, "u32": 1}
+    assert contents.unreached == ("alone",)
+    assert contents.unresolved == ("computation sum",)
 
 
 def test_calls_are_a_tree_in_preorder():
@@ -68,21 +68,21 @@ def test_deep_and_shared_calls():
         f"f{n} {{ x = f32[] parameter(0) y = f32[] call(x), to_apply=f{n - 1} ROOT z = f32[] call(y), to_apply=f{n - 1} }}\n"
         for n in range(1, 5000)
     )
-    found = summary(parse(f"HloModule m\n{chain}"))
-    assert len(found.calls) == 5000
-    assert found.calls[-1] == Call("f0", 4999, ("call",), 2, 1)
+    contents = summary(parse(f"HloModule m\n{chain}"))
+    assert len(contents.calls) == 5000
+    assert contents.calls[-1] == Call("f0", 4999, ("call",), 2, 1)
 
 
 def test_data_left_out_and_sizes_not_known():
-    found = summary(parse("ENTRY e { c = f32[100] constant({...}) ROOT x = f32[?] parameter(0) }"))
-    assert found.elided_constant_count == 1
-    assert (found.parameter_bytes, found.output_bytes) == (0, 0)
+    contents = summary(parse("ENTRY e { c = f32[100] constant({...}) ROOT x = f32[?] parameter(0) }"))
+    assert contents.elided_constant_count == 1
+    assert (contents.parameter_bytes, contents.output_bytes) == (0, 0)
 
 
 def test_json_and_text():
-    found = summary(parse(NESTED))
-    assert json.loads(json.dumps(found.to_json()))["calls"][3]["is_repeated"] is True
-    assert str(found).startswith(
+    contents = summary(parse(NESTED))
+    assert json.loads(json.dumps(contents.to_json()))["calls"][3]["is_repeated"] is True
+    assert str(contents).startswith(
         "m: 4 computations, 14 instructions; 2 parameters of 18 bytes, 2 outputs of 4,004 bytes; parameter 5, "
     )
 

@@ -58,8 +58,8 @@ ENTRY main {{
 
 
 def trips(module: Module) -> TripCount:
-    (found,) = find_trip_counts(build_call_graph(module), {}).values()
-    return found
+    (trip_count,) = find_trip_counts(build_call_graph(module), {}).values()
+    return trip_count
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_loops_whose_data_decide_run_as_often_as_one_says():
     assert tenfold.total.transcendentals == 10 * once.total.transcendentals
 
 
-def _condition(found):
+def _condition(report):
     """What asking the condition a last time costs."""
-    (condition,) = [each.own for each in found.per_node if each.node.name == "c"]
+    (condition,) = [node_cost.own for node_cost in report.per_node if node_cost.node.name == "c"]
     return condition
 
 
 def test_the_condition_is_asked_once_more_than_the_body_runs():
-    found = cost(module_of())
-    times = {each.node.name: each.times.flops for each in found.per_node}
+    report = cost(module_of())
+    times = {node_cost.node.name: node_cost.times.flops for node_cost in report.per_node}
     assert (times["y"], times["c"], times["loop"]) == (10, 11, 1)
 
 
@@ -198,27 +198,27 @@ ENTRY main {
 
 
 def test_nested_loops_multiply_and_a_bound_goes_through_both():
-    found = cost(
+    report = cost(
         parse(
             NESTED.replace("BEGIN", "zero").replace("while(u), condition=inner_condition, body=inner_body", "copy(u)")
         )
     )
-    assert {loop.name: loop.trips for loop in found.loops} == {"inner": 6, "first": 3}
-    (negate,) = [each for each in found.per_node if each.node.opcode == "negate"]
+    assert {loop.name: loop.trips for loop in report.loops} == {"inner": 6, "first": 3}
+    (negate,) = [node_cost for node_cost in report.per_node if node_cost.node.opcode == "negate"]
     assert negate.total.flops == 3 * 6 * 4
 
 
 def test_a_bound_goes_through_a_loop_before():
     text = NESTED.replace("BEGIN", "zero")
-    found = cost(parse(text))
-    assert {loop.name: loop.trips for loop in found.loops} == {"inner": 6, "first": 3, "second": 6}
-    (negate,) = [each for each in found.per_node if each.node.opcode == "negate"]
+    report = cost(parse(text))
+    assert {loop.name: loop.trips for loop in report.loops} == {"inner": 6, "first": 3, "second": 6}
+    (negate,) = [node_cost for node_cost in report.per_node if node_cost.node.opcode == "negate"]
     assert negate.total.flops == (3 * 6 + 6) * 4
 
 
 def test_an_inner_loop_that_begins_at_the_outer_counter_is_not_known():
-    found = cost(parse(NESTED.replace("BEGIN", "i")))
-    assert {loop.name: loop.trips for loop in found.loops} == {"inner": None, "first": 3, "second": 6}
+    report = cost(parse(NESTED.replace("BEGIN", "i")))
+    assert {loop.name: loop.trips for loop in report.loops} == {"inner": None, "first": 3, "second": 6}
 
 
 OPTIMISED = """
@@ -277,9 +277,9 @@ ENTRY main {
 
 
 def test_counters_are_followed_through_tuples_copies_fusions_and_calls():
-    found = cost(parse(OPTIMISED))
-    assert [(loop.name, loop.trips, loop.source) for loop in found.loops] == [("loop", 9, "derived")]
-    assert found.total.transcendentals == 36
+    report = cost(parse(OPTIMISED))
+    assert [(loop.name, loop.trips, loop.source) for loop in report.loops] == [("loop", 9, "derived")]
+    assert report.total.transcendentals == 36
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -288,9 +288,9 @@ def test_what_is_derived_is_what_xla_writes(stage: str):
     compared = derived = 0
     for name, text in lowered(stage).items():
         module = parse(text)
-        found = build_call_graph(module)
-        tracer = ScalarEvolution(found.callers)
-        for loop, known in find_trip_counts(found, {}).items():
+        call_graph = build_call_graph(module)
+        tracer = ScalarEvolution(call_graph.callers)
+        for loop, known in find_trip_counts(call_graph, {}).items():
             worked_out = derive_trip_count(loop, tracer)
             derived += worked_out.count is not None
             if known.source == WRITTEN:
@@ -363,5 +363,5 @@ def test_loops_nested_to_any_depth_need_no_stack():
   t = (s32[], s32[], f32[4]) tuple(zero, two, x)
   ROOT w = (s32[], s32[], f32[4]) while(t), condition=condition, body=body_{depth - 1}
 }}"""
-    found = cost(parse("\n".join([*graphs, entry])))
-    assert {loop.trips for loop in found.loops} == {2}
+    report = cost(parse("\n".join([*graphs, entry])))
+    assert {loop.trips for loop in report.loops} == {2}
