@@ -24,7 +24,7 @@ from tests.passes.forms import becomes, stays
         ("power(maximum(x, #0), #0.5)", "sqrt(maximum(x, #0))"),
         ("exponential(#0)", "#1"),
         ("maximum(tanh(x), tanh(y))", "tanh(maximum(x, y))"),
-        ("maximum(x, clamp(x, y, z))", "clamp(x, y, z)"),
+        ("maximum(#1, clamp(#1, y, #1))", "clamp(#1, y, #1)"),
     ],
 )
 def test_floats(before: str, after: str):
@@ -64,3 +64,8 @@ def test_what_stays(text: str):
 
 def test_the_root_of_a_complex_square_may_be_its_negation():
     stays(TRANSCENDENTAL_INEXACT, "c64[4]", "sqrt(multiply(x, x))")
+
+
+def test_a_clamp_whose_bounds_may_be_swapped_stays():
+    stays(TRANSCENDENTAL_INEXACT, "f32[4]", "maximum(x, clamp(x, y, z))")
+    stays(TRANSCENDENTAL_INEXACT, "f32[4]", "maximum(#2, clamp(#2, y, #1))")

@@ -125,6 +125,21 @@ def a_test_narrowed_by_what_nobody_knows(p):
     p.equivalence(reason="so", colours=3)
 
 
+def custom_call_without_type(p):
+    x = p.value("x")
+    old = p.op("negate", x)
+    with p.rewrite() as r:
+        r.replace({old: r.op("custom-call", x, custom_call_target="f")})
+
+
+def constant_like_what_is_made(p):
+    x = p.value("x")
+    old = p.op("negate", x)
+    with p.rewrite() as r:
+        made = r.op("abs", x)
+        r.replace({old: r.op("add", made, r.constant(1, like=made))})
+
+
 MESSAGES: list[tuple[Callable, str]] = [
     (unused_value, "'y' is bound but never used"),
     (unbound_attribute, "'d' is used but never bound"),
@@ -137,6 +152,15 @@ MESSAGES: list[tuple[Callable, str]] = [
     (wrong_arity_made, "add does not take 1 operands"),
     (number_as_operand, "1 is no value: make a constant of it with r.constant(value, like=...)"),
     (replaces_nothing, "it replaces nothing"),
+    (
+        custom_call_without_type,
+        "the replacement can never be built: custom-call needs its type written: only the backend knows what the target "
+        "yields",
+    ),
+    (
+        constant_like_what_is_made,
+        "like= names a value that the rule makes: its type is not known when the rule is defined",
+    ),
     (replaces_a_value, "'x' is replaced, but is no operation of the pattern"),
     (part_of_nothing, "operation 'abs' is no part of what is replaced"),
     (apart, "nothing connects 'negate' with the rest of the pattern"),

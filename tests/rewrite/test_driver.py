@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import hloom
@@ -67,7 +69,7 @@ def test_the_report_counts():
     account = report["double-negation"]
     assert report.changed and report.matched == 2 and report.erased == 4
     assert account.matched == 2 and account.tried == account.matched + sum(account.rejected.values())
-    assert list(account.rejected) == ["negate is no negate"]
+    assert list(account.rejected) == ["operand 0 is parameter, not negate"]
     assert report.to_json()["steps"] == [str(step) for step in report.steps]
     assert len(module.entry.nodes) == 1
 
@@ -122,3 +124,21 @@ def test_one_rule_at_one_node():
     assert not apply_at(module, double_negation, module.entry["a"])
     assert apply_at(module, double_negation, module.entry["b"])
     assert [node.name for node in module.entry.nodes] == ["x", "c", "d"]
+
+
+def test_a_rule_is_shown_by_its_name_and_origin():
+    assert re.fullmatch(r"<rule double-negation \(.*test_driver\.py:\d+\)>", repr(double_negation))
+
+
+def test_a_miss_names_the_operand_and_its_node():
+    @rule
+    def deep(p):
+        """negate(abs(sine(x))) -> x"""
+        x = p.value("x")
+        outer = p.op("negate", p.op("abs", p.op("sine", x)))
+        with p.rewrite() as r:
+            r.replace({outer: x})
+
+    module = module_of("x = f32[] parameter(0)\n c = f32[] cosine(x)\n a = f32[] abs(c)\n ROOT n = f32[] negate(a)")
+    [(_, reason)] = explain([deep], module.entry["n"])
+    assert reason == "operand 0 of operand 0 is cosine, not sine: <c = f32[] cosine(x)>"

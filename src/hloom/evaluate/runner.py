@@ -52,7 +52,7 @@ class CannotEvaluate(Unsupported):
 
 
 class LimitReached(HloomError):
-    """More elements would have been computed than the caller allows."""
+    """More elements would have been computed, or more graphs called, than the caller allows."""
 
 
 def evaluate(module: Module, inputs: Inputs = (), *, limit: int | None = None) -> tuple[np.ndarray, ...]:
@@ -60,8 +60,8 @@ def evaluate(module: Module, inputs: Inputs = (), *, limit: int | None = None) -
 
     Inputs are one array per parameter, in order or by name; the elements of a tuple count as parameters of their own
     (`pair.0`). Outputs are arrays, tuples flattened and tokens left out. `limit` is how many elements may be computed
-    in all. Raises CannotEvaluate naming the first instruction that cannot be, LimitReached, and HloomError for inputs
-    that do not fit and for elided constants.
+    and graphs called in all. Raises CannotEvaluate naming the first instruction that cannot be, LimitReached, and
+    HloomError for inputs that do not fit and for elided constants.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
@@ -167,6 +167,7 @@ class GraphRunner:
     def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> Value:
         if self._depth == DEEPEST:
             raise HloomError(f"calls nest deeper than {DEEPEST} graphs, the innermost {graph.name}")
+        self._spend(1, graph.name)  # a round of a loop takes time even where it computes nothing
         plan = self._plans.get(graph) or self._plan(graph)
         if len(arguments) != len(graph.parameters):
             raise HloomError(f"graph {graph.name} takes {len(graph.parameters)} values, {len(arguments)} are given")
@@ -187,14 +188,18 @@ class GraphRunner:
         return plan
 
     def _count(self, node: Apply, operands: Values) -> None:
-        """Take what a node is about to compute from what may still be."""
+        """Spend what a node is about to compute: the elements of its result, or of its largest operand."""
+        if self._left is not None:
+            sizes = [operand.size for operand in operands if isinstance(operand, np.ndarray)]
+            self._spend(max([_size_of(node.type), *sizes]), node.name)
+
+    def _spend(self, amount: int, name: str) -> None:
+        """Take elements and calls from what may still be computed; raises LimitReached where nothing is left."""
         if self._left is None:
             return
-        self._left -= max(
-            [_size_of(node.type), *(operand.size for operand in operands if isinstance(operand, np.ndarray))]
-        )
+        self._left -= amount
         if self._left < 0:
-            raise LimitReached(f"{node.name}: more than {self._limit} elements would be computed")
+            raise LimitReached(f"{name}: more than {self._limit} elements would be computed")
 
 
 def _plan_of(graph: Graph) -> EvaluationPlan:

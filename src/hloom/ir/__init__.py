@@ -60,6 +60,7 @@ from hloom.ir.schema import Attribute as Attribute
 from hloom.ir.schema import AttributeKind as AttributeKind
 from hloom.ir.schema import Effect as Effect
 from hloom.ir.schema import Op as Op
+from hloom.ir.schema import TypeNotGiven as TypeNotGiven
 from hloom.ir.schema import TypeProblem as TypeProblem
 from hloom.ir.schema import optional as optional
 from hloom.ir.schema import required as required

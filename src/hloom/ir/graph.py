@@ -272,6 +272,10 @@ class Graph(Referent):
         if node.users or any(graph.output is node for graph in self._may_yield()):
             users = ", ".join(user.name for user in node.users[:5]) or "the graph, as its output"
             raise HloomError(f"cannot erase {node.name} of graph {self.name}: it is used by {users}")
+        if isinstance(node, Missing):
+            self.missing.remove(node)
+            self._names.pop(node.name, None)
+            return
         self._unuse(node)
         self._unlink(node)
         del self._names[node.name]

@@ -33,6 +33,10 @@ class TypeProblem(HloomError):
     """Operand types and attributes that do not go together: what `infer` raises; the caller adds the place."""
 
 
+class TypeNotGiven(TypeProblem):
+    """A result type that operands and attributes do not determine, and that was not given."""
+
+
 class AttributeKind(Enum):
     """What an attribute's value is; a reader and a writer per kind live in the room of each text format."""
 

@@ -254,6 +254,8 @@ class _Verifier:
     def check_output(self, graph: Graph) -> None:
         if graph.output is None:
             raise self.bad("it has no output")
+        if isinstance(graph.output, Missing):
+            raise self.bad(f"its output is {graph.output.name}, which nothing defines: no text can say that")
         if graph.output not in self.defined:
             self.check_use(graph.output)
 

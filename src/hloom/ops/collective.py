@@ -17,6 +17,7 @@ from hloom.ir import (
     TensorType,
     TupleType,
     Type,
+    TypeNotGiven,
     TypeProblem,
     dtype,
     optional,
@@ -84,7 +85,7 @@ def _gathered(array: TensorType, dimensions: tuple[int, ...], size: int | None, 
     if size is not None:
         return _resized(array, dimension, array.dims[dimension] * size)
     if not isinstance(written, TensorType) or written.rank != array.rank:
-        raise TypeProblem("all-gather over all devices needs its type written: how many devices there are is not known")
+        raise TypeNotGiven("all-gather over all devices needs its type written: the number of devices is not known")
     part, whole = array.dims[dimension], written.dims[dimension]
     if whole % part if part else whole:
         raise TypeProblem(f"all-gather makes dimension {dimension} a multiple of {part}, not {whole}")
@@ -140,7 +141,7 @@ def _scattered(array: TensorType, dimensions: tuple[int, ...], size: int | None,
     whole = array.dims[dimension]
     if size is None:
         if not isinstance(written, TensorType) or written.rank != array.rank:
-            raise TypeProblem("reduce-scatter over all devices needs its type written")
+            raise TypeNotGiven("reduce-scatter over all devices needs its type written")
         part = written.dims[dimension]
         if whole % part if part else whole:
             raise TypeProblem(
@@ -230,7 +231,7 @@ def _recv(token: Type, *, result: Type | None) -> Type:
     must_be(token, TOKEN, "the operand of recv")
     received = _transfer_state(result, "recv").elements[0] if result is not None else None
     if received is None:
-        raise TypeProblem("recv needs its type written: what arrives is not known here")
+        raise TypeNotGiven("recv needs its type written: what arrives is not known here")
     return TupleType([without_layout(received), _COUNTER, TOKEN])
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from hloom.ir import AxisMap, AxisMapBuilder, DType, DTypeKind, FactorKind, TensorType, Type, TypeProblem, required
+from hloom.ir import (
+    AxisMap,
+    AxisMapBuilder,
+    DType,
+    DTypeKind,
+    FactorKind,
+    TensorType,
+    Type,
+    TypeNotGiven,
+    required,
+)
 from hloom.ops.rows import INTEGER, row, table
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, tensor
 
@@ -12,7 +22,7 @@ _FLOAT = frozenset({DTypeKind.FLOAT})
 def _written_element(result: Type | None) -> DType:
     """The element type of the written result, which nothing else gives; raises TypeProblem."""
     if result is None:
-        raise TypeProblem("the type must be written: the operand does not say which element type is wanted")
+        raise TypeNotGiven("the type must be written: the operand does not say which element type is wanted")
     return array(result, "the result").dtype
 
 

@@ -9,6 +9,7 @@ from hloom.ir import (
     TensorType,
     TupleType,
     Type,
+    TypeNotGiven,
     TypeProblem,
     dtype,
     optional,
@@ -33,7 +34,7 @@ _BACKEND_KNOWS = {"axes": "only the backend knows what the target computes"}
 
 def _custom_call(*_: Type, result: Type | None) -> Type:
     if result is None:
-        raise TypeProblem("custom-call needs its type written: only the backend knows what the target yields")
+        raise TypeNotGiven("custom-call needs its type written: only the backend knows what the target yields")
     return without_layout(result)
 
 

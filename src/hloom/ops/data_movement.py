@@ -13,6 +13,7 @@ from hloom.ir import (
     SliceDimension,
     TensorType,
     Type,
+    TypeNotGiven,
     TypeProblem,
     dtype,
     optional,
@@ -55,7 +56,7 @@ def _broadcast(operand: Type, *, dimensions: tuple[int, ...] | None, result: Typ
         raise TypeProblem(f"dimensions={_braces(places)} must name a place for each dimension of {operand_type}")
     if result is None:
         if operand_type.rank:
-            raise TypeProblem("the type must be written: the operand does not say what it is broadcast to")
+            raise TypeNotGiven("the type must be written: the operand does not say what it is broadcast to")
         return operand_type
     made = array(result, "the result")
     if made.dtype is not operand_type.dtype:
@@ -221,7 +222,7 @@ def _moved(before: tuple[int, ...], after: tuple[int, ...], touched: set[int], s
 
 def _iota(*, iota_dimension: int, result: Type | None) -> Type:
     if result is None:
-        raise TypeProblem("the type must be written: an iota has no operand to take it from")
+        raise TypeNotGiven("the type must be written: an iota has no operand to take it from")
     made = array(result, "the result")
     of_kinds(made, _NUMBERS, "the result")
     dimension_in(iota_dimension, made, "iota_dimension")

@@ -11,6 +11,7 @@ from hloom.ir import (
     TensorType,
     TupleType,
     Type,
+    TypeNotGiven,
     TypeProblem,
     compatible,
     dtype,
@@ -34,7 +35,7 @@ def _rng(low: Type, high: Type, *, distribution: str, result: Type | None) -> Ty
     """The written type, after checking that both parameters are scalars of its element type."""
     first, second = scalar(low, "operand 0"), scalar(high, "operand 1")
     if result is None:
-        raise TypeProblem("the type must be written: the operands do not say how many numbers are wanted")
+        raise TypeNotGiven("the type must be written: the operands do not say how many numbers are wanted")
     made = array(result, "the result")
     for number, bound in enumerate((first, second)):
         if bound.dtype is not made.dtype:
@@ -53,7 +54,7 @@ def _rng_bit_generator(state: Type, *, result: Type | None) -> Type:
     """The written type: the numbers, or the state and the numbers."""
     operand_type = array(state, "the state")
     if result is None:
-        raise TypeProblem("the type must be written: the operand does not say how many numbers are wanted")
+        raise TypeNotGiven("the type must be written: the operand does not say how many numbers are wanted")
     if not isinstance(result, TupleType):
         return array(result, "the result")
     if len(result.elements) != 2 or not compatible(result.elements[0], operand_type):

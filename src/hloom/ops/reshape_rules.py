@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, FactorKind, TensorType, Type, TypeProblem, dtype
+from hloom.ir import UNBOUNDED, AxisMap, AxisMapBuilder, FactorKind, TensorType, Type, TypeNotGiven, TypeProblem, dtype
 from hloom.ops.shapes import array, scalar
 
 Factors = list[list[int]]
@@ -41,7 +41,7 @@ def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
     """The written type, after checking that it takes as many bits."""
     operand_type = array(operand)
     if result is None:
-        raise TypeProblem("the type must be written: a bitcast may yield any type of the same size")
+        raise TypeNotGiven("the type must be written: a bitcast may yield any type of the same size")
     made = array(result, "the result")
     if UNBOUNDED in operand_type.dims or UNBOUNDED in made.dims:
         raise TypeProblem(f"a bitcast needs known sizes, but goes from {operand_type} to {made}")
@@ -53,7 +53,7 @@ def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
 
 def _written(array_type: TensorType, result: Type | None) -> TensorType:
     if result is None:
-        raise TypeProblem("the type must be written: the operand does not say which dimensions are wanted")
+        raise TypeNotGiven("the type must be written: the operand does not say which dimensions are wanted")
     made = array(result, "the result")
     if made.dtype is not array_type.dtype:
         raise TypeProblem(f"the result must be of type {array_type.dtype} like the operand, but is {made}")

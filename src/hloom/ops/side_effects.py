@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hloom.ir import Apply, Effect, Graph, Node, Op
 
 _STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
@@ -21,7 +23,7 @@ def effect_of(node: Node) -> Effect | None:
     if op.effect is None and op.is_known:
         return None
     effect = _own_effect(node)
-    return _effect_of_graphs(node) if effect is Effect.CALLS else effect
+    return _effect_of_graphs(node.called_graphs) if effect is Effect.CALLS else effect
 
 
 def may_drop(node: Node) -> bool:
@@ -42,23 +44,73 @@ def _own_effect(node: Apply) -> Effect | None:
     return node.op.effect
 
 
-def _effect_of_graphs(node: Apply) -> Effect | None:
+class SideEffects:
+    """Effects of nodes with those of called graphs remembered: for passes that ask of many calls.
+
+    It holds while no node with an effect is added to or taken from a graph.
+    """
+
+    def __init__(self) -> None:
+        self._of_graph: dict[Graph, Effect | None] = {}
+
+    def may_merge(self, node: Node) -> bool:
+        """As the function `may_merge`."""
+        if not isinstance(node, Apply) or not isinstance(node.function, Op) or _own_effect(node) is not Effect.CALLS:
+            return may_merge(node)
+        return _strongest({self._effect(graph) for graph in node.called_graphs}) is None
+
+    def _effect(self, graph: Graph) -> Effect | None:
+        """The strongest effect in a graph and those that it calls, callees first."""
+        pending = [graph]
+        opened: set[Graph] = set()
+        while pending:
+            current = pending[-1]
+            if current in self._of_graph:
+                pending.pop()
+                continue
+            own, callees = _effects_within(current)
+            unknown = [callee for callee in callees if callee not in self._of_graph]
+            if unknown and current not in opened:
+                opened.add(current)
+                pending += unknown
+                continue
+            # what is still unknown calls this graph again: all that either reaches is asked at once
+            below = _effect_of_graphs(unknown) if unknown else None
+            self._of_graph[current] = _strongest({*own, below, *(self._of_graph.get(callee) for callee in callees)})
+            pending.pop()
+        return self._of_graph[graph]
+
+
+def _effects_within(graph: Graph) -> tuple[set[Effect], list[Graph]]:
+    """The effects of a graph's own nodes, and the graphs that it calls."""
+    if graph.is_declared:
+        return {Effect.OUTSIDE}, []
     effects: set[Effect] = set()
+    callees: list[Graph] = []
+    for member in graph.nodes:
+        if not isinstance(member, Apply):
+            continue
+        effect = _own_effect(member) if member.has_row else Effect.OUTSIDE
+        if effect is Effect.CALLS:
+            callees.extend(member.called_graphs)
+        elif effect is not None:
+            effects.add(effect)
+    return effects, callees
+
+
+def _effect_of_graphs(graphs: Iterable[Graph]) -> Effect | None:
+    effects: set[Effect | None] = set()
     seen: set[Graph] = set()
-    pending = list(node.called_graphs)
+    pending = list(graphs)
     while pending:
         graph = pending.pop()
-        if graph in seen:
-            continue
-        seen.add(graph)
-        if graph.is_declared:
-            return Effect.OUTSIDE
-        for member in graph.nodes:
-            if not isinstance(member, Apply):
-                continue
-            effect = _own_effect(member) if member.has_row else Effect.OUTSIDE
-            if effect is Effect.CALLS:
-                pending.extend(member.called_graphs)
-            elif effect is not None:
-                effects.add(effect)
+        if graph not in seen:
+            seen.add(graph)
+            own, callees = _effects_within(graph)
+            effects |= own
+            pending += callees
+    return _strongest(effects)
+
+
+def _strongest(effects: set[Effect | None]) -> Effect | None:
     return next((effect for effect in _STRENGTH if effect in effects), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from hloom.ir import Apply, Constant, DTypeKind, Graph, Module, Node, TensorType
-from hloom.ops.side_effects import may_merge
+from hloom.ops.side_effects import SideEffects
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import control_predecessors
 from hloom.passes.value_numbering import ValueNumbering
@@ -31,13 +31,13 @@ def cse(module: Module) -> Report:
     Nothing is merged that has an effect or waits for others by control dependencies, nor values in different layouts
     or with different shardings.
     """
-    report, numbering = Report("cse"), ValueNumbering()
+    report, numbering, effects = Report("cse"), ValueNumbering(), SideEffects()
     module.index_users()
     numbering.graphs(module)
     graphs = 0 if module.has_closures else _merge_graphs(module, numbering)
     called = [graph for graph in module.graphs if graph.callers]
     for graph in module.graphs:
-        report.erased += _merge_nodes(graph, numbering)
+        report.erased += _merge_nodes(graph, numbering, effects)
     report.changes = graphs
     if report.erased:
         graphs += _erase_uncalled(module, called)
@@ -71,7 +71,7 @@ def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
     return len(gone)
 
 
-def _merge_nodes(graph: Graph, numbering: ValueNumbering) -> int:
+def _merge_nodes(graph: Graph, numbering: ValueNumbering, effects: SideEffects) -> int:
     """Merge the equal nodes of a graph; how many are gone."""
     numbers: dict[Node, int] = {}
     first: dict[Hashable, Node] = {}
@@ -81,7 +81,7 @@ def _merge_nodes(graph: Graph, numbering: ValueNumbering) -> int:
         if merged:
             _use_merged(graph, node, merged)
         numbers[node] = len(numbers)
-        key = None if node in awaited else _key(node, numbers, numbering)
+        key = None if node in awaited else _key(node, numbers, numbering, effects)
         kept = node if key is None else first.setdefault(key, node)
         if kept is not node:
             merged[node] = kept
@@ -102,7 +102,7 @@ def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
             return
 
 
-def _key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering) -> Hashable | None:
+def _key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering, effects: SideEffects) -> Hashable | None:
     """What tells a node from all others; None where it must stay by itself."""
     if node.type is None:
         return None
@@ -114,7 +114,7 @@ def _key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering) -> Has
         return None
     if attributes.refers and any(not referent.is_graph for referent in attributes.referents()):
         return None
-    if node.opcode.endswith(PAIRED) or not may_merge(node):
+    if node.opcode.endswith(PAIRED) or not effects.may_merge(node):
         return None
     inputs = [numbers.get(operand, operand) for operand in node.inputs]
     operands = frozenset(inputs) if len(inputs) == 2 and _commutes(node) else tuple(inputs)

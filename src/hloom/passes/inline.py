@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from hloom.analysis import is_plain_call
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import callees_first, control_predecessors
 from hloom.rewrite import Report
@@ -75,6 +75,9 @@ def _obstacle(call: Apply, inner: Graph | None, done: set[Graph], awaited: set[N
         return "control dependencies name it"
     if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.inputs):
         return "the computation is not closed"
+    result = call.inputs[inner.root.number] if isinstance(inner.root, Parameter) else None
+    if call.is_output and isinstance(result, Missing):
+        return "the output would be a value that nothing defines"
     return ""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from hloom.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.ops.side_effects import may_merge
+from hloom.ops.side_effects import SideEffects
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import control_predecessors
@@ -89,7 +89,7 @@ class _InstructionSequence:
         self.symbols: list[int] = []
         self.positions: dict[Node, int] = {}
         self.constants: dict[Node, int] = {}
-        self.numbering = ValueNumbering()
+        self.numbering, self.effects = ValueNumbering(), SideEffects()
         self.numbering.graphs(module)
         for graph in module.graphs:
             if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
@@ -103,7 +103,7 @@ class _InstructionSequence:
             if _is_spread(node, self.constants):
                 self.constants[node] = _constant_key(node, self.constants, self.numbering)
             elif isinstance(node, Apply):
-                symbol = None if node in awaited or node.is_output else _symbol(node, self.numbering)
+                symbol = None if node in awaited or node.is_output else _symbol(node, self.numbering, self.effects)
                 if symbol is None:
                     self._add_end()
                 else:
@@ -181,9 +181,9 @@ def _constant_key(node: Node, known: dict[Node, int], numbering: ValueNumbering)
     return numbering.number((node.opcode, node.type, attributes, *[known[operand] for operand in node.inputs]))
 
 
-def _symbol(node: Apply, numbering: ValueNumbering) -> int | None:
+def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int | None:
     """The symbol of an instruction: equal for equal ops, types and attributes; None where it must not be outlined."""
-    if not isinstance(node.type, (TensorType, TupleType)) or not node.has_row or not may_merge(node):
+    if not isinstance(node.type, (TensorType, TupleType)) or not node.has_row or not effects.may_merge(node):
         return None
     if any(not referent.is_graph for referent in node.attributes.referents()) or any(
         referent.type is None for referent in node.inputs

@@ -33,6 +33,8 @@ from hloom.ops import OPS
 class Builder:
     """Makes nodes right before `root`, the node that a rule is looking at, and keeps count of them.
 
+    `reason` and `culprit` say why the rule did not fire, and at which node.
+
     New nodes take the root's metadata, and a default layout where the root's type has one. What a rule makes and then
     does not use is taken out again.
     """
@@ -40,6 +42,7 @@ class Builder:
     __slots__ = (
         "carries_itself",
         "consumed",
+        "culprit",
         "insertion_point",
         "made",
         "made_graphs",
@@ -56,6 +59,7 @@ class Builder:
         self.made: list[Node] = []
         self.made_graphs: list[Graph] = []
         self.reason = ""
+        self.culprit: Node | None = None
         self.carries_itself = False
         self.consumed: list[Node] = []
         self.moves: list[Node] = []
@@ -200,6 +204,7 @@ class Builder:
         for record in (self.made, self.made_graphs, self.consumed, self.moves):
             record.clear()
         self.insertion_point, self.reason, self.carries_itself = self.root, "", False
+        self.culprit = None
 
     def _constant(self, literal: Literal) -> Node:
         literal_type = self._laid_out(literal.type)

@@ -312,6 +312,11 @@ class ReplacementBuilder:
 
     def constant(self, value: Any, type: Any = None, *, like: Handle | None = None) -> Handle:
         """A constant: a number in every element of a type, or of the type of another value."""
+        if like is not None and like._reference.made:
+            raise RuleError(
+                "like= names a value that the rule makes: its type is not known when the rule is defined",
+                hint="name a value of the pattern, or give its type: r.constant(value, x.type)",
+            )
         wanted_type = like.type if like is not None else type
         return self._made(MakeConstant(expression(value), None if wanted_type is None else expression(wanted_type)), 1)
 

@@ -16,6 +16,7 @@ from hloom.ir import (
     Apply,
     Graph,
     Inference,
+    Missing,
     Module,
     Node,
     Op,
@@ -108,7 +109,8 @@ def _reason_at(candidate: Candidate, node: Apply) -> str:
     try:
         replacement = candidate.attempt(build, node)
         if replacement is None:
-            return build.reason or "it does not match"
+            reason = build.reason or "it does not match"
+            return f"{reason}: {build.culprit!r}" if build.culprit is not None else reason
         return _obstacle(candidate.rule, node, replacement, build)
     except TypeProblem as problem:
         return problem.message
@@ -200,6 +202,9 @@ class _Driver:
             raise RuleError(f"rule {candidate.rule} failed at {node!r}: {error.message}", hint=error.hint) from error
         except Exception as error:
             build.discard()
+            if _is_incomplete(node, candidate.rule.depth) and not isinstance(error, NativeFailure):
+                account.rejected["an operand is not defined, or its type is not known"] += 1
+                return False
             words = str(error) if isinstance(error, NativeFailure) else f"{type(error).__name__}: {error}"
             raise RuleError(f"rule {candidate.rule} failed at {node!r}: {words}") from error
         if obstacle or replacement is None:
@@ -318,6 +323,16 @@ def _malformed(node: Node) -> str:
     return f"{op} needs the attribute '{missing[0]}'" if missing else ""
 
 
+def _is_incomplete(node: Node, depth: int) -> bool:
+    """Whether an operand, so many levels down, is undefined or of unknown type: whether it fits was never checked."""
+    level = [node]
+    for _ in range(depth):
+        level = [operand for user in level for operand in user.inputs][:MAX_INDIRECT_USERS]
+        if any(isinstance(operand, Missing) or operand.type is None for operand in level):
+            return True
+    return False
+
+
 @cache
 def _required(op: Op) -> tuple[str, ...]:
     return tuple(name for name, attribute in op.attributes.items() if attribute.required)
@@ -342,6 +357,8 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
     for old, fresh in replacement.items():
         if old is fresh:
             return "the replacement is what it replaces"
+        if old.is_output and isinstance(fresh, Missing):
+            return "the graph's output would be a value that nothing defines"
         if not same_shape(old.type, fresh.type) and old.is_used:
             return "the replacement has another type than what it replaces"
         if build.made and not made.isdisjoint(old.users):

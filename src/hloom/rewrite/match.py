@@ -12,9 +12,13 @@ PROJECTION = "get-tuple-element"
 
 
 class Match:
-    """What a pattern's terms and variables stand for, as far as it is known."""
+    """What a pattern's terms and variables are bound to so far.
 
-    __slots__ = ("furthest", "made", "reason", "slots", "variables")
+    `reason` is why the step that got furthest failed, and `reported` the node at which it did, where it was one;
+    `culprit` is that of the step that failed last.
+    """
+
+    __slots__ = ("culprit", "furthest", "made", "reason", "reported", "slots", "variables")
 
     def __init__(self, size: int) -> None:
         self.slots: list[Any] = [None] * size
@@ -22,6 +26,8 @@ class Match:
         self.made: list[Any] = []
         self.reason = ""
         self.furthest = -1
+        self.culprit: Node | None = None
+        self.reported: Node | None = None
 
     def node(self, term: int, result: int = -1) -> Any:
         """The node that yields a term's value; None where an optional one is missing or a result has no node."""

@@ -8,7 +8,7 @@ from typing import Any
 from hloom.ir import Apply, Constant, Graph, Literal, Node, Op, TensorType
 from hloom.ops.side_effects import effect_of
 from hloom.rewrite.expression_compiler import NO_VALUE, compiled, number
-from hloom.rewrite.match import Match
+from hloom.rewrite.match import PROJECTION, Match
 from hloom.rewrite.match_variants import MatchVariant
 from hloom.rewrite.matchers import is_splat, splat_of
 from hloom.rewrite.pattern import (
@@ -55,35 +55,44 @@ def effect_check(term_index: int, name: str) -> Check:
     return lambda match: "" if effect_of(match.slots[term_index]) is None else reason
 
 
-def same_check(fetch: Fetch, reference: Reference, name: str) -> Check:
-    reason = f"another value stands in the place of {name}"
+def same_check(fetch: Fetch, reference: Reference, name: str, path: str) -> Check:
+    """Whether an operand is the value that a term is bound to."""
+    reason = f"{path} is another value than {name}"
     term, result = reference.term, reference.result
 
     def check(match: Match) -> str:
-        node = fetch(match)
-        if result >= 0:
-            if node.opcode != "get-tuple-element" or node.attributes.get("index") != result:
-                return reason
+        node = operand = fetch(match)
+        if result >= 0 and _is_result(node, result):
             node = node.inputs[0]
-        return "" if node is match.slots[term] else reason
+        elif result >= 0:
+            node = None
+        if node is match.slots[term]:
+            return ""
+        match.culprit = operand
+        return reason
 
     return check
 
 
-def operation_check(
-    fetch: Fetch, reference: Reference, term: OperationTerm, name: str, same_graph: bool = True
-) -> Check:
+def _is_result(node: Node, result: int) -> bool:
+    return node.opcode == PROJECTION and node.attributes.get("index") == result
+
+
+def operation_check(fetch: Fetch, reference: Reference, term: OperationTerm, path: str) -> Check:
+    """Whether an operand is an operation of a term's opcodes; binds the term."""
     term_index, result, opcodes = reference.term, reference.result, frozenset(term.opcodes)
-    reason = f"{name} is no {'/'.join(term.opcodes)}"
+    wanted = "/".join(term.opcodes)
 
     def check(match: Match) -> str:
         node = fetch(match)
         if result >= 0:
-            if node.opcode != "get-tuple-element" or node.attributes.get("index") != result:
-                return reason
+            if not _is_result(node, result):
+                match.culprit = node
+                return f"{path} is {node.opcode}, not result {result} of {wanted}"
             node = node.inputs[0]
         if not isinstance(node, Apply) or not isinstance(node.function, Op) or node.function.name not in opcodes:
-            return reason
+            match.culprit = node
+            return f"{path} is {node.opcode}, not {wanted}"
         match.slots[term_index] = node
         return ""
 
@@ -233,14 +242,14 @@ def _stays(term: OperationTerm | ValueTerm) -> bool:
 def _behind(value: Any) -> Iterator[Node]:
     """The nodes that yield the values of a term: of a result of several, the operation."""
     for node in value if isinstance(value, tuple) else () if value is None else (value,):
-        yield node.inputs[0] if node.opcode == "get-tuple-element" else node
+        yield node.inputs[0] if node.opcode == PROJECTION else node
 
 
 def _results_problem(
     node: Node, term_index: int, name: str, covered: set[Node], replaced: set[tuple[int, int]], is_root: bool
 ) -> str:
     for user in node.users:
-        if user.opcode != "get-tuple-element":
+        if user.opcode != PROJECTION:
             if user in covered:
                 continue
             return f"{name} is used as a tuple" if not is_root else ""

@@ -53,6 +53,7 @@ class _StepBuilder:
         self.rows = rows
         self.steps: list[MatchStep] = []
         self.bound: set[int] = {variant.anchor}
+        self.paths: dict[int, str] = {variant.anchor: ""}
 
     def all(self) -> list[MatchStep]:
         self.down(self.variant.anchor)
@@ -101,6 +102,9 @@ class _StepBuilder:
         missing = f"no {'/'.join(term.opcodes)} uses {self.pattern.name_of(reference.term)} too"
         self.steps.append(MatchStep(lambda match: "", users_like(term, reference, position), term_index, missing))
         self.bound.add(term_index)
+        self.paths[term_index] = (
+            f" of the {'/'.join(term.opcodes)} that uses {self.pattern.name_of(reference.term)} too"
+        )
         self.down(term_index)
 
     def down(self, term_index: int) -> None:
@@ -133,14 +137,16 @@ class _StepBuilder:
         settled, _ = settle(self.pattern, self.variant, reference)
         term, name = self.pattern.terms[settled.term], self.name(settled.term)
         fetch = operand_of(user, position)
+        path = f"operand {position}{self.paths[user]}"
         if settled.term in self.bound:
-            self.add(same_check(fetch, settled, name))
+            self.add(same_check(fetch, settled, name, path))
             return None
         self.bound.add(settled.term)
+        self.paths[settled.term] = f" of {path}"
         if isinstance(term, ValueTerm):
             self.add(value_check(fetch, settled.term, term, name))
             return None
-        self.add(operation_check(fetch, settled, term, name))
+        self.add(operation_check(fetch, settled, term, path))
         return settled.term
 
     def computes(self, user: int, name: str, attribute: Computes) -> None:
@@ -150,14 +156,16 @@ class _StepBuilder:
         output, _ = settle(self.pattern, self.variant, attribute.output)
         term = self.pattern.terms[output.term]
         fetch = output_of(user, name)
+        path = f"the output of {name}{self.paths[user]}"
         if output.term in self.bound:
-            self.add(same_check(fetch, output, self.name(output.term)))
+            self.add(same_check(fetch, output, self.name(output.term), path))
             return
         self.bound.add(output.term)
+        self.paths[output.term] = f" of {path}"
         if isinstance(term, ValueTerm):
             self.add(value_check(fetch, output.term, term, self.name(output.term)))
             return
-        self.add(operation_check(fetch, output, term, self.name(output.term)))
+        self.add(operation_check(fetch, output, term, path))
         self.down(output.term)
 
     def stand_in(self, term_index: int) -> None:

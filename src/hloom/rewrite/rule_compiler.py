@@ -58,7 +58,7 @@ def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
         match = Match(size)
         match.slots[anchor] = node
         if not _run(steps, match):
-            build.reason = match.reason
+            build.reason, build.culprit = match.reason, match.reported
             return None
         return make(build, match)
 
@@ -72,7 +72,8 @@ def _run(steps: list, match: Match) -> bool:
             reason = step.take(match)
             if reason:
                 if index > match.furthest:
-                    match.furthest, match.reason = index, reason
+                    match.furthest, match.reason, match.reported = index, reason, match.culprit
+                match.culprit = None
                 return False
             continue
         return _choose(steps, index, match)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from hloom.ir import Apply, Module, Node, TypeProblem, same_shape
+from hloom.ir import Apply, Module, Node, TypeNotGiven, TypeProblem, same_shape
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.instances import instance
 from hloom.rewrite.registry import RuleError
@@ -47,6 +47,8 @@ def _problem(rule: Rule, seed: int) -> str:
             build = Builder(node, rule.rows)
             try:
                 replacement = attempt(build, node) if opcode == node.opcode else None
+            except TypeNotGiven as problem:
+                return f"the replacement can never be built: {problem.message}"
             except TypeProblem:
                 return ""
             if replacement:

@@ -99,7 +99,7 @@ def test_the_scale_is_that_of_the_head_size_to_one_in_a_hundred_thousand(text, s
         (attention(by("scalar_div", 2.0)), "<= 1e-05"),
         (attention(by("scalar_div", 0.0)), "<= 1e-05 has no value here"),
         (attention(by("scalar_div", ROOT), alpha="2.000000e+00"), "<= 1e-05"),
-        (attention('"oneflow.relu"(%s)'), "is no oneflow.scalar_div/oneflow.scalar_mul"),
+        (attention('"oneflow.relu"(%s)'), ", not oneflow.scalar_div/oneflow.scalar_mul"),
         (attention(returned=f"%out, %a : {Q}, {S}"), "oneflow.softmax is used elsewhere too"),
         (attention(returned=f"%out, %s : {Q}, {S}"), "oneflow.batch_matmul is used elsewhere too"),
         (attention(last=', device_tag = "gpu"'), "not oneflow.reshape.device_tag == oneflow.reshape.device_tag"),

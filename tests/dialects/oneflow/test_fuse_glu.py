@@ -91,7 +91,7 @@ SMALL = "tensor<2x3x2xf32>"
         (unfused(returned=f"%y, %h : {Y}, {Y}"), "oneflow.narrow is used elsewhere too"),
         (unfused(returned=f"%y, %p : {Y}, {P}"), "oneflow.broadcast_matmul is used elsewhere too"),
         (unfused(hidden=narrow("%h", 3), gate=narrow("%g", 0)), "length of oneflow.narrow is another"),
-        (unfused(activation="tanh"), "is no oneflow.gelu"),
+        (unfused(activation="tanh"), ", not oneflow.gelu"),
         (unfused(PRODUCT.replace("1.000000e+00", "2.000000e+00") + ADDED), "has alpha, which the pattern does not name"),
         (
             unfused(gate=narrow("%g", 2, length=2, result=SMALL), hidden=narrow("%h", 0, length=2, result=SMALL)).replace(Y, SMALL),

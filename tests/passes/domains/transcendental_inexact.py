@@ -16,7 +16,7 @@ DOMAINS: dict[str, Domain] = {
     "sqrt-of-square": domain(FLOATS, "sqrt(multiply(x, x))"),
     "rsqrt-of-reciprocal": domain(FLOATS, "rsqrt(divide(#1, exponential(x)))", "rsqrt(divide(#1, abs(x)))"),
     "rsqrt-of-power": domain(FLOATS, "rsqrt(power(exponential(x), #-2))"),
-    "maximum-of-any-clamp": domain(FLOATS, "a = add(abs(x), abs(z))\nmaximum(x, clamp(x, y, a))"),
+    "maximum-of-any-clamp": domain(FLOATS, "maximum(#-1, clamp(#-1, y, #3))", "maximum(clamp(#2, y, #2), #2)"),
     "exponential-of-zero": domain(FLOATS, "exponential(#0)"),
     "maximum-of-growing-functions": domain(
         FLOATS, "maximum({f}(x), {f}(y))", f=one_of("tanh", "logistic", "cbrt", "erf")

@@ -6,6 +6,8 @@ HandleRsqrt, HandleMultiply, HandleDivide, HandleMaximum).
 
 from __future__ import annotations
 
+import numpy as np
+
 from hloom.ir import Apply, Node
 from hloom.passes.rules.divide import cube
 from hloom.passes.rules.value_properties import (
@@ -18,7 +20,7 @@ from hloom.passes.rules.value_properties import (
     is_zero,
     number_like,
 )
-from hloom.rewrite import Builder, Family, is_splat, used_once
+from hloom.rewrite import Builder, Family, is_splat, splat_of, used_once
 
 TRANSCENDENTAL_INEXACT = Family("transcendental-inexact", formerly="functions-relaxed")
 
@@ -158,11 +160,17 @@ def exponential_of_zero(build: Builder, node: Apply) -> Node | None:
 
 @TRANSCENDENTAL_INEXACT.rewrites("maximum", benefit=2)
 def maximum_of_any_clamp(build: Builder, node: Apply) -> Node | None:
-    """maximum(clamp(x, y, z), x) -> clamp(x, y, z), on floats, as if x were not more than z, as XLA does."""
+    """maximum(clamp(x, y, z), x) -> clamp(x, y, z), on floats, where x and z are constants and x is not more than z
+
+    Of x more than z, the clamp is z and the maximum x.
+    """
     if not is_real(node):
         return None
     for inner, bound in in_either_order(node):
         if inner.opcode == "clamp" and bound is inner.inputs[0]:
+            low, high = splat_of(bound), splat_of(inner.inputs[2])
+            if low is None or high is None or not np.less_equal(low, high):
+                return build.decline("the lower bound is not known to be at most the upper")
             return inner
     return None
 
