@@ -1,5 +1,6 @@
 """Products: before => after."""
 
+import hloom
 from hloom.passes.rules.dot import DOT
 from hloom.passes.rules.dot_inexact import DOT_INEXACT
 from tests.passes.computations import program
@@ -231,3 +232,11 @@ def test_sums_share_a_computation():
     before = f"{vectors}d = f32[] dot(x, y), {numbers}\ne = f32[] dot(x, x), {numbers}\nROOT r = f32[] add(d, e)"
     module = rewritten(DOT_INEXACT, program(before))
     assert len(module.graphs) == 2
+
+
+def test_simplify_xla_leaves_products_of_vectors_to_their_own_pass():
+    text = "x = f32[5,4] parameter(0)\ny = f32[4] parameter(1)\nROOT d = f32[5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    module = hloom.parse(f"ENTRY e {{\n{text}\n}}")
+    assert not hloom.apply(module, "simplify-xla")[1].changed
+    reduced, _ = hloom.apply(module, "dot-strength-reduction")
+    assert reduced.entry.root.opcode == "reduce"

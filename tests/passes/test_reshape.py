@@ -264,3 +264,12 @@ def test_what_is_copied_there_and_back_only_changes_its_name():
         RESHAPE_AS_XLA,
         "x = f32[1,14,4]{2,1,0} parameter(0)  c = f32[1,14,4]{0,1,2} copy(x)  ROOT r = f32[14,4]{0,1} reshape(c)",
     )
+
+
+def test_reshape_between_layouts():
+    assert_rewrites(
+        RESHAPE_AS_XLA,
+        "x = f32[2,3]{1,0} parameter(0)  r = f32[2,3]{0,1} reshape(x)  ROOT n = f32[2,3]{1,0} negate(r)",
+        "x = f32[2,3]{1,0} parameter(0)  ROOT n = f32[2,3]{1,0} negate(x)",
+    )
+    assert_keeps(RESHAPE_AS_XLA, "x = f32[2,3]{1,0} parameter(0)  ROOT r = f32[2,3]{0,1} reshape(x)")

@@ -120,6 +120,9 @@ INEXACT: tuple[Family, ...] = (
 
 NOT_AS_XLA = frozenset(("dot-of-transpose",))
 """Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered."""
+STRENGTH_REDUCTION = frozenset(("dot-as-reduce",))
+"""Rules that move more bytes until multiply and reduce are fused: XLA's CPU compiler leaves them out too
+(xla/service/cpu/cpu_compiler.cc, set_enable_dot_strength_reduction), so they are a pass of their own."""
 
 
 def _rules(*families: Family) -> list[Rule]:
@@ -134,7 +137,7 @@ def _offer_fixpoint(name: str, rules: list[Rule], summary: str, *others: Pass) -
 _offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
 _offer_fixpoint(
     "simplify-xla",
-    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA],
+    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA | STRENGTH_REDUCTION],
     "simplify, and what XLA's defaults allow beside",
     Pass("constants", canonicalize_constants),
 )
@@ -145,4 +148,9 @@ register_pass(
     "fold",
     "compute at once what depends on constants only",
     rules_pass("fold", (*CONSTANT_FOLDING, element_of_tuple)).run,
+)
+register_pass(
+    "dot-strength-reduction",
+    "write products of matrices and vectors as multiply and reduce, as XLA does for GPUs",
+    rules_pass("dot-strength-reduction", [rule for rule in DOT_INEXACT if rule.name in STRENGTH_REDUCTION]).run,
 )

@@ -73,7 +73,13 @@ def _loops(graph: Graph) -> list[Apply]:
 
 def _is_plain(loop: Apply) -> bool:
     condition, body = loop.attributes["condition"], loop.attributes["body"]
-    if isinstance(loop.inputs[0], Missing) or body.output is None or condition.output is None or body.missing or len(body.parameters) != 1:
+    if (
+        isinstance(loop.inputs[0], Missing)
+        or body.output is None
+        or condition.output is None
+        or body.missing
+        or len(body.parameters) != 1
+    ):
         return False
     waits = any(not referent.is_graph for referent in loop.attributes.referents())
     awaited = any(loop in user.attributes.referents() for user in loop.users)

@@ -142,7 +142,18 @@ def unary_between_bitcasts(random: Random) -> str:
 WITHOUT_NUMBERS = {"placing-of-random-numbers": "other random numbers are drawn"}
 """Rules of which no numbers can be compared, and why."""
 
+def between_layouts(random: Random) -> str:
+    name, (rows, columns) = element(random), (random.randint(2, 4), random.randint(2, 4))
+    return entry(
+        f"x = {name}[{rows},{columns}]{{1,0}} parameter(0)",
+        f"t = {name}[{columns},{rows}]{{0,1}} transpose(x), dimensions={{1,0}}",
+        f"r = {name}[{columns},{rows}]{{1,0}} reshape(t)",
+        f"b = {name}[{columns},{rows}]{{1,0}} broadcast(r), dimensions={{0,1}}",
+    )
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
+    "reshape-between-layouts": between_layouts,
     "reshape-to-same-shape": same_shape,
     "reshape-without-elements": without_elements,
     "reshape-of-reshape": two_reshapes,

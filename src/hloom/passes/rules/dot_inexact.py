@@ -29,6 +29,7 @@ def dot_as_reduce(build: Builder, node: Apply) -> Node | None:
     """dot(f32[5,4], f32[4]) -> reduce(multiply(x, broadcast(y)), 0), add.
 
     Where one operand has only batch and contracting dimensions. Floats are summed in f32, or f64 where they are f64.
+    The sign of a zero sum, and complex products of infinities and NaN, may differ from the dot's.
     """
     types = static_operands(node)
     if types is None or not plain_algorithm(node):

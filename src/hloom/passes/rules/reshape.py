@@ -89,6 +89,24 @@ def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
     return None if dimensions is None else build.op("iota", type=array_type, iota_dimension=dimensions[0])
 
 
+@RESHAPE_AS_XLA.rewrites("reshape", benefit=4)
+def reshape_between_layouts(build: Builder, node: Apply) -> Node | None:
+    """reshape(x) -> x, where x has that shape in another layout
+
+    Before layout assignment, layouts of what is not an entry parameter or output say nothing (XLA's simplifier is not
+    layout sensitive there); after it, a copy or a bitcast changes layouts, and never a reshape.
+    """
+    operand = node.inputs[0]
+    if not same_array(node.type, operand.type) or same_layout(node.type, operand.type):
+        return None
+    types = [tensor_type(value) for value in (node, operand)]
+    if any(array_type is None or _is_tiled(array_type) for array_type in types):
+        return None
+    if node.is_output or node.attributes.get("sharding") is not None:
+        return build.decline("the output keeps its layout, and a sharding would be lost")
+    return operand
+
+
 @RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3)
 def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
