@@ -11,6 +11,7 @@ from hloom.ir import (
     TensorType,
     Type,
     TypeNotGiven,
+    TypeProblem,
     required,
 )
 from hloom.ops.rows import INTEGER, row, table
