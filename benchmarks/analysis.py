@@ -15,7 +15,7 @@ from hloom.ir import Apply, Module, infer_type
 
 SECOND = AtMost(1)
 LINEAR = AtMost(2)
-"""Caches and the garbage collector make large modules dearer; what is quadratic would pass this by far."""
+"""Caches and the garbage collector make large modules more expensive; what is quadratic would pass this by far."""
 DEVICE = "h100"
 
 

@@ -15,7 +15,7 @@ from hloom.ir import equal, verify
 from hloom.viz import to_dot, to_json
 
 LINEAR = AtMost(2)
-"""Caches and the garbage collector make large modules dearer; what is quadratic would pass this by far."""
+"""Caches and the garbage collector make large modules more expensive; what is quadratic would pass this by far."""
 
 Make = Callable[[str], Any]
 """Makes a job's argument from a program's text."""

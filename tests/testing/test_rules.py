@@ -20,7 +20,7 @@ def dropout_of_bias(scale):
     """dropout(bias_add(a, b)) -> fused_bias_add_mask_scale(a, b, a mask), scaled by a function of the rate."""
 
     @rule(rows=oneflow.OPS, name="dropout-of-bias")
-    def found(p):
+    def original(p):
         a, b = p.value("a", dtype="f32"), p.value("b", rank=1)
         axis, rate = p.attribute("axis"), p.attribute("rate")
         biased = p.op("oneflow.bias_add", a, b, axis=axis)
@@ -34,14 +34,14 @@ def dropout_of_bias(scale):
             fused = r.op("oneflow.fused_bias_add_mask_scale", a, b, drawn, axis=axis, scale=scale(rate))
             r.replace({out: fused, mask: drawn})
 
-    return found
+    return original
 
 
 def product_and_sum(is_right: bool):
     """matmul(x, w) + b -> a fully connected layer; the wrong one ignores which way round w stands"""
 
     @rule(rows=oneflow.OPS, name="product-and-sum")
-    def found(p):
+    def original(p):
         x, w, b = p.value("x", rank=2, dtype="f32"), p.value("w", rank=2), p.value("b", rank=1)
         given = p.attribute("transpose_b") if is_right else ANY
         product = p.op("oneflow.matmul", x, w, transpose_b=given)
@@ -51,28 +51,28 @@ def product_and_sum(is_right: bool):
             made = r.op("oneflow.matmul", x, w, transpose_b=given if is_right else False)
             r.replace({total: r.op("oneflow.bias_add", made, b, axis=1)})
 
-    return found
+    return original
 
 
 def greatest_sum(is_right: bool):
     """max(x + y, x + z) -> x + max(y, z); and the wrong max(x + y, z) -> x + max(y, z)"""
 
     @rule(name="greatest-sum")
-    def found(p):
+    def original(p):
         x, y, z = p.value("x", dtype="f32"), p.value("y"), p.value("z")
         most = p.op("maximum", p.op("add", x, y), p.op("add", x, z) if is_right else z)
         p.equivalence(reason="infinities of both signs make NaN of one side", finite=True)
         with p.rewrite() as r:
             r.replace({most: r.op("add", x, r.op("maximum", y, z))})
 
-    return found
+    return original
 
 
 def greatest_of_sums(is_right: bool):
     """max(a + b) over dimensions -> max(a) + max(b), which is wrong; -> max(b + a) is right"""
 
     @rule(name="greatest-of-sums")
-    def found(p):
+    def original(p):
         a, b, low, dims = p.value("a", dtype="f32"), p.value("b"), p.constant("low", float("-inf")), p.attribute("dims")
         most = p.op(
             "reduce", p.op("add", a, b), low, dimensions=dims, to_apply=p.graph(lambda x, y: p.op("maximum", x, y))
@@ -85,19 +85,19 @@ def greatest_of_sums(is_right: bool):
             )
             r.replace({most: r.op("add", one, other) if other else one})
 
-    return found
+    return original
 
 
 def transposes(order):
     @rule(name="transposes")
-    def found(p):
+    def original(p):
         """transpose(transpose(x)) -> transpose(x)"""
         x, first, second = p.value("x"), p.attribute("first"), p.attribute("second")
         outer = p.op("transpose", p.op("transpose", x, dimensions=first), dimensions=second)
         with p.rewrite() as r:
             r.replace({outer: r.op("transpose", x, dimensions=p.call("rule-checks.composed", *order(first, second)))})
 
-    return found
+    return original
 
 
 RIGHT_AND_WRONG = [

@@ -79,7 +79,7 @@ def trip(text: str) -> tuple[str, int]:
 def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables, each of at most `top` lines."""
     yield _totals(report)
-    yield _groups(groups, top)
+    yield _groups(groups, top) if len(groups) else Text("no instruction is counted\n")
     if report.loops:
         yield _loops(report.loops, report.unknown_trips, top)
     if report.conditionals:

@@ -20,7 +20,7 @@ def assert_flops(
     at_least: float | None = None,
     trip_counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Assert that the FLOPs of one run lie within bounds, loops counted as often as they run.
+    """Assert that the FLOPs of one run are within bounds, loops counted as often as they run.
 
     `trip_counts` say how often loops run whose counts depend on the data; without them such a loop fails the
     assertion of an upper bound, since it might run for ever.
@@ -35,7 +35,7 @@ def assert_bytes_accessed(
     at_least: float | None = None,
     trip_counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Assert that the bytes that one run reads and writes lie within bounds; otherwise as `assert_flops`."""
+    """Assert that the bytes that one run reads and writes are within bounds; otherwise as `assert_flops`."""
     report = cost(module, trip_counts=trip_counts)
     _assert_within("bytes", lambda total: total.bytes_accessed, report, at_most, at_least)
 
