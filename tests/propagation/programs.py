@@ -50,13 +50,13 @@ class Program:
     def values(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Every value, from whole numbers as parameters."""
         source = np.random.default_rng(seed)
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         for name, dims in self.dims.items():
             if name in self.computes:
-                found[name] = self.computes[name]([found[each] for each in self.operands[name]], dims)
+                arrays[name] = self.computes[name]([arrays[operand] for operand in self.operands[name]], dims)
             else:
-                found[name] = source.integers(-2, 3, dims).astype(np.float32)
-        return found
+                arrays[name] = source.integers(-2, 3, dims).astype(np.float32)
+        return arrays
 
 
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
@@ -86,7 +86,7 @@ def _pick(program: Program, choose: random.Random) -> tuple[str, Dims]:
 
 def _add(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
-    other = choose.choice([each for each, found in program.dims.items() if found == dims])
+    other = choose.choice([other_name for other_name, other_dims in program.dims.items() if other_dims == dims])
     program.add(f"add({name}, {other})", dims, [name, other], lambda given, _: given[0] + given[1])
     return True
 
@@ -94,7 +94,7 @@ def _add(program: Program, choose: random.Random) -> bool:
 def _transpose(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
     order = choose.sample(range(len(dims)), len(dims))
-    made = tuple(dims[place] for place in order)
+    made = tuple(dims[dim] for dim in order)
     text = f"transpose({name}), dimensions={_braces(order)}"
     program.add(text, made, [name], lambda given, _: given[0].transpose(order))
     return True
@@ -102,13 +102,13 @@ def _transpose(program: Program, choose: random.Random) -> bool:
 
 def _reshape(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
-    place = choose.randrange(len(dims)) if dims else 0
+    dim = choose.randrange(len(dims)) if dims else 0
     if not dims:
         return False
-    if dims[place] == 4 and len(dims) < 4:
-        made = (*dims[:place], 2, 2, *dims[place + 1 :])
-    elif place + 1 < len(dims):
-        made = (*dims[:place], dims[place] * dims[place + 1], *dims[place + 2 :])
+    if dims[dim] == 4 and len(dims) < 4:
+        made = (*dims[:dim], 2, 2, *dims[dim + 1 :])
+    elif dim + 1 < len(dims):
+        made = (*dims[:dim], dims[dim] * dims[dim + 1], *dims[dim + 2 :])
     else:
         return False
     program.add(f"reshape({name})", made, [name], lambda given, local: given[0].reshape(local))
@@ -131,10 +131,10 @@ def _reduce(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
     if not dims:
         return False
-    place = choose.randrange(len(dims))
-    made = dims[:place] + dims[place + 1 :]
-    text = f"reduce({name}, zero), dimensions={{{place}}}, to_apply=sum"
-    program.add(text, made, [name], lambda given, _: given[0].sum(place))
+    dim = choose.randrange(len(dims))
+    made = dims[:dim] + dims[dim + 1 :]
+    text = f"reduce({name}, zero), dimensions={{{dim}}}, to_apply=sum"
+    program.add(text, made, [name], lambda given, _: given[0].sum(dim))
     return True
 
 
@@ -142,11 +142,11 @@ def _broadcast(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
     if len(dims) > 2:
         return False
-    place, size = choose.randrange(len(dims) + 1), choose.choice((2, 4))
-    made = (*dims[:place], size, *dims[place:])
-    kept = [each for each in range(len(made)) if each != place]
+    dim, size = choose.randrange(len(dims) + 1), choose.choice((2, 4))
+    made = (*dims[:dim], size, *dims[dim:])
+    kept = [other_dim for other_dim in range(len(made)) if other_dim != dim]
     text = f"broadcast({name}), dimensions={_braces(kept)}"
-    program.add(text, made, [name], lambda given, local: np.broadcast_to(np.expand_dims(given[0], place), local))
+    program.add(text, made, [name], lambda given, local: np.broadcast_to(np.expand_dims(given[0], dim), local))
     return True
 
 
@@ -154,9 +154,9 @@ def _reverse(program: Program, choose: random.Random) -> bool:
     name, dims = _pick(program, choose)
     if not dims:
         return False
-    place = choose.randrange(len(dims))
-    text = f"reverse({name}), dimensions={{{place}}}"
-    program.add(text, dims, [name], lambda given, _: np.flip(given[0], place))
+    dim = choose.randrange(len(dims))
+    text = f"reverse({name}), dimensions={{{dim}}}"
+    program.add(text, dims, [name], lambda given, _: np.flip(given[0], dim))
     return True
 
 

@@ -22,11 +22,11 @@ def found_in(body: str, seeds: list[str], mesh: str, before: str = "") -> Propag
     return propagate(parse(before + "ENTRY e { " + body + " }"), seeds, mesh)
 
 
-def specs(found: Propagation, *names: str) -> list[str]:
+def specs(propagation: Propagation, *names: str) -> list[str]:
     """The specs of nodes of the entry (or `computation/node`), as text."""
-    module: Module = found.module
+    module: Module = propagation.module
     nodes = [module[n.partition("/")[0]][n.partition("/")[2]] if "/" in n else module.entry[n] for n in names]
-    return [" ".join(map(str, found.specs_of(node))) for node in nodes]
+    return [" ".join(map(str, propagation.specs_of(node))) for node in nodes]
 
 
 @pytest.mark.parametrize(("dimension", "size"), [(0, 3), (1, 5), (2, 4)])
@@ -36,14 +36,14 @@ def test_the_example_of_a_fused_gradient(dimension: int, size: int):
     if not path.exists():
         pytest.skip("the example is not beside this checkout")
     module = load(path)
-    found = propagate(module, [f"param_9:{dimension}=x"], Mesh(("x",), (size,)))
-    split = {each.name.partition(".")[0]: found.spec(each) for each in module.entry.parameters}
+    propagation = propagate(module, [f"param_9:{dimension}=x"], Mesh(("x",), (size,)))
+    split = {parameter.name.partition(".")[0]: propagation.spec(parameter) for parameter in module.entry.parameters}
     for name, spec in split.items():
         wanted = spec.rank > dimension
         assert spec.dimension_of("x") == (dimension if wanted else None), name
     assert sum(not spec.is_replicated for spec in split.values()) == (9 if dimension < 2 else 5)
-    assert not found.conflicts
-    assert not found.collectives
+    assert not propagation.conflicts
+    assert not propagation.collectives
 
 
 def test_a_contracted_factor_leaves_a_partial_sum():
@@ -52,11 +52,11 @@ def test_a_contracted_factor_leaves_a_partial_sum():
         'ROOT y = f32[8,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="layer/dot" '
         'source_file="model.py" source_line=7}'
     )
-    found = found_in(body, ["x:1=model"], "data=2,model=4")
-    assert specs(found, "x", "w", "y") == ["[-,model]", "[model,-]", "[-,-]"]
-    (partial,) = found.partials
+    propagation = found_in(body, ["x:1=model"], "data=2,model=4")
+    assert specs(propagation, "x", "w", "y") == ["[-,model]", "[model,-]", "[-,-]"]
+    (partial,) = propagation.partials
     assert (partial.node.name, partial.axes, partial.reducer) == ("y", ("model",), "add")
-    (reduction,) = found.collectives
+    (reduction,) = propagation.collectives
     assert (reduction.kind, reduction.local_bytes, reduction.comm_bytes) == ("all-reduce", 192, 288)
     assert (reduction.source, reduction.scope) == ("model.py:7", "layer/dot")
 
@@ -64,19 +64,19 @@ def test_a_contracted_factor_leaves_a_partial_sum():
 def test_a_split_result_is_summed_in_parts():
     body = "x = f32[8,4] parameter(0) zero = f32[] constant(0) "
     body += "ROOT y = f32[8] reduce(x, zero), dimensions={1}, to_apply=max"
-    found = found_in(body, ["x:0=data", "x:1=model"], "data=2,model=2", MAX)
-    assert specs(found, "y") == ["[data]"]
-    assert found.partials[0].reducer == "maximum"
-    assert found.collectives[0].local_bytes == 16
+    propagation = found_in(body, ["x:0=data", "x:1=model"], "data=2,model=2", MAX)
+    assert specs(propagation, "y") == ["[data]"]
+    assert propagation.partials[0].reducer == "maximum"
+    assert propagation.collectives[0].local_bytes == 16
 
 
 def test_only_the_major_part_of_a_dimension_can_be_split_alone():
     body = "x = f32[4,6] parameter(0) y = f32[24] reshape(x) ROOT z = f32[24] negate(y)"
     assert specs(found_in(body, ["x:0=a"], "a=2"), "y", "z") == ["[a]", "[a]"]
-    found = found_in(body, ["x:1=a"], "a=2")
-    assert specs(found, "y", "z") == ["[-]", "[-]"]
-    assert [(node.name, dimension, axis) for node, dimension, axis in found.alone] == [("y", 0, "a")]
-    assert [(each.kind, each.value) for each in found.collectives] == [("all-gather", "x")]
+    propagation = found_in(body, ["x:1=a"], "a=2")
+    assert specs(propagation, "y", "z") == ["[-]", "[-]"]
+    assert [(node.name, dimension, axis) for node, dimension, axis in propagation.alone] == [("y", 0, "a")]
+    assert [(collective.kind, collective.value) for collective in propagation.collectives] == [("all-gather", "x")]
 
 
 def test_the_minor_part_can_be_split_behind_the_whole_major_part():
@@ -88,14 +88,14 @@ def test_the_minor_part_can_be_split_behind_the_whole_major_part():
 
 def test_uneven_parts_pass_where_the_dimension_passes_whole():
     body = "x = f32[10,3] parameter(0) y = f32[10,3] negate(x) ROOT z = f32[30] reshape(y)"
-    found = found_in(body, ["x:0=a"], "a=4")
-    assert specs(found, "y", "z") == ["[a,-]", "[-]"]
-    (gather,) = found.collectives
+    propagation = found_in(body, ["x:0=a"], "a=4")
+    assert specs(propagation, "y", "z") == ["[a,-]", "[-]"]
+    (gather,) = propagation.collectives
     assert gather.reason == "4 parts do not divide the dimension's major factor of size 10"
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "reason"),
+    ("body", "opcode", "reason"),
     [
         ("ROOT y = f32[6] slice(x), slice={[1:7]}", "collective-permute", "elements move to other parts"),
         ("ROOT y = f32[8] reverse(x), dimensions={0}", "collective-permute", "elements move to other parts"),
@@ -112,17 +112,17 @@ def test_uneven_parts_pass_where_the_dimension_passes_whole():
         ("ROOT y = f32[8] all-gather-done(x)", "all-gather", "all-gather-done has no rule"),
     ],
 )
-def test_what_does_not_pass_is_said(body: str, kind: str, reason: str):
-    found = found_in("x = f32[8] parameter(0) " + body, ["x:0=a"], "a=2", SUM)
-    assert [(each.kind, each.node.name, each.reason) for each in found.collectives] == [(kind, "y", reason)]
-    assert specs(found, "y")[0] == ("[-]")
+def test_what_does_not_pass_is_said(body: str, opcode: str, reason: str):
+    propagation = found_in("x = f32[8] parameter(0) " + body, ["x:0=a"], "a=2", SUM)
+    assert [(collective.kind, collective.node.name, collective.reason) for collective in propagation.collectives] == [(opcode, "y", reason)]
+    assert specs(propagation, "y")[0] == ("[-]")
 
 
 def test_a_custom_call_on_batches_passes_them():
     body = 'x = f32[6,4,4] parameter(0) ROOT y = f32[6,4,4] custom-call(x), custom_call_target="lapack_spotrf_ffi"'
-    found = found_in(body, ["x:0=a", "x:1=b"], "a=2,b=2")
-    assert specs(found, "y") == ["[a,-,-]"]
-    (gather,) = found.collectives
+    propagation = found_in(body, ["x:0=a", "x:1=b"], "a=2,b=2")
+    assert specs(propagation, "y") == ["[a,-,-]"]
+    (gather,) = propagation.collectives
     assert gather.reason == "of lapack_spotrf_ffi only the batch dimensions are known"
 
 
@@ -131,11 +131,11 @@ def test_a_table_split_by_rows_masks_and_sums():
         "t = f32[8,4] parameter(0) i = s32[5,1] parameter(1) ROOT y = f32[5,4] gather(t, i), offset_dims={1}, "
         "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,4}"
     )
-    found = found_in(body, ["t:0=a", "i:0=b"], "a=2,b=5")
-    assert specs(found, "y") == ["[b,-]"]
-    assert found.partials[0].axes == ("a",)
+    propagation = found_in(body, ["t:0=a", "i:0=b"], "a=2,b=5")
+    assert specs(propagation, "y") == ["[b,-]"]
+    assert propagation.partials[0].axes == ("a",)
     contradiction = found_in(body, ["t:0=a", "i:0=a"], "a=2")
-    assert [each.kind for each in contradiction.conflicts] == [TWICE]
+    assert [conflict.kind for conflict in contradiction.conflicts] == [TWICE]
     assert specs(contradiction, "y") == ["[-,-]"]
 
 
@@ -154,10 +154,10 @@ def test_a_loop_carries_one_tiling():
         "x = f32[8,4] parameter(0) z = s32[] constant(0) s = (s32[], f32[8,4]) tuple(z, x) "
         "w = (s32[], f32[8,4]) while(s), condition=cond, body=body ROOT y = f32[8,4] get-tuple-element(w), index=1"
     )
-    found = found_in(body, ["y:1=m"], "m=2", SUM + CONTROL)
+    propagation = found_in(body, ["y:1=m"], "m=2", SUM + CONTROL)
     names = ("x", "s", "w", "body/s", "body/y", "body/t", "cond/s", "y")
-    assert {spec.split()[-1] for spec in specs(found, *names)} == {"[-,m]"}
-    (reduction,) = found.collectives
+    assert {spec.split()[-1] for spec in specs(propagation, *names)} == {"[-,m]"}
+    (reduction,) = propagation.collectives
     assert (reduction.node.name, reduction.times, reduction.comm_bytes, reduction.total) == ("r", 3, 32, 96)
 
 
@@ -171,18 +171,18 @@ def test_calls_fusions_and_branches_pass_on():
         "o = f32[8] conditional(c, k, x), true_computation=f, false_computation=g "
         "u = (f32[8], f32[8]) fusion(o), kind=kLoop, calls=h ROOT y = f32[8] get-tuple-element(u), index=1"
     )
-    found = found_in(body, ["x:0=a"], "a=2", before)
-    assert set(specs(found, "x", "k", "o", "y", "f/n", "g/n", "h/p")) == {"[a]"}
-    assert specs(found, "u", "c") == ["[a] [a]", "[]"]
+    propagation = found_in(body, ["x:0=a"], "a=2", before)
+    assert set(specs(propagation, "x", "k", "o", "y", "f/n", "g/n", "h/p")) == {"[a]"}
+    assert specs(propagation, "u", "c") == ["[a] [a]", "[]"]
 
 
 def test_two_axes_on_one_part_conflict():
     body = "x = f32[4] parameter(0) w = f32[4] parameter(1) n = f32[4] negate(x) ROOT y = f32[4] add(n, w)"
-    found = found_in(body, ["x:0=a", "w:0=b"], "a=2,b=2")
-    (conflict,) = found.conflicts
+    propagation = found_in(body, ["x:0=a", "w:0=b"], "a=2,b=2")
+    (conflict,) = propagation.conflicts
     assert (conflict.kind, conflict.axes, conflict.seeds) == (SHARED, ("a", "b"), ("x:0=a", "w:0=b"))
     assert {node.name for path in conflict.paths for node in path} >= {"x", "w"}
-    assert specs(found, "x", "w", "n", "y") == ["[a]", "[b]", "[-]", "[-]"]
+    assert specs(propagation, "x", "w", "n", "y") == ["[a]", "[b]", "[-]", "[-]"]
 
 
 def test_one_axis_on_two_dimensions_conflicts_only_where_both_are():
@@ -192,9 +192,9 @@ def test_one_axis_on_two_dimensions_conflicts_only_where_both_are():
         "rhs_contracting_dims={1} e = f32[8,8] exponential(s) ROOT y = f32[8,4] dot(e, n), lhs_contracting_dims={1}, "
         "rhs_contracting_dims={0}"
     )
-    found = found_in(body, ["q:0=a"], "a=2")
-    assert specs(found, "q", "n", "s", "e", "y") == ["[a,-]", "[a,-]", "[-,-]", "[-,-]", "[-,-]"]
-    (conflict,) = found.conflicts
+    propagation = found_in(body, ["q:0=a"], "a=2")
+    assert specs(propagation, "q", "n", "s", "e", "y") == ["[a,-]", "[a,-]", "[-,-]", "[-,-]", "[-,-]"]
+    (conflict,) = propagation.conflicts
     assert (conflict.kind, conflict.node.name, conflict.dimensions) == (
         TWICE,
         "s",
@@ -209,8 +209,8 @@ def test_values_that_come_from_nowhere_connect_nobody():
         "ones = f32[8,8] broadcast(one), dimensions={} twos = f32[8,8] add(ones, ones) "
         "a = f32[8,8] multiply(x, twos) b = f32[8,8] multiply(w, twos) ROOT t = (f32[8,8], f32[8,8]) tuple(a, b)"
     )
-    found = found_in(body, ["x:0=m"], "m=2")
-    assert specs(found, "a", "b", "w", "twos") == ["[m,-]", "[-,-]", "[-,-]", "[m,-]"]
+    propagation = found_in(body, ["x:0=m"], "m=2")
+    assert specs(propagation, "a", "b", "w", "twos") == ["[m,-]", "[-,-]", "[-,-]", "[m,-]"]
     both = found_in(body, ["x:0=m", "w:1=m"], "m=2")
     assert specs(both, "a", "b", "twos") == ["[m,-]", "[-,m]", "[-,-]"]
     assert not both.conflicts
@@ -223,9 +223,9 @@ def test_megatron_with_data_parallelism_has_no_conflict():
         "h = f32[8,16] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0} g = f32[8,16] tanh(h) "
         "y = f32[8,4] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT z = f32[8,4] add(x, y)"
     )
-    found = found_in(body, ["x:0=data", "u:1=model"], "data=2,model=4")
-    assert specs(found, "x", "u", "v", "h", "z") == ["[data,-]", "[-,model]", "[model,-]", "[data,model]", "[data,-]"]
-    assert [(each.node.name, each.axes) for each in found.partials] == [("y", ("model",))]
+    propagation = found_in(body, ["x:0=data", "u:1=model"], "data=2,model=4")
+    assert specs(propagation, "x", "u", "v", "h", "z") == ["[data,-]", "[-,model]", "[model,-]", "[data,model]", "[data,-]"]
+    assert [(partial_sum.node.name, partial_sum.axes) for partial_sum in propagation.partials] == [("y", ("model",))]
 
 
 MEASURED = [
@@ -241,24 +241,24 @@ def test_the_bytes_are_those_that_xla_sends(case: str, seeds: list[str], comm_by
     path = SHARED_FOLDER / "measure" / "cases" / f"{case}.hlo"
     if not path.exists():
         pytest.skip("the cases are not beside this checkout")
-    found = propagate(load(path), seeds, "x=8")
-    assert found.comm_bytes == pytest.approx(comm_bytes, rel=1e-8)
+    propagation = propagate(load(path), seeds, "x=8")
+    assert propagation.comm_bytes == pytest.approx(comm_bytes, rel=1e-8)
 
 
 def test_a_fragment_is_followed_as_far_as_it_goes():
     path = SHARED_FOLDER / "examples" / "fusion.8228.hlo"
     if not path.exists():
         pytest.skip("the example is not beside this checkout")
-    found = propagate(load(path), ["dot.2067:0=x"], "x=2")
-    (gather,) = found.collectives
+    propagation = propagate(load(path), ["dot.2067:0=x"], "x=2")
+    (gather,) = propagation.collectives
     assert (gather.node.name, gather.reason) == ("fusion.8228", "fusion has no rule")
 
 
 def test_specs_may_be_given_by_node():
     module = parse("ENTRY e { x = f32[8,4] parameter(0) ROOT y = f32[8,4] negate(x) }")
-    found = propagate(module, {module.entry["x"]: spec_of(["a", "b"])}, "a=2,b=2")
-    assert str(found.spec(module.entry["y"])) == "[a,b]"
-    assert found.seeds == ("x:0=a", "x:1=b")
+    propagation = propagate(module, {module.entry["x"]: spec_of(["a", "b"])}, "a=2,b=2")
+    assert str(propagation.spec(module.entry["y"])) == "[a,b]"
+    assert propagation.seeds == ("x:0=a", "x:1=b")
 
 
 @pytest.mark.parametrize(
@@ -309,24 +309,24 @@ MLP = (
 
 def test_tilings_are_listed_and_priced():
     """By rows; by the inner dimension; by what goes in and what comes out together: these meet nowhere."""
-    found = enumerate_tilings(parse(MLP), "m", 4)
-    assert {each.seeds for each in found.tilings} == {("x:0=m",), ("u:1=m",), ("x:1=m", "v:1=m")}
-    rows = next(each for each in found.tilings if each.seeds == ("x:0=m",))
+    enumeration = enumerate_tilings(parse(MLP), "m", 4)
+    assert {tiling.seeds for tiling in enumeration.tilings} == {("x:0=m",), ("u:1=m",), ("x:1=m", "v:1=m")}
+    rows = next(tiling for tiling in enumeration.tilings if tiling.seeds == ("x:0=m",))
     assert {name: str(spec) for name, spec in rows.parameters.items()} == {"x": "[m,-]"}
     assert rows.price == (512, 32 + 512 + 32, 0)
-    inner = next(each for each in found.tilings if each.seeds == ("u:1=m",))
+    inner = next(tiling for tiling in enumeration.tilings if tiling.seeds == ("u:1=m",))
     assert inner.price == (512, 128 + 128 + 128, 192)
-    assert found.is_complete
-    assert not found.is_tied
+    assert enumeration.is_complete
+    assert not enumeration.is_tied
 
 
 def test_tilings_that_others_beat_are_left_out():
     """Splitting the summed dimension saves less and sends more."""
     body = "x = f32[8,4] parameter(0) zero = f32[] constant(0) "
     body += "ROOT y = f32[8] reduce(x, zero), dimensions={1}, to_apply=sum"
-    found = enumerate_tilings(parse(SUM + "ENTRY e { " + body + " }"), "m", 4)
-    assert {each.seeds for each in found.tilings} == {("x:0=m",), ("x:1=m",)}
-    assert [each.seeds for each in found.pruned()] == [("x:0=m",)]
+    enumeration = enumerate_tilings(parse(SUM + "ENTRY e { " + body + " }"), "m", 4)
+    assert {tiling.seeds for tiling in enumeration.tilings} == {("x:0=m",), ("x:1=m",)}
+    assert [tiling.seeds for tiling in enumeration.pruned()] == [("x:0=m",)]
     assert len(enumerate_tilings(parse(MLP), "m", 4).pruned()) == 3
 
 
@@ -336,6 +336,6 @@ def test_alike_layers_are_tied_where_there_are_too_many_tilings():
     )
     root = f"ROOT t = ({', '.join(['f32[8,4]'] * 12)}) tuple({', '.join(f'q{n}' for n in range(12))})"
     module = parse(f"ENTRY e {{ {layers}{root} }}")
-    found = enumerate_tilings(module, "m", 2)
-    assert (len(found.tilings), found.components, found.is_tied, found.is_complete) == (2, 24, True, True)
+    enumeration = enumerate_tilings(module, "m", 2)
+    assert (len(enumeration.tilings), enumeration.components, enumeration.is_tied, enumeration.is_complete) == (2, 24, True, True)
     assert len(enumerate_tilings(module, "m", 2, limit=5000).tilings) == 4096

@@ -37,10 +37,10 @@ ENTRY main { table = f32[32,8] parameter(0) ids = s32[16,1] parameter(1) w = f32
 """
 
 
-def annotated(found: Propagation) -> Module:
+def annotated(propagation: Propagation) -> Module:
     """A copy of the module in which every array has a sharding."""
-    copy = found.module.clone()
-    texts = {(n.graph.name, n.name): [to_tiled(each, found.mesh) for each in s] for n, s in found.specs}
+    copy = propagation.module.clone()
+    texts = {(n.graph.name, n.name): [to_tiled(spec, propagation.mesh) for spec in s] for n, s in propagation.specs}
     for graph in copy.graphs:
         for node in graph.nodes:
             shardings = texts.get((graph.name, node.name))
@@ -49,10 +49,10 @@ def annotated(found: Propagation) -> Module:
     return copy
 
 
-def check(program: Module, found: Propagation, inputs: list[np.ndarray]) -> None:
+def check(program: Module, propagation: Propagation, inputs: list[np.ndarray]) -> None:
     whole = run(program, inputs)
-    parts = run(annotated(found), inputs, devices=found.mesh.device_count)
-    assert len(parts.per_device) == found.mesh.device_count
+    parts = run(annotated(propagation), inputs, devices=propagation.mesh.device_count)
+    assert len(parts.per_device) == propagation.mesh.device_count
     for one, other in zip(whole.outputs, parts.outputs, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -85,5 +85,5 @@ def test_random_programs_on_four_devices(seed: int):
     program = random_program(seed, 6)
     values = program.values(seed)
     module = parse(program.text)
-    found = propagate(module, random_seeds(program, seed), Mesh.parse("x=2,y=2"))
-    check(module, found, [values[name] for name in program.parameters])
+    propagation = propagate(module, random_seeds(program, seed), Mesh.parse("x=2,y=2"))
+    check(module, propagation, [values[name] for name in program.parameters])
