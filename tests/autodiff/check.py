@@ -10,9 +10,9 @@ import hloom
 from hloom.ir import DTYPES, Module, TensorType
 
 REDUCERS = "".join(
-    f"{op}_{kind} {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) ROOT c = {kind}[] {op}(a, b) }}\n"
+    f"{op}_{value_type} {{ a = {value_type}[] parameter(0) b = {value_type}[] parameter(1) ROOT c = {value_type}[] {op}(a, b) }}\n"
     for op in ("add", "maximum", "minimum", "multiply")
-    for kind in ("f64",)
+    for value_type in ("f64",)
 )
 """Computations that tests apply: add_f64, maximum_f64, minimum_f64, multiply_f64."""
 
@@ -32,15 +32,19 @@ def inputs_of(program: Module, seed: int = 0, low: float = -1.0, high: float = 1
     rng = np.random.default_rng(seed)
     made = []
     for parameter in program.entry.parameters:
-        kind = parameter.type
-        assert isinstance(kind, TensorType)
-        if kind.dtype.is_complex:
-            both = rng.uniform(low, high, kind.dims) + 1j * rng.uniform(low, high, kind.dims)
-            made.append(both.astype(kind.dtype.numpy))
-        elif kind.dtype.is_float:
-            made.append(rng.uniform(low, high, kind.dims).astype(kind.dtype.numpy))
+        value_type = parameter.type
+        assert isinstance(value_type, TensorType)
+        if value_type.dtype.is_complex:
+            both = rng.uniform(low, high, value_type.dims) + 1j * rng.uniform(low, high, value_type.dims)
+            made.append(both.astype(value_type.dtype.numpy))
+        elif value_type.dtype.is_float:
+            made.append(rng.uniform(low, high, value_type.dims).astype(value_type.dtype.numpy))
         else:
-            made.append(rng.integers(0, 2 if kind.dtype is DTYPES["pred"] else 4, kind.dims).astype(kind.dtype.numpy))
+            made.append(
+                rng.integers(0, 2 if value_type.dtype is DTYPES["pred"] else 4, value_type.dims).astype(
+                    value_type.dtype.numpy
+                )
+            )
     return made
 
 
@@ -64,24 +68,20 @@ def assert_derivatives(
     """Both modes agree with central differences in random directions, and so does the gradient's own derivative."""
     given = list(inputs if inputs is not None else inputs_of(program, low=low, high=high))
     rng = np.random.default_rng(7)
-    floats = [n for n, each in enumerate(given) if each.dtype.kind in "fc"]
+    floats = [n for n, value in enumerate(given) if value.dtype.kind in "fc"]
     directions = [_direction(rng, given[n]) for n in floats]
     results = run(program, given)
-    ahead, behind = (
-        run(program, _moved(given, floats, directions, sign * step)) for sign in (1, -1)
-    )
-    numeric = [
-        (a - b) / (2 * step) for a, b, r in zip(ahead, behind, results, strict=True) if r.dtype.kind in "fc"
-    ]
+    ahead, behind = (run(program, _moved(given, floats, directions, sign * step)) for sign in (1, -1))
+    numeric = [(a - b) / (2 * step) for a, b, r in zip(ahead, behind, results, strict=True) if r.dtype.kind in "fc"]
     forward = run(hloom.jvp(program), [*given, *directions])
     tangents = forward[len(results) :]
     for got, want in zip(tangents, numeric, strict=True):
         np.testing.assert_allclose(got, want, rtol=tolerance * 10, atol=tolerance)
-    cotangents = [_direction(rng, each) for each in tangents]
+    cotangents = [_direction(rng, tangent) for tangent in tangents]
     gradient = hloom.vjp(program, **options)  # pyright: ignore[reportArgumentType]
-    found = run(gradient, [*given, *cotangents])
+    result = run(gradient, [*given, *cotangents])
     there = sum(float(np.real(np.sum(c * t))) for c, t in zip(cotangents, tangents, strict=True))
-    back = sum(float(np.real(np.sum(d * g))) for d, g in zip(directions, found, strict=True))
+    back = sum(float(np.real(np.sum(d * g))) for d, g in zip(directions, result, strict=True))
     np.testing.assert_allclose(back, there, rtol=1e-9, atol=1e-9)
     if orders > 1:
         assert_derivatives(gradient, [*given, *cotangents], tolerance=tolerance * 5, step=step, orders=orders - 1)

@@ -29,13 +29,15 @@ def program(name: str) -> hloom.Module:
 def test_both_modes_agree_over_all_devices(name: str):
     rng = np.random.default_rng(0)
     inputs, tangents = (rng.uniform(-1, 1, (2, 4)).astype(np.float32) for _ in range(2))
-    forward = run_per_device(hloom.jvp(program(name)), [[x, t] for x, t in zip(inputs, tangents, strict=True)]).per_device
+    forward = run_per_device(
+        hloom.jvp(program(name)), [[x, t] for x, t in zip(inputs, tangents, strict=True)]
+    ).per_device
     moved = [outputs[1] for outputs in forward]
-    cotangents = [rng.uniform(-1, 1, each.shape).astype(np.float32) for each in moved]
+    cotangents = [rng.uniform(-1, 1, value.shape).astype(np.float32) for value in moved]
     gradient = hloom.vjp(program(name))
-    found = run_per_device(gradient, [[x, c] for x, c in zip(inputs, cotangents, strict=True)]).per_device
+    result = run_per_device(gradient, [[x, c] for x, c in zip(inputs, cotangents, strict=True)]).per_device
     there = sum(float((c * t).sum()) for c, t in zip(cotangents, moved, strict=True))
-    back = sum(float((g[0] * t).sum()) for g, t in zip(found, tangents, strict=True))
+    back = sum(float((g[0] * t).sum()) for g, t in zip(result, tangents, strict=True))
     assert back == pytest.approx(there, rel=1e-4, abs=1e-5)
 
 
@@ -57,6 +59,6 @@ def test_a_device_that_takes_a_whole_array_gives_its_part_of_the_sum():
       i = u32[] partition-id() f = f32[] convert(i) b = f32[4] broadcast(f), dimensions={} m = f32[4] multiply(p, b)
       q = f32[4] custom-call(m), custom_call_target="Sharding", sharding={manual}
       ROOT r = f32[8] custom-call(q), custom_call_target="SPMDShardToFullShape", sharding={devices=[2]<=[2]} }"""
-    (found,) = hloom.run(hloom.vjp(hloom.parse(text)), [np.ones(4, np.float32), np.arange(8, dtype=np.float32)],
+    (result,) = hloom.run(hloom.vjp(hloom.parse(text)), [np.ones(4, np.float32), np.arange(8, dtype=np.float32)],
                          devices=2).outputs  # fmt: skip
-    np.testing.assert_array_equal(found, [4, 5, 6, 7])
+    np.testing.assert_array_equal(result, [4, 5, 6, 7])

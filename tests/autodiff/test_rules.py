@@ -9,9 +9,7 @@ import hloom
 
 from .check import assert_derivatives, entry, module, run
 
-UNARY = (
-    "abs asinh atanh cbrt cosh cosine erf exponential exponential-minus-one logistic negate sine sinh tan tanh asin acos"
-)
+UNARY = "abs asinh atanh cbrt cosh cosine erf exponential exponential-minus-one logistic negate sine sinh tan tanh asin acos"
 
 
 @pytest.mark.parametrize("opcode", UNARY.split())
@@ -24,7 +22,9 @@ def test_functions_of_one_positive_number(opcode):
     assert_derivatives(entry(f"x = f64[3] parameter(0) ROOT r = f64[3] {opcode}(x)"), low=1.2, high=1.8)
 
 
-@pytest.mark.parametrize("opcode", ["add", "subtract", "multiply", "divide", "power", "atan2", "maximum", "minimum", "remainder"])
+@pytest.mark.parametrize(
+    "opcode", ["add", "subtract", "multiply", "divide", "power", "atan2", "maximum", "minimum", "remainder"]
+)
 def test_functions_of_two_numbers(opcode):
     assert_derivatives(
         entry(f"x = f64[3] parameter(0) y = f64[3] parameter(1) ROOT r = f64[3] {opcode}(x, y)"), low=0.4, high=1.9
@@ -32,8 +32,8 @@ def test_functions_of_two_numbers(opcode):
 
 
 def test_ties_are_shared_evenly():
-    tie = entry("x = f64[] parameter(0) y = f64[] parameter(1) ROOT r = f64[] maximum(x, y)")
-    assert run(hloom.grad(tie), [np.array(1.0), np.array(1.0)]) == (0.5, 0.5)
+    equal_operands = entry("x = f64[] parameter(0) y = f64[] parameter(1) ROOT r = f64[] maximum(x, y)")
+    assert run(hloom.grad(equal_operands), [np.array(1.0), np.array(1.0)]) == (0.5, 0.5)
 
 
 def test_the_branch_not_taken_gives_no_nan():
@@ -45,7 +45,9 @@ def test_the_branch_not_taken_gives_no_nan():
 
 
 def test_clamp():
-    clamp = entry("x = f64[5] parameter(0) a = f64[] parameter(1) b = f64[] parameter(2) ROOT r = f64[5] clamp(a, x, b)")
+    clamp = entry(
+        "x = f64[5] parameter(0) a = f64[] parameter(1) b = f64[] parameter(2) ROOT r = f64[5] clamp(a, x, b)"
+    )
     assert_derivatives(clamp, [np.array([-1.0, -0.2, 0.1, 0.4, 2.0]), np.array(-0.5), np.array(0.5)])
 
 
@@ -150,17 +152,40 @@ def test_sort_of_several_operands():
 
 CONVOLUTIONS = {
     "plain": ("f64[2,6,3]", "f64[3,3,4]", "b0f_0io->b0f", "window={size=3}", "f64[2,4,4]"),
-    "padded and strided": ("f64[2,7,3]", "f64[3,3,4]", "b0f_0io->b0f", "window={size=3 stride=2 pad=2_1}", "f64[2,4,4]"),
-    "dilated": (
-        "f64[2,5,2]", "f64[2,2,3]", "b0f_0io->bf0",
-        "window={size=2 stride=2 pad=1_2 lhs_dilate=2 rhs_dilate=3}", "f64[2,3,5]",
+    "padded and strided": (
+        "f64[2,7,3]",
+        "f64[3,3,4]",
+        "b0f_0io->b0f",
+        "window={size=3 stride=2 pad=2_1}",
+        "f64[2,4,4]",
     ),
-    "reversed": ("f64[2,6,5,2]", "f64[2,3,2,3]", "b01f_01io->b01f", "window={size=2x3 rhs_reversal=1x0}", "f64[2,5,3,3]"),
+    "dilated": (
+        "f64[2,5,2]",
+        "f64[2,2,3]",
+        "b0f_0io->bf0",
+        "window={size=2 stride=2 pad=1_2 lhs_dilate=2 rhs_dilate=3}",
+        "f64[2,3,5]",
+    ),
+    "reversed": (
+        "f64[2,6,5,2]",
+        "f64[2,3,2,3]",
+        "b01f_01io->b01f",
+        "window={size=2x3 rhs_reversal=1x0}",
+        "f64[2,5,3,3]",
+    ),
     "feature groups": (
-        "f64[2,6,4]", "f64[3,2,6]", "b0f_0io->b0f", "window={size=3}, feature_group_count=2", "f64[2,4,6]",
+        "f64[2,6,4]",
+        "f64[3,2,6]",
+        "b0f_0io->b0f",
+        "window={size=3}, feature_group_count=2",
+        "f64[2,4,6]",
     ),
     "batch groups": (
-        "f64[4,6,3]", "f64[3,3,6]", "b0f_0io->b0f", "window={size=3}, batch_group_count=2", "f64[2,4,6]",
+        "f64[4,6,3]",
+        "f64[3,3,6]",
+        "b0f_0io->b0f",
+        "window={size=3}, batch_group_count=2",
+        "f64[2,4,6]",
     ),
     "no spatial dimensions": ("f64[2,3]", "f64[3,4]", "bf_io->bf", "", "f64[2,4]"),
 }
@@ -171,28 +196,32 @@ def test_convolutions(name):
     image, kernel, labels, window, result = CONVOLUTIONS[name]
     window = f"{window}, " if window else ""
     assert_derivatives(
-        entry(f"x = {image} parameter(0) k = {kernel} parameter(1) s = {image} sine(x) "
-              f"ROOT r = {result} convolution(s, k), {window}dim_labels={labels}")
+        entry(
+            f"x = {image} parameter(0) k = {kernel} parameter(1) s = {image} sine(x) "
+            f"ROOT r = {result} convolution(s, k), {window}dim_labels={labels}"
+        )
     )
 
 
 @pytest.mark.parametrize("lower", ["true", "false"])
-@pytest.mark.parametrize("kind", ["f64", "c128"])
-def test_cholesky(lower, kind):
-    adjoint = "t" if kind == "f64" else "h"
+@pytest.mark.parametrize("value_type", ["f64", "c128"])
+def test_cholesky(lower, value_type):
+    adjoint = "t" if value_type == "f64" else "h"
     conjugate = ""
-    if kind == "c128":
-        conjugate = "re = f64[2,3,3] real(t) im = f64[2,3,3] imag(t) ni = f64[2,3,3] negate(im) h = c128[2,3,3] complex(re, ni)"
+    if value_type == "c128":
+        conjugate = (
+            "re = f64[2,3,3] real(t) im = f64[2,3,3] imag(t) ni = f64[2,3,3] negate(im) h = c128[2,3,3] complex(re, ni)"
+        )
     assert_derivatives(
-        entry(f"""x = {kind}[2,3,3] parameter(0) t = {kind}[2,3,3] transpose(x), dimensions={{0,2,1}} {conjugate}
-          p = {kind}[2,3,3] dot(x, {adjoint}), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
-          o = {kind}[] constant({"1" if kind == "f64" else "(1,0)"}) w = {kind}[3,3] broadcast(o), dimensions={{}}
+        entry(f"""x = {value_type}[2,3,3] parameter(0) t = {value_type}[2,3,3] transpose(x), dimensions={{0,2,1}} {conjugate}
+          p = {value_type}[2,3,3] dot(x, {adjoint}), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+          o = {value_type}[] constant({"1" if value_type == "f64" else "(1,0)"}) w = {value_type}[3,3] broadcast(o), dimensions={{}}
           i = s32[3,3] iota(), iota_dimension=0 j = s32[3,3] iota(), iota_dimension=1
           q = pred[3,3] compare(i, j), direction=EQ q2 = pred[2,3,3] broadcast(q), dimensions={{1,2}}
-          u = {kind}[2,3,3] broadcast(o), dimensions={{}} z = {kind}[2,3,3] subtract(u, u) d = {kind}[2,3,3] select(q2, u, z)
-          a = {kind}[2,3,3] add(p, d) c = {kind}[2,3,3] cholesky(a), lower={lower}
+          u = {value_type}[2,3,3] broadcast(o), dimensions={{}} z = {value_type}[2,3,3] subtract(u, u) d = {value_type}[2,3,3] select(q2, u, z)
+          a = {value_type}[2,3,3] add(p, d) c = {value_type}[2,3,3] cholesky(a), lower={lower}
           k = pred[3,3] compare(i, j), direction={"GE" if lower == "true" else "LE"}
-          k2 = pred[2,3,3] broadcast(k), dimensions={{1,2}} ROOT r = {kind}[2,3,3] select(k2, c, z)"""),
+          k2 = pred[2,3,3] broadcast(k), dimensions={{1,2}} ROOT r = {value_type}[2,3,3] select(k2, c, z)"""),
         tolerance=1e-5,
     )  # fmt: skip
 
@@ -220,8 +249,8 @@ def test_triangular_solve(transpose, side, form):
     ],
 )
 def test_fourier_transforms(form, operand, result, length):
-    kind = operand[: operand.index("[")]
-    square = f"s = {operand} multiply(x, x)" if kind == "f64" else f"s = {operand} sine(x)"
+    value_type = operand[: operand.index("[")]
+    square = f"s = {operand} multiply(x, x)" if value_type == "f64" else f"s = {operand} sine(x)"
     assert_derivatives(
         entry(f"x = {operand} parameter(0) {square} ROOT r = {result} fft(s), fft_type={form}, fft_length={{{length}}}")
     )
@@ -231,8 +260,8 @@ def test_fourier_transforms(form, operand, result, length):
 def test_complex_numbers(opcode):
     """d f(z) = f'(z) dz for analytic functions; abs and sign by their real parts. Cotangents are not conjugated."""
     second = ", x" if opcode == "multiply" else ""
-    kind = "f64" if opcode == "abs" else "c128"
-    assert_derivatives(entry(f"x = c128[3] parameter(0) ROOT r = {kind}[3] {opcode}(x{second})"))
+    value_type = "f64" if opcode == "abs" else "c128"
+    assert_derivatives(entry(f"x = c128[3] parameter(0) ROOT r = {value_type}[3] {opcode}(x{second})"))
 
 
 def test_parts_of_complex_numbers():
@@ -259,8 +288,8 @@ def test_random_numbers_have_no_gradient():
                   "b = u64[4] get-tuple-element(t), index=1 f = f64[4] convert(b) w = f64[4] broadcast(x), dimensions={} "
                   "m = f64[4] multiply(f, w) z = f64[] constant(0) "
                   "ROOT r = f64[] reduce(m, z), dimensions={0}, to_apply=add_f64".replace("threefry", "three_fry"))  # fmt: skip
-    (found,) = run(hloom.grad(drawn), [np.array(2.0), np.array([1, 2], np.uint64)])
-    assert np.isfinite(found)
+    (result,) = run(hloom.grad(drawn), [np.array(2.0), np.array([1, 2], np.uint64)])
+    assert np.isfinite(result)
 
 
 SOFTMAX = """x = f64[3,4] parameter(0) l = f64[] constant(-inf) z = f64[] constant(0)

@@ -47,8 +47,8 @@ def test_jvp_yields_results_and_tangents():
 def test_vjp_takes_a_cotangent_for_each_floating_point_result():
     both = entry("x = f64[] parameter(0) s = f64[] sine(x) n = s32[] constant(7) c = f64[] cosine(x) "
                  "ROOT t = (f64[], s32[], f64[]) tuple(s, n, c)")  # fmt: skip
-    (found,) = run(hloom.vjp(both), [np.array(0.5), np.array(2.0), np.array(3.0)])
-    assert found == pytest.approx(2 * np.cos(0.5) - 3 * np.sin(0.5))
+    (result,) = run(hloom.vjp(both), [np.array(0.5), np.array(2.0), np.array(3.0)])
+    assert result == pytest.approx(2 * np.cos(0.5) - 3 * np.sin(0.5))
 
 
 def test_the_gradient_of_what_does_not_reach_the_result_is_zero():
@@ -60,20 +60,20 @@ def test_the_gradient_of_what_does_not_reach_the_result_is_zero():
 
 def test_stop_cuts_the_gradient():
     chain = entry("x = f64[] parameter(0) s = f64[] sine(x) ROOT r = f64[] multiply(s, x)")
-    (found,) = run(hloom.grad(chain, stop=["s"]), [np.array(0.5)])
-    assert found == pytest.approx(np.sin(0.5))
+    (result,) = run(hloom.grad(chain, stop=["s"]), [np.array(0.5)])
+    assert result == pytest.approx(np.sin(0.5))
 
 
 def test_of_chooses_a_result():
     both = entry("x = f64[] parameter(0) s = f64[] sine(x) c = f64[] cosine(x) ROOT t = (f64[], f64[]) tuple(s, c)")
-    (found,) = run(hloom.grad(both, of=1), [np.array(0.5)])
-    assert found == pytest.approx(-np.sin(0.5))
+    (result,) = run(hloom.grad(both, of=1), [np.array(0.5)])
+    assert result == pytest.approx(-np.sin(0.5))
 
 
 def test_third_order():
     power = entry("x = f64[] parameter(0) y = f64[] multiply(x, x) z = f64[] multiply(y, y) ROOT r = f64[] negate(z)")
-    (found,) = run(hloom.grad(hloom.grad(hloom.grad(power))), [np.array(2.0)])
-    assert found == -48
+    (result,) = run(hloom.grad(hloom.grad(hloom.grad(power))), [np.array(2.0)])
+    assert result == -48
 
 
 def test_nothing_is_computed_that_is_not_read():

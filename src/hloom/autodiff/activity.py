@@ -22,22 +22,22 @@ PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-r
 Masks = Sequence[int]
 
 
-def differentiable(kind: Type | None) -> bool:
+def differentiable(value_type: Type | None) -> bool:
     """Whether values of a type have derivatives: arrays of floating point and complex numbers."""
-    return isinstance(kind, TensorType) and (kind.dtype.is_float or kind.dtype.is_complex)
+    return isinstance(value_type, TensorType) and (value_type.dtype.is_float or value_type.dtype.is_complex)
 
 
-def leaf_count(kind: Type | None) -> int:
-    if not isinstance(kind, TupleType):
+def leaf_count(value_type: Type | None) -> int:
+    if not isinstance(value_type, TupleType):
         return 1
-    return sum(1 for _ in kind.leaves())
+    return sum(1 for _ in value_type.leaves())
 
 
-def differentiable_leaves(kind: Type | None) -> int:
+def differentiable_leaves(value_type: Type | None) -> int:
     """The leaves of a type that have derivatives, as bits."""
-    if not isinstance(kind, TupleType):
-        return int(differentiable(kind))
-    return sum(1 << number for number, leaf in enumerate(kind.leaves()) if differentiable(leaf))
+    if not isinstance(value_type, TupleType):
+        return int(differentiable(value_type))
+    return sum(1 << number for number, leaf in enumerate(value_type.leaves()) if differentiable(leaf))
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -56,10 +56,10 @@ def branches_of(node: Apply) -> tuple[Graph, ...]:
     return node.attributes["true_computation"], node.attributes["false_computation"]
 
 
-def element_offset(kind: Type | None, index: int) -> int:
+def element_offset(value_type: Type | None, index: int) -> int:
     """The number of the first leaf of a tuple's element."""
-    assert isinstance(kind, TupleType), f"{kind} is no tuple"
-    return sum(map(leaf_count, kind.elements[:index]))
+    assert isinstance(value_type, TupleType), f"{value_type} is no tuple"
+    return sum(map(leaf_count, value_type.elements[:index]))
 
 
 class Activity:
@@ -72,14 +72,14 @@ class Activity:
 
     def summary(self, graph: Graph) -> list[int]:
         """For each leaf of a graph's result, the leaves of its parameters (all counted through) it depends on."""
-        found = self._summaries.get(graph)
-        if found is None:
+        result = self._summaries.get(graph)
+        if result is None:
             if graph.output is None:
                 raise HloomError(f"computation {graph.name} is called and not defined: it cannot be differentiated")
             count = sum(leaf_count(parameter.type) for parameter in graph.parameters)
             values = self.flow(graph, [1 << number for number in range(count)])
-            found = self._summaries[graph] = values[graph.root]
-        return found
+            result = self._summaries[graph] = values[graph.root]
+        return result
 
     def flow(self, graph: Graph, given: Masks) -> dict[Node, list[int]]:
         """For each node and leaf the union of the sets given for the parameters' leaves that it depends on."""

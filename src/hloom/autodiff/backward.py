@@ -64,10 +64,10 @@ class Backward(Emitter):
                 break
             current = current.inputs[0]
         made = self._imported.get(current) or self._import(current, chain)
-        for each in reversed(chain):
-            if each.inputs:
-                made = self.graph.add_apply(each.op, (made,), each.type, each.attributes, metadata=self.metadata)
-            self._imported[each] = made
+        for value in reversed(chain):
+            if value.inputs:
+                made = self.graph.add_apply(value.op, (made,), value.type, value.attributes, metadata=self.metadata)
+            self._imported[value] = made
         return made
 
     def _import(self, node: Node, chain: list[Apply]) -> Node:
@@ -146,7 +146,7 @@ class Backward(Emitter):
             self.metadata = entry.metadata
             if isinstance(entry, LinearCall):
                 cotangents = [self.take(output) for output in entry.outputs]
-                if any(each is not None for each in cotangents):
+                if any(value is not None for value in cotangents):
                     entry.transpose(self, cotangents)
                 continue
             masked = self._take_masked(entry)

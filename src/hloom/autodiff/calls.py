@@ -1,4 +1,4 @@
-"""Calls and branches: the called graphs linearized on their own, their residuals handed back."""
+"""Calls and branches: the called graphs linearized on their own, their residuals returned."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], nee
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         given = [
-            each if each is not None else backward.zeros(types[leaf])
-            for leaf, each in zip(back.cotangents, cotangents, strict=True)
+            cotangent if cotangent is not None else backward.zeros(types[leaf])
+            for leaf, cotangent in zip(back.cotangents, cotangents, strict=True)
         ]
         yielded = backward.op("call", *given, *residuals, to_apply=back.graph)
         for number, leaf in enumerate(back.results):
@@ -80,14 +80,14 @@ def _linearized_call(session: Session, graph: Graph, active: int, wanted: int) -
 def _yielded(emitter: Emitter, node: Apply, made: Node, leaves: Sequence[int]) -> tuple[Node, Any]:
     """The value and the tangents of what yields (value, tangents of some leaves)."""
     value = emitter.element(made, 0)
-    found = {leaf: emitter.element(made, 1 + number) for number, leaf in enumerate(leaves)}
-    return value, _placed(node.type, found)
+    result = {leaf: emitter.element(made, 1 + number) for number, leaf in enumerate(leaves)}
+    return value, _placed(node.type, result)
 
 
-def _placed(kind: Type | None, leaves: dict[int, Any]) -> Any:
-    if not isinstance(kind, TupleType):
+def _placed(value_type: Type | None, leaves: dict[int, Any]) -> Any:
+    if not isinstance(value_type, TupleType):
         return leaves.get(0)
-    return [leaves.get(leaf) for leaf in range(leaf_count(kind))]
+    return [leaves.get(leaf) for leaf in range(leaf_count(value_type))]
 
 
 def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
@@ -108,12 +108,12 @@ def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[An
     for part, back, numbers in zip(parts, backs, placed, strict=True):
         emitter = Emitter(part.forward)
         held = dict(zip(numbers, back.residuals, strict=True))
-        rest = [held[slot] if slot in held else zeros_of(emitter, kind) for slot, kind in enumerate(slots)]
+        rest = [held[slot] if slot in held else zeros_of(emitter, value_type) for slot, value_type in enumerate(slots)]
         part.forward.set_output(emitter.tuple([part.value, *rest]))
     made = _choose(walk.emitter, node, [part.forward for part in parts], operands)
     residuals = [walk.emitter.element(made, 1 + slot) for slot in range(len(slots))]
     sources = list(dict.fromkeys(t for part in leaves for t in part if t is not None))
-    sources = [each for each in sources if any(leaves[n][k] is each for n, b in enumerate(backs) for k in b.results)]
+    sources = [value for value in sources if any(leaves[n][k] is value for n, b in enumerate(backs) for k in b.results)]
     types = leaf_types(node.type)
     graphs = [
         _backward_branch(session, back, part_leaves, sources, slots, numbers, [types[leaf] for leaf in given], given)
@@ -122,8 +122,8 @@ def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[An
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         known = [
-            each if each is not None else backward.zeros(types[leaf])
-            for leaf, each in zip(given, cotangents, strict=True)
+            cotangent if cotangent is not None else backward.zeros(types[leaf])
+            for leaf, cotangent in zip(given, cotangents, strict=True)
         ]
         argument = backward.tuple([*known, *residuals])
         yielded = _choose(backward, node, graphs, [operands[0], *[argument] * len(graphs)])
@@ -179,12 +179,12 @@ def _backward_branch(
     return graph
 
 
-def zeros_of(emitter: Emitter, kind: Type | None) -> Node:
+def zeros_of(emitter: Emitter, value_type: Type | None) -> Node:
     """A value of any type whose arrays are zeros."""
-    if not isinstance(kind, TupleType):
-        assert kind is not None, "it has a type"
-        return emitter.zeros(kind)
-    return unflatten(emitter, kind, [emitter.zeros(leaf) for leaf in kind.leaves()])
+    if not isinstance(value_type, TupleType):
+        assert value_type is not None, "it has a type"
+        return emitter.zeros(value_type)
+    return unflatten(emitter, value_type, [emitter.zeros(leaf) for leaf in value_type.leaves()])
 
 
 def _choose(emitter: Emitter, node: Apply, graphs: Sequence[Graph], operands: Sequence[Node]) -> Node:
@@ -197,12 +197,12 @@ def _forward_conditional(
     walk: Walk, node: Apply, branches: Sequence[Graph], operands: list[Node], leaves: list[list[Any]], needed: int
 ) -> tuple[Node, Any]:
     emitter, session = walk.emitter, walk.session
-    masks = [active_leaves(each) for each in leaves]
+    masks = [active_leaves(value) for value in leaves]
     parts = [with_tangents(session, g, mask, needed) for g, mask in zip(branches, masks, strict=True)]
-    given = sorted({leaf for _, found in parts for leaf in found})
+    given = sorted({leaf for _, result in parts for leaf in result})
     types = leaf_types(node.type)
     graphs, arguments = [], []
-    for (graph, found), operand, mask, own in zip(parts, operands[1:], masks, leaves, strict=True):
+    for (graph, result), operand, mask, own in zip(parts, operands[1:], masks, leaves, strict=True):
         further = [own[leaf] for leaf in bits(mask)]
         wrapper = session.module.add_graph(graph.name)
         inner = Emitter(wrapper)
@@ -212,7 +212,7 @@ def _forward_conditional(
         parts_of = list(yielded.inputs)
         wrapper.set_output(
             inner.tuple(
-                [parts_of[0], *[parts_of[1 + found.index(n)] if n in found else inner.zeros(types[n]) for n in given]]
+                [parts_of[0], *[parts_of[1 + result.index(n)] if n in result else inner.zeros(types[n]) for n in given]]
             )
         )
         graphs.append(wrapper)

@@ -59,8 +59,8 @@ class Kept:
 def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> tuple[Node, list[Any]]:
     """A loop with checkpoints: inside another loop, kept when the backward pass comes to it, not before."""
     session = walk.session
-    emitter, kind, types = walk.emitter, node.type, leaf_types(node.type)
-    assert kind is not None, "a loop has a type"
+    emitter, value_type, types = walk.emitter, node.type, leaf_types(node.type)
+    assert value_type is not None, "a loop has a type"
     session.loop_depth += 1
     part = linearized(session, node.attributes["body"], active, active)
     session.loop_depth -= 1
@@ -77,14 +77,14 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
         value = emitter.op("while", init, **node.attributes)
     else:
         done, kept = _forward(emitter, work, started)
-        value = unflatten(emitter, kind, done)
+        value = unflatten(emitter, value_type, done)
     given = back.cotangents
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
-        found = {leaf: each for leaf, each in zip(given, cotangents, strict=True) if each is not None}
-        begun = [backward.use(each) if each.graph is not backward.graph else each for each in started]
+        value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}
+        begun = [backward.use(value) if value.graph is not backward.graph else value for value in started]
         held = kept if kept is not None else _forward(backward, work, begun)[1]
-        for leaf, result in _backward(backward, work, begun, held, found).items():
+        for leaf, result in _backward(backward, work, begun, held, value).items():
             backward.give(leaves[leaf], result)
 
     assert isinstance(walk.ops, Tape), "reverse mode"
@@ -97,7 +97,7 @@ def _forward(emitter: Emitter, work: Checkpointed, started: list[Node]) -> tuple
     """The loop in stretches: at the beginning of each the state is kept."""
     node, slots, leaf_count = work.node, work.slots, len(started)
     types = [array_type(started[leaf]) for leaf in work.changing]
-    buffers = [emitter.zeros(TensorType(kind.dtype, [slots, *kind.dims])) for kind in types]
+    buffers = [emitter.zeros(TensorType(value_type.dtype, [slots, *value_type.dims])) for value_type in types]
     zero, one = emitter.constant(0, S32), emitter.constant(1, S32)
     init = [*started, zero, one, zero, emitter.iota(S32, [slots], 0), *buffers]
     condition_graph: Graph = node.attributes["condition"]
@@ -153,10 +153,10 @@ def _entry(emitter: Emitter, table: Node, index: Node) -> Node:
 
 
 def put(emitter: Emitter, buffer: Node, value: Node, slot: Node) -> Node:
-    kind = array_type(value)
+    value_type = array_type(value)
     zero = emitter.constant(0, S32)
-    row = emitter.reshape(value, [1, *kind.dims])
-    return emitter.op("dynamic-update-slice", buffer, row, slot, *[zero] * kind.rank)
+    row = emitter.reshape(value, [1, *value_type.dims])
+    return emitter.op("dynamic-update-slice", buffer, row, slot, *[zero] * value_type.rank)
 
 
 def take(emitter: Emitter, buffer: Node, slot: Node) -> Node:
@@ -301,9 +301,7 @@ def _distance(emitter: Emitter, table: Node, length: Node, top: Node, slots: int
     before = emitter.op("maximum", emitter.sub(repetitions, one), zero)
     most = _entry(emitter, row, before)
     below = emitter.sub(free, one)
-    lower = emitter.reshape(
-        emitter.op("dynamic-slice", table, below, repetitions, dynamic_slice_sizes=(1, 1)), []
-    )
+    lower = emitter.reshape(emitter.op("dynamic-slice", table, below, repetitions, dynamic_slice_sizes=(1, 1)), [])
     high = emitter.op("minimum", most, last)
     low = emitter.op("maximum", one, emitter.sub(length, lower))
     two = emitter.constant(2, S32)

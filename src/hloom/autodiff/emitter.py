@@ -39,10 +39,10 @@ COMPLEX_OF = {real: whole for whole, real in REAL_OF.items()}
 
 def array_type(node: Any) -> TensorType:
     """The type of an array value, without its layout."""
-    kind = node.type
-    if not isinstance(kind, TensorType):
+    value_type = node.type
+    if not isinstance(value_type, TensorType):
         raise HloomError(f"{node!r} is no array")
-    return kind if kind.layout is None else kind.with_layout(None)
+    return value_type if value_type.layout is None else value_type.with_layout(None)
 
 
 class Emitter:
@@ -76,29 +76,29 @@ class Emitter:
     ) -> tuple[Op, Type, Attributes]:
         """The row, result type and attributes of an op; what was worked out once is remembered."""
         key = (opcode, type, *types, *attributes.items())
-        found = self._resolved.get(key)
-        if found is None:
+        result = self._resolved.get(key)
+        if result is None:
             row, values = OPS[opcode], ordered(opcode, attributes)
             made = type
             if made is None or row.infer is None:
                 made = infer_type(row, types, values, type)  # pyright: ignore[reportArgumentType]
-            found = self._resolved[key] = row, made, values
-        return found
+            result = self._resolved[key] = row, made, values
+        return result
 
-    def typed(self, kind: Type) -> Type:
+    def typed(self, value_type: Type) -> Type:
         """A type with default layouts where it has none, in modules that have layouts: so equal values are merged."""
         if self._laid_out is None:
-            return kind
-        found = self._laid_out.get(kind)
-        if found is None:
-            found = self._laid_out[kind] = map_leaves(kind, _with_layout)
-        return found
+            return value_type
+        result = self._laid_out.get(value_type)
+        if result is None:
+            result = self._laid_out[value_type] = map_leaves(value_type, _with_layout)
+        return result
 
     def elementwise(self, opcode: str, *operands: Node) -> Node:
         """An elementwise op whose result has the first operand's type."""
         used = [operand if operand.graph is self.graph else self.use(operand) for operand in operands]
-        kind = self.typed(array_type(used[0]))
-        return self.graph.add_apply(OPS[opcode], used, kind, EMPTY, metadata=self.metadata)
+        value_type = self.typed(array_type(used[0]))
+        return self.graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
 
     def add(self, a: Node, b: Node) -> Node:
         return self.elementwise("add", a, b)
@@ -123,19 +123,21 @@ class Emitter:
 
     def constant(self, value: Any, type: TensorType | DType) -> Node:
         """A number in every element of an array, or a scalar of an element type, or an array of values."""
-        kind = type if isinstance(type, TensorType) else TensorType(type)
+        value_type = type if isinstance(type, TensorType) else TensorType(type)
         if np.ndim(value):
-            return self.graph.add_constant(literal_of(value, kind.dtype), self.typed(kind), metadata=self.metadata)
-        key = (value, kind.dtype, kind.dims, repr(value))
-        found = self._constants.get(key)
-        if found is None:
-            if kind.rank:
-                found = self.broadcast(self.constant(value, kind.dtype), kind.dims)
+            return self.graph.add_constant(
+                literal_of(value, value_type.dtype), self.typed(value_type), metadata=self.metadata
+            )
+        key = (value, value_type.dtype, value_type.dims, repr(value))
+        result = self._constants.get(key)
+        if result is None:
+            if value_type.rank:
+                result = self.broadcast(self.constant(value, value_type.dtype), value_type.dims)
             else:
-                literal = literal_of(np.asarray(value), kind.dtype)
-                found = self.graph.add_constant(literal, TensorType(kind.dtype), metadata=self.metadata)
-            self._constants[key] = found
-        return found
+                literal = literal_of(np.asarray(value), value_type.dtype)
+                result = self.graph.add_constant(literal, TensorType(value_type.dtype), metadata=self.metadata)
+            self._constants[key] = result
+        return result
 
     def literal(self, literal: Literal) -> Node:
         return self.graph.add_constant(literal, without_layout(literal.type), metadata=self.metadata)
@@ -144,23 +146,25 @@ class Emitter:
         """A number in every element of an array of a node's type."""
         return self.constant(value, array_type(node))
 
-    def zeros(self, kind: Type) -> Node:
+    def zeros(self, value_type: Type) -> Node:
         """An array of zeros."""
-        if not isinstance(kind, TensorType):
-            raise HloomError(f"there is no zero of type {kind}")
-        return self.constant(False if kind.dtype is PREDICATE else 0, TensorType(kind.dtype, kind.dims))
+        if not isinstance(value_type, TensorType):
+            raise HloomError(f"there is no zero of type {value_type}")
+        return self.constant(
+            False if value_type.dtype is PREDICATE else 0, TensorType(value_type.dtype, value_type.dims)
+        )
 
     def broadcast(self, node: Node, dims: Sequence[int], dimensions: Sequence[int] = ()) -> Node:
-        kind = array_type(node)
-        if tuple(dims) == kind.dims and tuple(dimensions) == tuple(range(kind.rank)):
+        value_type = array_type(node)
+        if tuple(dims) == value_type.dims and tuple(dimensions) == tuple(range(value_type.rank)):
             return node
-        return self.op("broadcast", node, type=TensorType(kind.dtype, dims), dimensions=tuple(dimensions))
+        return self.op("broadcast", node, type=TensorType(value_type.dtype, dims), dimensions=tuple(dimensions))
 
     def reshape(self, node: Node, dims: Sequence[int]) -> Node:
-        kind = array_type(node)
-        if kind.dims == tuple(dims):
+        value_type = array_type(node)
+        if value_type.dims == tuple(dims):
             return node
-        return self.op("reshape", node, type=TensorType(kind.dtype, dims))
+        return self.op("reshape", node, type=TensorType(value_type.dtype, dims))
 
     def transpose(self, node: Node, dimensions: Sequence[int]) -> Node:
         if tuple(dimensions) == tuple(range(len(dimensions))):
@@ -168,18 +172,18 @@ class Emitter:
         return self.op("transpose", node, dimensions=tuple(dimensions))
 
     def convert(self, node: Node, element: DType) -> Node:
-        kind = array_type(node)
-        if kind.dtype is element:
+        value_type = array_type(node)
+        if value_type.dtype is element:
             return node
-        return self.op("convert", node, type=kind.with_dtype(element))
+        return self.op("convert", node, type=value_type.with_dtype(element))
 
     def iota(self, element: DType, dims: Sequence[int], dimension: int) -> Node:
         return self.op("iota", type=TensorType(element, dims), iota_dimension=dimension)
 
     def tuple(self, elements: Iterable[Node]) -> Node:
-        used = [each if each.graph is self.graph else self.use(each) for each in elements]
-        kind = TupleType([without_layout(each.type) for each in used])  # pyright: ignore[reportArgumentType]
-        return self.graph.add_apply(OPS["tuple"], used, self.typed(kind), EMPTY, metadata=self.metadata)
+        used = [value if value.graph is self.graph else self.use(value) for value in elements]
+        value_type = TupleType([without_layout(value.type) for value in used])  # pyright: ignore[reportArgumentType]
+        return self.graph.add_apply(OPS["tuple"], used, self.typed(value_type), EMPTY, metadata=self.metadata)
 
     def element(self, node: Node, index: int) -> Node:
         """An element of a tuple; of a tuple instruction, its operand."""
@@ -193,9 +197,7 @@ class Emitter:
             return node
         element = array_type(node).dtype
         start = self.constant(identity_value(opcode, element), element)
-        return self.op(
-            "reduce", node, start, dimensions=tuple(dimensions), to_apply=self.reducer(opcode, element)
-        )
+        return self.op("reduce", node, start, dimensions=tuple(dimensions), to_apply=self.reducer(opcode, element))
 
     def reducer(self, opcode: str, element: DType) -> Graph:
         """The computation of two scalars that combines them by an op."""
@@ -221,10 +223,10 @@ def has_layouts(module: Module) -> bool:
     return any(isinstance(leaf, TensorType) and leaf.rank and leaf.layout is not None for leaf in leaves)
 
 
-def _with_layout(kind: Type) -> Type:
-    if isinstance(kind, TensorType) and kind.layout is None and kind.rank:
-        return kind.with_layout(default_layout(kind.rank))
-    return kind
+def _with_layout(value_type: Type) -> Type:
+    if isinstance(value_type, TensorType) and value_type.layout is None and value_type.rank:
+        return value_type.with_layout(default_layout(value_type.rank))
+    return value_type
 
 
 def ordered(opcode: str, attributes: Mapping[str, Any]) -> Attributes:
@@ -277,32 +279,32 @@ def identity_value(opcode: str, element: DType) -> Any:
     return int(limits.min if low else limits.max)
 
 
-def leaf_types(kind: Type | None) -> list[Type]:
+def leaf_types(value_type: Type | None) -> list[Type]:
     """The types of the leaves of a value."""
-    return list(kind.leaves()) if kind is not None else []
+    return list(value_type.leaves()) if value_type is not None else []
 
 
 def flatten(emitter: Emitter, node: Node) -> list[Node]:
     """The leaves of a value, as nodes."""
     if not isinstance(node.type, TupleType):
         return [node]
-    found: list[Node] = []
+    result: list[Node] = []
     pending = [node]
     while pending:
         current = pending.pop()
         if isinstance(current.type, TupleType):
             pending.extend(emitter.element(current, index) for index in reversed(range(len(current.type.elements))))
         else:
-            found.append(current)
-    return found
+            result.append(current)
+    return result
 
 
-def unflatten(emitter: Emitter, kind: Type, leaves: Iterable[Node]) -> Node:
+def unflatten(emitter: Emitter, value_type: Type, leaves: Iterable[Node]) -> Node:
     """A value of a type from its leaves."""
     remaining = iter(leaves)
-    if not isinstance(kind, TupleType):
+    if not isinstance(value_type, TupleType):
         return next(remaining)
-    stack: list[tuple[TupleType, list[Node]]] = [(kind, [])]
+    stack: list[tuple[TupleType, list[Node]]] = [(value_type, [])]
     while True:
         current, done = stack[-1]
         if len(done) < len(current.elements):

@@ -48,7 +48,7 @@ INPUT, OUTPUT = "input", "output"
 
 
 class LinearCall:
-    """Several tangents that are linear in others, and how their cotangents are handed on together.
+    """Several tangents that are linear in others, and how their cotangents are passed on together.
 
     `transpose(backward, cotangents)` is given a cotangent, or None, for each output, and gives to the inputs itself.
     """
@@ -58,7 +58,7 @@ class LinearCall:
     def __init__(
         self, types: Sequence[Type], operands: Sequence[Any], transpose: Callable[..., None], metadata: str | None
     ) -> None:
-        self.operands = tuple(each for each in operands if each is not None)
+        self.operands = tuple(operand for operand in operands if operand is not None)
         self.transpose = transpose
         self.metadata = metadata
         self.outputs = [Linear(OUTPUT, (), without_layout(type), EMPTY, metadata) for type in types]
@@ -67,7 +67,7 @@ class LinearCall:
 class LinearOps:
     """The linear ops that rules use. `primal` emits what they scale by.
 
-    `shared` holds tangents that one rule makes and another hands on, by the primal value they belong to.
+    `shared` holds tangents that one rule makes and another passes on, by the primal value they belong to.
     """
 
     is_forward = False
@@ -110,10 +110,10 @@ class LinearOps:
     def select(self, predicate: Node, on_true: Any, on_false: Any) -> Any:
         if on_true is None and on_false is None:
             return None
-        kind = (on_true if on_true is not None else on_false).type
-        left = Zero(kind) if on_true is None else on_true
-        right = Zero(kind) if on_false is None else on_false
-        return self.elementwise("select", kind, predicate, left, right)
+        value_type = (on_true if on_true is not None else on_false).type
+        left = Zero(value_type) if on_true is None else on_true
+        right = Zero(value_type) if on_false is None else on_false
+        return self.elementwise("select", value_type, predicate, left, right)
 
     def convert(self, a: Any, element: DType) -> Any:
         if a is None or array_type(a).dtype is element:
@@ -121,10 +121,10 @@ class LinearOps:
         return self.op("convert", a, type=array_type(a).with_dtype(element))
 
     def reshape(self, a: Any, dims: Sequence[int]) -> Any:
-        kind = None if a is None else array_type(a)
-        if kind is None or kind.dims == tuple(dims):
+        value_type = None if a is None else array_type(a)
+        if value_type is None or value_type.dims == tuple(dims):
             return a
-        return self.op("reshape", a, type=TensorType(kind.dtype, dims))
+        return self.op("reshape", a, type=TensorType(value_type.dtype, dims))
 
     def transpose(self, a: Any, dimensions: Sequence[int]) -> Any:
         if a is None or tuple(dimensions) == tuple(range(len(dimensions))):
@@ -132,10 +132,12 @@ class LinearOps:
         return self.op("transpose", a, dimensions=tuple(dimensions))
 
     def broadcast(self, a: Any, dims: Sequence[int], dimensions: Sequence[int] = ()) -> Any:
-        kind = None if a is None else array_type(a)
-        if kind is None or (kind.dims == tuple(dims) and tuple(dimensions) == tuple(range(kind.rank))):
+        value_type = None if a is None else array_type(a)
+        if value_type is None or (
+            value_type.dims == tuple(dims) and tuple(dimensions) == tuple(range(value_type.rank))
+        ):
             return a
-        return self.op("broadcast", a, type=TensorType(kind.dtype, dims), dimensions=tuple(dimensions))
+        return self.op("broadcast", a, type=TensorType(value_type.dtype, dims), dimensions=tuple(dimensions))
 
     def sum(self, a: Any, dimensions: Sequence[int]) -> Any:
         """The sum over dimensions."""
@@ -143,9 +145,7 @@ class LinearOps:
             return a
         element = array_type(a).dtype
         start = self.primal.constant(0, element)
-        return self.op(
-            "reduce", a, start, dimensions=tuple(dimensions), to_apply=self.primal.reducer("add", element)
-        )
+        return self.op("reduce", a, start, dimensions=tuple(dimensions), to_apply=self.primal.reducer("add", element))
 
     def conjugate(self, a: Any) -> Any:
         """The complex conjugate: linear over the reals."""
@@ -203,12 +203,12 @@ class Forward(LinearOps):
 
     def op(self, opcode: str, *operands: Any, type: Type | None = None, **attributes: Any) -> Node:
         emitter = self.primal
-        used = [emitter.zeros(each.type) if isinstance(each, Zero) else each for each in operands]
+        used = [emitter.zeros(operand.type) if isinstance(operand, Zero) else operand for operand in operands]
         if opcode in FORWARD_FORMS:
             return FORWARD_FORMS[opcode](emitter, *used, type=type, **attributes)
         return emitter.op(opcode, *used, type=type, **attributes)
 
     def elementwise(self, opcode: str, type: Type, *operands: Any) -> Node:
         emitter = self.primal
-        used = [emitter.zeros(each.type) if isinstance(each, Zero) else each for each in operands]
+        used = [emitter.zeros(operand.type) if isinstance(operand, Zero) else operand for operand in operands]
         return emitter.graph.add_apply(OPS[opcode], used, emitter.typed(type), EMPTY, metadata=emitter.metadata)

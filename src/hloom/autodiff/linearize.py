@@ -119,10 +119,10 @@ class Walk:
             self._linearize(node, values, known, needed)
         session.depth -= 1
         root = graph.root
-        found = known.get(root)
+        result = known.get(root)
         if not isinstance(root.type, TupleType):
-            return values[root], [found]
-        return values[root], found if found is not None else [None] * leaf_count(root.type)
+            return values[root], [result]
+        return values[root], result if result is not None else [None] * leaf_count(root.type)
 
     def _linearize(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> None:
         rule = RULES.get(node.opcode)
@@ -148,9 +148,9 @@ class Walk:
 
     def _by_rule(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], tangents: Any, rule: Any) -> None:
         self.emitter.graph.copy_nodes((node,), values)
-        found = rule(self.ops, values[node], tangents)
-        if found is not None:
-            known[node] = found
+        result = rule(self.ops, values[node], tangents)
+        if result is not None:
+            known[node] = result
 
     def inlined(self, graph: Graph, operands: Sequence[Node], leaves: Sequence[Any], wanted: int) -> tuple[Node, Any]:
         """A graph's instructions in place of what calls it: its value and tangent."""
@@ -242,8 +242,10 @@ def linearized(session: Session, graph: Graph, active: int, wanted: int) -> Line
     forward = session.module.add_graph(graph.name)
     emitter = Emitter(forward)
     tape = Tape(emitter)
-    arguments = [forward.add_parameter(each.type, each.name, each.attributes) for each in graph.parameters]
-    types = [leaf for each in graph.parameters for leaf in leaf_types(each.type)]
+    arguments = [
+        forward.add_parameter(parameter.type, parameter.name, parameter.attributes) for parameter in graph.parameters
+    ]
+    types = [leaf for parameter in graph.parameters for leaf in leaf_types(parameter.type)]
     inputs = {leaf: tape.input(types[leaf]) for leaf in bits(active)}
     tangents = [inputs.get(leaf) for leaf in range(len(types))]
     value, results = Walk(session, tape).graph(graph, arguments, tangents, wanted)
@@ -260,8 +262,8 @@ def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Tran
         backward.give(part.tangents[leaf], graph.add_parameter(types[leaf], "cotangent"))
     backward.run(part.tape)
     results = {leaf: backward.take(tangent) for leaf, tangent in part.inputs.items()}
-    found = {leaf: node for leaf, node in results.items() if node is not None}
-    return Transposed(graph, leaves, backward.residuals, found)
+    result = {leaf: node for leaf, node in results.items() if node is not None}
+    return Transposed(graph, leaves, backward.residuals, result)
 
 
 def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> tuple[Graph, list[int]]:
@@ -273,8 +275,10 @@ def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> t
     if key not in session.kept:
         made = session.module.add_graph(graph.name + ".tangent")
         emitter = Emitter(made)
-        arguments = [made.add_parameter(each.type, each.name, each.attributes) for each in graph.parameters]
-        types = [leaf for each in graph.parameters for leaf in leaf_types(each.type)]
+        arguments = [
+            made.add_parameter(parameter.type, parameter.name, parameter.attributes) for parameter in graph.parameters
+        ]
+        types = [leaf for parameter in graph.parameters for leaf in leaf_types(parameter.type)]
         inputs = {leaf: made.add_parameter(types[leaf], "tangent") for leaf in bits(active)}
         tangents = [inputs.get(leaf) for leaf in range(len(types))]
         value, results = Walk(session, Forward(emitter)).graph(graph, arguments, tangents, wanted)
@@ -289,8 +293,8 @@ def active_leaves(tangents: Sequence[Any]) -> int:
     return sum(1 << leaf for leaf, tangent in enumerate(tangents) if tangent is not None)
 
 
-def all_leaves(kind: TensorType | TupleType | Any) -> int:
-    return differentiable_leaves(kind)
+def all_leaves(value_type: TensorType | TupleType | Any) -> int:
+    return differentiable_leaves(value_type)
 
 
 def is_parameter(node: Node) -> bool:

@@ -54,16 +54,21 @@ class LoopState:
             node = node.inputs[0]
         if node is not self.parameter:
             return None
-        kind, leaf = node.type, 0
+        value_type, leaf = node.type, 0
         for index in reversed(path):
-            assert isinstance(kind, TupleType), "an element is of a tuple"
-            leaf += element_offset(kind, index)
-            kind = kind.elements[index]
-        return None if isinstance(kind, TupleType) else leaf
+            assert isinstance(value_type, TupleType), "an element is of a tuple"
+            leaf += element_offset(value_type, index)
+            value_type = value_type.elements[index]
+        return None if isinstance(value_type, TupleType) else leaf
 
     def _step(self, leaf: int, result: Node | None) -> int | None:
-        kind = self.types[leaf]
-        if not isinstance(kind, TensorType) or kind.rank or not kind.dtype.is_integer or result is None:
+        value_type = self.types[leaf]
+        if (
+            not isinstance(value_type, TensorType)
+            or value_type.rank
+            or not value_type.dtype.is_integer
+            or result is None
+        ):
             return None
         if not isinstance(result, Apply) or result.opcode != "add":
             return None
@@ -84,9 +89,9 @@ class LoopState:
             if current in values:
                 pending.pop()
                 continue
-            found = self._given(current, count)
-            if found is not None:
-                values[current] = found
+            result = self._given(current, count)
+            if result is not None:
+                values[current] = result
                 pending.pop()
                 continue
             rule = _COURSES.get(current.opcode)
@@ -102,8 +107,8 @@ class LoopState:
 
     def _given(self, node: Node, count: int) -> Any:
         if isinstance(node, Constant) and isinstance(node.value, Literal):
-            kind = node.type
-            if isinstance(kind, TensorType) and not kind.rank and not kind.dtype.is_float:
+            value_type = node.type
+            if isinstance(value_type, TensorType) and not value_type.rank and not value_type.dtype.is_float:
                 return np.int64(int(node.value.numpy()))
             return None
         leaf = self.leaf_of(node)
@@ -115,10 +120,10 @@ class LoopState:
     def takes_apart(self, starts: Sequence[Node], sizes: Sequence[int], dims: Sequence[int], count: int) -> bool:
         """Whether slices that begin at these indices never overlap, whatever two iterations they are of."""
         for start, size, length in zip(starts, sizes, dims, strict=True):
-            found = self.course(start, count)
-            if found is None:
+            result = self.course(start, count)
+            if result is None:
                 continue
-            placed = np.sort(np.clip(found, 0, length - size))
+            placed = np.sort(np.clip(result, 0, length - size))
             if count < 2 or (np.diff(placed) >= size).all():
                 return True
         return False
@@ -126,19 +131,21 @@ class LoopState:
 
 def leaf_nodes(node: Node) -> list[Node | None]:
     """The nodes that the leaves of a value are, through tuples; None for those inside a value that is not made here."""
-    found: list[Node | None] = []
+    result: list[Node | None] = []
     pending = [node]
     while pending:
         current = pending.pop()
         if not isinstance(current.type, TupleType):
-            found.append(current)
+            result.append(current)
         elif current.opcode == "tuple":
             pending.extend(reversed(current.inputs))
-        elif isinstance(current, Parameter) and any(isinstance(each, TupleType) for each in current.type.elements):
-            found += [None] * leaf_count(current.type)
+        elif isinstance(current, Parameter) and any(
+            isinstance(element, TupleType) for element in current.type.elements
+        ):
+            result += [None] * leaf_count(current.type)
         else:
-            found += [None] * leaf_count(current.type)
-    return found
+            result += [None] * leaf_count(current.type)
+    return result
 
 
 def _integer(node: Node | None) -> int | None:
@@ -146,8 +153,8 @@ def _integer(node: Node | None) -> int | None:
         node = node.inputs[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or node.value.is_elided:
         return None
-    kind = node.type
-    if not isinstance(kind, TensorType) or kind.rank or not kind.dtype.is_integer:
+    value_type = node.type
+    if not isinstance(value_type, TensorType) or value_type.rank or not value_type.dtype.is_integer:
         return None
     return int(node.value.numpy())
 
@@ -187,7 +194,7 @@ def with_leaves(emitter: Emitter, graph: Graph, leaves: Sequence[Node]) -> dict[
     parameter = graph.parameters[0]
     mapping: dict[Any, Any] = {}
     is_flat = isinstance(parameter.type, TupleType) and not any(
-        isinstance(each, TupleType) for each in parameter.type.elements
+        isinstance(element, TupleType) for element in parameter.type.elements
     )
     if is_flat:
         for node in graph.nodes:
@@ -226,7 +233,7 @@ def loop(emitter: Emitter, name: str, init: Sequence[Node], condition: Any, body
     """A loop over a tuple of values, made from functions; what they are after it."""
     from_types = [value.type for value in init]
     types = [array_type(value) if isinstance(value.type, TensorType) else value.type for value in init]
-    assert all(each is not None for each in from_types), "values have types"
+    assert all(from_type is not None for from_type in from_types), "values have types"
     test, step, _ = new_loop(emitter, name, types, condition, body)  # pyright: ignore[reportArgumentType]
     done = emitter.op("while", emitter.tuple(init), condition=test, body=step)
     return [emitter.element(done, number) for number in range(len(init))]

@@ -67,22 +67,22 @@ def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any
     reached, wanted = session.activity.carried(body, varied, needed)
     active = reached & wanted & differentiable_leaves(node.type)
     if walk.ops.is_forward:
-        value, found = _forward_loop(walk, node, operands[0], leaves, active)
+        value, result = _forward_loop(walk, node, operands[0], leaves, active)
     else:
         count = session.trips.get(node)
         bound = session.options.max_iterations if count is None else None
         if count is None and bound is None:
-            value, found = checkpointed(walk, node, operands[0], leaves, active)
+            value, result = checkpointed(walk, node, operands[0], leaves, active)
         else:
             limit = count if count is not None else bound or 1
-            value, found = _stacked_loop(walk, node, operands[0], leaves, active, needed, limit, bound is not None)
-    return value, found if isinstance(node.type, TupleType) else found[0]
+            value, result = _stacked_loop(walk, node, operands[0], leaves, active, needed, limit, bound is not None)
+    return value, result if isinstance(node.type, TupleType) else result[0]
 
 
 def _forward_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> tuple[Node, list[Any]]:
     emitter, session = walk.emitter, walk.session
-    kind, types = node.type, leaf_types(node.type)
-    assert kind is not None, "a loop has a type"
+    value_type, types = node.type, leaf_types(node.type)
+    assert value_type is not None, "a loop has a type"
     count, carried = len(types), list(bits(active))
     started = [leaves[leaf] if leaves[leaf] is not None else emitter.zeros(types[leaf]) for leaf in carried]
 
@@ -95,14 +95,14 @@ def _forward_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active
         given: list[Any] = [None] * count
         for leaf, tangent in zip(carried, state[count:], strict=True):
             given[leaf] = tangent
-        whole = unflatten(inner, kind, state[:count])
-        value, found = Walk(session, Forward(inner)).graph(graph, [whole], given, active)
-        further = [found[leaf] if found[leaf] is not None else inner.zeros(types[leaf]) for leaf in carried]
+        whole = unflatten(inner, value_type, state[:count])
+        value, result = Walk(session, Forward(inner)).graph(graph, [whole], given, active)
+        further = [result[leaf] if result[leaf] is not None else inner.zeros(types[leaf]) for leaf in carried]
         return [*flatten(inner, value), *further]
 
     done = loop(emitter, node.name, [*flatten(emitter, init), *started], condition, body)
-    found = dict(zip(carried, done[count:], strict=True))
-    return unflatten(emitter, kind, done[:count]), [found.get(leaf) for leaf in range(count)]
+    result = dict(zip(carried, done[count:], strict=True))
+    return unflatten(emitter, value_type, done[:count]), [result.get(leaf) for leaf in range(count)]
 
 
 def _stacked_loop(
@@ -122,20 +122,20 @@ def _stacked_loop(
     residuals = parts.residuals
     kept = residuals.invariant_part([*residuals.once, *residuals.remade])
     residuals.remake(walk.emitter, kept, dict(enumerate(started)), known)
-    kept_values = [known[each] for each in kept]
+    kept_values = [known[item] for item in kept]
     types = leaf_types(node.type)
     given = [leaf for leaf in bits(active) if parts.part.tangents[leaf] is not None and leaf not in parts.read]
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
-        found = {leaf: each for leaf, each in zip(given, cotangents, strict=True) if each is not None}
-        results = _backward_loop(backward, parts, found, kept, kept_values, stacks, total)
+        value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}
+        results = _backward_loop(backward, parts, value, kept, kept_values, stacks, total)
         for leaf, result in results.items():
             backward.give(leaves[leaf], result)
 
     assert isinstance(walk.ops, Tape), "reverse mode"
     outputs = walk.ops.call([types[leaf] for leaf in given], leaves, transpose)
-    found = dict(zip(given, outputs, strict=True))
-    return value, [found.get(leaf) for leaf in range(len(types))]
+    derived = dict(zip(given, outputs, strict=True))
+    return value, [derived.get(leaf) for leaf in range(len(types))]
 
 
 def _loop_parts(
@@ -159,7 +159,7 @@ def _loop_parts(
     read = {} if is_bound else _read_slices(part, state, needed, count)
     given = [leaf for leaf in bits(active) if part.tangents[leaf] is not None and leaf not in read]
     back = transposed(session, part, given)
-    starts = [start for each in (*slices.values(), *read.values()) for start in each.starts]
+    starts = [start for value in (*slices.values(), *read.values()) for start in value.starts]
     residuals = Residuals(state, list(dict.fromkeys([*back.residuals, *starts])))
     carried = sorted({*part.inputs, *given} - set(read) - set(slices))
     return LoopParts(node, part, back, state, residuals, count, is_bound, read, slices, carried)
@@ -178,7 +178,7 @@ def _written_slices(state: LoopState, candidates: int, count: int) -> set[int]:
         for node in state.body.nodes
         for operand in node.inputs
     )
-    found = set()
+    value = set()
     for leaf in () if whole else bits(candidates):
         result = state.results[leaf]
         if not isinstance(result, Apply) or result.opcode != "dynamic-update-slice" or uses.get(leaf) != 1:
@@ -187,12 +187,12 @@ def _written_slices(state: LoopState, candidates: int, count: int) -> set[int]:
             continue
         sizes, dims = array_type(result.inputs[1]).dims, array_type(result).dims
         if state.takes_apart(result.inputs[2:], sizes, dims, count):
-            found.add(leaf)
-    return found
+            value.add(leaf)
+    return value
 
 
 def _uses(state: LoopState, node: Node) -> int:
-    return sum(operand is node for each in state.body.nodes for operand in each.inputs)
+    return sum(operand is node for value in state.body.nodes for operand in value.inputs)
 
 
 def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) -> dict[int, SlicedLeaf]:
@@ -205,23 +205,23 @@ def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) ->
         for operand in entry.operands:
             if isinstance(operand, Linear):
                 users.setdefault(operand, []).append(entry)
-    found: dict[int, SlicedLeaf] = {}
+    result: dict[int, SlicedLeaf] = {}
     for leaf, tangent in list(part.inputs.items()):
         own = users.get(tangent, [])
         if leaf not in state.invariant or needed >> leaf & 1 or len(own) != 1:
             continue
-        if sum(each is tangent for each in part.tangents) > 1:
+        if sum(value is tangent for value in part.tangents) > 1:
             continue
         (entry,) = own
         if not isinstance(entry, Linear) or entry.opcode != "dynamic-slice":
             continue
         sizes = entry.attributes["dynamic_slice_sizes"]
         if state.takes_apart(entry.operands[1:], sizes, array_type(tangent).dims, count):
-            found[leaf] = SlicedLeaf(entry.operands[1:], sizes)
+            result[leaf] = SlicedLeaf(entry.operands[1:], sizes)
             part.inputs[leaf] = entry
-    gone = {part.inputs[leaf] for leaf in found}
+    gone = {part.inputs[leaf] for leaf in result}
     part.tape.entries[:] = [entry for entry in part.tape.entries if entry not in gone]
-    return found
+    return result
 
 
 def _index_leaf(parts: LoopParts) -> int | None:
@@ -234,17 +234,17 @@ def _index_leaf(parts: LoopParts) -> int | None:
 
 def _index_type(parts: LoopParts) -> DType:
     leaf = _index_leaf(parts)
-    kind = None if leaf is None else parts.state.types[leaf]
-    signed = isinstance(kind, TensorType) and kind.dtype.name in ("s32", "s64")
-    return kind.dtype if signed and isinstance(kind, TensorType) else S32
+    value_type = None if leaf is None else parts.state.types[leaf]
+    signed = isinstance(value_type, TensorType) and value_type.dtype.name in ("s32", "s64")
+    return value_type.dtype if signed and isinstance(value_type, TensorType) else S32
 
 
 def _forward_stacking(
     walk: Walk, parts: LoopParts, init: Node, started: list[Node]
 ) -> tuple[Node, list[Node], Node | None]:
     """The loop with the stacks in its state: its value, the stacks, and the count where it is not known."""
-    emitter, node, kind = walk.emitter, parts.node, parts.node.type
-    assert kind is not None, "a loop has a type"
+    emitter, node, value_type = walk.emitter, parts.node, parts.node.type
+    assert value_type is not None, "a loop has a type"
     stacked = parts.residuals.stacked
     if not stacked and not parts.is_bound:
         return emitter.op("while", init, **node.attributes), [], None
@@ -252,9 +252,9 @@ def _forward_stacking(
     has_own = own is not None and array_type(started[own]).dtype is element
     count = len(started)
     rows = [max(parts.count, 1)]
-    types = [array_type(each) for each in stacked]
+    types = [array_type(value) for value in stacked]
     further = [] if has_own else [emitter.constant(0, element)]
-    stacks = [emitter.zeros(TensorType(each.dtype, [*rows, *each.dims])) for each in types]
+    stacks = [emitter.zeros(TensorType(value.dtype, [*rows, *value.dims])) for value in types]
 
     def condition(inner: Emitter, state: list[Node]) -> Node:
         graph = node.attributes["condition"]
@@ -265,20 +265,24 @@ def _forward_stacking(
         index = state[own] if has_own and own is not None else state[count]
         held = state[len(state) - len(stacked) :]
         after = [] if has_own else [inner.add(index, inner.constant(1, element))]
-        made = [put_row(inner, stack, mapping[each], index) for stack, each in zip(held, stacked, strict=True)]
+        made = [put_row(inner, stack, mapping[value], index) for stack, value in zip(held, stacked, strict=True)]
         return [*flatten(inner, mapping[parts.part.value]), *after, *made]
 
     done = loop(emitter, node.name, [*started, *further, *stacks], condition, body)
     total = done[own] if has_own and own is not None else done[count]
-    return unflatten(emitter, kind, done[:count]), done[len(done) - len(stacked) :], total if parts.is_bound else None
+    return (
+        unflatten(emitter, value_type, done[:count]),
+        done[len(done) - len(stacked) :],
+        total if parts.is_bound else None,
+    )
 
 
 def put_row(emitter: Emitter, stack: Node, value: Node, index: Node) -> Node:
     """Write a value into a row of a stack."""
-    kind = array_type(value)
-    row = emitter.reshape(value, [1, *kind.dims])
+    value_type = array_type(value)
+    row = emitter.reshape(value, [1, *value_type.dims])
     zero = emitter.constant(0, array_type(index))
-    return emitter.op("dynamic-update-slice", stack, row, index, *[zero] * kind.rank)
+    return emitter.op("dynamic-update-slice", stack, row, index, *[zero] * value_type.rank)
 
 
 def get_row(emitter: Emitter, stack: Node, index: Node) -> Node:
@@ -316,14 +320,14 @@ def _backward_loop(
     def body(inner: Emitter, state: list[Node]) -> list[Node]:
         (index,), own, outer, buffers, once, rows = _grouped(state, groups)
         known = _remade(inner, parts, index, kept, once)
-        for each, stack in zip(parts.residuals.stacked, rows, strict=True):
-            known[each] = get_row(inner, stack, index)
+        for value, stack in zip(parts.residuals.stacked, rows, strict=True):
+            known[value] = get_row(inner, stack, index)
         incoming = dict(zip(carried, own, strict=True))
         for leaf, whole in zip(written, outer, strict=True):
             piece = parts.written[leaf]
             starts = [known[start] for start in piece.starts]
             incoming[leaf] = inner.op("dynamic-slice", whole, *starts, dynamic_slice_sizes=piece.sizes)
-        residuals = [known[each] for each in parts.back.residuals]
+        residuals = [known[residual] for residual in parts.back.residuals]
         results = parts.back.embed(inner, [incoming[leaf] for leaf in parts.back.cotangents], residuals)
         after = [results[leaf] if leaf in results else inner.zeros(types[leaf]) for leaf in carried]
         filled = []
@@ -341,10 +345,7 @@ def _backward_loop(
     if total is None:
         return results
     fits = backward.compare("LE", backward.convert(total, element), backward.constant(parts.count, element))
-    return {
-        leaf: backward.select(fits, node, backward.like(float("nan"), node))
-        for leaf, node in results.items()
-    }
+    return {leaf: backward.select(fits, node, backward.like(float("nan"), node)) for leaf, node in results.items()}
 
 
 def _remade(
@@ -355,12 +356,12 @@ def _remade(
     known: dict[Any, Any] = dict(zip(kept, once, strict=True))
     leaves = {leaf: value for node, value in known.items() if (leaf := state.leaf_of(node)) is not None}
     for leaf in residuals.sources(residuals.remade) & set(state.counters):
-        counter, kind = state.counters[leaf], state.types[leaf]
-        assert isinstance(kind, TensorType), "a counter is an integer"
-        value = inner.convert(index, kind.dtype)
+        counter, value_type = state.counters[leaf], state.types[leaf]
+        assert isinstance(value_type, TensorType), "a counter is an integer"
+        value = inner.convert(index, value_type.dtype)
         if counter.step != 1:
-            value = inner.mul(value, inner.constant(counter.step, kind.dtype))
-        leaves[leaf] = inner.add(value, inner.constant(counter.start, kind.dtype)) if counter.start else value
+            value = inner.mul(value, inner.constant(counter.step, value_type.dtype))
+        leaves[leaf] = inner.add(value, inner.constant(counter.start, value_type.dtype)) if counter.start else value
     residuals.remake(inner, residuals.remade, leaves, known)
     return known
 

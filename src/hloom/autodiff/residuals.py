@@ -60,7 +60,7 @@ class Residuals:
         if self._ranks[node] != COUNTED:
             return False
         cone = self._cone(node)
-        return cone is not None and all(self._is_free(each) for each in cone)
+        return cone is not None and all(self._is_free(value) for value in cone)
 
     def _is_free(self, node: Node) -> bool:
         if self._ranks[node] == INVARIANT or node.opcode in FREE or self.state.leaf_of(node) is not None:
@@ -69,17 +69,17 @@ class Residuals:
 
     def _cone(self, node: Node) -> list[Node] | None:
         """The instructions between the state and a value; None where they are too many."""
-        found: dict[Node, None] = {}
+        result: dict[Node, None] = {}
         pending = [node]
         while pending:
             current = pending.pop()
-            if current in found or self.state.leaf_of(current) is not None:
+            if current in result or self.state.leaf_of(current) is not None:
                 continue
-            found[current] = None
-            if len(found) > MOST_REMADE:
+            result[current] = None
+            if len(result) > MOST_REMADE:
                 return None
             pending += current.inputs
-        return list(found)
+        return list(result)
 
     def remake(self, emitter: Emitter, nodes: Sequence[Node], leaves: dict[int, Node], known: dict[Any, Any]) -> None:
         """Append what makes some values from leaves of the state; `known` gains what became what."""
@@ -123,7 +123,7 @@ class Residuals:
 
     def invariant_part(self, nodes: Sequence[Node]) -> list[Node]:
         """Of what some values are made from, the largest values that depend on invariants alone."""
-        found: dict[Node, None] = {}
+        result: dict[Node, None] = {}
         seen: set[Node] = set()
         pending = list(nodes)
         while pending:
@@ -132,7 +132,7 @@ class Residuals:
                 continue
             seen.add(current)
             if self._ranks.get(current) == INVARIANT and not isinstance(current, Constant):
-                found[current] = None
+                result[current] = None
             elif self.state.leaf_of(current) is None:
                 pending += current.inputs
-        return list(found)
+        return list(result)

@@ -38,14 +38,14 @@ class Moved:
 
 def shift_invariant_maxima(module: Module) -> frozenset[Node]:
     """The maxima that may be moved without changing any result of their computations."""
-    found: set[Node] = set()
+    result: set[Node] = set()
     for graph in module.graphs:
         maxima = [node for node in graph.nodes if node.opcode == "reduce" and _is_maximum(node)]
         if maxima and any(node.opcode == "exponential" for node in graph.nodes):
             users = _users(graph)
-            places = {node: place for place, node in enumerate(graph.nodes)}
-            found.update(node for node in maxima if _is_free(graph, node, users, places))
-    return frozenset(found)
+            places = {node: position for position, node in enumerate(graph.nodes)}
+            result.update(node for node in maxima if _is_free(graph, node, users, places))
+    return frozenset(result)
 
 
 def _is_maximum(node: Node) -> bool:
@@ -121,7 +121,7 @@ def _combined(opcode: str, touched: list[Moved | None]) -> Moved | None:
     dims = a.dims if a is not None else b.dims if b is not None else ()
     if a is not None and b is not None and a.dims != b.dims:
         return None
-    (gain_a, power_a), (gain_b, power_b) = ((each.gain, each.power) if each else (0, 0) for each in (a, b))
+    (gain_a, power_a), (gain_b, power_b) = ((value.gain, value.power) if value else (0, 0) for value in (a, b))
     if opcode in ("add", "subtract"):
         sign = 1 if opcode == "add" else -1
         if power_a or power_b:
@@ -172,7 +172,7 @@ def _reduced(node: Apply, touched: list[Moved | None]) -> Moved | None:
     gone = node.attributes["dimensions"]
     if any(dim in gone for dim in first.dims):
         return None
-    return Moved(0, first.power, tuple(dim - sum(each < dim for each in gone) for dim in first.dims))
+    return Moved(0, first.power, tuple(dim - sum(value < dim for value in gone) for dim in first.dims))
 
 
 def _placed(node: Apply, moved: Moved) -> Moved | None:

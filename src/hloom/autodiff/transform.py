@@ -112,11 +112,11 @@ def vjp(
     order; it yields a tuple of the cotangents of `wrt`, in order. Raises HloomError.
     """
     work = _Work(module, wrt, stop, checkpoints, max_iterations)
-    types = [(leaf, kind) for leaf, kind in enumerate(work.results) if differentiable(kind)]
+    types = [(leaf, value_type) for leaf, value_type in enumerate(work.results) if differentiable(value_type)]
     wanted = sum(1 << leaf for leaf, _ in types)
     emitter, tape, arguments, inputs = work.begin_reverse()
     cotangents = [
-        emitter.graph.add_parameter(kind, f"cotangent_{number}") for number, (_, kind) in enumerate(types)
+        emitter.graph.add_parameter(value_type, f"cotangent_{number}") for number, (_, value_type) in enumerate(types)
     ]
     _, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, wanted)
     given = {leaf: node for (leaf, _), node in zip(types, cotangents, strict=True)}
@@ -139,14 +139,14 @@ def jvp(
     graph = work.target
     emitter = Emitter(graph)
     arguments = work.parameters_into(graph)
-    tangents = work.inputs(lambda name, kind: graph.add_parameter(kind, f"{name}_tangent"))
-    wanted = sum(1 << leaf for leaf, kind in enumerate(work.results) if differentiable(kind))
-    value, found = Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted)
+    tangents = work.inputs(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
+    wanted = sum(1 << leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type))
+    value, result = Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted)
     values = flatten(emitter, value)
     further = [
-        found[leaf] if found[leaf] is not None else emitter.zeros(kind)
-        for leaf, kind in enumerate(work.results)
-        if differentiable(kind)
+        result[leaf] if result[leaf] is not None else emitter.zeros(value_type)
+        for leaf, value_type in enumerate(work.results)
+        if differentiable(value_type)
     ]
     return work.finish(emitter, [*values, *further], keeps_results=True)
 
@@ -167,8 +167,8 @@ def vjp_parts(
     cotangents of `wrt`. Raises HloomError.
     """
     work = _Work(module, wrt, stop, checkpoints, max_iterations)
-    wanted = [leaf for leaf, kind in enumerate(work.results) if differentiable(kind)]
-    active = sum(1 << each.leaf for each in work.wrt)
+    wanted = [leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type)]
+    active = sum(1 << value.leaf for value in work.wrt)
     part = linearized(work.session, work.entry, active, sum(1 << leaf for leaf in wanted))
     back = transposed(work.session, part, wanted)
     emitter = Emitter(part.forward)
@@ -178,9 +178,9 @@ def vjp_parts(
         leaf: second.graph.add_parameter(work.results[leaf], f"cotangent_{number}")
         for number, leaf in enumerate(wanted)
     }
-    residuals = [second.graph.add_parameter(each.type, "residual") for each in back.residuals]
-    found = back.embed(second, [cotangents[leaf] for leaf in back.cotangents], residuals)
-    results = [found[each.leaf] if each.leaf in found else second.zeros(each.type) for each in work.wrt]
+    residuals = [second.graph.add_parameter(residual.type, "residual") for residual in back.residuals]
+    result = back.embed(second, [cotangents[leaf] for leaf in back.cotangents], residuals)
+    results = [result[value.leaf] if value.leaf in result else second.zeros(value.type) for value in work.wrt]
     work.target.set_output(second.tuple(results))
     return _alone(work.module, part.forward, "forward"), _alone(work.module, work.target, "backward")
 
@@ -199,7 +199,7 @@ def _alone(module: Module, graph: Graph, name: str) -> Module:
 
 def parameters_of(module: Module, wrt: Which) -> list[tuple[int, str]]:
     """The leaves of the parameters that `wrt` names, in order: their numbers and names."""
-    return [(each.leaf, each.name) for each in _chosen(module.entry, wrt)]
+    return [(value.leaf, value.name) for value in _chosen(module.entry, wrt)]
 
 
 def _gradient(
@@ -214,11 +214,11 @@ def _gradient(
 ) -> Module:
     work = _Work(module, wrt, stop, checkpoints, max_iterations)
     leaf = work.objective(of)
-    kind = work.results[leaf]
+    value_type = work.results[leaf]
     emitter, tape, arguments, inputs = work.begin_reverse()
     value, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, 1 << leaf)
-    assert isinstance(kind, TensorType), "checked"
-    one = emitter.constant(1, TensorType(kind.dtype, kind.dims))
+    assert isinstance(value_type, TensorType), "checked"
+    one = emitter.constant(1, TensorType(value_type.dtype, value_type.dims))
     before = [flatten(emitter, value)[leaf]] if with_value else []
     return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], one)], before)
 
@@ -259,7 +259,7 @@ class _Work:
 
     def objective(self, of: int | None) -> int:
         """The leaf of the result to differentiate; raises HloomError unless it is a scalar that has a derivative."""
-        candidates = [leaf for leaf, kind in enumerate(self.results) if differentiable(kind)]
+        candidates = [leaf for leaf, value_type in enumerate(self.results) if differentiable(value_type)]
         if of is None:
             if len(candidates) != 1:
                 count = f"{len(candidates)} results" if candidates else "no result"
@@ -270,12 +270,13 @@ class _Work:
             of = candidates[0]
         if not 0 <= of < len(self.results):
             raise HloomError(f"of={of}, but module {self.module.name} has {len(self.results)} results")
-        kind = self.results[of]
+        value_type = self.results[of]
         if of not in candidates:
-            raise HloomError(f"result {of} is {kind}: only floating-point results have a gradient")
-        if not isinstance(kind, TensorType) or kind.rank or kind.dtype.is_complex:
+            raise HloomError(f"result {of} is {value_type}: only floating-point results have a gradient")
+        if not isinstance(value_type, TensorType) or value_type.rank or value_type.dtype.is_complex:
             raise HloomError(
-                f"result {of} is {kind}, and a gradient is of a real scalar", hint="use vjp, which takes a cotangent"
+                f"result {of} is {value_type}, and a gradient is of a real scalar",
+                hint="use vjp, which takes a cotangent",
             )
         return of
 
@@ -286,14 +287,14 @@ class _Work:
     def inputs(self, make: Any) -> list[Any]:
         """For each leaf of the parameters the tangent that `make(name, type)` gives, None where it is not asked for."""
         count = sum(leaf_count(parameter.type) for parameter in self.entry.parameters)
-        made = {each.leaf: make(each.name, each.type) for each in self.wrt}
+        made = {value.leaf: make(value.name, value.type) for value in self.wrt}
         return [made.get(leaf) for leaf in range(count)]
 
     def begin_reverse(self) -> tuple[Backward, Tape, list[Node], list[Any]]:
         emitter = Backward(self.target)
         tape = Tape(emitter)
         arguments = self.parameters_into(self.target)
-        return emitter, tape, arguments, self.inputs(lambda name, kind: tape.input(kind))
+        return emitter, tape, arguments, self.inputs(lambda name, value_type: tape.input(value_type))
 
     def finish_reverse(
         self, backward: Backward, tape: LinearOps, inputs: list[Any], given: list[tuple[Any, Node]], before: list[Node]
@@ -304,9 +305,9 @@ class _Work:
         backward.run(tape)
         backward.metadata = None
         results = list(before)
-        for each in self.wrt:
-            found = backward.take(inputs[each.leaf])
-            results.append(found if found is not None else backward.zeros(each.type))
+        for value in self.wrt:
+            result = backward.take(inputs[value.leaf])
+            results.append(result if result is not None else backward.zeros(value.type))
         return self.finish(backward, results, keeps_results=False)
 
     def finish(self, emitter: Emitter, results: Sequence[Node], *, keeps_results: bool) -> Module:
@@ -334,7 +335,7 @@ def inline_small_calls(module: Module) -> None:
     """
     for graph in callees_first(module):
         for node in graph.nodes:
-            if node.opcode == "call" and not any(not each.is_graph for each in node.attributes.referents()):
+            if node.opcode == "call" and not any(not referent.is_graph for referent in node.attributes.referents()):
                 callee = next(iter(node.called_graphs))
                 if callee.output is not None and len(callee.nodes) <= SMALL and not callee.missing:
                     graph.inline(node)
@@ -382,15 +383,15 @@ def _stopped(module: Module, names: Iterable[str]) -> frozenset[Node]:
     stopped: set[Node] = set()
     for name in listed:
         plain = name.lstrip("%")
-        found = [graph[plain] for graph in module.graphs if plain in graph]
-        if not found:
+        result = [graph[plain] for graph in module.graphs if plain in graph]
+        if not result:
             every = [node.name for graph in module.graphs for node in graph.nodes]
             near = get_close_matches(plain, every, 3)
             raise HloomError(
                 f"module {module.name} has no instruction '{name}' to stop at",
                 hint=f"near: {', '.join(near)}" if near else None,
             )
-        stopped.update(found)
+        stopped.update(result)
     return frozenset(stopped)
 
 
@@ -400,24 +401,24 @@ def _chosen(entry: Graph, wrt: Which) -> list[_Wrt]:
         starts[parameter] = start
         start += leaf_count(parameter.type)
     if wrt is None:
-        listed = [each for each in entry.parameters if any(map(differentiable, leaf_types(each.type)))]
+        listed = [value for value in entry.parameters if any(map(differentiable, leaf_types(value.type)))]
         if not listed:
             raise HloomError(f"computation {entry.name} has no parameter of floating point")
     else:
         given = [wrt] if isinstance(wrt, (int, str)) else list(wrt)
-        listed = [_parameter(entry, each) for each in given]
+        listed = [_parameter(entry, value) for value in given]
         if not listed:
             raise HloomError("wrt= names no parameter")
     chosen = []
     for parameter in listed:
         leaves = leaf_types(parameter.type)
-        own = [(leaf, kind) for leaf, kind in enumerate(leaves) if differentiable(kind)]
+        own = [(leaf, value_type) for leaf, value_type in enumerate(leaves) if differentiable(value_type)]
         if not own:
             raise HloomError(
                 f"parameter {parameter.number} ({parameter.name}) is {parameter.type}: it has no derivative",
                 hint="wrt= takes parameters of floating point",
             )
-        chosen += [_Wrt(starts[parameter] + leaf, parameter.name, kind) for leaf, kind in own]
+        chosen += [_Wrt(starts[parameter] + leaf, parameter.name, value_type) for leaf, value_type in own]
     return chosen
 
 
@@ -426,14 +427,14 @@ def _parameter(entry: Graph, which: int | str) -> Parameter:
         if not 0 <= which < len(entry.parameters):
             raise HloomError(f"wrt={which}, but computation {entry.name} has {len(entry.parameters)} parameters")
         return entry.parameters[which]
-    named = {each.name: each for each in entry.parameters}
-    found = named.get(which.lstrip("%"))
-    if found is None:
+    named = {parameter.name: parameter for parameter in entry.parameters}
+    result = named.get(which.lstrip("%"))
+    if result is None:
         near = get_close_matches(which, named, 3) or list(named)[:5]
         raise HloomError(
             f"computation {entry.name} has no parameter '{which}'", hint=f"it has {', '.join(near)}" if near else None
         )
-    return found
+    return result
 
 
 def _like(graph: Graph, parameter: Parameter) -> Node:
@@ -450,25 +451,25 @@ def _header(module: Module, former: Graph, entry: Graph, keeps_results: bool) ->
     layout = attributes.get("entry_computation_layout")
     if isinstance(layout, FunctionType):
         written = list(layout.parameters)
-        further = [_laid_out(each.type) for each in entry.parameters[len(written) :]]
+        further = [_laid_out(parameter.type) for parameter in entry.parameters[len(written) :]]
         changes["entry_computation_layout"] = FunctionType([*written, *further], _laid_out(entry.root.type))
     aliases = attributes.get("input_output_alias") or ()
     if aliases and not (keeps_results and isinstance(former.root.type, TupleType)):
         donated = list(attributes.get("buffer_donor") or ())
-        donated += [BufferDonor(each.parameter, each.parameter_index) for each in aliases if _is_alias(each)]
+        donated += [BufferDonor(aliase.parameter, aliase.parameter_index) for aliase in aliases if _is_alias(aliase)]
         changes |= {"input_output_alias": None, "buffer_donor": tuple(dict.fromkeys(donated))}
     return attributes.changed({**changes, "is_scheduled": None})
 
 
-def _is_alias(each: object) -> bool:
-    return isinstance(each, InputOutputAlias)
+def _is_alias(value: object) -> bool:
+    return isinstance(value, InputOutputAlias)
 
 
-def _laid_out(kind: Type | None) -> Type | None:
-    return None if kind is None else map_leaves(kind, _with_layout)
+def _laid_out(value_type: Type | None) -> Type | None:
+    return None if value_type is None else map_leaves(value_type, _with_layout)
 
 
-def _with_layout(kind: Type) -> Type:
-    if isinstance(kind, TensorType) and kind.layout is None:
-        return kind.with_layout(default_layout(kind.rank))
-    return kind
+def _with_layout(value_type: Type) -> Type:
+    if isinstance(value_type, TensorType) and value_type.layout is None:
+        return value_type.with_layout(default_layout(value_type.rank))
+    return value_type

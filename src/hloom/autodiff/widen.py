@@ -46,15 +46,15 @@ def in_double_precision(module: Module) -> Module:
             _widen(node)
     layout = copy.attributes.get("entry_computation_layout")
     if isinstance(layout, FunctionType):
-        parameters = [None if each is None else wide(each) for each in layout.parameters]
+        parameters = [None if parameter is None else wide(parameter) for parameter in layout.parameters]
         result = None if layout.result is None else wide(layout.result)
         copy.attributes = copy.attributes.changed(entry_computation_layout=FunctionType(parameters, result))
     return copy
 
 
-def wide(kind: Type) -> Type:
+def wide(value_type: Type) -> Type:
     """A type in double precision."""
-    return map_leaves(kind, lambda leaf: _wide_leaf(leaf))
+    return map_leaves(value_type, lambda leaf: _wide_leaf(leaf))
 
 
 def _wide_leaf(leaf: Type) -> Type:
@@ -65,7 +65,7 @@ def _wide_leaf(leaf: Type) -> Type:
 
 def _is_narrow(node: Node) -> bool:
     types = [node.type, *node.operand_types()]
-    return any(isinstance(each, TensorType) and each.dtype in WIDER for each in types)
+    return any(isinstance(value, TensorType) and value.dtype in WIDER for value in types)
 
 
 def _widen(node: Node) -> None:
@@ -78,7 +78,7 @@ def _widen(node: Node) -> None:
         changes: dict[str, Any] = {}
         constraints = node.attributes.get("operand_layout_constraints")
         if constraints:
-            changes["operand_layout_constraints"] = tuple(wide(each) for each in constraints)
+            changes["operand_layout_constraints"] = tuple(wide(constraint) for constraint in constraints)
         if node.attributes.get("algorithm"):
             changes["algorithm"] = None
         target = node.attributes.get("custom_call_target")
@@ -90,11 +90,11 @@ def _widen(node: Node) -> None:
 
 def _wide_literal(literal: Literal) -> Literal:
     if literal.is_tuple:
-        return Literal.tuple([_wide_literal(each) for each in literal.elements])
-    kind = literal.type
-    if not isinstance(kind, TensorType) or kind.dtype not in WIDER or literal.is_left_out:
+        return Literal.tuple([_wide_literal(element) for element in literal.elements])
+    value_type = literal.type
+    if not isinstance(value_type, TensorType) or value_type.dtype not in WIDER or literal.is_left_out:
         return literal
-    made = kind.with_dtype(WIDER[kind.dtype])
+    made = value_type.with_dtype(WIDER[value_type.dtype])
     if literal.is_splat:
         return Literal.splat(made, np.asarray(literal.splat_value()).astype(made.dtype.numpy))
     return Literal.array(made, literal.numpy().astype(made.dtype.numpy))

@@ -89,7 +89,7 @@ def command(
                 program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
             )
         note_tables(_table(checks))
-        if not all(each.agrees for each in checks):
+        if not all(item.agrees for item in checks):
             click.get_current_context().exit(1)
     _write(derivative, output)
 
@@ -113,9 +113,11 @@ def _names(wrt: str | None) -> list[int | str] | None:
 def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
     columns = "parameter", ">derivative", ">central difference", ">relative error", ""
     table = new_table("derivatives in random directions, in f64", *columns)
-    for each in checks:
-        verdict = "agrees" if each.agrees else "DIFFERS"
-        table.add_row(each.parameter, f"{each.derivative:.9g}", f"{each.difference:.9g}", f"{each.error:.1e}", verdict)
+    for check in checks:
+        verdict = "agrees" if check.agrees else "DIFFERS"
+        table.add_row(
+            check.parameter, f"{check.derivative:.9g}", f"{check.difference:.9g}", f"{check.error:.1e}", verdict
+        )
     yield table
 
 

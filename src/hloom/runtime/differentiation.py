@@ -63,13 +63,13 @@ class Program:
         if self._module is None:
             internals = jax_internals()
             function = internals.core.jaxpr_as_fun(self.jaxpr)
-            arguments = [internals.jax.ShapeDtypeStruct(each.shape, each.dtype) for each in self.inputs]
+            arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
             self._module = load(internals.jax.jit(function, keep_unused=True).lower(*arguments))
         return self._module
 
     def moving_outputs(self) -> list[int]:
         """The numbers of the results that have tangents."""
-        return [number for number, each in enumerate(self.outputs) if _moves(each)]
+        return [number for number, output in enumerate(self.outputs) if _moves(output)]
 
     def linearized(self, wrt: tuple[int, ...]) -> tuple[Program, Program]:
         """The forward part and the backward part."""
@@ -108,7 +108,7 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
         internals = jax_internals()
         tree = internals.jax.tree
         inputs, structure = tree.flatten((args, kwargs))
-        inputs = [internals.jax.numpy.asarray(each) for each in inputs]
+        inputs = [internals.jax.numpy.asarray(operand) for operand in inputs]
         structures: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
@@ -178,13 +178,11 @@ def _apply_linear(*inputs: Any, program: Program, wrt: tuple[int, ...], residual
 
 def _forward_of_program(primals: Any, tangents: Any, *, program: Program) -> Any:
     zero = jax_internals().ad.Zero
-    wrt = tuple(n for n, each in enumerate(tangents) if not isinstance(each, zero) and _moves(program.inputs[n]))
+    wrt = tuple(n for n, tangent in enumerate(tangents) if not isinstance(tangent, zero) and _moves(program.inputs[n]))
     outputs = program_call().bind(*primals, program=program)
     if not wrt:
-        return outputs, [zero(each.to_tangent_aval()) for each in program.outputs]
-    moved = linear_call().bind(
-        *primals, *[tangents[number] for number in wrt], program=program, wrt=wrt, residuals=0
-    )
+        return outputs, [zero(output.to_tangent_aval()) for output in program.outputs]
+    moved = linear_call().bind(*primals, *[tangents[number] for number in wrt], program=program, wrt=wrt, residuals=0)
     return outputs, _all_tangents(program, moved)
 
 
@@ -194,12 +192,12 @@ def _linearize_program(is_reverse: Any, moves: Any, *primals: Any, program: Prog
     wrt = tuple(n for n, is_moved in enumerate(moves) if is_moved and _moves(program.inputs[n]))
     if not wrt:
         outputs = program_call().bind(*primals, program=program)
-        none = [zero(each.to_tangent_aval()) for each in program.outputs]
+        none = [zero(output.to_tangent_aval()) for output in program.outputs]
         return outputs, [False] * len(outputs), (), lambda residuals, *tangents: none
     forward, _ = program.linearized(wrt)
-    found = program_call().bind(*primals, program=forward)
-    outputs, residuals = found[: len(program.outputs)], found[len(program.outputs) :]
-    results_move = [_moves(each) for each in program.outputs]
+    result = program_call().bind(*primals, program=forward)
+    outputs, residuals = result[: len(program.outputs)], result[len(program.outputs) :]
+    results_move = [_moves(output) for output in program.outputs]
 
     def apply_linear(known: Any, *tangents: Any) -> Any:
         given = [jax_internals().ad.instantiate_zeros(tangents[number]) for number in wrt]
@@ -212,7 +210,7 @@ def _linearize_program(is_reverse: Any, moves: Any, *primals: Any, program: Prog
 def _all_tangents(program: Program, moved: Sequence[Any]) -> list[Any]:
     zero = jax_internals().ad.Zero
     remaining = iter(moved)
-    return [next(remaining) if _moves(each) else zero(each.to_tangent_aval()) for each in program.outputs]
+    return [next(remaining) if _moves(output) else zero(output.to_tangent_aval()) for output in program.outputs]
 
 
 def _forward_of_linear(primals: Any, tangents: Any, *, program: Program, wrt: tuple[int, ...], residuals: int) -> Any:
@@ -236,39 +234,41 @@ def _transpose_linear(
     known = inputs[start : start + residuals]
     if not residuals:
         known = program_call().bind(*inputs[:start], program=forward)[len(program.outputs) :]
-    given = [internals.ad.instantiate_zeros(each) for each in cotangents]
+    given = [internals.ad.instantiate_zeros(cotangent) for cotangent in cotangents]
     results = program_call().bind(*given, *known, program=backward)
     undefined = internals.ad.is_undefined_primal
-    found = [
-        result if undefined(each) else None
-        for each, result in zip(inputs[start + residuals :], results, strict=True)
+    value = [
+        result if undefined(operand) else None
+        for operand, result in zip(inputs[start + residuals :], results, strict=True)
     ]
-    return [*[None] * (start + residuals), *found]
+    return [*[None] * (start + residuals), *value]
 
 
 def _batch_program(inputs: Any, dims: Any, *, program: Program) -> Any:
     internals = jax_internals()
     if program.jaxpr is not None:
-        sizes = [each.shape[dim] for each, dim in zip(inputs, dims, strict=True) if dim is not None]
+        sizes = [operand.shape[dim] for operand, dim in zip(inputs, dims, strict=True) if dim is not None]
         axis = internals.batching.AxisData(None, sizes[0], None, None)
         batched, result_dims = internals.batching.batch_jaxpr2(program.jaxpr, axis, tuple(dims))
         made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched)
         return program_call().bind(*inputs, program=made), result_dims
-    return _one_by_one(lambda *each: program_call().bind(*each, program=program), inputs, dims)
+    return _one_by_one(lambda *value: program_call().bind(*value, program=program), inputs, dims)
 
 
 def _batch_linear(inputs: Any, dims: Any, **parameters: Any) -> Any:
-    return _one_by_one(lambda *each: linear_call().bind(*each, **parameters), inputs, dims)
+    return _one_by_one(lambda *value: linear_call().bind(*value, **parameters), inputs, dims)
 
 
 def _one_by_one(function: Callable[..., Any], inputs: Any, dims: Any) -> Any:
     """The elements of a batch in a loop."""
     jax = jax_internals().jax
-    moved = [jax.numpy.moveaxis(each, dim, 0) for each, dim in zip(inputs, dims, strict=True) if dim is not None]
+    moved = [jax.numpy.moveaxis(operand, dim, 0) for operand, dim in zip(inputs, dims, strict=True) if dim is not None]
 
     def one(batched: Any) -> Any:
         remaining = iter(batched)
-        return function(*[each if dim is None else next(remaining) for each, dim in zip(inputs, dims, strict=True)])
+        return function(
+            *[operand if dim is None else next(remaining) for operand, dim in zip(inputs, dims, strict=True)]
+        )
 
     outputs = jax.lax.map(one, moved)
     return outputs, [0] * len(outputs)
@@ -285,4 +285,4 @@ def _moving_avals(program: Program) -> list[Any]:
 def _avals(module: Module) -> list[Any]:
     core = jax_internals().core
     kinds = module.entry.root.type.elements  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    return [core.ShapedArray(kind.dims, kind.dtype.numpy) for kind in kinds]
+    return [core.ShapedArray(value_type.dims, value_type.dtype.numpy) for value_type in kinds]

@@ -58,14 +58,14 @@ def check_derivatives(
     chosen = autodiff.parameters_of(program, wrt)
     rng = np.random.default_rng(seed)
     first = run(program, seed=seed)
-    inputs = [np.array(each) for each in first.inputs]
-    floats = [number for number, each in enumerate(first.outputs) if each.dtype.kind in "fc"]
+    inputs = [np.array(operand) for operand in first.inputs]
+    floats = [number for number, output in enumerate(first.outputs) if output.dtype.kind in "fc"]
     weights = {number: _direction(rng, first.outputs[number]) for number in floats}
     if of is not None:
-        weights = {number: each if number == of else np.zeros_like(each) for number, each in weights.items()}
-    found = run(backward, [*inputs, *weights.values()]).outputs
+        weights = {number: value if number == of else np.zeros_like(value) for number, value in weights.items()}
+    result = run(backward, [*inputs, *weights.values()]).outputs
     checks = []
-    for (leaf, name), gradient in zip(chosen, found, strict=True):
+    for (leaf, name), gradient in zip(chosen, result, strict=True):
         direction = _direction(rng, gradient)
         ends = [
             _combined(run(program, _moved(inputs, leaf, direction * (sign * STEP))).outputs, weights)
@@ -84,7 +84,7 @@ def _direction(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
 
 
 def _moved(inputs: list[np.ndarray], leaf: int, change: np.ndarray) -> list[np.ndarray]:
-    return [each + change if number == leaf else each for number, each in enumerate(inputs)]
+    return [operand + change if number == leaf else operand for number, operand in enumerate(inputs)]
 
 
 def _combined(outputs: tuple[np.ndarray, ...], weights: dict[int, np.ndarray]) -> float:

@@ -1,9 +1,9 @@
 """Ops between devices. The objective is the sum over all devices, so that what one receives, others have to send back.
 
-    all-reduce by add    its cotangent all-reduced
-    all-gather           reduce-scatter            and the other way round
-    all-to-all           itself
-    collective-permute   the pairs turned around
+all-reduce by add    its cotangent all-reduced
+all-gather           reduce-scatter            and the other way round
+all-to-all           itself
+collective-permute   the pairs turned around
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _kept(node: Apply | Linear, *further: str) -> dict[str, Any]:
 
 def _each(node: Apply) -> list[Any]:
     """The results of a collective, one for each operand."""
-    kind = node.type
-    return list(kind.elements) if isinstance(kind, TupleType) else [kind]
+    value_type = node.type
+    return list(value_type.elements) if isinstance(value_type, TupleType) else [value_type]
 
 
 def _gathered(node: Apply, results: Sequence[Any]) -> Any:
@@ -67,15 +67,15 @@ def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         if tangent is None:
             results.append(None)
             continue
-        kind = array_type(operand)
-        attributes = {**_kept(node), "to_apply": t.primal.reducer("add", kind.dtype)}
+        value_type = array_type(operand)
+        attributes = {**_kept(node), "to_apply": t.primal.reducer("add", value_type.dtype)}
         if opcode == "add":
-            results.append(t.op("all-reduce", tangent, type=kind, **attributes))
+            results.append(t.op("all-reduce", tangent, type=value_type, **attributes))
         elif opcode in ("maximum", "minimum"):
             p = t.primal
-            weights = p.convert(p.compare("EQ", operand, _value(t, node, number)), kind.dtype)
-            count = p.op("all-reduce", weights, type=kind, **attributes)
-            results.append(t.div(t.op("all-reduce", t.mul(weights, tangent), type=kind, **attributes), count))
+            weights = p.convert(p.compare("EQ", operand, _value(t, node, number)), value_type.dtype)
+            count = p.op("all-reduce", weights, type=value_type, **attributes)
+            results.append(t.div(t.op("all-reduce", t.mul(weights, tangent), type=value_type, **attributes), count))
         else:
             raise Unsupported(f"{place_of(node)}: all-reduce by {opcode or 'a computation of its own'} has no "
                               "derivative")  # fmt: skip
@@ -109,15 +109,15 @@ def collective_permute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def _one_by_one(t: LinearOps, node: Apply, tangents: list[Any], *further: str) -> Any:
     """The same collective of each operand's tangent."""
     results = [
-        None if tangent is None else t.op(node.opcode, tangent, type=_plain(kind), **_kept(node, *further))
-        for tangent, kind in zip(tangents, _each(node), strict=True)
+        None if tangent is None else t.op(node.opcode, tangent, type=_plain(value_type), **_kept(node, *further))
+        for tangent, value_type in zip(tangents, _each(node), strict=True)
     ]
     return _gathered(node, results)
 
 
-def _plain(kind: Any) -> TensorType:
-    assert isinstance(kind, TensorType), "collectives are of arrays"
-    return kind.with_layout(None)
+def _plain(value_type: Any) -> TensorType:
+    assert isinstance(value_type, TensorType), "collectives are of arrays"
+    return value_type.with_layout(None)
 
 
 @rules("all-to-all")
@@ -125,33 +125,38 @@ def all_to_all(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """Of one array, its parts; of several, one for each device: the linear op is of all together."""
     if node.attributes.get("dimensions"):
         return _one_by_one(t, node, tangents, "dimensions")
-    parts = [each if each is not None else t.zero(given) for each, given in zip(tangents, node.inputs, strict=True)]
+    parts = [
+        tangent if tangent is not None else t.zero(given) for tangent, given in zip(tangents, node.inputs, strict=True)
+    ]
     if not isinstance(t, Tape):
-        used = [t.primal.zeros(each.type) if isinstance(each, Zero) else each for each in parts]
+        used = [t.primal.zeros(value.type) if isinstance(value, Zero) else value for value in parts]
         made = t.primal.op("all-to-all", *used, type=node.type, **_kept(node))
         return [t.primal.element(made, n) for n in range(len(parts))] if len(parts) > 1 else made
-    types = [array_type(each) for each in parts]
+    types = [array_type(value) for value in parts]
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
-        given = [each if each is not None else backward.zeros(k) for each, k in zip(cotangents, types, strict=True)]
+        given = [
+            cotangent if cotangent is not None else backward.zeros(k)
+            for cotangent, k in zip(cotangents, types, strict=True)
+        ]
         made = backward.op("all-to-all", *given, type=node.type, **_kept(node))
         for number, part in enumerate(parts):
             backward.give(part, backward.element(made, number) if len(parts) > 1 else made)
 
-    outputs = t.call(types, [each for each in parts if isinstance(each, Linear)], transpose)
+    outputs = t.call(types, [value for value in parts if isinstance(value, Linear)], transpose)
     return _gathered(node, outputs)
 
 
 @transposition("all-gather")
 def transpose_all_gather(b: Backward, value: Linear, cotangent: Node) -> None:
-    kind = array_type(value.operands[0])
-    attributes = {**_kept(value, "dimensions"), "to_apply": b.reducer("add", kind.dtype)}
-    b.give(value.operands[0], b.op("reduce-scatter", cotangent, type=kind, **attributes))
+    value_type = array_type(value.operands[0])
+    attributes = {**_kept(value, "dimensions"), "to_apply": b.reducer("add", value_type.dtype)}
+    b.give(value.operands[0], b.op("reduce-scatter", cotangent, type=value_type, **attributes))
 
 
 @transposition("reduce-scatter")
 def transpose_reduce_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
-    kept = {name: each for name, each in _kept(value, "dimensions").items() if name != "mode"}
+    kept = {name: item for name, item in _kept(value, "dimensions").items() if name != "mode"}
     b.give(value.operands[0], b.op("all-gather", cotangent, type=array_type(value.operands[0]), **kept))
 
 
@@ -180,30 +185,30 @@ def _started(opcode: str, rule: Any) -> Any:
     """A collective that yields (operands, results): done at once."""
 
     def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
-        emitter, kind = walk.emitter, node.type
-        assert isinstance(kind, TupleType), "a start yields a tuple"
-        known = {name: each for name, each in node.attributes.items() if name in OPS[opcode].attributes}
-        made = emitter.op(opcode, *operands, type=kind.elements[1], **known)
+        emitter, value_type = walk.emitter, node.type
+        assert isinstance(value_type, TupleType), "a start yields a tuple"
+        known = {name: value for name, value in node.attributes.items() if name in OPS[opcode].attributes}
+        made = emitter.op(opcode, *operands, type=value_type.elements[1], **known)
         assert isinstance(made, Apply), "it is applied"
-        found = rule(walk.ops, made, tangents)
+        result = rule(walk.ops, made, tangents)
         taken = operands[0] if len(operands) == 1 else emitter.tuple(operands)
-        rest = [_nothing(emitter, each) for each in kind.elements[2:]]
-        after = [None] * sum(1 for each in kind.elements[2:] for _ in each.leaves())
-        results = list(found) if isinstance(made.type, TupleType) else [found]
+        rest = [_nothing(emitter, element) for element in value_type.elements[2:]]
+        after = [None] * sum(1 for element in value_type.elements[2:] for _ in element.leaves())
+        results = list(result) if isinstance(made.type, TupleType) else [result]
         return emitter.tuple([taken, made, *rest]), [*tangents, *results, *after]
 
     return start
 
 
-def _nothing(emitter: Emitter, kind: Any) -> Node:
-    return emitter.zeros(kind)
+def _nothing(emitter: Emitter, value_type: Any) -> Node:
+    return emitter.zeros(value_type)
 
 
 def _copy_started(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
-    emitter, kind = walk.emitter, node.type
-    assert isinstance(kind, TupleType), "a start yields a tuple"
+    emitter, value_type = walk.emitter, node.type
+    assert isinstance(value_type, TupleType), "a start yields a tuple"
     made = emitter.op("copy", operands[0])
-    rest = [_nothing(emitter, each) for each in kind.elements[2:]]
+    rest = [_nothing(emitter, element) for element in value_type.elements[2:]]
     return emitter.tuple([made, operands[0], *rest]), [tangents[0], tangents[0], *[None] * len(rest)]
 
 
@@ -212,11 +217,11 @@ def _done(number: int) -> Any:
         value = operands[0]
         if not isinstance(value.type, TupleType) or node.opcode == "all-reduce-done":
             return value, tangents[0]
-        kind = value.type
-        start = sum(1 for each in kind.elements[:number] for _ in each.leaves())
-        count = sum(1 for _ in kind.elements[number].leaves())
-        found = tangents[0][start : start + count]
-        return walk.emitter.element(value, number), found if isinstance(node.type, TupleType) else found[0]
+        value_type = value.type
+        start = sum(1 for element in value_type.elements[:number] for _ in element.leaves())
+        count = sum(1 for _ in value_type.elements[number].leaves())
+        result = tangents[0][start : start + count]
+        return walk.emitter.element(value, number), result if isinstance(node.type, TupleType) else result[0]
 
     return done
 

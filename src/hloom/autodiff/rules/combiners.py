@@ -16,8 +16,8 @@ def expanded(session: Any, node: Apply, make: Callable[[Emitter, list[Node]], No
     emitter = Emitter(graph)
     emitter.metadata = node.raw_metadata
     operands = [
-        graph.add_parameter(None if each.type is None else without_layout(each.type), f"operand_{number}")
-        for number, each in enumerate(node.inputs)
+        graph.add_parameter(None if operand.type is None else without_layout(operand.type), f"operand_{number}")
+        for number, operand in enumerate(node.inputs)
     ]
     made = make(emitter, operands)
     graph.set_output(made if isinstance(made, Node) else emitter.tuple(made))
@@ -43,7 +43,7 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
     if isinstance(node, Constant) and isinstance(node.value, Literal) and isinstance(node.type, TensorType):
         return emitter.broadcast(emitter.literal(node.value), dims)
     assert isinstance(node, Apply), f"{node!r} in a computation of scalars"
-    operands = [values[each] for each in node.inputs]
+    operands = [values[operand] for operand in node.inputs]
     if node.opcode == "tuple":
         return tuple(operands)
     if node.opcode == "get-tuple-element":
@@ -52,15 +52,20 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
         return _called(emitter, node, operands)
     if node.opcode in ("reshape", "broadcast", "bitcast"):
         return operands[0]
-    kind = node.type
-    scalars = all(isinstance(each.type, TensorType) and not each.type.rank for each in node.inputs)
-    if not isinstance(kind, TensorType) or kind.rank or not scalars or any(True for _ in node.called_graphs):
+    value_type = node.type
+    scalars = all(isinstance(operand.type, TensorType) and not operand.type.rank for operand in node.inputs)
+    if (
+        not isinstance(value_type, TensorType)
+        or value_type.rank
+        or not scalars
+        or any(True for _ in node.called_graphs)
+    ):
         raise Unsupported(f"computation {node.graph.name}: {node.opcode} is not elementwise: {node.name}")
-    made, attributes = TensorType(kind.dtype, dims), ordered(node.opcode, node.attributes)
+    made, attributes = TensorType(value_type.dtype, dims), ordered(node.opcode, node.attributes)
     return emitter.graph.add_apply(node.op, operands, emitter.typed(made), attributes, metadata=emitter.metadata)
 
 
 def _called(emitter: Emitter, node: Apply, operands: list[Node]) -> Any:
     graph = next(iter(node.called_graphs))
-    found = on_arrays(emitter, graph, operands)
-    return tuple(found) if isinstance(graph.root.type, TupleType) else found[0]
+    result = on_arrays(emitter, graph, operands)
+    return tuple(result) if isinstance(graph.root.type, TupleType) else result[0]

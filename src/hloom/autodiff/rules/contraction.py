@@ -60,7 +60,7 @@ def transpose_dot(b: Backward, value: Linear, cotangent: Node) -> None:
         "rhs_contracting_dims": tuple(its_free),
     }
     further = {name: value.attributes[name] for name in ("operand_precision", "algorithm") if name in value.attributes}
-    kind = array_type(tangent)
+    value_type = array_type(tangent)
     wide = array_type(cotangent).dtype
     converted = other if array_type(other).dtype is wide else b.convert(other, wide)
     made = b.op("dot", cotangent, converted, **given, **further)
@@ -68,5 +68,4 @@ def transpose_dot(b: Backward, value: Linear, cotangent: Node) -> None:
     its_order = sorted(range(len(its_contracting)), key=lambda number: its_contracting[number])
     order = [*own_batch, *own_free, *[own_contracting[number] for number in its_order]]
     turned = b.transpose(made, [order.index(dim) for dim in range(own_rank)])
-    b.give(tangent, b.convert(turned, kind.dtype))
-
+    b.give(tangent, b.convert(turned, value_type.dtype))

@@ -84,7 +84,7 @@ def _to_image(
                 dimension.size, dimension.base_dilation, low, high, dimension.stride, dimension.window_dilation
             )
         )
-    found = b.op(
+    value = b.op(
         "convolution",
         cotangent,
         turned,
@@ -95,9 +95,9 @@ def _to_image(
     )
     if batch_groups > 1:
         features, batch = labels.lhs.index("f"), labels.lhs.index("b")
-        found = _split_off(b, found, features, batch_groups)
-        found = _merged_into(b, found, batch)
-    return found
+        value = _split_off(b, value, features, batch_groups)
+        value = _merged_into(b, value, batch)
+    return value
 
 
 def _to_kernel(
@@ -125,7 +125,7 @@ def _to_kernel(
         )
     as_kernel = labels.output.replace("f", "o").replace("b", "i")
     as_output = labels.rhs.replace("i", "b").replace("o", "f")
-    found = b.op(
+    value = b.op(
         "convolution",
         image,
         cotangent,
@@ -137,7 +137,7 @@ def _to_kernel(
     )
     spatial = labels.spatial(labels.rhs)
     turned = [dim for number, dim in enumerate(spatial) if window.dimensions[number].reversal]
-    return b.op("reverse", found, dimensions=tuple(turned)) if turned else found
+    return b.op("reverse", value, dimensions=tuple(turned)) if turned else value
 
 
 def _swapped(labels: str, first: str, second: str) -> str:

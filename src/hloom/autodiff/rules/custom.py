@@ -28,7 +28,7 @@ MARKERS = frozenset(
         "MoveToDevice",
     )
 )
-"""Targets that only say how an array lies: the tangent lies likewise."""
+"""Targets that only constrain the sharding of an array: the tangent has the same."""
 
 
 def custom_call(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -82,7 +82,7 @@ FORWARD_FORMS["marked"] = _same_marker
 
 @transposition("marked")
 def transpose_marked(b: Backward, value: Linear, cotangent: Node) -> None:
-    """The cotangent lies as the value does; between whole arrays and the devices' parts, the way back.
+    """The cotangent is sharded as the value is; between whole arrays and the devices' parts, the way back.
 
     The objective is the sum over devices. So a whole array that several devices have is given the sum of their
     cotangents, and of a whole array's cotangent each of the devices that yield the same part takes its share.
@@ -126,8 +126,8 @@ def copies_of(whole: Any, part: Any, rank: int) -> tuple[tuple[int, ...], ...] |
         held: dict[tuple[int, ...], list[int]] = {}
         for device in devices:
             held.setdefault(tile_of(whole, device, rank), []).append(device)
-        groups += [tuple(each) for each in held.values()]
-    return tuple(groups) if any(len(each) > 1 for each in groups) else None
+        groups += [tuple(value) for value in held.values()]
+    return tuple(groups) if any(len(group) > 1 for group in groups) else None
 
 
 def _by_hand(part: Any) -> list[tuple[int, ...]]:
@@ -144,13 +144,13 @@ def _by_hand(part: Any) -> list[tuple[int, ...]]:
 def _summed(b: Backward, node: Node, groups: tuple[tuple[int, ...], ...]) -> Node:
     """The sum over the devices of each group."""
     module = b.graph.module
-    channel = 1 + max((each.attributes.get("channel_id") or 0 for each in module.nodes()), default=0)
-    kind = array_type(node)
+    channel = 1 + max((value.attributes.get("channel_id") or 0 for value in module.nodes()), default=0)
+    value_type = array_type(node)
     return b.op(
         "all-reduce",
         node,
-        type=kind,
-        to_apply=b.reducer("add", kind.dtype),
+        type=value_type,
+        to_apply=b.reducer("add", value_type.dtype),
         channel_id=channel,
         replica_groups=ExplicitGroups(groups or ((0,),)),
         use_global_device_ids=bool(groups),

@@ -87,8 +87,8 @@ def extremes(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def clamp(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The operand's tangent strictly between the bounds, a bound's where it is in force, as in JAX."""
     p, (low, x, high) = t.primal, node.inputs
-    kind = array_type(node)
-    wide = [p.broadcast(bound, kind.dims) if not array_type(bound).rank else bound for bound in (low, high)]
+    value_type = array_type(node)
+    wide = [p.broadcast(bound, value_type.dims) if not array_type(bound).rank else bound for bound in (low, high)]
     below, above = p.compare("GT", wide[0], x), p.compare("LT", wide[1], x)
     total = None
     if tangents[1] is not None:
@@ -96,7 +96,7 @@ def clamp(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         total = t.select(inside, tangents[1], None)
     for bound, tangent, holds in ((low, tangents[0], below), (high, tangents[2], above)):
         if tangent is not None:
-            whole = tangent if array_type(bound).rank else t.broadcast(tangent, kind.dims)
+            whole = tangent if array_type(bound).rank else t.broadcast(tangent, value_type.dims)
             total = t.add(total, t.select(holds, whole, None))
     return total
 
@@ -142,7 +142,8 @@ def parts(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("complex")
 def whole(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     real, imaginary = (
-        each if each is not None else t.zero(operand) for each, operand in zip(tangents, node.inputs, strict=True)
+        tangent if tangent is not None else t.zero(operand)
+        for tangent, operand in zip(tangents, node.inputs, strict=True)
     )
     return t.op("complex", real, imaginary)
 

@@ -26,7 +26,8 @@ def dynamic_slice(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("dynamic-update-slice")
 def dynamic_update_slice(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     operand, update = (
-        each if each is not None else t.zero(given) for each, given in zip(tangents, node.inputs[:2], strict=False)
+        tangent if tangent is not None else t.zero(given)
+        for tangent, given in zip(tangents, node.inputs[:2], strict=False)
     )
     return t.op("dynamic-update-slice", operand, update, *node.inputs[2:])
 
@@ -83,13 +84,13 @@ def transpose_gather(b: Backward, value: Linear, cotangent: Node) -> None:
     """Added where it was taken from; a gather clamps its indices and a scatter does not, so they are clamped here."""
     operand, indices = value.operands
     attributes = value.attributes
-    kind = array_type(operand)
-    limits = [kind.dims[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
+    value_type = array_type(operand)
+    limits = [value_type.dims[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
     clamped = clamp_indices(b, indices, limits, attributes["index_vector_dim"])
 
     def update(total: Node | None) -> Node:
-        base = total if total is not None else b.zeros(kind)
-        reducer = b.reducer("add", kind.dtype)
+        base = total if total is not None else b.zeros(value_type)
+        reducer = b.reducer("add", value_type.dtype)
         return b.op("scatter", base, clamped, cotangent, to_apply=reducer, **_scatter_of(attributes))
 
     b.give_update(operand, update)
@@ -99,14 +100,14 @@ def clamp_indices(b: Backward, indices: Node, limits: Sequence[int], index_vecto
     """Indices within 0 and their limits; as they are where they are known to be so."""
     if are_within(indices, min(limits, default=0)):
         return indices
-    kind = array_type(indices)
-    most = int(np.iinfo(kind.dtype.numpy).max)
-    bounds = np.array([min(limit, most) for limit in limits], kind.dtype.numpy)
-    if len(set(limits)) <= 1 or index_vector_dim == kind.rank:
-        return b.op("clamp", b.constant(0, kind.dtype), indices, b.constant(int(bounds[0]), kind.dtype))
-    upper = b.constant(bounds, TensorType(kind.dtype, bounds.shape))
-    wide = b.broadcast(upper, kind.dims, [index_vector_dim])
-    return b.op("clamp", b.zeros(kind), indices, wide)
+    value_type = array_type(indices)
+    most = int(np.iinfo(value_type.dtype.numpy).max)
+    bounds = np.array([min(limit, most) for limit in limits], value_type.dtype.numpy)
+    if len(set(limits)) <= 1 or index_vector_dim == value_type.rank:
+        return b.op("clamp", b.constant(0, value_type.dtype), indices, b.constant(int(bounds[0]), value_type.dtype))
+    upper = b.constant(bounds, TensorType(value_type.dtype, bounds.shape))
+    wide = b.broadcast(upper, value_type.dims, [index_vector_dim])
+    return b.op("clamp", b.zeros(value_type), indices, wide)
 
 
 def are_within(indices: Node, limit: int) -> bool:
@@ -150,7 +151,7 @@ def scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if opcode in ("maximum", "minimum"):
         return _extreme(t, node, tangents)
     operand, updates = (
-        tangents[place] if tangents[place] is not None else t.zero(node.inputs[place]) for place in (0, 2)
+        tangents[position] if tangents[position] is not None else t.zero(node.inputs[position]) for position in (0, 2)
     )
     return t.op("scatter", operand, node.inputs[1], updates, **node.attributes)
 
@@ -158,14 +159,14 @@ def scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The mean of the tangents of the operand's element and the updates that equal the result."""
     p, (operand, indices, updates) = t.primal, node.inputs
-    kind = array_type(node)
-    adds = {**node.attributes, "to_apply": p.reducer("add", kind.dtype)}
+    value_type = array_type(node)
+    adds = {**node.attributes, "to_apply": p.reducer("add", value_type.dtype)}
     windows = array_type(updates)
     there = _gathered(p, node, indices, windows, node.attributes)
     inside = _inside(p, array_type(operand), indices, windows, node.attributes)
     equal = p.op("and", p.compare("EQ", there, updates), inside)
-    own = p.convert(p.compare("EQ", operand, node), kind.dtype)
-    weights = p.convert(equal, kind.dtype)
+    own = p.convert(p.compare("EQ", operand, node), value_type.dtype)
+    weights = p.convert(equal, value_type.dtype)
     count = p.op("scatter", own, indices, weights, **adds)
     moved = t.mul(own, tangents[0])
     given = t.mul(weights, tangents[2])
@@ -220,9 +221,7 @@ def _batch_count(updates: TensorType, attributes: Mapping[str, Any]) -> int:
     return int(np.prod([size for dim, size in enumerate(updates.dims) if dim not in taken], dtype=np.int64))
 
 
-def _gathered(
-    b: Emitter, node: Node, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
-) -> Node:
+def _gathered(b: Emitter, node: Node, indices: Node, updates: TensorType, attributes: Mapping[str, Any]) -> Node:
     """What stands where the updates go."""
     return b.op(
         "gather",
@@ -248,29 +247,25 @@ def are_inside(whole: TensorType, indices: Node, updates: TensorType, attributes
     return are_within(indices, min(_limits(whole, updates, attributes), default=0))
 
 
-def _inside(
-    b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
-) -> Node:
-    """Which elements of the updates are of windows that lie within the operand, as an array of the updates' dims."""
-    kind = array_type(indices)
+def _inside(b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]) -> Node:
+    """Which elements of the updates are of windows that are within the operand, as an array of the updates' dims."""
+    value_type = array_type(indices)
     vector = attributes["index_vector_dim"]
     limits = _limits(whole, updates, attributes)
-    most = int(np.iinfo(kind.dtype.numpy).max)
-    bounds = np.array([min(limit, most) for limit in limits], kind.dtype.numpy)
-    if vector == kind.rank:
-        upper = b.constant(int(bounds[0]), kind)
+    most = int(np.iinfo(value_type.dtype.numpy).max)
+    bounds = np.array([min(limit, most) for limit in limits], value_type.dtype.numpy)
+    if vector == value_type.rank:
+        upper = b.constant(int(bounds[0]), value_type)
     else:
-        upper = b.broadcast(b.constant(bounds, TensorType(kind.dtype, bounds.shape)), kind.dims, [vector])
-    within = b.op("and", b.compare("GE", indices, b.zeros(kind)), b.compare("LE", indices, upper))
-    if vector < kind.rank:
+        upper = b.broadcast(b.constant(bounds, TensorType(value_type.dtype, bounds.shape)), value_type.dims, [vector])
+    within = b.op("and", b.compare("GE", indices, b.zeros(value_type)), b.compare("LE", indices, upper))
+    if vector < value_type.rank:
         within = b.reduce("and", within, [vector])
     scattered = [dim for dim in range(updates.rank) if dim not in attributes["update_window_dims"]]
     return b.broadcast(within, updates.dims, scattered)
 
 
-def _stayed(
-    b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]
-) -> Node:
+def _stayed(b: Emitter, whole: TensorType, indices: Node, updates: TensorType, attributes: Mapping[str, Any]) -> Node:
     """Which elements of the updates stayed: numbers are scattered in their stead, and compared with what is there."""
     count = int(np.prod(updates.dims, dtype=np.int64))
     numbers = b.reshape(b.iota(S32, [count], 0), updates.dims)
@@ -304,17 +299,17 @@ def _combined_at_once(emitter: Emitter, node: Apply, given: list[Node]) -> Node 
     operands, indices, updates = given[:count], given[count], given[count + 1 :]
     attributes = node.attributes
     there = [
-        _gathered(emitter, each, indices, array_type(update), attributes)
-        for each, update in zip(operands, updates, strict=True)
+        _gathered(emitter, value, indices, array_type(update), attributes)
+        for value, update in zip(operands, updates, strict=True)
     ]
     made = on_arrays(emitter, attributes["to_apply"], [*there, *updates])
     results = []
-    for operand, each in zip(operands, made, strict=True):
+    for operand, value in zip(operands, made, strict=True):
         element = array_type(operand).dtype
         keep = emitter.graph.module.add_graph("autodiff.replace")
         keep.add_parameter(TensorType(element), "lhs")
         keep.set_output(keep.add_parameter(TensorType(element), "rhs"))
-        results.append(emitter.op("scatter", operand, indices, each, **{**attributes, "to_apply": keep}))
+        results.append(emitter.op("scatter", operand, indices, value, **{**attributes, "to_apply": keep}))
     return results if isinstance(node.type, TupleType) else results[0]
 
 
@@ -329,7 +324,7 @@ def _one_by_one(session: Any, emitter: Emitter, node: Apply, given: list[Node]) 
     sizes = tuple(_window_sizes(whole, shape, attributes))
     scattered = [dim for dim in range(shape.rank) if dim not in attributes["update_window_dims"]]
     order = [*scattered, *attributes["update_window_dims"]]
-    rows = [emitter.reshape(emitter.transpose(each, order), [steps, *sizes]) for each in updates]
+    rows = [emitter.reshape(emitter.transpose(value, order), [steps, *sizes]) for value in updates]
     limits = emitter.constant(
         np.array([size - own for size, own in zip(whole.dims, sizes, strict=True)], np.int32).reshape(-1),
         TensorType(S32, [whole.rank]),
@@ -352,16 +347,16 @@ def _one_by_one(session: Any, emitter: Emitter, node: Apply, given: list[Node]) 
             inner.reshape(inner.op("slice", start, slice=(SliceDimension(dim, dim + 1),)), [])
             for dim in range(whole.rank)
         ]
-        there = [inner.op("dynamic-slice", each, *at, dynamic_slice_sizes=sizes) for each in held]
+        there = [inner.op("dynamic-slice", value, *at, dynamic_slice_sizes=sizes) for value in held]
         update = [
             inner.reshape(
-                inner.op("dynamic-slice", each, index, *[zero] * whole.rank, dynamic_slice_sizes=(1, *sizes)), sizes
+                inner.op("dynamic-slice", value, index, *[zero] * whole.rank, dynamic_slice_sizes=(1, *sizes)), sizes
             )
-            for each in offered
+            for value in offered
         ]
         made = on_arrays(inner, attributes["to_apply"], [*there, *update])
         kept = [inner.op("select", inner.broadcast(inside, sizes), a, b) for a, b in zip(made, there, strict=True)]
-        after = [inner.op("dynamic-update-slice", each, row, *at) for each, row in zip(held, kept, strict=True)]
+        after = [inner.op("dynamic-update-slice", value, row, *at) for value, row in zip(held, kept, strict=True)]
         return [inner.add(index, inner.constant(1, S32)), table, most, *after, *offered]
 
     init = [emitter.constant(0, S32), starts, limits, *operands, *rows]
@@ -375,23 +370,23 @@ def _starts(
     emitter: Emitter, indices: Node, whole: TensorType, updates: TensorType, attributes: Mapping[str, Any]
 ) -> Node:
     """Where each update begins along each dimension of the operand: s32[updates, rank]."""
-    vector, kind = attributes["index_vector_dim"], array_type(indices)
+    vector, value_type = attributes["index_vector_dim"], array_type(indices)
     steps = _batch_count(updates, attributes)
-    outer = [size for dim, size in enumerate(kind.dims) if dim != vector]
-    if vector < kind.rank:
-        indices = emitter.transpose(indices, [*[dim for dim in range(kind.rank) if dim != vector], vector])
+    outer = [size for dim, size in enumerate(value_type.dims) if dim != vector]
+    if vector < value_type.rank:
+        indices = emitter.transpose(indices, [*[dim for dim in range(value_type.rank) if dim != vector], vector])
     table = emitter.reshape(emitter.convert(indices, S32), [steps, len(attributes["scatter_dims_to_operand_dims"])])
     columns = []
     batching = attributes.get("input_batching_dims", ())
     for dim in range(whole.rank):
         if dim in attributes["scatter_dims_to_operand_dims"]:
-            place = attributes["scatter_dims_to_operand_dims"].index(dim)
-            parts = (SliceDimension(0, steps), SliceDimension(place, place + 1))
+            position = attributes["scatter_dims_to_operand_dims"].index(dim)
+            parts = (SliceDimension(0, steps), SliceDimension(position, position + 1))
             columns.append(emitter.op("slice", table, slice=parts))
         elif dim in batching:
             source = attributes["scatter_indices_batching_dims"][batching.index(dim)]
-            place = source - (vector < source)
-            columns.append(emitter.reshape(emitter.iota(S32, outer, place), [steps, 1]))
+            position = source - (vector < source)
+            columns.append(emitter.reshape(emitter.iota(S32, outer, position), [steps, 1]))
         else:
             columns.append(emitter.zeros(TensorType(S32, [steps, 1])))
     return emitter.op("concatenate", *columns, dimensions=(1,))

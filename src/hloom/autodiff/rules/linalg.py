@@ -23,25 +23,25 @@ def swapped(rank: int) -> list[int]:
     return [*range(rank - 2), rank - 1, rank - 2]
 
 
-def triangle(p: Emitter, kind: TensorType, *, lower: bool, strict: bool = False) -> Node:
+def triangle(p: Emitter, value_type: TensorType, *, lower: bool, strict: bool = False) -> Node:
     """Which elements of matrices stand in a triangle, the diagonal included unless it is strict: pred of their dims."""
-    square = kind.dims[-2:]
+    square = value_type.dims[-2:]
     rows, columns = p.iota(S32, square, 0), p.iota(S32, square, 1)
     direction = ("GT" if strict else "GE") if lower else ("LT" if strict else "LE")
-    return p.broadcast(p.compare(direction, rows, columns), kind.dims, [kind.rank - 2, kind.rank - 1])
+    return p.broadcast(p.compare(direction, rows, columns), value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
-def times(p: Any, left: Any, right: Any, kind: TensorType) -> Any:
+def times(p: Any, left: Any, right: Any, value_type: TensorType) -> Any:
     """The product of matrices, all other dimensions batched."""
-    batch = tuple(range(kind.rank - 2))
+    batch = tuple(range(value_type.rank - 2))
     return p.op(
         "dot",
         left,
         right,
         lhs_batch_dims=batch,
         rhs_batch_dims=batch,
-        lhs_contracting_dims=(kind.rank - 1,),
-        rhs_contracting_dims=(kind.rank - 2,),
+        lhs_contracting_dims=(value_type.rank - 1,),
+        rhs_contracting_dims=(value_type.rank - 2,),
     )
 
 
@@ -52,54 +52,56 @@ def adjoint(t: LinearOps, tangent: Any) -> Any:
 @rules("cholesky")
 def cholesky(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """L phi(L^-1 dA L^-H), phi the lower triangle with half the diagonal; of dA the triangle that is read."""
-    p, kind = t.primal, array_type(node)
+    p, value_type = t.primal, array_type(node)
     lower = bool(node.attributes.get("lower"))
-    own = triangle(p, kind, lower=True)
-    factor = node if lower else p.transpose(p.conjugate(node), swapped(kind.rank))
+    own = triangle(p, value_type, lower=True)
+    factor = node if lower else p.transpose(p.conjugate(node), swapped(value_type.rank))
     factor = p.select(own, factor, p.like(0, factor))
     change = tangents[0] if lower else adjoint(t, tangents[0])
-    strict = t.select(triangle(p, kind, lower=True, strict=True), change, None)
-    diagonal = t.convert(t.select(_diagonal(p, kind), _real(t, change), None), kind.dtype)
+    strict = t.select(triangle(p, value_type, lower=True, strict=True), change, None)
+    diagonal = t.convert(t.select(_diagonal(p, value_type), _real(t, change), None), value_type.dtype)
     half = t.add(strict, t.scale(0.5, diagonal))
     whole = t.add(half, adjoint(t, half))
     solved = t.op("triangular-solve", factor, whole, left_side=False, lower=True, transpose_a="ADJOINT")
     inner = t.op("triangular-solve", factor, solved, left_side=True, lower=True, transpose_a="NO_TRANSPOSE")
-    phi = t.mul(_phi(p, kind), inner)
-    found = times(t, factor, phi, kind)
-    return found if lower else adjoint(t, found)
+    phi = t.mul(_phi(p, value_type), inner)
+    result = times(t, factor, phi, value_type)
+    return result if lower else adjoint(t, result)
 
 
 def _real(t: LinearOps, tangent: Any) -> Any:
     return t.op("real", tangent) if array_type(tangent).dtype in REAL_OF else tangent
 
 
-def _diagonal(p: Emitter, kind: TensorType) -> Node:
-    square = kind.dims[-2:]
+def _diagonal(p: Emitter, value_type: TensorType) -> Node:
+    square = value_type.dims[-2:]
     same = p.compare("EQ", p.iota(S32, square, 0), p.iota(S32, square, 1))
-    return p.broadcast(same, kind.dims, [kind.rank - 2, kind.rank - 1])
+    return p.broadcast(same, value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
-def _phi(p: Emitter, kind: TensorType) -> Node:
+def _phi(p: Emitter, value_type: TensorType) -> Node:
     """1 below the diagonal, 1/2 on it, 0 above."""
-    strict = triangle(p, kind, lower=True, strict=True)
-    rest = p.select(_diagonal(p, kind), p.constant(0.5, kind), p.constant(0, kind))
-    return p.select(strict, p.constant(1, kind), rest)
+    strict = triangle(p, value_type, lower=True, strict=True)
+    rest = p.select(_diagonal(p, value_type), p.constant(0.5, value_type), p.constant(0, value_type))
+    return p.select(strict, p.constant(1, value_type), rest)
 
 
 @rules("triangular-solve")
 def triangular_solve(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """d(op(A)^-1 B) = op(A)^-1 (dB - op(dA) X), of dA the triangle that is read."""
     p, (matrix, _) = t.primal, node.inputs
-    kind, solution = array_type(matrix), array_type(node)
+    value_type, solution = array_type(matrix), array_type(node)
     attributes = {**node.attributes, "transpose_a": node.attributes.get("transpose_a") or "NO_TRANSPOSE"}
     right = tangents[1]
     if tangents[0] is not None:
-        mask = triangle(p, kind, lower=attributes.get("lower", False), strict=attributes.get("unit_diagonal", False))
+        mask = triangle(
+            p, value_type, lower=attributes.get("lower", False), strict=attributes.get("unit_diagonal", False)
+        )
         change = t.select(mask, tangents[0], None)
         if attributes["transpose_a"] == "ADJOINT":
             change = t.conjugate(change)
         if attributes["transpose_a"] != "NO_TRANSPOSE":
-            change = t.transpose(change, swapped(kind.rank))
+            change = t.transpose(change, swapped(value_type.rank))
         pair = (change, node) if attributes.get("left_side") else (node, change)
         right = t.sub(right, times(t, *pair, solution))
     return t.op("triangular-solve", matrix, right, **attributes)
@@ -132,19 +134,21 @@ def transpose_fft(b: Backward, value: Linear, cotangent: Node) -> None:
     if not lengths[-1]:
         b.give(operand, b.zeros(operand.type))
         return
-    kind = array_type(operand)
-    b.give(operand, _from_half(b, cotangent, kind, lengths) if form == "RFFT" else _to_half(b, cotangent, lengths))
+    value_type = array_type(operand)
+    b.give(
+        operand, _from_half(b, cotangent, value_type, lengths) if form == "RFFT" else _to_half(b, cotangent, lengths)
+    )
 
 
-def _from_half(b: Backward, cotangent: Node, kind: TensorType, lengths: Any) -> Node:
+def _from_half(b: Backward, cotangent: Node, value_type: TensorType, lengths: Any) -> Node:
     """Of RFFT, Re(sum of c_k e^(-i t k)): an IRFFT of the conjugate, those frequencies halved that stand for two."""
     given = array_type(cotangent)
     weights = np.full(given.dims[-1], 0.5)
     weights[0] = 1.0
     if lengths[-1] % 2 == 0:
         weights[-1] = 1.0
-    values = (weights * math.prod(lengths)).astype(kind.dtype.numpy)
-    scale = b.broadcast(b.constant(values, TensorType(kind.dtype, values.shape)), given.dims, [given.rank - 1])
+    values = (weights * math.prod(lengths)).astype(value_type.dtype.numpy)
+    scale = b.broadcast(b.constant(values, TensorType(value_type.dtype, values.shape)), given.dims, [given.rank - 1])
     conjugate = b.op("complex", b.mul(b.op("real", cotangent), scale), b.neg(b.mul(b.op("imag", cotangent), scale)))
     return b.op("fft", conjugate, fft_type="IRFFT", fft_length=lengths)
 
@@ -152,15 +156,12 @@ def _from_half(b: Backward, cotangent: Node, kind: TensorType, lengths: Any) -> 
 def _to_half(b: Backward, cotangent: Node, lengths: Any) -> Node:
     """Of IRFFT: transformed, those frequencies doubled that stand for two, conjugated."""
     spectrum = b.op("fft", cotangent, fft_type="RFFT", fft_length=lengths)
-    kind = array_type(spectrum)
-    weights = np.full(kind.dims[-1], 2.0)
+    value_type = array_type(spectrum)
+    weights = np.full(value_type.dims[-1], 2.0)
     weights[0] = 1.0
     if lengths[-1] % 2 == 0:
         weights[-1] = 1.0
-    real = REAL_OF[kind.dtype]
+    real = REAL_OF[value_type.dtype]
     scaled = b.constant((weights / math.prod(lengths)).astype(real.numpy), TensorType(real, weights.shape))
-    wide = b.broadcast(scaled, kind.dims, [kind.rank - 1])
-    return b.op(
-        "complex", b.mul(b.op("real", spectrum), wide), b.neg(b.mul(b.op("imag", spectrum), wide))
-    )
-
+    wide = b.broadcast(scaled, value_type.dims, [value_type.rank - 1])
+    return b.op("complex", b.mul(b.op("real", spectrum), wide), b.neg(b.mul(b.op("imag", spectrum), wide)))

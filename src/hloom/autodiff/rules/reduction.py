@@ -60,7 +60,7 @@ def reduce_opcode(node: Apply) -> str:
 def as_tree(session: Any, node: Apply) -> Graph | None:
     """A reduction by any combiner: the combiner on halves, on halves of those, and at last on the initial values.
 
-        reduce(f32[7], init), to_apply=f   ->   f(init, f(f(f(ab, cd), ef), g)), the combiner on arrays
+    reduce(f32[7], init), to_apply=f   ->   f(init, f(f(f(ab, cd), ef), g)), the combiner on arrays
     """
     if reduce_opcode(node) in ("add", "maximum", "minimum"):
         return None
@@ -69,9 +69,9 @@ def as_tree(session: Any, node: Apply) -> Graph | None:
     def make(emitter: Emitter, operands: list[Node]) -> Node | list[Node]:
         count = len(operands) // 2
         starts = operands[count:]
-        values = [_reduced_last(emitter, each, dimensions) for each in operands[:count]]
-        wanted = [array_type(each).dtype for each in starts]
-        values = [emitter.convert(each, element) for each, element in zip(values, wanted, strict=True)]
+        values = [_reduced_last(emitter, operand, dimensions) for operand in operands[:count]]
+        wanted = [array_type(value).dtype for value in starts]
+        values = [emitter.convert(value, element) for value, element in zip(values, wanted, strict=True)]
         dims = array_type(values[0]).dims[:-1]
         values = halved(emitter, combine, values)
         wide = [emitter.broadcast(start, dims) for start in starts]
@@ -97,18 +97,18 @@ def halved(emitter: Emitter, combine: Graph, values: list[Node]) -> list[Node]:
         return []
     while size > 1:
         half = size // 2
-        first = [part(emitter, each, 0, half) for each in values]
-        second = [part(emitter, each, half, 2 * half) for each in values]
+        first = [part(emitter, value, 0, half) for value in values]
+        second = [part(emitter, value, half, 2 * half) for value in values]
         combined = on_arrays(emitter, combine, [*first, *second])
         if size % 2:
             last = len(array_type(values[0]).dims) - 1
-            rest = [part(emitter, each, size - 1, size) for each in values]
+            rest = [part(emitter, value, size - 1, size) for value in values]
             combined = [
-                emitter.op("concatenate", each, single, dimensions=(last,))
-                for each, single in zip(combined, rest, strict=True)
+                emitter.op("concatenate", value, single, dimensions=(last,))
+                for value, single in zip(combined, rest, strict=True)
             ]
         values, size = combined, half + size % 2
-    return [emitter.reshape(each, array_type(each).dims[:-1]) for each in values]
+    return [emitter.reshape(value, array_type(value).dims[:-1]) for value in values]
 
 
 def part(emitter: Emitter, node: Node, start: int, limit: int) -> Node:
@@ -128,12 +128,12 @@ def reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The extreme of the elements and the initial value: ties are shared among the elements alone."""
     p, start = t.primal, node.inputs[1]
-    found = extreme_tangent(t, node, tangents) if tangents[0] is not None else None
+    result = extreme_tangent(t, node, tangents) if tangents[0] is not None else None
     if tangents[1] is None:
-        return found
-    kind = array_type(node)
-    equals = p.compare("EQ", node, p.broadcast(start, kind.dims))
-    return t.select(equals, t.broadcast(tangents[1], kind.dims), found)
+        return result
+    value_type = array_type(node)
+    equals = p.compare("EQ", node, p.broadcast(start, value_type.dims))
+    return t.select(equals, t.broadcast(tangents[1], value_type.dims), result)
 
 
 @expansion("map")

@@ -23,7 +23,7 @@ def _loop(session: Any, emitter: Emitter, node: Apply, given: list[Node]) -> Nod
     (along,) = node.attributes["dimensions"]
     is_reverse = bool(node.attributes.get("is_reverse"))
     types = list(node.type.elements) if isinstance(node.type, TupleType) else [node.type]
-    outputs = [each for each in types[: len(types) - carries] if isinstance(each, TensorType)]
+    outputs = [item for item in types[: len(types) - carries] if isinstance(item, TensorType)]
     steps = array_type(inputs[0]).dims[along] if inputs else outputs[0].dims[along]
     graph: Graph = node.attributes["to_apply"]
 
@@ -35,36 +35,36 @@ def _loop(session: Any, emitter: Emitter, node: Apply, given: list[Node]) -> Nod
         held = state[1 : 1 + carries]
         taken = state[1 + carries : 1 + carries + len(inputs)]
         written = state[1 + carries + len(inputs) :]
-        place = inner.sub(inner.constant(steps - 1, S32), index) if is_reverse else index
-        slices = [_slice(inner, each, place, along) for each in taken]
+        position = inner.sub(inner.constant(steps - 1, S32), index) if is_reverse else index
+        slices = [_slice(inner, item, position, along) for item in taken]
         root = inner.copy_graph(graph, [*slices, *held])
         made = [inner.element(root, n) for n in range(len(types))] if isinstance(root.type, TupleType) else [root]
         after = [
-            _update(inner, each, value, place, along)
-            for each, value in zip(written, made[: len(outputs)], strict=True)
+            _update(inner, item, value, position, along)
+            for item, value in zip(written, made[: len(outputs)], strict=True)
         ]
         return [inner.add(index, inner.constant(1, S32)), *made[len(outputs) :], *taken, *after]
 
-    buffers = [emitter.zeros(each) for each in outputs]
+    buffers = [emitter.zeros(output) for output in outputs]
     done = loop(emitter, node.name, [emitter.constant(0, S32), *states, *inputs, *buffers], condition, body)
     session.trips[done[0].inputs[0]] = steps
     results = [*done[1 + carries + len(inputs) :], *done[1 : 1 + carries]]
     return results if isinstance(node.type, TupleType) else results[0]
 
 
-def _starts(emitter: Emitter, place: Node, along: int, rank: int) -> list[Node]:
+def _starts(emitter: Emitter, position: Node, along: int, rank: int) -> list[Node]:
     zero = emitter.constant(0, S32)
-    return [place if dim == along else zero for dim in range(rank)]
+    return [position if dim == along else zero for dim in range(rank)]
 
 
-def _slice(emitter: Emitter, node: Node, place: Node, along: int) -> Node:
+def _slice(emitter: Emitter, node: Node, position: Node, along: int) -> Node:
     dims = array_type(node).dims
     sizes = tuple(1 if dim == along else size for dim, size in enumerate(dims))
-    piece = emitter.op("dynamic-slice", node, *_starts(emitter, place, along, len(dims)), dynamic_slice_sizes=sizes)
+    piece = emitter.op("dynamic-slice", node, *_starts(emitter, position, along, len(dims)), dynamic_slice_sizes=sizes)
     return emitter.reshape(piece, [size for dim, size in enumerate(dims) if dim != along])
 
 
-def _update(emitter: Emitter, node: Node, value: Node, place: Node, along: int) -> Node:
+def _update(emitter: Emitter, node: Node, value: Node, position: Node, along: int) -> Node:
     dims = array_type(node).dims
     row = emitter.reshape(value, [1 if dim == along else size for dim, size in enumerate(dims)])
-    return emitter.op("dynamic-update-slice", node, row, *_starts(emitter, place, along, len(dims)))
+    return emitter.op("dynamic-update-slice", node, row, *_starts(emitter, position, along, len(dims)))

@@ -40,7 +40,7 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
         return None
     window: Window = node.attributes["window"]
     combine: Graph = node.attributes["to_apply"]
-    taps = int(np.prod([each.size for each in window.dimensions], dtype=np.int64))
+    taps = int(np.prod([dimension.size for dimension in window.dimensions], dtype=np.int64))
     if taps > MOST_UNROLLED:
         raise Unsupported(f"{node.graph.name}: {node.name}: a window of {taps} elements and a combiner of its own")
 
@@ -48,18 +48,18 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
         count = len(operands) // 2
         starts = operands[count:]
         sources = [
-            emitter.convert(each, array_type(start).dtype)
-            for each, start in zip(operands[:count], starts, strict=True)
+            emitter.convert(operand, array_type(start).dtype)
+            for operand, start in zip(operands[:count], starts, strict=True)
         ]
         padded = [
-            emitter.op("pad", each, start, padding=_padding(window))
-            for each, start in zip(sources, starts, strict=True)
+            emitter.op("pad", source, start, padding=_padding(window))
+            for source, start in zip(sources, starts, strict=True)
         ]
         result = node.type.elements[0] if isinstance(node.type, TupleType) else node.type
         assert isinstance(result, TensorType), "windows are of arrays"
         total = [emitter.broadcast(start, result.dims) for start in starts]
-        for place in product(*[range(each.size) for each in window.dimensions]):
-            taken = [_tap(emitter, each, window, place, result.dims) for each in padded]
+        for tap in product(*[range(dimension.size) for dimension in window.dimensions]):
+            taken = [_tap(emitter, value, window, tap, result.dims) for value in padded]
             total = on_arrays(emitter, combine, [*total, *taken])
         return total if isinstance(node.type, TupleType) else total[0]
 
@@ -70,10 +70,10 @@ def _padding(window: Window) -> tuple[PaddingDimension, ...]:
     return tuple(PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1) for d in window.dimensions)
 
 
-def _tap(emitter: Emitter, padded: Node, window: Window, place: Sequence[int], dims: Sequence[int]) -> Node:
+def _tap(emitter: Emitter, padded: Node, window: Window, position: Sequence[int], dims: Sequence[int]) -> Node:
     """The element at a place of every window."""
     parts = []
-    for dimension, offset, size in zip(window.dimensions, place, dims, strict=True):
+    for dimension, offset, size in zip(window.dimensions, position, dims, strict=True):
         offset = dimension.size - 1 - offset if dimension.reversal else offset
         start = offset * dimension.window_dilation
         parts.append(SliceDimension(start, start + (size - 1) * dimension.stride + 1, dimension.stride))
@@ -82,28 +82,28 @@ def _tap(emitter: Emitter, padded: Node, window: Window, place: Sequence[int], d
 
 @rules("reduce-window", expand=unrolled)
 def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    window, kind = node.attributes["window"], array_type(node)
+    window, value_type = node.attributes["window"], array_type(node)
     opcode = reduce_opcode(node)
     tangent, started = tangents
     if opcode == "add":
         total = None
         if tangent is not None:
-            tangent = t.convert(tangent, kind.dtype)
-            reducer = t.primal.reducer("add", kind.dtype)
-            zero = t.primal.constant(0, kind.dtype)
+            tangent = t.convert(tangent, value_type.dtype)
+            reducer = t.primal.reducer("add", value_type.dtype)
+            zero = t.primal.constant(0, value_type.dtype)
             total = t.op("reduce-window", tangent, zero, window=window, to_apply=reducer)
-        return t.add(total, t.broadcast(started, kind.dims))
+        return t.add(total, t.broadcast(started, value_type.dims))
     p, start = t.primal, node.inputs[1]
     direction = "GE" if opcode == "maximum" else "LE"
-    found = None
+    result = None
     if tangent is not None:
         source = array_type(node.inputs[0])
-        found = t.op(SELECTED, node.inputs[0], tangent, type=TensorType(source.dtype, kind.dims), window=window,
+        result = t.op(SELECTED, node.inputs[0], tangent, type=TensorType(source.dtype, value_type.dims), window=window,
                      direction=direction)  # fmt: skip
     if started is None:
-        return found
-    equals = p.compare("EQ", node, p.broadcast(start, kind.dims))
-    return t.select(equals, t.broadcast(started, kind.dims), found)
+        return result
+    equals = p.compare("EQ", node, p.broadcast(start, value_type.dims))
+    return t.select(equals, t.broadcast(started, value_type.dims), result)
 
 
 SELECTED = "select-and-gather"
@@ -123,7 +123,9 @@ def select_and_gather(
         combine = module.add_graph(name)
         inner = Emitter(combine)
         kinds = (TensorType(element), TensorType(own))
-        a, x, b, y = (combine.add_parameter(kind, label) for kind, label in zip(kinds * 2, "axby", strict=True))
+        a, x, b, y = (
+            combine.add_parameter(value_type, label) for value_type, label in zip(kinds * 2, "axby", strict=True)
+        )
         first = inner.compare(direction, a, b)
         combine.set_output(inner.tuple([inner.select(first, a, b), inner.select(first, x, y)]))
     least = identity_value("maximum" if direction in ("GE", "GT") else "minimum", element)
@@ -285,5 +287,3 @@ def transpose_select_and_scatter(b: Backward, value: Linear, cotangent: Node) ->
     direction = select_direction(value.attributes["select"])
     window = value.attributes["window"]
     b.give(source, select_and_gather(b, operand, cotangent, window=window, direction=direction))
-
-

@@ -46,7 +46,8 @@ def bitcast_convert(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("concatenate")
 def concatenate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     parts = [
-        each if each is not None else t.zero(operand) for each, operand in zip(tangents, node.inputs, strict=True)
+        tangent if tangent is not None else t.zero(operand)
+        for tangent, operand in zip(tangents, node.inputs, strict=True)
     ]
     return t.op("concatenate", *parts, dimensions=node.attributes["dimensions"])
 
@@ -54,21 +55,21 @@ def concatenate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("pad")
 def pad(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     operand, value = (
-        each if each is not None else t.zero(given) for each, given in zip(tangents, node.inputs, strict=True)
+        tangent if tangent is not None else t.zero(given) for tangent, given in zip(tangents, node.inputs, strict=True)
     )
     return t.op("pad", operand, value, padding=node.attributes["padding"])
 
 
 @rules("tuple-select")
 def tuple_select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    first, second = (each or [None] * 1000 for each in tangents[1:])
+    first, second = (tangent or [None] * 1000 for tangent in tangents[1:])
     leaves = list(node.type.leaves())  # pyright: ignore[reportOptionalMemberAccess]
-    found = []
+    result = []
     for leaf, a, b in zip(leaves, first, second, strict=False):
         assert isinstance(leaf, TensorType), "arrays alone are differentiable"
         predicate = t.primal.broadcast(node.inputs[0], leaf.dims)
-        found.append(t.select(predicate, a, b))
-    return found
+        result.append(t.select(predicate, a, b))
+    return result
 
 
 def _meaning(node: Apply) -> dict[str, Any]:
@@ -164,13 +165,13 @@ def transpose_pad(b: Backward, value: Linear, cotangent: Node) -> None:
 def unpadded(b: Backward, node: Node, padding: tuple[PaddingDimension, ...]) -> Node:
     """The elements that a padding, negative ones included, put where they are; zeros for those that it cropped."""
     zero = b.constant(0, array_type(node).dtype)
-    if any(each.low < 0 or each.high < 0 for each in padding):
-        grown = tuple(PaddingDimension(max(-each.low, 0), max(-each.high, 0)) for each in padding)
+    if any(value.low < 0 or value.high < 0 for value in padding):
+        grown = tuple(PaddingDimension(max(-value.low, 0), max(-value.high, 0)) for value in padding)
         node = b.op("pad", node, zero, padding=grown)
     dims = array_type(node).dims
     parts = tuple(
-        SliceDimension(max(each.low, 0), size - max(each.high, 0), each.interior + 1)
-        for each, size in zip(padding, dims, strict=True)
+        SliceDimension(max(value.low, 0), size - max(value.high, 0), value.interior + 1)
+        for value, size in zip(padding, dims, strict=True)
     )
     if all(part == SliceDimension(0, size) for part, size in zip(parts, dims, strict=True)):
         return node

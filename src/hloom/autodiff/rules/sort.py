@@ -23,23 +23,23 @@ structural("sort")
 def sort(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
     """A sort of one operand more, the places along the dimension; the tangents are taken from there."""
     emitter, t = walk.emitter, walk.ops
-    kind = array_type(operands[0])
+    value_type = array_type(operands[0])
     (dimension,) = node.attributes["dimensions"]
-    if not kind.rank:
+    if not value_type.rank:
         return _unsorted(emitter, node, operands, tangents)
-    places = emitter.iota(S32, kind.dims, dimension)
-    graph = _with_places(node.attributes["to_apply"], [array_type(each).dtype for each in (*operands, places)])
+    places = emitter.iota(S32, value_type.dims, dimension)
+    graph = _with_places(node.attributes["to_apply"], [array_type(value).dtype for value in (*operands, places)])
     attributes = {**node.attributes, "to_apply": graph}
     made = emitter.op("sort", *operands, places, **attributes)
     order = emitter.element(made, len(operands))
     values = [emitter.element(made, number) for number in range(len(operands))]
-    found = [
+    result = [
         t.op(TAKEN, tangent, order, type=array_type(operand), dimension=dimension) if tangent is not None else None
         for operand, tangent in zip(operands, tangents, strict=True)
     ]
     if isinstance(node.type, TupleType):
-        return emitter.tuple(values), found
-    return values[0], found[0]
+        return emitter.tuple(values), result
+    return values[0], result[0]
 
 
 def _unsorted(emitter: Emitter, node: Apply, operands: list[Node], tangents: list[Any]) -> tuple[Node, Any]:
@@ -69,8 +69,8 @@ STRUCTURES["sort"] = sort
 def topk(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The values' tangents from where they stood; the places have none."""
     order = t.primal.element(node, 1)
-    kind = array_type(order).with_dtype(array_type(node.inputs[0]).dtype)
-    return [t.op(TAKEN, tangents[0], order, type=kind, dimension=kind.rank - 1), None]
+    value_type = array_type(order).with_dtype(array_type(node.inputs[0]).dtype)
+    return [t.op(TAKEN, tangents[0], order, type=value_type, dimension=value_type.rank - 1), None]
 
 
 def take_along(emitter: Emitter, operand: Node, order: Node, *, dimension: int, type: Any = None) -> Node:
@@ -98,14 +98,14 @@ FORWARD_FORMS[TAKEN] = take_along
 def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
     operand, order = value.operands
     dimension = value.attributes["dimension"]
-    kind = array_type(operand)
+    value_type = array_type(operand)
     dims = array_type(order).dims
     batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
 
     def update(total: Node | None) -> Node:
         return b.op(
             "scatter",
-            total if total is not None else b.zeros(kind),
+            total if total is not None else b.zeros(value_type),
             b.reshape(order, [*dims, 1]),
             cotangent,
             update_window_dims=(),
@@ -115,7 +115,7 @@ def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
             scatter_indices_batching_dims=batch,
             index_vector_dim=len(dims),
             unique_indices=True,
-            to_apply=b.reducer("add", kind.dtype),
+            to_apply=b.reducer("add", value_type.dtype),
         )
 
     b.give_update(operand, update)
@@ -123,6 +123,6 @@ def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
 
 def take_rows(t: LinearOps, tangent: Any, order: Node) -> Any:
     """The rows of matrices in another order, one for each matrix."""
-    kind = array_type(tangent)
-    wide = t.primal.broadcast(order, kind.dims, list(range(kind.rank - 1)))
-    return t.op(TAKEN, tangent, wide, type=kind, dimension=kind.rank - 2)
+    value_type = array_type(tangent)
+    wide = t.primal.broadcast(order, value_type.dims, list(range(value_type.rank - 1)))
+    return t.op(TAKEN, tangent, wide, type=value_type, dimension=value_type.rank - 2)
