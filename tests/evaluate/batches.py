@@ -52,9 +52,9 @@ def one(opcode: str, *inputs: np.ndarray, result: str | None = None) -> np.ndarr
 
 
 def without_denormals(array: np.ndarray) -> np.ndarray:
-    """Noughts for what XLA takes for noughts, or rounds to the least normal number after taking it so.
+    """Zeros for what XLA takes for zeros, or rounds to the least normal number after taking it so.
 
-    What f8e8m0fnu has for nought, which it cannot hold, is NaN.
+    What f8e8m0fnu has for zero, which it cannot hold, is NaN.
     """
     name = dtype_name(array)
     if name == "f8e8m0fnu":
@@ -62,13 +62,13 @@ def without_denormals(array: np.ndarray) -> np.ndarray:
     if name not in ("f32", "f64", "bf16"):
         return array
     least = ml_dtypes.finfo(array.dtype).smallest_normal
-    noughts = np.where(np.signbit(array), np.array(-0.0, array.dtype), np.array(0, array.dtype))
+    zeros = np.where(np.signbit(array), np.array(-0.0, array.dtype), np.array(0, array.dtype))
     with np.errstate(all="ignore"):
-        return np.where(np.abs(array) <= least, noughts, array)
+        return np.where(np.abs(array) <= least, zeros, array)
 
 
 def distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How many floats lie between; none between NaNs, infinitely many between a NaN and a number."""
+    """How many floats are between; none between NaNs, infinitely many between a NaN and a number."""
     with np.errstate(all="ignore"):
         sides = [without_denormals(side) for side in (left, right)]
         keys = [total_order_keys(side).astype(object if left.dtype.itemsize == 8 else np.int64) for side in sides]

@@ -24,7 +24,7 @@ EPSILONS = {
     "power": 512,  # the turn is the exponent times a logarithm, rounded
     "rsqrt": 8,
     "sign": 2,
-    "sine": 8,  # XLA's is nought for tiny numbers
+    "sine": 8,  # XLA's is zero for tiny numbers
     "sqrt": 4,
     "tan": 8,
     "tanh": 8,

@@ -158,7 +158,7 @@ def test_stochastic_convert(dtype, random, target):
 
 
 def at_random(value: float, bits: int, random: str, target: str) -> int:
-    """One further from nought where the random fraction is below the value's, in exact fractions."""
+    """One further from zero where the random fraction is below the value's, in exact fractions."""
     least, greatest = integer_range(DTYPES[target])
     if np.isnan(value):
         return 0

@@ -1,7 +1,7 @@
 """Ops on floats beside XLA's: every type, random values and the ones easily got wrong; clamp and select of any type.
 
 Results are as far apart as ULPS says. XLA's CPU takes denormals of f32, bf16 and f64 for
-noughts and we do not, so those are taken for noughts on both sides before comparing.
+zeros and we do not, so those are taken for zeros on both sides before comparing.
 """
 
 import cmath

@@ -61,8 +61,8 @@ def test_reduce_of_several_operands(size):
   x = f32[{size},6] parameter(0)
   n = s32[{size},6] iota(), iota_dimension=0
   low = f32[] constant(-inf)
-  nought = s32[] constant(0)
-  both = (f32[6], s32[6]) reduce(x, n, low, nought), dimensions={{0}}, to_apply=greatest
+  zero = s32[] constant(0)
+  both = (f32[6], s32[6]) reduce(x, n, low, zero), dimensions={{0}}, to_apply=greatest
   a = f32[6] get-tuple-element(both), index=0
   b = s32[6] get-tuple-element(both), index=1
 """
@@ -127,8 +127,8 @@ def test_reduce_window_of_several_operands():
   x = f32[4,6] parameter(0)
   n = s32[4,6] iota(), iota_dimension=1
   low = f32[] constant(-inf)
-  nought = s32[] constant(0)
-  both = (f32[4,4], s32[4,4]) reduce-window(x, n, low, nought), window={size=1x4 stride=1x2 pad=0_0x2_2}, to_apply=greatest
+  zero = s32[] constant(0)
+  both = (f32[4,4], s32[4,4]) reduce-window(x, n, low, zero), window={size=1x4 stride=1x2 pad=0_0x2_2}, to_apply=greatest
   a = f32[4,4] get-tuple-element(both), index=0
   b = s32[4,4] get-tuple-element(both), index=1
 """

@@ -5,7 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-import hloom.evaluate as room
+import hloom.evaluate as package
 from hloom.evaluate import TABLE, CannotEvaluate, LimitReached, evaluate, evaluate_graph, evaluate_node
 from hloom.evaluate.table import evaluator
 from hloom.hlo import parse
@@ -28,7 +28,7 @@ def test_every_opcode_has_a_row():
 
 
 def test_the_room_is_the_function():
-    assert room(PAIR, [A, np.int32(7), X])[1] == 7  # type: ignore
+    assert package(PAIR, [A, np.int32(7), X])[1] == 7  # type: ignore
 
 
 def test_a_second_row_is_refused():

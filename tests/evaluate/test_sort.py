@@ -1,4 +1,4 @@
-"""Sorting gives XLA's order: total orders of floats, ties, several operands, any comparator."""
+"""Sorting gives XLA's order: total orders of floats, equal elements, several operands, any comparator."""
 
 import numpy as np
 import pytest

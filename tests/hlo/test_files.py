@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from hloom import protobuf as wire
+from hloom import protobuf as protobuf
 from hloom.hlo import Limits, PrintOptions, dump_modules, load, parse, print_module, save, to_text, write_whole
 from hloom.hlo import file_io as storage_module
 from hloom.hlo.proto import read_proto, write_proto
@@ -508,7 +508,7 @@ for source in (traced, lowered, lowered.compile(), lowered.compiler_ir("hlo")):
 
 def test_a_saved_proto_keeps_what_the_module_carries(tmp_path):
     plain = parse("HloModule a ENTRY e { x = f32[2]{0} parameter(0) ROOT y = f32[2]{0} negate(x) }")
-    proto = wire.HloProto(hlo_module=wire.HloModuleProto.FromString(write_proto(plain)))
+    proto = protobuf.HloProto(hlo_module=protobuf.HloModuleProto.FromString(write_proto(plain)))
     proto.buffer_assignment.logical_buffers.add(id=1, size=8)
     module = read_proto(proto.SerializeToString())
     save(module, tmp_path / "x.pb")

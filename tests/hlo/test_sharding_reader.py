@@ -374,7 +374,7 @@ def test_xla_agrees_on_what_is_refused():
 
 
 def test_lists_of_the_wrong_length_are_kept_but_mean_nothing():
-    """XLA fills up with what lies in memory, or writes past its end."""
+    """XLA fills up with what is in memory, or writes past its end."""
     for text, places, found in [
         ("{devices=[2,1,2]0,1,2}", 4, 3),
         ("{devices=[2,1]0,1,2}", 2, 3),

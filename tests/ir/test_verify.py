@@ -29,7 +29,7 @@ from hloom.ir import (
     required,
     verify,
 )
-from hloom.ir.attribute_types import FITS, misfit
+from hloom.ir.attribute_types import CHECKS, expected_type
 from hloom.ir.scopes import find_cycle
 from hloom.ops import COMMON as OPS_COMMON
 from hloom.ops import OPS, unknown_op
@@ -386,27 +386,27 @@ GOOD: dict[AttributeKind, tuple[Any, Any]] = {
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_value_fits_its_kind(kind: AttributeKind):
     good, bad = GOOD[kind]
-    assert misfit(Attribute(kind), good) is None
-    assert misfit(Attribute(kind), bad) == FITS[kind][1]
+    assert expected_type(Attribute(kind), good) is None
+    assert expected_type(Attribute(kind), bad) == CHECKS[kind][1]
 
 
 def test_every_kind_has_a_row():
-    assert set(FITS) == set(AttributeKind)
+    assert set(CHECKS) == set(AttributeKind)
 
 
 def test_nodes_and_graphs_fit_only_where_they_are_wanted():
     module = diamond()
     node, graph = module.entry["x"], module.entry
-    assert misfit(Attribute(AttributeKind.NODES), (node,)) is None
-    assert misfit(Attribute(AttributeKind.NODES), (graph,)) == "a tuple of nodes"
-    assert misfit(Attribute(AttributeKind.GRAPHS), (graph,)) is None
-    assert misfit(Attribute(AttributeKind.GRAPHS), graph) == "a tuple of Graphs"
+    assert expected_type(Attribute(AttributeKind.NODES), (node,)) is None
+    assert expected_type(Attribute(AttributeKind.NODES), (graph,)) == "a tuple of nodes"
+    assert expected_type(Attribute(AttributeKind.GRAPHS), (graph,)) is None
+    assert expected_type(Attribute(AttributeKind.GRAPHS), graph) == "a tuple of Graphs"
 
 
 def test_choices_are_checked():
     attribute = required(AttributeKind.ENUM, choices=("EQ", "NE"))
-    assert misfit(attribute, "EQ") is None
-    assert misfit(attribute, "eq") == "one of EQ, NE"
+    assert expected_type(attribute, "EQ") is None
+    assert expected_type(attribute, "eq") == "one of EQ, NE"
 
 
 def test_the_common_attributes_are_those_of_the_rows():

@@ -26,7 +26,7 @@ def test_reading():
     assert not cursor.accept(")") and cursor.at("(") and cursor.accept("(")
     assert cursor.read(WORD, "a word")[0] == "x"
     cursor.expect(")")
-    assert cursor.peek() == "" and cursor.found() == "the end of the text"
+    assert cursor.peek() == "" and cursor.next_token() == "the end of the text"
 
 
 @given(st.lists(st.sampled_from([" ", "\t", "\r\n", "/* x */", "/***/", "// y\n"]), max_size=8))
@@ -47,7 +47,7 @@ def test_a_cursor_may_end_early():
     assert cursor.read(WORD, "a word")[0] == "bc"
     assert not cursor.at("def")
     assert cursor.read(WORD, "a word")[0] == "d"
-    assert cursor.found() == "the end of the text"
+    assert cursor.next_token() == "the end of the text"
 
 
 @pytest.mark.parametrize(

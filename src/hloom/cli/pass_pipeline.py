@@ -41,7 +41,7 @@ class PipelineReader:
         cursor = Cursor(Source(text, "-p"))
         passes = self._list(cursor, 0)
         if cursor.peek():
-            raise cursor.error(f"expected ',' or the end, found {cursor.found()}")
+            raise cursor.error(f"expected ',' or the end, found {cursor.next_token()}")
         return passes
 
     def _list(self, cursor: Cursor, depth: int) -> list[Pass]:
@@ -62,7 +62,7 @@ class PipelineReader:
         cursor.expect("(")
         parts = self._list(cursor, depth + 1)
         if not cursor.accept(")"):
-            raise cursor.error(f"expected ',' or ')', found {cursor.found()}")
+            raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
         return fixpoint(cursor.text[start : cursor.position], parts)
 
     def _named(self, name: str, start: int, cursor: Cursor) -> Pass:

@@ -28,11 +28,11 @@ from hloom.evaluate.table import pointwise as pointwise
 from hloom.ir import Module
 
 
-class _Door(ModuleType):
-    """This room as a function: the room and what users call, `hloom.evaluate(module, inputs)`, have one name."""
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.evaluate(module, inputs)`, have one name."""
 
     def __call__(self, module: Module, inputs: Inputs = (), *, limit: int | None = None) -> tuple[np.ndarray, ...]:
         return evaluate(module, inputs, limit=limit)
 
 
-sys.modules[__name__].__class__ = _Door
+sys.modules[__name__].__class__ = _CallablePackage

@@ -10,7 +10,7 @@ from hloom.ir import Apply, TensorType, TupleType
 
 
 def context(node: Apply) -> tuple[Value, ...]:
-    """The third element and those behind it of what a node yields: noughts, which nothing may look at."""
+    """The third element and those behind it of what a node yields: zeros, which nothing may look at."""
     if not isinstance(node.type, TupleType):
         return ()
     return tuple(

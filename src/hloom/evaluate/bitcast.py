@@ -30,7 +30,7 @@ def scalar_bitcast(node: Apply, operand: np.ndarray) -> np.ndarray:
 
 
 def in_memory(array: np.ndarray, array_type: TensorType, other: TensorType) -> np.ndarray:
-    """An array with its dimensions cut and ordered as they lie in memory.
+    """An array with its dimensions cut and ordered in the order of memory.
 
     Where the type at the other end has the same dimensions and tiles (ones aside), the tiles are left out. Raises
     Unsupported where they are not the same and leave padding in memory.
@@ -46,10 +46,10 @@ def out_of_memory(memory: np.ndarray, array_type: TensorType, other: TensorType)
 
 
 def memory_order(array_type: TensorType, other: TensorType) -> tuple[list[int], list[int]]:
-    """The dimensions cut into the pieces that lie together in memory, and the order in which these lie there."""
+    """The dimensions cut into the pieces that are together in memory, and their order there."""
     layout = array_type.layout or default_layout(array_type.rank)
     major_to_minor = list(reversed(layout.minor_to_major))
-    if not layout.tiles or _lies_alike(array_type, other):
+    if not layout.tiles or _have_same_memory_order(array_type, other):
         return list(array_type.dims), major_to_minor
     memory = [(axis, array_type.dims[axis], 1) for axis in major_to_minor]  # (axis, size, step) per place in memory
     for tile in layout.tiles:
@@ -73,7 +73,7 @@ def _tiled(
     return outer + inner
 
 
-def _lies_alike(one: TensorType, other: TensorType) -> bool:
+def _have_same_memory_order(one: TensorType, other: TensorType) -> bool:
     """Whether two arrays have the same dimensions in memory, ones aside, and the same tiles."""
     layouts = [type_.layout or default_layout(type_.rank) for type_ in (one, other)]
     sizes = [
@@ -84,7 +84,7 @@ def _lies_alike(one: TensorType, other: TensorType) -> bool:
 
 
 def reinterpreted(memory: np.ndarray, source: TensorType, target: TensorType) -> np.ndarray:
-    """The bits of elements read as another type; several narrow elements lie in a wide one, the first lowest."""
+    """The bits of elements read as another type; several narrow elements make up a wide one, the first lowest."""
     for type_ in (source, target):
         stored = (type_.layout.element_bits if type_.layout else 0) or type_.dtype.byte_count * 8
         if stored != type_.dtype.bits:

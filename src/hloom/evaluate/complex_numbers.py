@@ -18,7 +18,7 @@ def joined(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
-    """The number of size 1 in its direction; nought is itself, and NaN for what has no direction."""
+    """The number of size 1 in its direction; zero is itself, and NaN for what has no direction."""
     return np.where(x == 0, x, x / np.abs(x))
 
 
@@ -39,14 +39,14 @@ def _exponential_minus_one(x: np.ndarray) -> np.ndarray:
 
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """As C99 says: a number over nought is infinite, an infinite one over a finite one too, the inverse is nought.
+    """As C99 says: a number over zero is infinite, an infinite one over a finite one too, the inverse is zero.
 
     The direction of what is infinite comes from its parts, an infinite part counting as 1 and a finite one as 0.
     """
     ratio = x / y
     to_infinity = np.copysign(np.inf, np.real(y)).astype(np.real(x).dtype)
-    is_over_nought = (y == 0) & ~(np.isnan(np.real(x)) & np.isnan(np.imag(x)))
-    ratio = np.where(is_over_nought, joined(to_infinity * np.real(x), to_infinity * np.imag(x)), ratio)
+    is_over_zero = (y == 0) & ~(np.isnan(np.real(x)) & np.isnan(np.imag(x)))
+    ratio = np.where(is_over_zero, joined(to_infinity * np.real(x), to_infinity * np.imag(x)), ratio)
     is_lost = np.isnan(np.real(ratio)) & np.isnan(np.imag(ratio))
     is_great = is_lost & np.isinf(x) & np.isfinite(y)
     ratio = np.where(is_great, _scaled(_direction(x) * np.conj(y), np.inf), ratio)
@@ -82,7 +82,7 @@ def _arc_tangent(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^(y log x); nought to a real power above nought is nought, and to the power of nought 1."""
+    """e^(y log x); zero to a real power above zero is zero, and to the power of zero 1."""
     size, angle = np.abs(x), np.angle(x)
     real, imaginary = np.real(y), np.imag(y)
     radius = np.power(size, real) * np.exp(-imaginary * angle)

@@ -33,7 +33,7 @@ def _wide(operand: np.ndarray) -> type:
 
 
 def narrowed(total: np.ndarray, dtype: DType) -> np.ndarray:
-    """A sum in the type of the result: floats rounded, integers cut off, pred whether it is not nought."""
+    """A sum in the type of the result: floats rounded, integers cut off, pred whether it is not zero."""
     if dtype.kind is DTypeKind.BOOLEAN:
         return total != 0
     if dtype.is_float and total.dtype.kind != "c":

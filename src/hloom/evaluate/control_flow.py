@@ -76,7 +76,7 @@ def _conditional(node: Apply, operands: Values, run: Runner) -> Value:
 
 @evaluator("async-start")
 def _async_start(node: Apply, operands: Values, run: Runner) -> Value:
-    """((operands), outputs, context...): all is done when it starts; the context is made of noughts."""
+    """((operands), outputs, context...): all is done when it starts; the context is made of zeros."""
     outputs = run.call(called_graph(node), operands)
     return (operands, outputs, *context(node))
 

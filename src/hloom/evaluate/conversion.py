@@ -134,7 +134,7 @@ _FIELDS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 
 
 def reduced_precision(array: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
-    """Floats rounded to so many bits of mantissa, then made infinite or nought where the exponent needs more bits.
+    """Floats rounded to so many bits of mantissa, then made infinite or zero where the exponent needs more bits.
 
     With fewer bits of exponent, the result has no denormals.
     """
@@ -166,7 +166,7 @@ def _stochastic_convert(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 def stochastically_converted(array: np.ndarray, random: np.ndarray, dtype: DType) -> np.ndarray:
-    """Floats cut to integers, then one further from nought where the random number is below the fraction cut off.
+    """Floats cut to integers, then one further from zero where the random number is below the fraction cut off.
 
     The random number counts as a fraction of its type's range. Beyond the type's range, the limit is taken.
     """

@@ -123,7 +123,7 @@ def _dimension_size(node: Apply, operands: Values, run: Runner) -> Value:
 
 @evaluator("set-dimension-size")
 def _set_dimension_size(node: Apply, operands: Values, run: Runner) -> Value:
-    """Keep the first elements of a dimension; where it grows, noughts stand for what XLA leaves undefined."""
+    """Keep the first elements of a dimension; where it grows, zeros stand for what XLA leaves undefined."""
     operand, size = arrays_of(operands)
     dimension = node.attribute("dimensions")[0]
     growth = int(size) - operand.shape[dimension]

@@ -21,12 +21,12 @@ def _minimum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
-    """1 or -1; signed noughts and NaNs are themselves."""
+    """1 or -1; signed zeros and NaNs are themselves."""
     return np.where((x == 0) | np.isnan(x), x, np.copysign(np.ones((), x.dtype), x))
 
 
 def _round_away(x: np.ndarray) -> np.ndarray:
-    """To the nearest integer, halves away from nought."""
+    """To the nearest integer, halves away from zero."""
     whole = np.trunc(x)
     is_further = np.abs(x - whole) >= 0.5
     return np.copysign(whole + np.where(is_further, np.copysign(np.ones((), x.dtype), x), np.zeros((), x.dtype)), x)

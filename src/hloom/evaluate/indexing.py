@@ -33,14 +33,14 @@ def starts(indices: Sequence[np.ndarray], rank: int) -> list[int]:
 
 
 def window(dims: Sequence[int], sizes: Sequence[int], where: Sequence[int]) -> tuple[slice, ...]:
-    """The slices of these sizes, moved so that they lie within the array."""
+    """The slices of these sizes, moved so that they are within the array."""
     first = [min(max(start, 0), dim - size) for dim, size, start in zip(dims, sizes, where, strict=True)]
     return tuple(slice(start, start + size) for start, size in zip(first, sizes, strict=True))
 
 
 @evaluator("gather")
 def _gather(node: Apply, operands: Values, run: Runner) -> Value:
-    """One slice per index vector, moved so that it lies within the operand."""
+    """One slice per index vector, moved so that it is within the operand."""
     operand, indices = arrays_of(operands)
     sizes = node.attribute("slice_sizes")
     vector_dimension = node.attribute("index_vector_dim")
@@ -66,7 +66,7 @@ def index_vectors(
     """Where each window starts: one row per index vector, one column per dimension of the operand.
 
     `mapped` says which dimension each element of a vector indexes; `batching` which dimension of the operand goes
-    along with which of the indices. The rest start at nought.
+    along with which of the indices. The rest start at zero.
     """
     if vector_dimension == indices.ndim:
         indices = indices[..., None]
@@ -104,7 +104,7 @@ def linear_grid(dims: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) 
 
 
 def strides(dims: Sequence[int]) -> list[int]:
-    """How many elements lie between neighbours along each dimension of a flattened array."""
+    """How many elements are between neighbours along each dimension of a flattened array."""
     steps = [1] * len(dims)
     for axis in range(len(dims) - 2, -1, -1):
         steps[axis] = steps[axis + 1] * dims[axis + 1]

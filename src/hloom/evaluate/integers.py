@@ -10,7 +10,7 @@ Function = Callable[..., np.ndarray]
 
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Towards nought; all ones where the divisor is nought, and the least integer over -1 is itself."""
+    """Towards zero; all ones where the divisor is zero, and the least integer over -1 is itself."""
     is_nought = y == 0
     divisor = np.where(is_nought, np.ones((), y.dtype), y)
     floor = x // divisor
@@ -19,12 +19,12 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """With the dividend's sign; the dividend where the divisor is nought."""
+    """With the dividend's sign; the dividend where the divisor is zero."""
     return np.where(y == 0, x, np.fmod(x, y))
 
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """By repeated squaring; a power below nought is nought, but of 1 and -1."""
+    """By repeated squaring; a power below zero is zero, but of 1 and -1."""
     result = np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)
     square, exponent = x, unsigned(y)
     while exponent.any():
@@ -91,7 +91,7 @@ def _shift_right_arithmetic(bits: int, x: np.ndarray, amount: np.ndarray) -> np.
 
 
 def _distance(bits: int, amount: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """How far to shift, at most so far, and whether that is all the width; amounts below nought are huge."""
+    """How far to shift, at most so far, and whether that is all the width; amounts below zero are huge."""
     wanted = unsigned(amount, bits)
     return np.minimum(wanted, np.array(most, wanted.dtype)), wanted >= most
 
@@ -122,8 +122,8 @@ def _high_multiply(bits: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     product = (high[0] * high[1] + (middle >> 32) + (cross >> 32) + (other >> 32)).astype(np.uint64)
     if letter == "u":
         return product
-    nought = np.zeros((), np.int64)
-    return product.view(np.int64) - np.where(x < 0, y, nought) - np.where(y < 0, x, nought)
+    zero = np.zeros((), np.int64)
+    return product.view(np.int64) - np.where(x < 0, y, zero) - np.where(y < 0, x, zero)
 
 
 WIDTH: dict[str, Function] = {

@@ -16,7 +16,7 @@ def _ragged_dot(node: Apply, operands: Values, run: Runner) -> Value:
     """Multiply group by group.
 
     A ragged dimension that is free has a right operand per group (`rhs_group_dims`), and elements behind the last
-    group give noughts. One that is contracted gives one product per group. A batch dimension gives the plain product.
+    group give zeros. One that is contracted gives one product per group. A batch dimension gives the plain product.
     """
     left, right, sizes = arrays_of(operands)
     wide_left, wide_right = widened(left, right), widened(right, left)

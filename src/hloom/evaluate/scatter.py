@@ -15,7 +15,7 @@ from hloom.ir import Apply, Graph
 
 @evaluator("scatter")
 def _scatter(node: Apply, operands: Values, run: Runner) -> Value:
-    """Combine windows of updates into the operand; a window that does not lie within it is dropped."""
+    """Combine windows of updates into the operand; a window that is not within it is dropped."""
     arrays = arrays_of(operands)
     count = len(arrays) // 2
     inputs, indices, updates = arrays[:count], arrays[count], arrays[count + 1 :]

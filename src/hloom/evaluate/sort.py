@@ -122,7 +122,7 @@ def network(count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 @evaluator("topk")
 def _topk(node: Apply, operands: Values, run: Runner) -> Value:
-    """The k greatest (or least) elements of the last dimension in order, and their places; ties in order of place."""
+    """The k greatest (or least) elements of the last dimension in order, and their indices; equal ones by index."""
     (operand,) = arrays_of(operands)
     keys = ordered_keys(operand, is_total=True)
     assert keys is not None, "complex numbers have no order"

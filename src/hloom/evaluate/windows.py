@@ -25,7 +25,7 @@ class Sliding:
     is_real: np.ndarray
 
     def over(self, array: np.ndarray) -> np.ndarray:
-        """An array with the window's padding and dilation, made of noughts."""
+        """An array with the window's padding and dilation, made of zeros."""
         padding = [base_padding(dimension) for dimension in self.window.dimensions]
         return padded(array, np.zeros((), array.dtype), padding)
 

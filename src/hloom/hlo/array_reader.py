@@ -80,7 +80,7 @@ class ArrayReader:
         while True:
             match = _TOKEN.match(cursor.text, cursor.position, cursor.end)
             if match is None:
-                raise cursor.error(f"expected a value of {self.type}, found {cursor.found()}")
+                raise cursor.error(f"expected a value of {self.type}, found {cursor.next_token()}")
             cursor.position = match.end()
             token_type = str(match.lastgroup)
             if token_type in _NUMBERS and self.width == 2:
@@ -166,7 +166,7 @@ class ArrayReader:
             raise self.cursor.error(f"expected an integer for {self.type.dtype}, found '{_shorten(text)}'", position)
 
     def _begin_element(self, position: int) -> None:
-        """Make sure that there is room for one more element."""
+        """Make sure that there is space for one more element."""
         if self.depth == self.type.rank and self.depth:
             self._count(self.depth - 1, position)
         elif self.type.rank and self.stray < 0:
@@ -211,7 +211,7 @@ class ArrayReader:
             return
         payload = 2**51 if word == "nan" else int(word[len("nan(0x") : -1], 16)
         if not 0 < payload < 2**52:
-            raise self.cursor.error("a NaN's payload lies between 0x1 and 0xfffffffffffff", position)
+            raise self.cursor.error("a NaN's payload is between 0x1 and 0xfffffffffffff", position)
         self.payloads.append((len(self.values), (text.startswith("-") << 63) | (0x7FF << 52) | payload))
         self._append(0.0, position)
 
@@ -242,8 +242,8 @@ class ArrayReader:
             return self.cursor.error(f"value {values[index]} is out of range for {dtype}: [{low}, {high}]", position)
         if np.isnan(values[index]):
             width = PAYLOAD_BITS.get(component(dtype).name, 0)
-            room = f"at most 0x{2**width - 1:x}" if width else "it has none"
-            return self.cursor.error(f"this NaN payload does not fit into {dtype}: {room}", position)
+            limit = f"at most 0x{2**width - 1:x}" if width else "it has none"
+            return self.cursor.error(f"this NaN payload does not fit into {dtype}: {limit}", position)
         least, greatest = float_range(dtype)
         message = f"value {values[index]:.9g} is out of range for {dtype}: [{least:.9g}, {greatest:.9g}]"
         return self.cursor.error(message, position)

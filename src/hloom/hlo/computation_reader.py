@@ -1,7 +1,8 @@
 """The instructions of one computation.
 
 Two ways that agree: the fast one matches many plain lines with one regular expression and looks everything else up
-in memos; the careful one (`instruction.py`) reads what the fast one refuses, token by token, and owns the errors.
+in memos; the careful one (`instruction_reader.py`) reads what the fast one refuses, token by token, and raises the
+errors.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def read_operands(cursor: Cursor, body: ComputationState) -> tuple[Node, ...]:
                 stack.append(opened)
                 continue
         if not cursor.accept(",") and not cursor.at(")"):
-            raise cursor.error(f"expected ',' or ')' among the operands, found {cursor.found()}")
+            raise cursor.error(f"expected ',' or ')' among the operands, found {cursor.next_token()}")
 
 
 def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call | None:

@@ -60,7 +60,7 @@ def _read_after_mesh(cursor: Cursor, mesh: Mesh) -> MeshSharding:
     word_text = word[0] if word else ""
     if word_text not in ("replicated", "unreduced", "manual"):
         cursor.position = start
-        raise cursor.error(f"expected '[', replicated, unreduced or manual after the mesh, found {cursor.found()}")
+        raise cursor.error(f"expected '[', replicated, unreduced or manual after the mesh, found {cursor.next_token()}")
     if not mesh.names and word_text != "replicated":
         raise cursor.error(f"a sharding over a mesh without axes cannot be {word_text}", start)
     whole = tuple(map(AxisRef, mesh.names))

@@ -97,7 +97,7 @@ class ModuleReader(ModuleState):
             else:
                 read_expression(cursor, body, body.unused_name("_"), cursor.skip())
             if self.strict and cursor.peek():
-                raise cursor.error(f"expected the end of the text after one instruction, found {cursor.found()}")
+                raise cursor.error(f"expected the end of the text after one instruction, found {cursor.next_token()}")
         body.complete()
         self._place(graph)
         self.module.entry = graph

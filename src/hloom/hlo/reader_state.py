@@ -203,7 +203,7 @@ class ComputationState:
         return node
 
     def complete(self) -> None:
-        """Hand the nodes to the graph: its output and its parameters by number."""
+        """Give the nodes to the graph: its output and its parameters by number."""
         graph = self.graph
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]

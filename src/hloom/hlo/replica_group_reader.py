@@ -24,7 +24,7 @@ def read_replica_groups(cursor: Cursor) -> ReplicaGroups:
     if cursor.match(MESH):
         cursor.position = start
         return _read_mesh_groups(cursor)
-    raise cursor.error(f"expected replica groups, which begin with '{{', '[' or 'mesh', found {cursor.found()}")
+    raise cursor.error(f"expected replica groups, which begin with '{{', '[' or 'mesh', found {cursor.next_token()}")
 
 
 def _read_iota_groups(cursor: Cursor) -> IotaGroups:

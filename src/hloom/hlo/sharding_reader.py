@@ -79,7 +79,7 @@ def _read_plain(cursor: Cursor) -> LeafSharding:
             _WORDS[word[0]](cursor, written, word[0])
         else:
             cursor.position = position
-            raise cursor.error(f"expected a part of a sharding, found {cursor.found()}", position, _HINT)
+            raise cursor.error(f"expected a part of a sharding, found {cursor.next_token()}", position, _HINT)
     return _finish(cursor, written, start)
 
 

@@ -23,7 +23,7 @@ _PLAIN_INTEGERS = re.compile(r"\{((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*+)?)\}")
 
 LOWEST_INTEGER = -(2**63)
 HIGHEST_INTEGER = 2**64
-"""HLO integers lie in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed one is wanted."""
+"""HLO integers are in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed one is wanted."""
 
 
 def read_name(cursor: Cursor, what: str = "a name") -> str:
@@ -74,7 +74,7 @@ def read_braced(cursor: Cursor, what: str = "'{'") -> str:
     """Everything from `{` to its matching `}`, verbatim; strings inside are skipped."""
     start = cursor.skip()
     if not cursor.at("{"):
-        raise cursor.error(f"expected {what}, found {cursor.found()}")
+        raise cursor.error(f"expected {what}, found {cursor.next_token()}")
     depth, position = 0, start
     while True:
         match = BRACED_STEP.match(cursor.text, position, cursor.end)

@@ -66,7 +66,7 @@ def read_type(cursor: Cursor) -> Type:
             if cursor.accept(","):
                 break
         else:
-            raise cursor.error(f"expected ',' or ')' in a tuple type, found {cursor.found()}")
+            raise cursor.error(f"expected ',' or ')' in a tuple type, found {cursor.next_token()}")
 
 
 def _read_plain_elements(cursor: Cursor, elements: list[Type]) -> bool:
@@ -188,7 +188,7 @@ def _read_layout(cursor: Cursor, rank: int) -> Layout:
                     parts[name] = read(cursor)
                     break
             else:
-                raise cursor.error(f"expected a part of a layout, found {cursor.found()}")
+                raise cursor.error(f"expected a part of a layout, found {cursor.next_token()}")
             if _later(name, parts):
                 raise cursor.error(f"'{sign}' stands too late in this layout; the order is D T L # * E S SC P M")
     cursor.expect("}")

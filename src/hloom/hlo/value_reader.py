@@ -82,7 +82,7 @@ def _window_dimension(row: dict[str, str]) -> WindowDimension:
 
 
 def read_dimension_labels(cursor: Cursor) -> ConvolutionDimensions:
-    """`b01f_01io->b01f`: every letter once, digits 0, 1, ... without gaps, ranks alike."""
+    """`b01f_01io->b01f`: every letter once, digits 0, 1, ... without gaps, equal ranks."""
     start = cursor.skip()
     labels = ConvolutionDimensions(*cursor.read(_DIMENSION_LABELS, "labels such as b01f_01io->b01f").groups())
     spatial = {str(number) for number in range(len(labels.lhs.replace("?", "")) - 2)}
@@ -322,6 +322,6 @@ def read_verbatim(cursor: Cursor) -> str:
         raise cursor.error(f"expected '{open_brackets[-1]}' before the end of the text", start)
     text = cursor.text[start:position].rstrip()
     if not text:
-        raise cursor.error(f"expected a value, found {cursor.found()}", start)
+        raise cursor.error(f"expected a value, found {cursor.next_token()}", start)
     cursor.position = start + len(text)
     return text

@@ -1,12 +1,12 @@
 """Whether an attribute's value is of the Python type that its kind wants: one row per kind.
 
-To add a kind, add its row here and a reader and a writer in the room of each text format.
+To add a kind, add its row here and a reader and a writer in the package of each text format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from hloom.ir.attributes import Referent
 from hloom.ir.literal import Literal
@@ -30,9 +30,9 @@ from hloom.ir.values import (
 Check = Callable[[Any], bool]
 
 
-def misfit(attribute: Attribute, value: Any) -> str | None:
+def expected_type(attribute: Attribute, value: Any) -> str | None:
     """What the value should be, where it is not; None where it fits."""
-    check, wanted = FITS[attribute.kind]
+    check, wanted = CHECKS[attribute.kind]
     if not check(value):
         return wanted
     if attribute.choices and value not in attribute.choices:
@@ -50,7 +50,10 @@ def _kind_of(class_: type) -> Check:
 
 
 def _all(check: Check) -> Check:
-    return lambda value: type(value) is tuple and all(map(check, value))
+    def check_all(value: Any) -> bool:
+        return type(value) is tuple and all(map(check, cast("tuple[Any, ...]", value)))
+
+    return check_all
 
 
 def _is_graph(value: Any) -> bool:
@@ -62,7 +65,10 @@ def _is_node(value: Any) -> bool:
 
 
 def _is_text_pair(value: Any) -> bool:
-    return type(value) is tuple and len(value) == 2 and type(value[0]) is type(value[1]) is str
+    if type(value) is not tuple:
+        return False
+    parts = cast("tuple[Any, ...]", value)
+    return len(parts) == 2 and type(parts[0]) is type(parts[1]) is str
 
 
 def _is_hashable(value: Any) -> bool:
@@ -76,7 +82,7 @@ def _is_hashable(value: Any) -> bool:
 _INTEGER, _STRING, _BOOLEAN = _one(int), _one(str), _one(bool)
 _K = AttributeKind
 
-FITS: dict[AttributeKind, tuple[Check, str]] = {
+CHECKS: dict[AttributeKind, tuple[Check, str]] = {
     _K.INTEGER: (_INTEGER, "an int"),
     _K.BOOLEAN: (_BOOLEAN, "a bool"),
     _K.FLOAT: (_one(float, int), "a float"),

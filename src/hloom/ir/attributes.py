@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 
 class Referent:
@@ -40,7 +40,7 @@ class Attributes(dict[str, Any]):
     def __repr__(self) -> str:
         return f"Attributes({super().__repr__()})"
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Attributes, (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -64,8 +64,8 @@ class Attributes(dict[str, Any]):
         return Attributes({name: _mapped(value, change) for name, value in self.items()})
 
 
-def _parts(value: Any) -> tuple:
-    return value if isinstance(value, tuple) else (value,)
+def _parts(value: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
 
 
 def _refers(value: Any) -> bool:
@@ -76,7 +76,7 @@ def _mapped(value: Any, change: Mapping[Any, Any]) -> Any:
     if not _refers(value):
         return value
     if isinstance(value, tuple):
-        return tuple(change.get(part, part) for part in value)
+        return tuple(change.get(part, part) for part in cast("tuple[Any, ...]", value))
     return change.get(value, value)
 
 

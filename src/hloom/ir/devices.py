@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import mul
 from typing import TypeAlias
 
 import numpy as np
@@ -76,7 +77,7 @@ class IotaDevices:
         permutation = self.permutation or tuple(range(len(self.dims)))
         if sorted(permutation) != list(range(len(self.dims))):
             raise ValueError(f"{permutation} is no permutation of the {len(self.dims)} dimensions")
-        steps = (1, *accumulate(reversed(self.dims[1:]), lambda product, size: product * size))[::-1]
+        steps = (1, *accumulate(reversed(self.dims[1:]), mul))[::-1]
         dims, permutation = _dimensions([(self.dims[axis], steps[axis]) for axis in permutation])
         object.__setattr__(self, "dims", dims)
         object.__setattr__(self, "permutation", permutation)

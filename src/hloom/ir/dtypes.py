@@ -37,7 +37,7 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         return dtype, (self.name,)
 
     @property

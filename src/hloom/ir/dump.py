@@ -4,11 +4,14 @@ Nodes are numbered anew in each graph, so that a change in one graph does not to
 nothing defines is marked by `?`; a node of another graph is `$(graph:%number)`.
 """
 
+# pyright: reportPrivateUsage=false
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from hloom.ir.attributes import Attributes, Referent
 from hloom.ir.graph import Graph
@@ -112,9 +115,12 @@ class _Listing:
         if isinstance(value, Referent):
             return _graph_name(value) if isinstance(value, Graph) else self._reference(value, graph)
         if isinstance(value, tuple):
-            return f"({', '.join(self._value(item, graph) for item in value)})"
-        text = _TEXTS.get(type(value))
-        return text(value) if text else _type(value) if isinstance(value, Type) else str(value)
+            items = cast("tuple[Any, ...]", value)
+            return f"({', '.join(self._value(item, graph) for item in items)})"
+        text = _TEXTS.get(value.__class__)
+        if text is not None:
+            return text(value)
+        return _type(value) if isinstance(value, Type) else str(value)
 
     def _reference(self, node: Any, graph: Graph | None) -> str:
         name = f"%?{node.name}" if isinstance(node, Missing) or node not in self.names else self.names[node]

@@ -5,9 +5,12 @@ parameter numbers, metadata, the header, threads and the sharing of values do. A
 constants whose data a text left out are the same where their types are.
 """
 
+# pyright: reportPrivateUsage=false
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from hloom.ir.attributes import Referent
 from hloom.ir.graph import Graph
@@ -228,7 +231,7 @@ class _Comparison:
 
 def _referents(value: Any) -> tuple[Referent, ...]:
     """The graphs and nodes that a value is or holds; none where it holds anything else."""
-    parts = value if isinstance(value, tuple) else (value,)
+    parts = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
     return parts if all(isinstance(part, Referent) for part in parts) else ()
 
 

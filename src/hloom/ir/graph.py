@@ -4,6 +4,9 @@ To add an editing method, put it here, in terms of `_link`, `_unlink`, `_use` an
 right.
 """
 
+# pyright: reportPrivateUsage=false
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+
 from __future__ import annotations
 
 import re

@@ -1,6 +1,6 @@
 """Result types and axis maps of nodes, from what their ops' rows say.
 
-To change what one op infers, edit its row; this file only hands operands and attributes over.
+To change what one op infers, edit its row; this file only passes operands and attributes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Inference:
     """Infers types of many nodes: what was inferred once for the same op, types and attributes is remembered."""
 
     def __init__(self) -> None:
-        self._memo: dict[tuple, Type | TypeProblem] = {}
+        self._memo: dict[tuple[Any, ...], Type | TypeProblem] = {}
         self._kept: list[Attributes] = []
 
     def type_of(self, node: Node) -> Type | None:
@@ -76,8 +76,8 @@ class Inference:
         """
         if not isinstance(node, Apply) or not isinstance(node.function, Op) or node.function.infer is None:
             return None
-        types = tuple([operand.type for operand in node.inputs])
-        if None in types:
+        types = tuple([operand.type for operand in node.inputs if operand.type is not None])
+        if len(types) < len(node.inputs):
             return None
         key = (node.function, types, id(node.attributes), node.type if _asks_for_result(node.function.infer) else None)
         cached = self._memo.get(key)
@@ -111,7 +111,7 @@ def infer_types(module: Module) -> None:
         inference.fill(graph)
 
 
-def _attempt(node: Apply, types: tuple) -> Type | TypeProblem:
+def _attempt(node: Apply, types: tuple[Type, ...]) -> Type | TypeProblem:
     try:
         return infer_type(node.op, types, node.attributes, node.type and without_layout(node.type))
     except TypeProblem as problem:

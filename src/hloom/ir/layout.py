@@ -1,4 +1,4 @@
-"""How an array lies in memory: XLA's layouts, as values."""
+"""Layouts of arrays in memory, as values. Source: xla/layout.h."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Values written in a program: an array, a tuple of values, or data that a text left out."""
 
+# pyright: reportPrivateUsage=false
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -163,7 +166,7 @@ class Literal:
     def __copy__(self) -> Literal:
         return self
 
-    def __deepcopy__(self, memo: dict) -> Literal:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Literal:
         return self
 
     def __reduce__(self) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import cast
 
 from hloom.text import Cursor, Source, escape, unescape
 
@@ -36,7 +38,8 @@ class Metadata:
         return " ".join(f"{name}={_print(getattr(self, name))}" for name in METADATA_FIELDS if getattr(self, name))
 
 
-METADATA_FIELDS = {field.name: field.default for field in fields(Metadata)}
+METADATA_FIELDS: dict[str, object] = {field.name: field.default for field in fields(Metadata)}
+"""The default value of every field, by name."""
 
 
 @lru_cache(maxsize=4096)
@@ -63,7 +66,7 @@ def read_metadata(cursor: Cursor) -> Metadata:
             )
         if name in values:
             raise cursor.error(f"metadata field '{name}' is given twice", start)
-        values[name] = _READERS[type(METADATA_FIELDS[name])](cursor)
+        values[name] = _READERS[METADATA_FIELDS[name].__class__](cursor)
         cursor.accept(",")
     return Metadata(**values)  # type: ignore[arg-type]
 
@@ -86,13 +89,19 @@ def _read_integer(cursor: Cursor) -> int:
 
 
 def _read_integers(cursor: Cursor) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", cursor.read(_INTEGERS, "'{' and integers")[1]))
+    start = cursor.skip()
+    digits = re.findall(r"[0-9]+", cursor.read(_INTEGERS, "'{' and integers")[1])
+    if any(len(part.lstrip("0")) > 19 for part in digits):
+        raise cursor.error("an integer here does not fit into 64 bits", start)
+    return tuple(int(part.lstrip("0") or "0") for part in digits)
 
 
-_READERS = {str: _read_string, int: _read_integer, tuple: _read_integers}
+_READERS: dict[type, Callable[[Cursor], object]] = {str: _read_string, int: _read_integer, tuple: _read_integers}
 
 
 def _print(value: object) -> str:
     if isinstance(value, str):
         return f'"{escape(value)}"'
-    return "{" + ",".join(map(str, value)) + "}" if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return "{" + ",".join(map(str, cast("tuple[int, ...]", value))) + "}"
+    return str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import ml_dtypes
 import numpy as np
 
@@ -26,7 +28,7 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 def float_range(dtype: DType) -> tuple[float, float]:
     """The least and the greatest finite value of a float type, or of a complex type's parts."""
-    limits = ml_dtypes.finfo(component(dtype).numpy)
+    limits = cast("Any", ml_dtypes.finfo(component(dtype).numpy))
     return float(limits.min), float(limits.max)
 
 
@@ -54,7 +56,7 @@ def from_doubles(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarr
     """Elements of a float type from doubles, and which of those the type does not hold.
 
     A NaN keeps its sign and payload bits. Refused are finite values that do not round to finite ones, and NaN
-    payloads that the type has no room for. Types without infinity or NaN take what XLA makes of those: f8e4m3fn
+    payloads that the type cannot hold. Types without infinity or NaN take what XLA makes of those: f8e4m3fn
     reads inf as NaN, f4e2m1fn reads inf as 6 and nan as -0.
     """
     with np.errstate(all="ignore"):

@@ -38,7 +38,7 @@ class TypeNotGiven(TypeProblem):
 
 
 class AttributeKind(Enum):
-    """What an attribute's value is; a reader and a writer per kind live in the room of each text format."""
+    """What an attribute's value is; a reader and a writer per kind live in the package of each text format."""
 
     INTEGER = auto()
     BOOLEAN = auto()
@@ -145,13 +145,13 @@ class Op:
     name: str
     arity: tuple[int, int | None] = (0, MANY)
     operand_step: int = 1
-    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     omits_type: bool = False
     is_known: bool = True
     infer: Callable[..., Type] | None = None
     axes: Callable[..., AxisMap] | None = None
     effect: Effect | None = None
-    because: Mapping[str, str] = field(default_factory=dict)
+    because: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
@@ -172,5 +172,5 @@ class Op:
     def __copy__(self) -> Op:
         return self
 
-    def __deepcopy__(self, memo: dict) -> Op:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Op:
         return self

@@ -41,10 +41,10 @@ class StackTraceFrame:
 class StackTables:
     """The four tables, by the numbers that the text gives their rows."""
 
-    file_names: dict[int, str] = field(default_factory=dict)
-    function_names: dict[int, str] = field(default_factory=dict)
-    file_locations: dict[int, FileLocation] = field(default_factory=dict)
-    stack_frames: dict[int, StackFrame] = field(default_factory=dict)
+    file_names: dict[int, str] = field(default_factory=dict[int, str])
+    function_names: dict[int, str] = field(default_factory=dict[int, str])
+    file_locations: dict[int, FileLocation] = field(default_factory=dict[int, FileLocation])
+    stack_frames: dict[int, StackFrame] = field(default_factory=dict[int, StackFrame])
 
     def trace(self, stack_frame_id: int) -> list[StackTraceFrame]:
         """The frames from the innermost outwards; unknown numbers end it."""

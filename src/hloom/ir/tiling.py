@@ -101,7 +101,7 @@ def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
     except ValueError:
         raise HloomError(f"{sharding} gives device {device} no tile") from None
     position //= math.prod(sharding.tile[rank:])
-    index = []
+    index: list[int] = []
     for size in reversed(sharding.tile[:rank]):
         position, remainder = divmod(position, size)
         index.append(remainder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from hloom.ir.dtypes import DType
@@ -26,8 +26,8 @@ class Type:
     """What a node yields. The subclasses are the kinds; `str` gives HLO's text."""
 
     __slots__ = ("__weakref__", "_key", "_text")
-    _interned: ClassVar[WeakValueDictionary[tuple, Type]] = WeakValueDictionary()
-    _key: tuple
+    _interned: ClassVar[WeakValueDictionary[tuple[object, ...], Type]] = WeakValueDictionary()
+    _key: tuple[Any, ...]
     _text: str
 
     @classmethod
@@ -45,13 +45,13 @@ class Type:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"types are immutable: cannot set {name} of {self}")
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return self._key[0], self._key[1:]
 
     def __copy__(self) -> Type:
         return self
 
-    def __deepcopy__(self, memo: dict) -> Type:
+    def __deepcopy__(self, memo: dict[int, object]) -> Type:
         return self
 
     def __str__(self) -> str:
@@ -189,7 +189,11 @@ class TokenType(Type):
     __slots__ = ()
 
     def __new__(cls) -> TokenType:
-        return _named(cls, "token[]")
+        made, fresh = cls._intern()
+        assert isinstance(made, TokenType)
+        if fresh:
+            object.__setattr__(made, "_text", "token[]")
+        return made
 
 
 class OpaqueType(Type):
@@ -198,7 +202,11 @@ class OpaqueType(Type):
     __slots__ = ()
 
     def __new__(cls) -> OpaqueType:
-        return _named(cls, "opaque[]")
+        made, fresh = cls._intern()
+        assert isinstance(made, OpaqueType)
+        if fresh:
+            object.__setattr__(made, "_text", "opaque[]")
+        return made
 
 
 class FunctionType(Type):
@@ -217,13 +225,6 @@ class FunctionType(Type):
             inside = ", ".join("?" if p is None else str(p) for p in made.parameters)
             object.__setattr__(made, "_text", f"({inside}) -> {'?' if result is None else result}")
         return made
-
-
-def _named(cls: type, text: str):
-    made, fresh = cls._intern()
-    if fresh:
-        object.__setattr__(made, "_text", text)
-    return made
 
 
 def list_with_indices(texts: Sequence[str]) -> str:

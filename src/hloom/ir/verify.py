@@ -4,6 +4,9 @@
 that nothing defines, closures) is no error: it lowers the level.
 """
 
+# pyright: reportPrivateUsage=false
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from hloom.ir.attribute_types import misfit
+from hloom.ir.attribute_types import expected_type
 from hloom.ir.attributes import Attributes
 from hloom.ir.graph import Graph
 from hloom.ir.inference import Inference
@@ -203,7 +206,7 @@ class _Verifier:
             if isinstance(value, Verbatim):
                 self.open(name, "attribute")
             elif row is not None:
-                if wanted := misfit(row, value):
+                if wanted := expected_type(row, value):
                     raise self.bad(f"attribute {name} is {_cut(repr(value))}, not {wanted}")
             elif op is None or op.is_known:
                 raise self.bad(f"{op.name if op else self.node.opcode if self.node else ''} has no attribute {name}")

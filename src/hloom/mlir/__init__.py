@@ -4,7 +4,7 @@ Dialects need no registration: `parse` takes op rows by full name (`oneflow.drop
 op with several results is an application that yields a tuple, followed by a `get-tuple-element` for each used result.
 
 To add a kind of attribute value, edit `values.py`, `value_reader.py` and `value_printer.py`; a spelling of element
-types, `types.py`; the custom form of a function-like op, `forms.py`.
+types, `types.py`; the custom form of a function-like op, `syntax.py`.
 """
 
 from hloom.mlir.printer import to_text as to_text

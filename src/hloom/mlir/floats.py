@@ -104,7 +104,7 @@ def _cut_bits(significand: int, exponent: int, count: int) -> tuple[int, int]:
 
 
 def _cut_digits(digits: str, exponent: int, count: int) -> tuple[str, int]:
-    """Round half up to so many digits, and drop noughts at the end."""
+    """Round half up to so many digits, and drop zeros at the end."""
     surplus = len(digits) - count
     if surplus <= 0:
         return digits, exponent

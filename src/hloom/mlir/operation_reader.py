@@ -51,7 +51,7 @@ class OperationReader:
             if not cursor.accept(","):
                 cursor.expect("=", "behind the results")
                 return packs
-        raise cursor.error(f"expected a value's name, found {cursor.found()}")
+        raise cursor.error(f"expected a value's name, found {cursor.next_token()}")
 
     def operation(self, body: Body, depth: int) -> Apply:
         """One op: `%a = "dialect.op"(%b) ... : (type) -> type`."""
@@ -88,7 +88,7 @@ class OperationReader:
         """The error at an op that is not in the generic form."""
         cursor = self.cursor
         hint = "print the program in the generic form: mlir-opt --mlir-print-op-generic"
-        return cursor.error(f"expected an op in the generic form, found {cursor.found()}", position, hint)
+        return cursor.error(f"expected an op in the generic form, found {cursor.next_token()}", position, hint)
 
     def operands(self, body: Body) -> tuple[Node, ...]:
         """`(%a, %b#1)`."""
@@ -141,7 +141,7 @@ class OperationReader:
                 return cached
             cursor.position = plain.start()
         if not cursor.at("("):
-            raise cursor.error(f"expected '(' before the operands' types, found {cursor.found()}")
+            raise cursor.error(f"expected '(' before the operands' types, found {cursor.next_token()}")
         operands = read_types(cursor, self.values.types)
         cursor.expect("->", "before the results' types")
         cached = operands, read_types(cursor, self.values.types)

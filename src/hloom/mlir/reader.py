@@ -67,7 +67,7 @@ class _Reader:
             self.items("")
         self.aliases()
         if cursor.peek():
-            raise cursor.error(f"expected the end of the text, found {cursor.found()}")
+            raise cursor.error(f"expected the end of the text, found {cursor.next_token()}")
         module = self.module
         functions = [
             function_form.name for function_form in self.forms if function_form.types is None and function_form.keyword
@@ -200,7 +200,7 @@ class _Reader:
         body: Body | None = None
         types: tuple[tuple[str, ...], tuple[str, ...]] | None = None
         if not cursor.at("("):
-            raise cursor.error(f"expected '(' before the arguments, found {cursor.found()}")
+            raise cursor.error(f"expected '(' before the arguments, found {cursor.next_token()}")
         if _DECLARED.match(cursor.text, cursor.position):
             operands = read_types(cursor, self.values.types)
             results, kept = self.result_types()

@@ -89,7 +89,7 @@ class Body:
         return node
 
     def finish(self, output: Node) -> None:
-        """Hand the nodes over to the graph, each used result right behind its op."""
+        """Give the nodes to the graph, each used result right behind its op."""
         self.graph.adopt(list(self._nodes()), self._names)
         self.graph.set_output(output)
 

@@ -37,7 +37,7 @@ def read_type(cursor: Cursor, aliases: dict[str, str], depth: int = 0) -> str:
         return name[0] + _inside(cursor)
     dialect = cursor.match(_DIALECT)
     if dialect is None:
-        raise cursor.error(f"expected a type, found {cursor.found()}")
+        raise cursor.error(f"expected a type, found {cursor.next_token()}")
     if dialect[0] in aliases:
         return aliases[dialect[0]]
     if "." not in dialect[0] and not cursor.text.startswith("<", cursor.position):

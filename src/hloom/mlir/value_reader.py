@@ -35,7 +35,7 @@ def parse_value(text: str) -> Any:
     cursor = Cursor(Source(text))
     value = ValueReader(cursor).read(0)
     if cursor.peek():
-        raise cursor.error(f"expected the end, found {cursor.found()}")
+        raise cursor.error(f"expected the end, found {cursor.next_token()}")
     return value
 
 
@@ -220,7 +220,7 @@ class ValueReader:
         cursor = self.cursor
         inside = cursor.skip()
         if not cursor.at("<"):
-            raise cursor.error(f"expected '<' behind 'dense', found {cursor.found()}")
+            raise cursor.error(f"expected '<' behind 'dense', found {cursor.next_token()}")
         balanced(cursor)
         end = cursor.position
         cursor.expect(":", "behind the elements")

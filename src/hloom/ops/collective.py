@@ -184,22 +184,18 @@ def _ragged_all_to_all(operand: Type, output: Type, *offsets_and_sizes: Type) ->
     return without_layout(output)
 
 
-def _same(*operands: Type) -> Type:
-    return _together(_arrays(operands, "a collective"))
-
-
 def _broadcast(*operands: Type, has_dynamic_root: bool) -> Type:
     moved = operands[:-1] if has_dynamic_root else operands
     return _together(_arrays(moved, "collective-broadcast"))
 
 
-def _permute(*operands: Type, slice_sizes: tuple | None) -> Type:
+def _permute(*operands: Type, slice_sizes: tuple[object, ...] | None) -> Type:
     if slice_sizes is not None:
         return without_layout(operands[1])
     return _together(_arrays(operands, "collective-permute"))
 
 
-def _permute_start(*operands: Type, slice_sizes: tuple | None, result: Type | None) -> Type:
+def _permute_start(*operands: Type, slice_sizes: tuple[object, ...] | None, result: Type | None) -> Type:
     if slice_sizes is not None:
         return TupleType([*map(without_layout, operands), _COUNTER, _COUNTER])
     moved = _together(_arrays(operands, "collective-permute-start"))

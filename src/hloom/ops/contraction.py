@@ -1,4 +1,4 @@
-"""Matrix products and convolutions: their rows. The rules stand in `dots`, `ragged`, `scaled` and `convolutions`."""
+"""Matrix products and convolutions: their rows. The rules are in the files `*_rules.py` of each."""
 
 from hloom.ir import AttributeKind, optional, required
 from hloom.ops.convolution_rules import convolution_axes, infer_convolution

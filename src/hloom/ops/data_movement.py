@@ -268,7 +268,7 @@ def _set_dimension_size(operand: Type, size: Type, *, dimensions: tuple[int, ...
 
 
 def _set_dimension_size_axes(operand: Type, size: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
-    """A dimension with a size of its own must lie in one place: how much a part holds would differ."""
+    """A dimension with a size of its own needs replication: parts would differ in how much they hold."""
     build = AxisMapBuilder()
     factors = [
         [build.factor(n, FactorKind.NEED_REPLICATION if dim == dimensions[0] else FactorKind.PARALLEL)]

@@ -86,7 +86,8 @@ def gather_axes(
     operand_type, starts = array(operand), array(indices, "the indices")
     build = AxisMapBuilder()
     batches = index_factors(build, starts, index_vector_dim, FactorKind.PARALLEL, "")
-    taken, window = [], []
+    taken: list[list[int]] = []
+    window: list[list[int]] = []
     for dim, (size, wanted) in enumerate(zip(operand_type.dims, slice_sizes, strict=True)):
         if dim in operand_batching_dims:
             taken.append(batches[start_indices_batching_dims[operand_batching_dims.index(dim)]])
@@ -108,7 +109,7 @@ def index_factors(
     build: AxisMapBuilder, starts: TensorType, index_vector_dim: int, factor_kind: FactorKind, reducer: str
 ) -> list[list[int]]:
     """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1."""
-    factors = []
+    factors: list[list[int]] = []
     for dim, size in enumerate(starts.dims):
         if dim == index_vector_dim:
             factors.append([build.factor(size, FactorKind.NEED_REPLICATION)] if size != 1 else [])
@@ -182,7 +183,7 @@ def window_factors(build: AxisMapBuilder, size: int, wanted: int) -> tuple[list[
     """The factors of a dimension and of a window into it.
 
     A window as large as the dimension is the dimension. Where the window is one element, a split of the dimension
-    leaves it to the device that holds it. Any other window may lie across devices: both are whole.
+    leaves it to the device that holds it. Any other window may reach across devices: both need replication.
     """
     if size == wanted:
         shared = [build.factor(size)]

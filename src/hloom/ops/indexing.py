@@ -71,7 +71,8 @@ def _dynamic_slice_axes(operand: Type, *start: Type, dynamic_slice_sizes: tuple[
     with a indexed, b parallel, c and d whole
     """
     build = AxisMapBuilder()
-    taken, made = [], []
+    taken: list[list[int]] = []
+    made: list[list[int]] = []
     for size, wanted in zip(array(operand).dims, dynamic_slice_sizes, strict=True):
         large, small = window_factors(build, size, wanted)
         taken.append(large)
@@ -110,7 +111,8 @@ def _dynamic_update_slice_axes(operand: Type, update: Type, *start: Type) -> Axi
     dynamic-update-slice(f32[8,4], f32[1,4], s32[], s32[])   is   ([a,b], [1,b], [], []) -> [a,b]   a indexed
     """
     build = AxisMapBuilder()
-    made, parts = [], []
+    made: list[list[int]] = []
+    parts: list[list[int]] = []
     for size, wanted in zip(array(operand).dims, array(update, "the update").dims, strict=True):
         large, small = window_factors(build, size, wanted)
         made.append(large)

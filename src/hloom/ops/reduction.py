@@ -1,6 +1,6 @@
 """Reductions, windows, sorting and batch normalisation: their rows, and the rules of `reduce`.
 
-The others' rules stand in `pooling`, `ordering`, `scans` and `normalisation`.
+The others' rules are in `window_rules`, `sort_rules`, `scan_rules` and `batch_norm_rules`.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def reshape_axes(operand: Type, *sizes: Type, result: Type) -> AxisMap:
 
 
 def bitcast_axes(operand: Type, *, result: Type) -> AxisMap:
-    """A reshape of the dimensions in the order in which they lie in memory."""
+    """A reshape of the dimensions in the order of memory."""
     if not isinstance(operand, TensorType) or not isinstance(result, TensorType):
         raise TypeProblem(f"a bitcast goes from array to array, not from {operand} to {result}")
     build = AxisMapBuilder()

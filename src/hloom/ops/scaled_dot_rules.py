@@ -64,7 +64,7 @@ def scaled_dot_axes(
 
 
 class Parts(NamedTuple):
-    """The factors that a dimension is cut into, and how many blocks lie before each cut: 1, ..., the whole size."""
+    """The factors that a dimension is cut into, and how many blocks are before each cut: 1, ..., the whole size."""
 
     factors: Integers
     cuts: Integers

@@ -1,4 +1,4 @@
-"""Scans: a computation applied along one dimension, handing carries on."""
+"""Scans: a computation applied along one dimension, carries passed on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def scan_axes(
     for array_type in inputs:
         build.operand(*[[scanned] if dim == dimension else [] for dim in range(array_type.rank)])
     for array_type in carries:
-        build.operand(*[[]] * array_type.rank)
+        build.operand(*[()] * array_type.rank)
     leaves = arrays(result.leaves())
     for number, array_type in enumerate(leaves):
         is_output = number < len(leaves) - num_carries
@@ -92,7 +92,7 @@ def _check_parameters(
 def _check_carries(graph: Graph, yielded: Sequence[TensorType], carries: Sequence[TensorType]) -> None:
     for number, (array_type, carry) in enumerate(zip(yielded, carries, strict=True)):
         if not _same(array_type, carry):
-            raise TypeProblem(f"carry {number} is {carry}, but {graph.name} hands on {array_type}")
+            raise TypeProblem(f"carry {number} is {carry}, but {graph.name} passes on {array_type}")
 
 
 def _sliced(array_type: TensorType, dimension: int) -> TensorType:

@@ -121,7 +121,8 @@ def scatter_axes(
     scattered = index_factors(build, starts, index_vector_dim, *reduced_kind(to_apply))
     for dim in scatter_indices_batching_dims:
         scattered[dim] = [build.factor(starts.dims[dim])]
-    made, window = [], []
+    made: list[list[int]] = []
+    window: list[list[int]] = []
     sizes = iter([updates[0].dims[dim] for dim in update_window_dims])
     for dim, size in enumerate(inputs[0].dims):
         if dim in input_batching_dims:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 import ml_dtypes
 
@@ -132,7 +133,7 @@ def _precision(element: DType) -> tuple[bool, int, int, int, bool]:
     if not (element.is_float or element.is_complex):
         bits = 1 if element.kind is DTypeKind.BOOLEAN else element.bits
         return False, 0, 0, bits, element.kind is DTypeKind.SIGNED
-    facts = ml_dtypes.finfo(element.numpy)
+    facts = cast("Any", ml_dtypes.finfo(element.numpy))
     return element.is_complex, facts.maxexp, facts.nmant, element.bits, False
 
 

@@ -83,7 +83,7 @@ def _check_select_and_scatter(
 def _window_factors(
     build: AxisMapBuilder, extents_: Sequence[Extent], window: Window, inside: tuple[FactorKind, str]
 ) -> list[list[int]]:
-    factors = []
+    factors: list[list[int]] = []
     for (size, _), dimension in zip(extents_, window.dimensions, strict=True):
         if is_plain(dimension):
             factors.append([build.factor(size)])

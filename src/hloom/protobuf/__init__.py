@@ -3,7 +3,7 @@
     module = protobuf.HloModuleProto.FromString(data)
     protobuf.PrimitiveType.Name(module.computations[0].instructions[0].shape.element_type)      # "F32"
 
-This room knows bytes and field names, nothing of our IR. All names are XLA's own; `names()` lists them.
+This package knows bytes and field names, nothing of our IR. All names are XLA's own; `names()` lists them.
 
 To add a field or a message, edit `xla/*.proto` and run `scripts/compile_protos.py`; `tests/protobuf` compares the
 result with the schema inside jaxlib. To add a format, write its .proto files in a folder beside `xla/` (package

@@ -69,7 +69,7 @@ def _read_all(text: str, read: Callable[[Cursor], Value]) -> Value:
     cursor = Cursor(Source(text))
     value = read(cursor)
     if cursor.peek():
-        raise cursor.error(f"expected the end of the text, found {cursor.found()}")
+        raise cursor.error(f"expected the end of the text, found {cursor.next_token()}")
     return value
 
 

@@ -1,6 +1,6 @@
 """Source text, places in it, errors that point at them, and a cursor over tokens.
 
-This room knows nothing of HLO. To change how an error looks, edit `errors.py`; to change what counts as white
+This package knows nothing of HLO. To change how an error looks, edit `errors.py`; to change what counts as white
 space or a token, edit `cursor.py`.
 """
 

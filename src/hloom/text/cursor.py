@@ -51,7 +51,7 @@ class Cursor:
     def expect(self, literal: str, where: str = "") -> None:
         """Move over this literal text, or raise ParseError."""
         if not self.accept(literal):
-            raise self.error(f"expected '{literal}'{' ' + where if where else ''}, found {self.found()}")
+            raise self.error(f"expected '{literal}'{' ' + where if where else ''}, found {self.next_token()}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Move over what the pattern matches next, if it does."""
@@ -68,10 +68,10 @@ class Cursor:
         """Move over what the pattern must match next, or raise ParseError naming it."""
         match = self.match(pattern)
         if match is None:
-            raise self.error(f"expected {what}, found {self.found()}")
+            raise self.error(f"expected {what}, found {self.next_token()}")
         return match
 
-    def found(self) -> str:
+    def next_token(self) -> str:
         """How an error names what comes next."""
         position = self.skip()
         if position >= self.end:

@@ -1,8 +1,8 @@
 """Drawings of a module: Graphviz DOT, JSON, GraphML, and pictures through Graphviz.
 
-What is drawn is chosen in `select.py` and described in `describe.py`, once for all formats; a writer only turns a
+What is drawn is chosen in `select.py` and described in `node_text.py`, once for all formats; a writer only turns a
 `Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table
-in `files.py`; to change what a node's label says, edit `describe.py`; a colour, `families.py`.
+in `files.py`; to change what a node's label says, edit `node_text.py`; a colour, `opcode_families.py`.
 """
 
 from hloom.viz.dot import to_dot as to_dot

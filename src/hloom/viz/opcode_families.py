@@ -1,6 +1,6 @@
 """The families of opcodes, and the colour of each.
 
-The families are the files of the room `ops`, so that a new opcode has a colour with no row here.
+The families are the files of the package `ops`, so that a new opcode has a colour with no row here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fuse-bias-add-dropout`: the issue's texts, seeds, scales, refusals, and numbers under one mask."""
+"""`fuse-bias-add-dropout`: the published texts, seeds, scales, refusals, and numbers under one mask."""
 
 from __future__ import annotations
 

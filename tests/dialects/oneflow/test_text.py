@@ -1,4 +1,4 @@
-"""The texts of OneFlow's that the issue gives: read, understood, and printed back byte for byte."""
+"""The texts of OneFlow's that were published: read, understood, and printed back byte for byte."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """OneFlow's ops: their rows, what they compute with numpy, their lowering to HLO, and the passes that fuse them.
 
-Importing this room teaches `hloom.evaluate` its ops and offers its passes by name (`passes/`). To add an op, write its
-row in the family's file (`linear.py`, `pointwise.py`, ...), what it computes in `evaluators.py` or
+Importing this package teaches `hloom.evaluate` its ops and offers its passes by name (`passes/`). To add an op, write
+its row in the family's file (`linear.py`, `pointwise.py`, ...), what it computes in `evaluators.py` or
 `attention_values.py`, and its lowering in the file `lower_*.py` of its family.
 """
 

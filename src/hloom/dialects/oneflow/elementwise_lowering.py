@@ -129,7 +129,7 @@ def _masked(given: Given, x: Node, mask: Node, scale: float) -> Node:
 
 @lowers("dropout")
 def _dropout(given: Given) -> tuple[Node, Node]:
-    """x * mask / (1 - rate); the mask is given to the program, and nought everywhere where the rate is 1."""
+    """x * mask / (1 - rate); the mask is given to the program, and zero everywhere where the rate is 1."""
     assert isinstance(given.node.type, TupleType), "inferred before"
     type_ = given.node.type.elements[1]
     assert isinstance(type_, TensorType), "inferred before"

@@ -1,6 +1,6 @@
 """How the family files make their rows: an op's own attributes, and those that OneFlow gives to all ops.
 
-Attribute values are those of the room `mlir`: `plain` makes Python's numbers of them.
+Attribute values are those of the package `mlir`: `plain` makes Python's numbers of them.
 """
 
 from __future__ import annotations

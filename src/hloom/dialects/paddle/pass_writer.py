@@ -206,7 +206,7 @@ class _Writer:
 
     def name_results(self, whole: Reference, stem: str, outputs: Any, count: int) -> None:
         if sum(count for _, count in outputs) != count:
-            raise RuleError(f"{stem} has {count} results, its slots have room for {sum(c for _, c in outputs)}")
+            raise RuleError(f"{stem} has {count} results, its slots have space for {sum(c for _, c in outputs)}")
         taken = set(self.names.values())
         while any(name.startswith(stem) for name in taken):
             stem += "_"

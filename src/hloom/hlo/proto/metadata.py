@@ -1,4 +1,4 @@
-"""Where an instruction comes from, as OpMetadata, both ways; the payloads that it points at lie in the module."""
+"""Where an instruction comes from, as OpMetadata, both ways; the payloads that it points at are in the module."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def read_origin(proto: Any) -> str | None:
 
 
 def _tree_text(paths: Sequence[Path], elements: Iterable[Any]) -> str:
-    """The nested tuples whose leaves, in order, lie at these paths."""
+    """The nested tuples whose leaves, in order, are at these paths."""
     pieces: list[str] = []
     previous: Path | None = None
     for path, element in zip(paths, elements, strict=True):

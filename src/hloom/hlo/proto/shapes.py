@@ -26,7 +26,7 @@ from hloom.ir import (
 from hloom.text import HloomError
 
 DEEPEST = 90
-"""How deep tuples may nest: protobuf itself reads no message deeper than 100, and a type lies five deep in a module."""
+"""How deep tuples may nest: protobuf itself reads no message deeper than 100, and a type is five deep in a module."""
 
 NO_SIZE = -(2**63)
 """How the wire says `?` as a dimension and `*` in a tile."""
