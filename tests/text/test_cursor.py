@@ -61,7 +61,7 @@ def test_a_cursor_may_end_early():
     ],
 )
 def test_what_was_found_is_named(text: str, found: str):
-    assert cursor_over(text).found() == found
+    assert cursor_over(text).next_token() == found
 
 
 def refusal(action, text: str) -> str:

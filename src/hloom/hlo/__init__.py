@@ -1,6 +1,7 @@
 """HLO text and HLO protos, read and printed.
 
-To add a kind of attribute value, edit `value_reader.py`, `attribute_printer.py` and the value's `__str__` in `ir`. Plain lines are read by one regular expression in `computation_reader.py`, all others token by token in
+To add a kind of attribute value, edit `value_reader.py`, `attribute_printer.py` and the value's `__str__` (`hloom.ir`).
+Plain lines are read by one regular expression in `computation_reader.py`, all others token by token in
 `instruction_reader.py`; what `strict` refuses is in `strict_checks.py`; the containers of modules are in `files.py`,
 protos in the package `hlo.proto`.
 

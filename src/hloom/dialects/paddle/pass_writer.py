@@ -334,12 +334,12 @@ class _Writer:
             self.problem(f"'{text}' has another operation than - and Mod, which Paddle's runtime does not implement")
         if right.operator == "known" and natural_type(right.arguments[0]) != "INT":
             self.problem(f"'{text}' computes with other than whole numbers, which Paddle's runtime does not implement")
-        elif not self.is_whole(value.arguments[0]):
+        elif not self.is_whole_attribute(value.arguments[0]):
             self.problem(
                 f"'{text}' computes with no whole number of 32 bits, which Paddle's runtime does not implement"
             )
 
-    def is_whole(self, expression: Expression) -> bool:
+    def is_whole_attribute(self, expression: Expression) -> bool:
         """Whether Paddle's runtime finds one whole number: an element or the size of a shape, or an INT."""
         if expression.operator == "item":
             attribute_type = self.attribute_type(expression.arguments[0])
