@@ -25,7 +25,7 @@ class Program:
     def add(self, text: str, dims: Dims, operands: list[str], compute: Compute | None = None) -> str:
         """A further instruction; `text` stands behind its type."""
         name = f"v{len(self.dims)}"
-        self.lines.append(f"  {name} = {kind(dims)} {text}")
+        self.lines.append(f"  {name} = {type_text(dims)} {text}")
         self.dims[name] = dims
         self.operands[name] = operands
         if compute is not None:
@@ -41,7 +41,7 @@ class Program:
     def text(self) -> str:
         """The program as HLO: everything is yielded."""
         names = list(self.dims)
-        kinds = ", ".join(kind(dims) for dims in self.dims.values())
+        kinds = ", ".join(type_text(dims) for dims in self.dims.values())
         root = f"  ROOT out = ({kinds}) tuple({', '.join(names)})"
         return "\n".join(
             ["HloModule random", SUM, "ENTRY main {", "  zero = f32[] constant(0)", *self.lines, root, "}"]
@@ -62,7 +62,7 @@ class Program:
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
 
 
-def kind(dims: Dims) -> str:
+def type_text(dims: Dims) -> str:
     """f32[2,3]."""
     return f"f32[{','.join(map(str, dims))}]"
 
