@@ -24,7 +24,6 @@ from hloom.sharding import Mesh
 STRATEGIES = 20
 SECONDS = 2.0
 """What a chain of ten thousand operators may take."""
-LAYERS = (12, 24, 48, 96)
 FEWEST = 2
 """Samples of what takes seconds."""
 PATIENCE, COLUMNS = 120.0, 1_000_000
@@ -78,7 +77,7 @@ def _by_the_solver(graph: FactorGraph) -> None:
 
 def _growth(plan: Plan) -> Iterator[Figure]:
     """An instruction's share of building and solving the problem on a flat mesh, with the bound of untied layers."""
-    programs = [training_step(replace(plan.small, layers=layers), metadata=False) for layers in LAYERS]
+    programs = [training_step(replace(plan.small, layers=layers), metadata=False) for layers in plan.layers]
     modules = [parse(program.text) for program in programs]
     jobs = [Job(_planned, lambda module=module: module) for module in modules]
     first, *more = take_turns(jobs, plan.seconds, FEWEST)
@@ -87,7 +86,7 @@ def _growth(plan: Plan) -> Iterator[Figure]:
         yield Figure(
             f"build and ilp on 8: an instruction of {program.name}",
             f"{times.best:.2f} s",
-            f"{LAYERS[0]} layers",
+            f"{plan.layers[0]} layers",
             f"{first.best:.2f} s",
             times.best / first.best / counts,
             times.median / first.median / counts,

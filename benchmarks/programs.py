@@ -27,6 +27,7 @@ class Plan:
     rows: int = 5000
     chain: int = 10_000
     long_chain: int = 300_000
+    layers: tuple[int, ...] = (12, 24, 48, 96)
     seconds: float = 3.0
 
 

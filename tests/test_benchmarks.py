@@ -19,7 +19,7 @@ from scripts.lower_gpt2 import Config
 
 TINY = Config(layers=1, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 LARGER = Config(layers=2, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
-PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0, chain=30, long_chain=90)
+PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0, chain=30, long_chain=90, layers=(1, 2))
 
 NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"], "rewriting": ["xdsl", "torch"]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hloom.runtime import cost as ask_xla
 from hloom.text import HloomError
 from tests.analysis.alone import alone
 from tests.corpus import handwritten, lowered
+from tests.helpers.properties import is_long
 
 FOREIGN = ("fragments/", "tensorflow_2020/", "year_2026/")
 """Folders of texts that this XLA need not read."""
@@ -61,7 +63,7 @@ def test_every_instruction_alone_is_counted_as_xla_counts_it(source: str):
     for name, _, module in modules(source):
         for node in (node for node in module.nodes() if isinstance(node, Apply)):
             text = alone(node)
-            if text in seen:
+            if text in seen or not (source == "handwritten" or is_long() or crc32(text.encode()) % 3 == 0):
                 continue
             seen.add(text)
             theirs = xla(text)

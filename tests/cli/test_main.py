@@ -42,13 +42,19 @@ def test_every_subcommand_has_help_with_examples(call: Call, name: str):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FILE))
-def test_every_subcommand_says_one_error(name: str, broken: Path, tmp_path: Path):
+def test_every_subcommand_says_one_error(call: Call, name: str, broken: Path, tmp_path: Path):
     for path, message in (
         (broken, f"error: {broken}:4:1: expected an operand, found '}}'\n  }}\n  ^\n"),
         (tmp_path / "x.hlo", f"error: cannot read {tmp_path / 'x.hlo'}: no such file or directory\n"),
     ):
-        result = spawn(name, path, *REQUIRED.get(name, ()))
-        assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
+        result = call(name, path, *REQUIRED.get(name, ()))
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", message)
+
+
+def test_a_process_says_one_error(broken: Path):
+    result = spawn("inspect", broken)
+    message = f"error: {broken}:4:1: expected an operand, found '}}'\n  }}\n  ^\n"
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
 
 
 @pytest.mark.parametrize(

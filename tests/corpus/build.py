@@ -1,4 +1,7 @@
-"""Lower every program into a folder: `python -m tests.corpus.build [FOLDER]`, or into the cache without FOLDER."""
+"""Lower every program into a folder: `python -m tests.corpus.build [FOLDER]`, or into the cache without FOLDER.
+
+`python -m tests.corpus.build FOLDER 0 2` lowers the first of two halves, so that two processes share the work.
+"""
 
 import sys
 from pathlib import Path
@@ -10,15 +13,16 @@ def main(arguments: list[str]) -> None:
 
         sys.stdout.write(f"{folder()}\n")
         return
-    write_every(Path(arguments[0]))
+    part, parts = map(int, arguments[1:] or (0, 1))
+    write_every(Path(arguments[0]), part, parts)
 
 
-def write_every(target: Path) -> None:
+def write_every(target: Path, part: int = 0, parts: int = 1) -> None:
     from .lowering import STAGES, lower_every
 
     for stage in STAGES:
         (target / stage).mkdir(parents=True, exist_ok=True)
-    for name, stage, text in lower_every():
+    for name, stage, text in lower_every(part, parts):
         (target / stage / f"{name}.hlo").write_bytes(text.encode())
 
 

@@ -21,9 +21,9 @@ def lower(name: str, stage: str) -> str:
     return STAGES[stage](trace(program))
 
 
-def lower_every() -> Iterator[tuple[str, str, str]]:
-    """Every program's name, stage and text; a program is traced once for its stages."""
-    for name, program in PROGRAMS.items():
+def lower_every(part: int = 0, parts: int = 1) -> Iterator[tuple[str, str, str]]:
+    """Name, stage and text of one part of the programs; a program is traced once for its stages."""
+    for name, program in list(PROGRAMS.items())[part::parts]:
         lowered = trace(program)
         for stage in program.stages:
             yield name, stage, STAGES[stage](lowered)

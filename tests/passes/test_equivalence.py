@@ -1,4 +1,4 @@
-"""Every rule of the standard passes keeps what programs compute: 20 random programs in which it fires, through XLA.
+"""Every rule of the standard passes keeps what programs compute: random programs in which it fires, through XLA.
 
 A rule's programs come from `DOMAINS` of a file in `tests/passes/domains`, by the rule's name. `NARROWED` there, by
 the same names, holds what `p.equivalence(...)` of a declared rule would say: tolerances and the like, each with a
@@ -18,6 +18,7 @@ from hloom.passes.simplify import INEXACT, STRICT
 from hloom.rewrite import Family, Rule
 from hloom.rewrite.domain import check_domain
 from hloom.testing.rules import check_rule
+from tests.helpers.properties import is_long
 
 FOLDER = Path(__file__).parent / "domains"
 FILES = [import_module(f"tests.passes.domains.{path.stem}") for path in sorted(FOLDER.glob("[a-z]*.py"))]
@@ -25,6 +26,8 @@ DOMAINS: dict[str, Any] = {name: make for file in FILES for name, make in getatt
 UNTESTED: dict[str, str] = {name: why for file in FILES for name, why in getattr(file, "WITHOUT_NUMBERS", {}).items()}
 NARROWED: dict[str, Any] = {name: item for file in FILES for name, item in getattr(file, "NARROWED", {}).items()}
 
+FIRINGS = 20 if is_long() else 6
+"""In how many programs a rule must fire."""
 INEXACT_SETTINGS = {"finite": True, "reason": "what XLA's defaults allow", "tolerance": 2e-5}
 
 
@@ -40,7 +43,7 @@ def check(rule: Rule, settings: Mapping[str, Any]) -> None:
         pytest.fail(f"rule {rule} has no programs: give it a function in DOMAINS of a file in tests/passes/domains")
     narrowed = {**settings, **NARROWED.get(rule.name, {})}
     check_domain(narrowed)
-    assert check_rule(rule, domain=domain, narrowed=narrowed).firings >= 20
+    assert check_rule(rule, firings=FIRINGS, domain=domain, narrowed=narrowed).firings >= FIRINGS
 
 
 @pytest.mark.parametrize("rule", rules(STRICT))

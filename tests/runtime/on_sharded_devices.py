@@ -480,6 +480,15 @@ CASES = {
         a_plan_of_another_program,
     )
 }
+GSPMD_CASES = (
+    "parameters_and_results_are_placed",
+    "shardings_of_instructions_decide",
+    "the_partitioner_is_the_one_that_is_set",
+    "uneven_dimensions",
+    "meshes_of_every_kind",
+    "constraints_and_per_device_code_inside",
+)
+"""The cases in which it may matter which of the partitioners is asked."""
 LONG_CASES = {"a_gpt_trains_as_our_planner_says": a_gpt_trains_as_our_planner_says}
 
 

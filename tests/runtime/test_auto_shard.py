@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("jax")
 
 from hloom.runtime import xla
-from tests.runtime.on_sharded_devices import CASES, LONG_CASES
+from tests.runtime.on_sharded_devices import CASES, GSPMD_CASES, LONG_CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,9 +29,21 @@ def results(partitioner: str, *chosen: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("partitioner", ["shardy", "gspmd"])
-def test_on_sharded_devices(partitioner: str, name: str):
-    problem = results(partitioner)[name]
+def test_on_sharded_devices(name: str):
+    problem = results("shardy")[name]
+    assert not problem, problem
+
+
+@pytest.mark.parametrize("name", GSPMD_CASES)
+def test_on_sharded_devices_under_gspmd(name: str):
+    problem = results("gspmd", *GSPMD_CASES)[name]
+    assert not problem, problem
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES.keys() - GSPMD_CASES)
+def test_all_on_sharded_devices_under_gspmd(name: str):
+    problem = results("gspmd")[name]
     assert not problem, problem
 
 

@@ -65,8 +65,19 @@ FORWARD = ("jvp", "linearize", "forward over reverse")
 """What jax refuses for functions with a vjp of their own."""
 
 
-@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
-@pytest.mark.parametrize("name", FUNCTIONS)
+IN_ALL = ("elementwise", "scan")
+"""Functions that are tried in all transformations; the others are tried in FEW, and in all by `make test-long`."""
+FEW = ("grad", "vmap of grad", "checkpoint", "jvp")
+
+
+@pytest.mark.parametrize(
+    ("name", "transformation"),
+    [
+        pytest.param(name, transformation, marks=[] if name in IN_ALL or transformation in FEW else pytest.mark.long)
+        for name in FUNCTIONS
+        for transformation in TRANSFORMATIONS
+    ],
+)
 def test_like_jax_jit(name, transformation):
     if name == "own vjp" and transformation in FORWARD:
         pytest.skip("jax has no forward mode for it")

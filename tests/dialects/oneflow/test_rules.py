@@ -1,4 +1,4 @@
-"""Every rule: at least twenty random jobs in which it fires, before and after through XLA; and it is data."""
+"""Every rule: random jobs in which it fires, before and after through XLA; and it is data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from hloom.rewrite import rewrite, rule_from_json, same_rule, to_json
 from hloom.testing.rules import check_rule
 from tests.dialects.oneflow.domains import DOMAINS
 from tests.dialects.oneflow.jobs import lowered
+from tests.helpers.properties import is_long
 
+FIRINGS = 20 if is_long() else 6
 RULES = {rule.name: rule for rule in oneflow.all_rules(7)}
 
 
@@ -24,8 +26,8 @@ def test_every_rule_has_a_domain_and_is_in_the_pass_of_all():
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_keeps_what_jobs_compute(name):
     pytest.importorskip("jaxlib")
-    found = check_rule(RULES[name], domain=DOMAINS[name], lower=lowered, firings=20)
-    assert found.firings >= 20
+    found = check_rule(RULES[name], domain=DOMAINS[name], lower=lowered, firings=FIRINGS)
+    assert found.firings >= FIRINGS
 
 
 @pytest.mark.parametrize("name", RULES)
