@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from hloom.hlo import PrintOptions, parse, print_module
-from hloom.hlo.computation_reader import BodyReader
+from hloom.hlo.computation_reader import ComputationReader
 from hloom.ir import Module, difference
 from hloom.ops import COMMON, OPS
 from hloom.text import HloomError, HloomWarning
@@ -101,7 +101,7 @@ def problems(texts: dict[str, str], check: Callable[[str], None]) -> dict[str, s
 @contextmanager
 def careful_way_only() -> Iterator[None]:
     """Reading without the fast way through plain lines."""
-    with patch.object(BodyReader, "_read_lines", lambda self, cursor, window: None):
+    with patch.object(ComputationReader, "_read_lines", lambda self, cursor, window: None):
         yield
 
 
