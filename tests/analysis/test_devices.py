@@ -1,4 +1,7 @@
-"""Devices: the package's own, users' files, and what is said of what is wrong in one."""
+"""Devices: the package's own, users' files, and what is said of what is wrong in one.
+
+Covers `device_files.py`.
+"""
 
 from __future__ import annotations
 

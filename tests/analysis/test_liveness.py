@@ -1,6 +1,8 @@
 """Which values share a buffer, rule by rule: HLO in, bytes out, worked out by hand.
 
 An array f32[256] takes 1,024 bytes: K below.
+
+Covers `alias_info.py`, `buffers.py`, `heap_simulator.py`.
 """
 
 import pytest

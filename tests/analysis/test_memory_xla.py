@@ -1,4 +1,7 @@
-"""Our account of memory against XLA's: programs compiled by its CPU client, and the buffers that it assigns."""
+"""Our account of memory against XLA's: programs compiled by its CPU client, and the buffers that it assigns.
+
+Covers `buffer_assignment.py`, `xla_buffer_assignment.py`.
+"""
 
 import statistics
 

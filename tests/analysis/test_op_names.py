@@ -1,4 +1,7 @@
-"""Costs added up: by opcode, computation, scope, layer and source line; and the tables that hold them."""
+"""Costs added up: by opcode, computation, scope, layer and source line; and the tables that hold them.
+
+Covers `tables.py`.
+"""
 
 from __future__ import annotations
 

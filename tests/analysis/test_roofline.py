@@ -1,4 +1,7 @@
-"""Times by hand: a device of round numbers, and programs small enough to count."""
+"""Times by hand: a device of round numbers, and programs small enough to count.
+
+Covers `compute_time.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The program as a whole: help, exit statuses, pipes, time."""
+"""The program as a whole: help, exit statuses, pipes, time.
+
+Covers `input.py`, `options.py`.
+"""
 
 from __future__ import annotations
 

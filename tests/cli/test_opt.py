@@ -1,4 +1,8 @@
-"""`hloom opt`: pipelines, own passes, rule files, reports, misses, steps, verification, MLIR, and errors."""
+"""`hloom opt`: pipelines, own passes, rule files, reports, misses, steps, verification, MLIR, and errors.
+
+Covers `pass_pipeline.py`, `pass_report.py`, `steps.py`, `misses.py`, `user_passes.py`, `languages.py`,
+`equivalence.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`hloom plan`: what it shows and writes, what may be demanded, and how it is checked against XLA."""
+"""`hloom plan`: what it shows and writes, what may be demanded, and how it is checked against XLA.
+
+Covers `plan_report.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Products of matrices of any dimensions: integers exact, floats within `compare`'s tolerance of their type."""
+"""Products of matrices of any dimensions: integers exact, floats within `compare`'s tolerance of their type.
+
+Covers `convolution.py`, `ragged_dot.py`, `promotion.py`.
+"""
 
 import ml_dtypes
 import numpy as np

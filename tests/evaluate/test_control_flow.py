@@ -1,4 +1,7 @@
-"""Calls, loops, branches, asynchronous pairs and one device's collectives."""
+"""Calls, loops, branches, asynchronous pairs and one device's collectives.
+
+Covers `collective.py`, `async_context.py`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Changes of element type give XLA's bits: by value between every pair of types, by bits, and with fewer bits."""
+"""Changes of element type give XLA's bits: by value between every pair of types, by bits, and with fewer bits.
+
+Covers `bitcast.py`, `floats.py`.
+"""
 
 from fractions import Fraction
 

@@ -1,4 +1,7 @@
-"""Computed places: clamped in gathers and slices, dropped in scatters, as XLA does it."""
+"""Computed places: clamped in gathers and slices, dropped in scatters, as XLA does it.
+
+Covers `scatter.py`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Reductions, windows, scans and normalisation beside XLA: integers exact, floats to `compare`'s tolerances."""
+"""Reductions, windows, scans and normalisation beside XLA: integers exact, floats to `compare`'s tolerances.
+
+Covers `windows.py`, `combiners.py`, `scalar_graphs.py`, `batch_norm.py`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""What evaluating takes, yields and refuses, apart from single opcodes."""
+"""What evaluating takes, yields and refuses, apart from single opcodes.
+
+Covers `inputs.py`.
+"""
 
 import weakref
 

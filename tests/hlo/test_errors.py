@@ -1,4 +1,7 @@
-"""Every error of reading: its place, line and column, and its text."""
+"""Every error of reading: its place, line and column, and its text.
+
+Covers `reserved_words.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`load` and `save`: every kind of source, every suffix, limits, and what is said of what cannot be read."""
+"""`load` and `save`: every kind of source, every suffix, limits, and what is said of what cannot be read.
+
+Covers `file_io.py`, `compression.py`, `dump_directory.py`, `jax_program.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Shardings: HLO's text in, HLO's text out, and where they put which tile, against XLA."""
+"""Shardings: HLO's text in, HLO's text out, and where they put which tile, against XLA.
+
+Covers `mesh_reader.py`, `mesh_sharding_reader.py`.
+"""
 
 from __future__ import annotations
 

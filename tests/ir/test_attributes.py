@@ -1,4 +1,7 @@
-"""Attributes are immutable, shared, and map what they refer to; rows say how many operands an op takes."""
+"""Attributes are immutable, shared, and map what they refer to; rows say how many operands an op takes.
+
+Covers `schema.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Editing keeps names, order and users right: one by one, and over random sequences against a recount."""
+"""Editing keeps names, order and users right: one by one, and over random sequences against a recount.
+
+Covers `nodes.py`, `module.py`.
+"""
 
 from __future__ import annotations
 

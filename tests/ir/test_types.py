@@ -1,4 +1,7 @@
-"""Types are interned, immutable values with HLO's spelling; element types and layouts with them."""
+"""Types are interned, immutable values with HLO's spelling; element types and layouts with them.
+
+Covers `dtypes.py`, `layout.py`, `tiling.py`.
+"""
 
 from __future__ import annotations
 

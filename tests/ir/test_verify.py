@@ -1,4 +1,7 @@
-"""What verify accepts, at which level, and what it says of the first bad node."""
+"""What verify accepts, at which level, and what it says of the first bad node.
+
+Covers `inference.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading and printing undo each other, over generated modules; and MLIR itself prints the same."""
+"""Reading and printing undo each other, over generated modules; and MLIR itself prints the same.
+
+Covers `printer.py`, `types.py`.
+"""
 
 from __future__ import annotations
 

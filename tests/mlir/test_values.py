@@ -1,4 +1,7 @@
-"""Attribute values: read, compared and printed as MLIR does."""
+"""Attribute values: read, compared and printed as MLIR does.
+
+Covers `value_reader.py`, `value_printer.py`, `floats.py`.
+"""
 
 from __future__ import annotations
 

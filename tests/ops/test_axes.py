@@ -1,4 +1,7 @@
-"""What each op's axis map says: instruction, operands, map. Letters are factors; those without a kind are parallel."""
+"""What each op's axis map says: instruction, operands, map. Letters are factors; those without a kind are parallel.
+
+Covers `leaf_axes.py`.
+"""
 
 from __future__ import annotations
 

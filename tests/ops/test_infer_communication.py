@@ -1,4 +1,7 @@
-"""Types of collectives, transfers and control flow: XLA checks little of them, so the cases are written by hand."""
+"""Types of collectives, transfers and control flow: XLA checks little of them, so the cases are written by hand.
+
+Covers `collective.py`, `control_flow.py`, `custom.py`, `side_effects.py`.
+"""
 
 from __future__ import annotations
 

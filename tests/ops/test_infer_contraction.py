@@ -8,6 +8,8 @@ What XLA's parser refuses or accepts and we do not, each on purpose:
     `?`                 with batch groups or sparsity it calculates with the marker of an unbounded size: we keep a batch
                         unbounded, and refuse to compare such features
     element types       it aborts on pairs that it cannot order (f8e5m2 with f8e5m2fnuz ...): we refuse
+
+Covers `dot_rules.py`, `scaled_dot_rules.py`, `ragged_dot_rules.py`, `convolution_rules.py`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ What XLA's parser accepts and we refuse, each on purpose:
 What StableHLO accepts and HLO does not:
 
     broadcast_in_dim that repeats a dimension of size 1
+
+Covers `data_movement.py`, `reshape_rules.py`, `shapes.py`, `conversion.py`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ And the other way round:
     opt-barrier                                            XLA's parser cannot leave its type out; it is the operand's
     tuple-select                                           gone from XLA since 2020: read in old texts only
     copy of opaque[]                                       XLA aborts when the type is left out
+
+Covers `elementwise.py`, `random.py`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ What XLA's parser accepts of gathers and scatters and we refuse, as StableHLO do
     a batching dimension of the indices that is the index vectors' dimension
     a dimension that is batched and also collapsed, inserted or indexed
     operands of one scatter with different dimensions
+
+Covers `indexing.py`, `gather_rules.py`, `scatter_rules.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Factorisations, solves and Fourier transforms: the types that XLA infers, and which of its answers we do not give.
 
 fft             negative lengths: XLA aborts, or takes them where the dimension is `?`; we refuse
+
+Covers `linalg.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The collectives that the model predicts for dots, beside those that XLA's partitioner emits."""
+"""The collectives that the model predicts for dots, beside those that XLA's partitioner emits.
+
+Covers `dot.py`, `dot_base_case.py`, `dot_batch.py`, `dot_contracting.py`, `dot_non_contracting.py`.
+"""
 
 from __future__ import annotations
 

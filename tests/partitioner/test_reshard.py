@@ -1,4 +1,7 @@
-"""The collectives that the model predicts for reshards, beside those that XLA's partitioner emits."""
+"""The collectives that the model predicts for reshards, beside those that XLA's partitioner emits.
+
+Covers `reshard_all_to_all.py`, `trace.py`.
+"""
 
 from __future__ import annotations
 

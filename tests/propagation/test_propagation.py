@@ -1,4 +1,7 @@
-"""Following a tiling through a module: what is split, where it stops and why, what that costs."""
+"""Following a tiling through a module: what is split, where it stops and why, what that costs.
+
+Covers `user_shardings.py`, `solver.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Propagation against brute force: the answer is the largest consistent one, the parts compute the whole."""
+"""Propagation against brute force: the answer is the largest consistent one, the parts compute the whole.
+
+Covers `enumeration.py`.
+"""
 
 from __future__ import annotations
 

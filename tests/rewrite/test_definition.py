@@ -1,4 +1,7 @@
-"""What is wrong with a rule is said when it is defined, with the rule's name and place."""
+"""What is wrong with a rule is said when it is defined, with the rule's name and place.
+
+Covers `declaration.py`, `domain.py`, `pattern.py`, `rule.py`, `verifier.py`, `registry.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Running rules: which one comes first, what ends, what the report says, and taking its steps again."""
+"""Running rules: which one comes first, what ends, what the report says, and taking its steps again.
+
+Covers `index.py`, `report.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What patterns match: operations, operands, attributes, constants, conditions."""
+"""What patterns match: operations, operands, attributes, constants, conditions.
+
+Covers `match.py`, `matchers.py`, `match_steps.py`, `match_checks.py`, `match_variants.py`, `expressions.py`,
+`expression_compiler.py`, `type_check.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules as JSON: what was saved loads again and says the same; what is wrong is refused with its place."""
+"""Rules as JSON: what was saved loads again and says the same; what is wrong is refused with its place.
+
+Covers `deserialization.py`, `json_reader.py`.
+"""
 
 from __future__ import annotations
 

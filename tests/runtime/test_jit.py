@@ -1,4 +1,7 @@
-"""`jit` is `jax.jit` with another program: what it takes, gives, compiles and refuses."""
+"""`jit` is `jax.jit` with another program: what it takes, gives, compiles and refuses.
+
+Covers `lowering.py`, `primitive.py`, `preflight.py`, `emitter.py`.
+"""
 
 import os
 from collections import namedtuple

@@ -1,4 +1,7 @@
-"""`jit` and `inside_jit` on eight virtual devices, under both of XLA's partitioners; see `on_eight_devices.py`."""
+"""`jit` and `inside_jit` on eight virtual devices, under both of XLA's partitioners; see `on_eight_devices.py`.
+
+Covers `shardy.py`, `jax_shardings.py`, `replicas.py`.
+"""
 
 import json
 import subprocess

@@ -1,4 +1,7 @@
-"""XLA's optimised text, before and after legalising, and the numbers through XLA."""
+"""XLA's optimised text, before and after legalising, and the numbers through XLA.
+
+Covers `op_expanders.py`, `bitcast_expander.py`, `optimized_module.py`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""XLA's crashes, refusals and hangs cost an error, not the process; the errors' words are pinned."""
+"""XLA's crashes, refusals and hangs cost an error, not the process; the errors' words are pinned.
+
+Covers `worker.py`, `messages.py`.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""Specs as HLO's three texts and back: the texts are XLA's, and each device holds the tile that XLA says."""
+"""Specs as HLO's three texts and back: the texts are XLA's, and each device holds the tile that XLA says.
+
+Covers `axis_assignment.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Shardy's texts: as its own parser reads and prints them, and specs from and to them."""
+"""Shardy's texts: as its own parser reads and prints them, and specs from and to them.
+
+Covers `sdy_parser.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Specs and meshes as values: their texts, what they refuse, axes split into sub-axes."""
+"""Specs and meshes as values: their texts, what they refuse, axes split into sub-axes.
+
+Covers `mesh.py`.
+"""
 
 from __future__ import annotations
 

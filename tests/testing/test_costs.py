@@ -1,4 +1,7 @@
-"""The assertions for users: what passes, and what the messages name."""
+"""The assertions for users: what passes, and what the messages name.
+
+Covers `memory.py`.
+"""
 
 from __future__ import annotations
 

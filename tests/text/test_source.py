@@ -1,4 +1,7 @@
-"""Places in a text, and errors that point at them."""
+"""Places in a text, and errors that point at them.
+
+Covers `errors.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A pad before a convolution, and a batch normalisation behind it: before and after, and where they stay."""
+"""A pad before a convolution, and a batch normalisation behind it: before and after, and where they stay.
+
+Covers `convolution.py`, `batch_norm.py`.
+"""
 
 from __future__ import annotations
 

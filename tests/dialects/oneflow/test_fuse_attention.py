@@ -1,4 +1,7 @@
-"""`fuse-attention-inference`: twelve ops, from splitting the heads to joining them, become one."""
+"""`fuse-attention-inference`: twelve ops, from splitting the heads to joining them, become one.
+
+Covers `attention.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`fuse-bias-add-dropout`: the published texts, seeds, scales, refusals, and numbers under one mask."""
+"""`fuse-bias-add-dropout`: the published texts, seeds, scales, refusals, and numbers under one mask.
+
+Covers `dropout.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`fuse-glu`: a product with a bias, two narrows, an activation and a product become one op with two results."""
+"""`fuse-glu`: a product with a bias, two narrows, an activation and a product become one op with two results.
+
+Covers `gated_linear_unit.py`.
+"""
 
 from __future__ import annotations
 

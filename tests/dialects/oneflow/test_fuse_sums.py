@@ -1,4 +1,7 @@
-"""bias_add with gelu, additions one after the other, casts that change nothing, scaled triangles: before and after."""
+"""bias_add with gelu, additions one after the other, casts that change nothing, scaled triangles: before and after.
+
+Covers `addition.py`.
+"""
 
 from __future__ import annotations
 

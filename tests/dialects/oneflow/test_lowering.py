@@ -1,4 +1,10 @@
-"""Every op: its type follows from its row, and its HLO run by XLA gives what numpy gives."""
+"""Every op: its type follows from its row, and its HLO run by XLA gives what numpy gives.
+
+Covers `attention.py`, `attention_evaluation.py`, `attention_lowering.py`, `builder.py`, `data_movement.py`,
+`data_movement_evaluation.py`, `data_movement_lowering.py`, `elementwise.py`, `elementwise_evaluation.py`,
+`elementwise_lowering.py`, `evaluation.py`, `linear.py`, `linear_evaluation.py`, `linear_lowering.py`,
+`lowering_context.py`, `normalisation.py`, `normalisation_evaluation.py`, `normalisation_lowering.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Rules become Paddle's MultiPassDesc, read back to equal rules, and what the runtime does not honour is refused.
 
 The reasons are what Paddle 2.6.2 did when it was tried; `test_with_paddle.py` tries some of it again.
+
+Covers `pass_writer.py`, `pass_reader.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ProgramDescs become modules, and come back byte for byte."""
+"""ProgramDescs become modules, and come back byte for byte.
+
+Covers `program_reader.py`, `program_writer.py`, `type_inference.py`.
+"""
 
 from __future__ import annotations
 

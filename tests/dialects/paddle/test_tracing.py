@@ -1,4 +1,7 @@
-"""Functions written for Paddle's RegisterPass become rules."""
+"""Functions written for Paddle's RegisterPass become rules.
+
+Covers `pass_tracer.py`, `pass_recorder.py`, `register_pass.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""HloProto with its buffers and HloSnapshot with its values, as XLA dumps them."""
+"""HloProto with its buffers and HloSnapshot with its values, as XLA dumps them.
+
+Covers `containers.py`.
+"""
 
 from __future__ import annotations
 
