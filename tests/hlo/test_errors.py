@@ -233,6 +233,22 @@ INSTRUCTIONS = [
         "5:68: integer 9223372036854775808 does not fit into 64 bits",
     ),
     ("b = f32[4] negate(x), sharding={replicated metadata={source_line=x}}", "5:68: expected an integer, found 'x'"),
+    (
+        "b = f32[4] negate(x), sharding={replicated metadata={profile_type={99999999999999999999}}}",
+        "5:69: an integer here does not fit into 64 bits",
+    ),
+    (
+        "b = f32[4] reduce-window(x, x), window={size=99999999999999999999}, to_apply=e",
+        "5:42: a number of this window does not fit into 64 bits",
+    ),
+    (
+        "b = f32[4] pad(x, x), padding=99999999999999999999_0",
+        "5:33: a number of this padding does not fit into 64 bits",
+    ),
+    (
+        "b = f32[4] tanh(x), result_accuracy={tolerance={atol=0,rtol=0,ulps=1e30}}",
+        "5:50: ulps=1e+30 does not fit into 64 bits",
+    ),
 ]
 """Instructions behind `x = f32[4] parameter(0)` in a tolerant reading: where and what."""
 

@@ -7,10 +7,11 @@ from typing import Any
 from hloom.hlo.reader_state import ComputationState
 from hloom.hlo.tokens import ATTRIBUTE_NAME, read_braced, read_list
 from hloom.hlo.value_reader import READERS, read_choice, read_verbatim
-from hloom.ir import METADATA_FIELDS, Attribute, AttributeKind, Attributes, Op, Verbatim, read_metadata
+from hloom.ir import METADATA_FIELDS, Attribute, AttributeKind, Attributes, Op, Verbatim, Window, read_metadata
 from hloom.text import Cursor
 
 METADATA = "metadata"
+_EMPTY_WINDOW = Window()
 _SAID = frozenset(("lhs_contracting_dims", "rhs_contracting_dims", "largest"))
 """What XLA prints where it is the default too, and is kept where the text says it."""
 
@@ -47,9 +48,19 @@ def arranged(op: Op, values: dict[str, Any]) -> Attributes:
     kept = {
         name: value
         for name, value in values.items()
-        if name in _SAID or (row := rows.get(name)) is None or row.default is None or value != row.default
+        if name in _SAID or not _says_nothing(op, name, value)
     }
     return Attributes(kept)
+
+
+def _says_nothing(op: Op, name: str, value: Any) -> bool:
+    """Whether a value is the default, or a window without dimensions, which XLA prints for custom calls alone."""
+    row = op.attributes.get(name)
+    if row is None:
+        return False
+    if row.kind is AttributeKind.WINDOW and value == _EMPTY_WINDOW:
+        return op.name != "custom-call"
+    return row.default is not None and value == row.default
 
 
 def _read_known(cursor: Cursor, attribute: Attribute, body: ComputationState) -> Any:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from hloom.hlo.attribute_printer import write_boolean, write_booleans, write_frontend, write_string
+from hloom.hlo.reserved_words import RESERVED, TYPE_NAMES
 from hloom.ir import FileLocation, FunctionType, Module, StackFrame, StackTables, list_with_indices
 
 
 def print_header(module: Module, stack_tables: bool = True) -> str:
     """`HloModule name, key=value, ...`, the stack tables, a blank line."""
     attributes = "".join(f", {key}={_write(key, value)}" for key, value in module.attributes.items())
-    heading = f"HloModule {module.name}{attributes}\n\n"
+    percent = "%" if module.name in RESERVED or module.name in TYPE_NAMES else ""
+    heading = f"HloModule {percent}{module.name}{attributes}\n\n"
     if module.stack_tables is None or not stack_tables:
         return heading
     return heading + _print_tables(module.stack_tables)

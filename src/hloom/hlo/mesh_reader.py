@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from hloom.hlo.tokens import read_integer, read_list, read_natural, read_string
+from hloom.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_string
 from hloom.ir.devices import Devices, ExplicitDevices, IotaDevices
 from hloom.ir.mesh import AxisRef, Mesh, mergeable, overlap
 from hloom.text import Cursor
@@ -117,5 +117,5 @@ def _read_axis_name(cursor: Cursor, mesh: Mesh) -> str:
     name = read_string(cursor, "an axis name in quotes")
     if name in mesh.names or not _AXIS_NUMBER.fullmatch(name):
         return name
-    number = int(name[:40])
+    number = parse_integer(name.strip())
     return mesh.names[number] if 0 <= number < len(mesh.names) else name

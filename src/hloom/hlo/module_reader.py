@@ -75,7 +75,7 @@ class ModuleReader(ModuleState):
         if not cursor.peek():
             raise cursor.error("expected a computation, found the end of the text")
         while cursor.peek():
-            self._read_computation(cursor, needs_header=first is None)
+            self._read_computation(cursor, needs_header=first is None and not self.module.graphs)
         self.module.entry = self._entry or self.module.graphs[-1]
         if self.strict:
             check_aliases(self, cursor)
@@ -117,7 +117,7 @@ class ModuleReader(ModuleState):
             name_at = cursor.skip()
             name = cursor.read(NAME, "a computation's name")[1]
             if cursor.at("("):
-                if needs_header and self.strict:
+                if needs_header and self.strict and not is_entry:
                     raise cursor.error("a computation with a signature needs the header 'HloModule name' before it")
                 signature_at = cursor.position
                 _, result = self.read_signature(cursor)

@@ -30,7 +30,6 @@ from hloom.ir import (
 from hloom.ops import COMMON, OPS
 from hloom.text import Cursor, Location, Source
 
-_COLON_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*):")
 _THREAD = re.compile(r"execution_thread=")
 LEAF = Op("parameter or constant", attributes=COMMON)
 """What parameters and constants may carry."""
@@ -64,9 +63,11 @@ class ModuleState:
             if parameters:
                 cursor.expect(",")
             start = cursor.skip()
-            if not self.strict:
-                cursor.accept("%")
-            name = cursor.read(_COLON_NAME, "a parameter's name and ':'")[1]
+            name = cursor.read(NAME, "a parameter's name")[1]
+            if self.strict:
+                check_word(cursor, name, start)
+            elif cursor.at(":"):
+                cursor.accept(":")
             if name in parameters and self.strict:
                 name = f"{name}:{start}"  # XLA throws the names away: a repeated one is no error
             parameters[name] = (len(parameters), read_type(cursor))

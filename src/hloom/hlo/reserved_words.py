@@ -38,14 +38,14 @@ TYPE_NAMES = frozenset(DTYPES) | {"token", "opaque"}
 
 def check_name(cursor: Cursor, name: str, start: int) -> None:
     """Refuse instructions' names that XLA keeps for itself."""
-    problem = name_problem(name, cursor.text.startswith("%", start))
+    problem = name_problem(name, _is_marked(cursor, name, start))
     if problem:
         raise cursor.error(problem, start)
 
 
 def check_word(cursor: Cursor, name: str, start: int) -> None:
     """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
-    if (name in RESERVED or name in TYPE_NAMES) and not cursor.text.startswith("%", start):
+    if (name in RESERVED or name in TYPE_NAMES) and not _is_marked(cursor, name, start):
         raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
 
 
@@ -58,3 +58,8 @@ def name_problem(name: str, has_percent: bool) -> str | None:
     if name.startswith("__") and not name.startswith("__xla_"):
         return f"names that begin with two underscores are reserved: '{name}'"
     return None
+
+
+def _is_marked(cursor: Cursor, name: str, start: int) -> bool:
+    """Whether a word is a name by its looks: after a `%`, or with a colon right behind it."""
+    return cursor.text.startswith("%", start) or cursor.text.startswith(":", start + len(name))

@@ -11,7 +11,8 @@ from hloom.text import Cursor, unescape
 Value = TypeVar("Value")
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
-NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*+)")
+NAME = re.compile(r"(?=%?([A-Za-z_][A-Za-z0-9_.-]*+))(?:%[A-Za-z_][A-Za-z0-9_.-]*+|[A-Za-z_][A-Za-z0-9_.-]*+:?)")
+"""A name: after `%`, or with a colon right behind it, or bare. XLA: hlo_lexer.cc, HloLexer::LexIdentifier."""
 ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=")
 INTEGER = re.compile(r"-?[0-9]++(?![A-Za-z_.])")
 NUMBER = re.compile(
@@ -31,11 +32,24 @@ def read_name(cursor: Cursor, what: str = "a name") -> str:
     return cursor.read(NAME, what)[1]
 
 
+def parse_integer(text: str) -> int:
+    """The integer of a text of digits; one of more digits than 64 bits hold is some integer beyond 64 bits.
+
+    >>> parse_integer("-0012"), parse_integer("9" * 10_000) > 2**64
+    (-12, True)
+    """
+    if len(text) <= 20:
+        return int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    value = int(digits[:30] or "0")
+    return -value if text.startswith("-") else value
+
+
 def read_integer(cursor: Cursor, what: str = "an integer") -> int:
     """A 64-bit integer; one of 2^63 or more wraps, as XLA's does."""
     cursor.skip()
     start = cursor.position
-    value = int(cursor.read(INTEGER, what)[0][:40])
+    value = parse_integer(cursor.read(INTEGER, what)[0])
     if not LOWEST_INTEGER <= value < HIGHEST_INTEGER:
         raise cursor.error(f"integer {value} does not fit into 64 bits", start)
     return value - 2**64 if value >= 2**63 else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from hloom.hlo.tokens import INTEGER, read_integer, read_list, read_natural
+from hloom.hlo.tokens import INTEGER, parse_integer, read_integer, read_list, read_natural
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -138,7 +138,7 @@ def _simple_type(text: str) -> TensorType | None:
     if layout_text is None:
         return TensorType(DTYPES[name], dims)
     order = layout_text.split(",")
-    if "" in order or sorted(map(int, order)) != list(range(len(dims))):
+    if len(layout_text) > 200 or "" in order or sorted(map(int, order)) != list(range(len(dims))):
         return None
     return TensorType(DTYPES[name], dims, Layout(tuple(map(int, order))))
 
@@ -158,7 +158,7 @@ def _read_dim(cursor: Cursor) -> tuple[int, bool]:
     match = cursor.read(_DIM, "a dimension")
     if match[0] == "?":
         return UNBOUNDED, True
-    size = int(match[2][:30])
+    size = parse_integer(match[2])
     if not 0 <= size < 2**63:
         raise cursor.error(f"a dimension cannot be {size}", start)
     return size, match[1] is not None

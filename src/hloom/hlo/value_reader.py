@@ -10,7 +10,9 @@ from hloom.hlo.literal_reader import read_typed_literal
 from hloom.hlo.replica_group_reader import read_replica_groups
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.hlo.tokens import (
+    LOWEST_INTEGER,
     NUMBER,
+    parse_integer,
     read_boolean,
     read_braced,
     read_integer,
@@ -37,9 +39,9 @@ from hloom.text import Cursor
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _DIMENSION_LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
-_PADDING = re.compile(r"-?\d+_-?\d+(?:_-?\d+)?(?:x-?\d+_-?\d+(?:_-?\d+)?)*")
+_PADDING = re.compile(r"-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?)*")
 _WINDOW_KEY = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=")
-_WINDOW_VALUE = re.compile(r"-?\d+(?:_-?\d+)?(?:x-?\d+(?:_-?\d+)?)*")
+_WINDOW_VALUE = re.compile(r"-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+(?:_-?[0-9]+)?)*")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*=")
@@ -59,25 +61,32 @@ def read_window(cursor: Cursor) -> Window:
             raise cursor.error(f"'{key}' is given twice", position)
         columns[key] = cursor.read(_WINDOW_VALUE, "numbers such as 3x3")[0].split("x")
     sizes = columns.get("size")
+    if not columns:
+        return Window()
     if sizes is None:
         raise cursor.error("a window needs size=", start)
     for key, values in columns.items():
         if len(values) != len(sizes) or any(("_" in value) != (key == "pad") for value in values):
             raise cursor.error(f"'{key}' does not fit a window of rank {len(sizes)}", start)
-    rows = [{key: values[i] for key, values in columns.items()} for i in range(len(sizes))]
-    return Window(tuple(_window_dimension(row) for row in rows))
+    numbers = {
+        key: [tuple(map(parse_integer, value.split("_"))) for value in values] for key, values in columns.items()
+    }
+    if any(not LOWEST_INTEGER <= n < 2**63 for rows in numbers.values() for row in rows for n in row):
+        raise cursor.error("a number of this window does not fit into 64 bits", start)
+    return Window(tuple(_window_dimension(numbers, index) for index in range(len(sizes))))
 
 
-def _window_dimension(row: dict[str, str]) -> WindowDimension:
-    low, high = row.get("pad", "0_0").split("_")
+def _window_dimension(numbers: dict[str, list[tuple[int, ...]]], index: int) -> WindowDimension:
+    row = {key: values[index] for key, values in numbers.items()}
+    low, high = row.get("pad", (0, 0))
     return WindowDimension(
-        size=int(row["size"]),
-        stride=int(row.get("stride", 1)),
-        padding_low=int(low),
-        padding_high=int(high),
-        base_dilation=int(row.get("lhs_dilate", 1)),
-        window_dilation=int(row.get("rhs_dilate", 1)),
-        reversal=int(row.get("rhs_reversal", 0)) != 0,
+        size=row["size"][0],
+        stride=row.get("stride", (1,))[0],
+        padding_low=low,
+        padding_high=high,
+        base_dilation=row.get("lhs_dilate", (1,))[0],
+        window_dilation=row.get("rhs_dilate", (1,))[0],
+        reversal=row.get("rhs_reversal", (0,))[0] != 0,
     )
 
 
@@ -99,7 +108,10 @@ def read_padding(cursor: Cursor) -> tuple[PaddingDimension, ...]:
     """`0_1x2_3_1`: low, high and perhaps interior padding of each dimension."""
     start = cursor.skip()
     text = cursor.read(_PADDING, "padding such as 0_1x2_3")[0]
-    dimensions = tuple(PaddingDimension(*map(int, part.split("_"))) for part in text.split("x"))
+    rows = [tuple(map(parse_integer, part.split("_"))) for part in text.split("x")]
+    if any(not LOWEST_INTEGER <= number < 2**63 for row in rows for number in row):
+        raise cursor.error("a number of this padding does not fit into 64 bits", start)
+    dimensions = tuple(PaddingDimension(*row) for row in rows)
     if any(dimension.interior < 0 for dimension in dimensions):
         raise cursor.error("interior padding cannot be negative", start)
     return dimensions
@@ -193,9 +205,13 @@ def read_accuracy(cursor: Cursor) -> ResultAccuracy:
         return ResultAccuracy(mode)
     if key != "tolerance":
         raise cursor.error(f"expected mode= or tolerance=, found '{key}'")
+    start = cursor.skip()
     numbers = dict(read_list(cursor, _read_tolerance))
+    units = numbers.get("ulps", 0.0)
+    if not -(2.0**63) <= units < 2.0**63:
+        raise cursor.error(f"ulps={units:g} does not fit into 64 bits", start)
     cursor.expect("}")
-    return ResultAccuracy("", numbers.get("atol", 0.0), numbers.get("rtol", 0.0), int(numbers.get("ulps", 0)))
+    return ResultAccuracy("", numbers.get("atol", 0.0), numbers.get("rtol", 0.0), int(units))
 
 
 def _read_tolerance(cursor: Cursor) -> tuple[str, float]:

@@ -82,7 +82,8 @@ def _read_string(cursor: Cursor) -> str:
 
 def _read_integer(cursor: Cursor) -> int:
     start = cursor.skip()
-    value = int(cursor.read(_INTEGER, "an integer")[0][:40])
+    text = cursor.read(_INTEGER, "an integer")[0]
+    value = int(text) if len(text) <= 40 else 2**63
     if not -(2**63) <= value < 2**63:
         raise cursor.error(f"integer {value} does not fit into 64 bits", start)
     return value

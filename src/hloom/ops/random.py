@@ -19,7 +19,7 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops.leaf_axes import dims_of, leaves_of
-from hloom.ops.rows import ENUM, INTEGER, row, table
+from hloom.ops.rows import ANY, ENUM, INTEGER, row, table
 from hloom.ops.shapes import array, of_kinds, scalar
 
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")
@@ -31,22 +31,27 @@ _REAL = frozenset(DTypeKind) - {DTypeKind.COMPLEX}
 _FLOAT = frozenset({DTypeKind.FLOAT})
 
 
-def _rng(low: Type, high: Type, *, distribution: str, result: Type | None) -> Type:
-    """The written type, after checking that both parameters are scalars of its element type."""
-    first, second = scalar(low, "operand 0"), scalar(high, "operand 1")
+def _rng(*bounds: Type, distribution: str, result: Type | None) -> Type:
+    """The written type, after checking that the parameters are scalars of its element type.
+
+    XLA's parser counts no operands; texts of old give a third one, the shape, which does not matter.
+    """
     if result is None:
-        raise TypeNotGiven("the type must be written: the operands do not say how many numbers are wanted")
+        raise TypeProblem("the type must be written: the operands do not say how many numbers are wanted")
     made = array(result, "the result")
-    for number, bound in enumerate((first, second)):
-        if bound.dtype is not made.dtype:
-            raise TypeProblem(f"operand {number} must be {made.dtype}[] for {made}, but is {bound}")
+    for number, bound in enumerate(bounds[:2]):
+        bound_type = scalar(bound, f"operand {number}")
+        if bound_type.dtype is not made.dtype:
+            raise TypeProblem(f"operand {number} must be {made.dtype}[] for {made}, but is {bound_type}")
     of_kinds(made, _FLOAT if distribution == "rng_normal" else _REAL, "the result")
     return made
 
 
-def _rng_axes(low: Type, high: Type, *, result: Type) -> AxisMap:
+def _rng_axes(*bounds: Type, result: Type) -> AxisMap:
     """Any number is as good as another, so every device may draw its own."""
-    build = AxisMapBuilder().operand().operand()
+    build = AxisMapBuilder()
+    for bound in bounds:
+        build.operand(*[[build.factor(size)] for size in dims_of(bound)])
     return build.result(*[[build.factor(size)] for size in dims_of(result)]).finish()
 
 
@@ -86,7 +91,7 @@ def _state_axes() -> AxisMap:
 ROWS = table(
     row(
         "rng",
-        2,
+        ANY,
         {"distribution": required(ENUM, choices=DISTRIBUTIONS)},
         infer=_rng,
         axes=_rng_axes,
