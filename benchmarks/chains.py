@@ -3,6 +3,9 @@
 A link is `multiply`, `add`, `tanh`; the rule makes `fused(x, y, z)` of `add(multiply(x, y), z)`.
 """
 
+# The peers are optional: without them their imports cannot be resolved.
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 from typing import Any

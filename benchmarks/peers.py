@@ -3,6 +3,9 @@
 All that is private in jaxlib and used by the benchmarks is used here.
 """
 
+# The peers are optional: without them their imports cannot be resolved.
+# pyright: reportMissingImports=false, reportOptionalMemberAccess=false
+
 from __future__ import annotations
 
 import os

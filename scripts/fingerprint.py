@@ -361,7 +361,9 @@ def _modules_of_tests() -> Iterator[tuple[str, str]]:
     for package in TEST_MODULES:
         for source in sorted((ROOT / "tests" / package).rglob("*.py")):
             for node in ast.walk(ast.parse(source.read_text())):
-                text = node.value if isinstance(node, ast.Constant) else None
+                if not isinstance(node, ast.Constant):
+                    continue
+                text = node.value
                 if isinstance(text, str) and re.search(r"^ENTRY \S+ .*\{$", text, re.MULTILINE) and text not in seen:
                     seen.add(text)
                     yield f"tests/{package}/{source.stem}_{node.lineno}.hlo", text
