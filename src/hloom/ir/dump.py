@@ -5,7 +5,7 @@ nothing defines is marked by `?`; a node of another graph is `$(graph:%number)`.
 """
 
 # pyright: reportPrivateUsage=false
-# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
 
 from __future__ import annotations
 

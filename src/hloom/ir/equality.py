@@ -6,7 +6,7 @@ constants whose data a text left out are the same where their types are.
 """
 
 # pyright: reportPrivateUsage=false
-# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
 
 from __future__ import annotations
 

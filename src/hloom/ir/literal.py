@@ -1,7 +1,7 @@
 """Values written in a program: an array, a tuple of values, or data that a text left out."""
 
 # pyright: reportPrivateUsage=false
-# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ that nothing defines, closures) is no error: it lowers the level.
 """
 
 # pyright: reportPrivateUsage=false
-# graphs, nodes and modules keep each other's links and indices: docs/decisions/010-graph-node-module-cycle.md
+# graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
 
 from __future__ import annotations
 
