@@ -15,6 +15,7 @@ from benchmarks.planning import planning
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
+from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.rewriting import rewriting
 from benchmarks.sharding import sharding
@@ -37,5 +38,6 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,
+    "ranks": ranks,
     "autodiff": autodiff,
 }

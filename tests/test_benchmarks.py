@@ -11,6 +11,7 @@ from benchmarks import peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
 from benchmarks.programs import Plan, Program, alike, repeated, training_step, unlike
+from benchmarks.ranks import spearman
 from benchmarks.sections import SECTIONS
 from benchmarks.table import to_json, to_table
 from hloom.hlo import parse
@@ -27,7 +28,11 @@ FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
 PROGRAM = Program("p", "", 100)
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+MINUTES = {"ranks"}
+"""Sections that take minutes whatever the plan."""
+
+
+@pytest.mark.parametrize("section", [name for name in SECTIONS if name not in MINUTES])
 def test_every_section_gives_figures(section: str):
     for peer in NEEDS.get(section, ()):
         pytest.importorskip(peer)
@@ -63,6 +68,18 @@ def test_times_the_time_is_lower_when_we_are_faster():
 def test_growth_is_one_when_linear():
     figure = growth("read", PROGRAM, Program("q", "", 200), FAST, SLOW, AtMost(1.3))
     assert (figure.ratio, figure.median_ratio) == (1.0, 1.5)
+
+
+def test_ranks_are_correlated():
+    assert spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert spearman([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(1 - 6 * 2 / (4 * 15))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("section", sorted(MINUTES))
+def test_sections_of_minutes_give_figures(section: str):
+    assert all(figure.ratio is not None for figure in SECTIONS[section](PLAN))
 
 
 def test_without_a_bar_there_is_no_verdict():

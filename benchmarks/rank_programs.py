@@ -1,4 +1,4 @@
-"""The child of `test_roofline_ranks`: diverse programs that JAX lowers, as JSON of HLO texts by name."""
+"""The child of `benchmarks.ranks`: diverse programs that JAX lowers, as JSON of HLO texts by name."""
 
 import json
 import sys
@@ -59,7 +59,7 @@ def pool(x):
 def block(x, mix, up, down, scale):
     h = norm(x, scale)
     q, k, v = jnp.split(h @ mix, 3, axis=-1)
-    q, k, v = (projection.reshape(projection.shape[0], projection.shape[1], 4, -1).swapaxes(1, 2) for projection in (q, k, v))
+    q, k, v = (part.reshape(part.shape[0], part.shape[1], 4, -1).swapaxes(1, 2) for part in (q, k, v))
     x = x + attention(q, k, v).swapaxes(1, 2).reshape(x.shape)
     return x + jax.nn.gelu(norm(x, scale) @ up) @ down
 
