@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """The same chain of operations for hloom, xDSL and torch.fx: links of three, in each of which one pair can be fused.
 
 A link is `multiply`, `add`, `tanh`; the rule makes `fused(x, y, z)` of `add(multiply(x, y), z)`.

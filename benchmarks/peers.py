@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """What hloom is measured against: XLA's own parser and printer in jaxlib, and xDSL's reader of generic MLIR.
 
 All that is private in jaxlib and used by the benchmarks is used here.

@@ -51,7 +51,7 @@ def ranks(plan: Plan) -> Iterator[Figure]:
 def spearman(left: list[float], right: list[float]) -> float:
     """The correlation of ranks, of values that are all different."""
     rows = np.array([np.argsort(np.argsort(values)) for values in (left, right)])
-    return float(np.corrcoef(rows)[0, 1])
+    return float(np.corrcoef(rows)[0, 1])  # pyright: ignore[reportIndexIssue]
 
 
 def _texts() -> dict[str, str]:

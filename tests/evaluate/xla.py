@@ -67,7 +67,7 @@ def bits(array: np.ndarray) -> np.ndarray:
     """The bits of an array, one pattern for all NaNs, sub-byte values without what lies above them."""
     element_type = DTYPES[next(name for name, row in DTYPES.items() if row.numpy == array.dtype)]
     if element_type.is_complex:
-        return np.stack([bits(np.ascontiguousarray(array.real)), bits(np.ascontiguousarray(array.imag))])
+        return np.stack([bits(np.ascontiguousarray(array.real)), bits(np.ascontiguousarray(array.imag))])  # pyright: ignore[reportAttributeAccessIssue]
     words = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
     if element_type.bits < 8:
         words = words & np.uint8(2**element_type.bits - 1)

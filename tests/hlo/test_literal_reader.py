@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jaxlib import _hlo
+from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
 from hloom.hlo.array_reader import ArrayReader
 from hloom.hlo.fast_array_reader import WORTHWHILE, read_plain_array
@@ -44,7 +44,7 @@ EVERYTHING.print_large_constants = True
 
 
 def tensor(text: str) -> TensorType:
-    name, dims = re.fullmatch(r"(\w+)\[([\d,]*)\]", text).groups()
+    name, dims = re.fullmatch(r"(\w+)\[([\d,]*)\]", text).groups()  # pyright: ignore[reportOptionalMemberAccess]
     return TensorType(dtype(name), tuple(map(int, dims.split(","))) if dims else ())
 
 
@@ -244,7 +244,7 @@ def test_reads_what_xla_reads(kind, text, printed):
 def test_refuses_what_xla_refuses(kind, text, column, message):
     with pytest.raises(ParseError) as caught:
         read(kind, text)
-    assert (caught.value.message, caught.value.location.column) == (message, column)
+    assert (caught.value.message, caught.value.location.column) == (message, column)  # pyright: ignore[reportOptionalMemberAccess]
     assert xla_bits(tensor(kind), text) is None
 
 
@@ -266,7 +266,7 @@ def test_refuses_what_xla_refuses(kind, text, column, message):
 def test_refuses_what_would_abort_or_exhaust_xla(kind, text, column, message):
     with pytest.raises(ParseError) as caught:
         read(kind, text)
-    assert caught.value.location.column == column
+    assert caught.value.location.column == column  # pyright: ignore[reportOptionalMemberAccess]
     assert message is None or caught.value.message == message
 
 
@@ -479,8 +479,8 @@ def test_many_random_bits(name):
     data = data[np.isfinite(data)] if kind.is_complex else data
     literal = literal_of(data.reshape(-1, 5) if len(data) % 5 == 0 else data)
     text = format_literal(literal)
-    assert bits(read(literal.type, text)) == bits(literal) == xla_bits(literal.type, text)
-    assert as_xla_prints(text, literal.type.dtype) == xla_text(literal.type, text)
+    assert bits(read(literal.type, text)) == bits(literal) == xla_bits(literal.type, text)  # pyright: ignore[reportArgumentType]
+    assert as_xla_prints(text, literal.type.dtype) == xla_text(literal.type, text)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 numbers = st.one_of(
@@ -617,8 +617,8 @@ def test_elements_of_large_literals_are_not_read_one_by_one():
     literal = literal_of(np.random.default_rng(0).standard_normal((50, 1000)).astype(np.float32))
     text = format_literal(literal)
     assert read(literal.type, text) == literal
-    assert calls(lambda: read(literal.type, text)) < literal.type.element_count / 10
-    assert calls(lambda: format_literal(literal)) < literal.type.element_count / 10
+    assert calls(lambda: read(literal.type, text)) < literal.type.element_count / 10  # pyright: ignore[reportAttributeAccessIssue]
+    assert calls(lambda: format_literal(literal)) < literal.type.element_count / 10  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_the_fast_reader_never_looks_far_beyond_a_literal():
@@ -675,7 +675,7 @@ def test_literals_are_immutable():
     with pytest.raises(ValueError, match="read-only"):
         literal.numpy()[0] = 9
     with pytest.raises(AttributeError, match="immutable"):
-        literal.type = None
+        literal.type = None  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(AttributeError, match="immutable"):
         del literal.type
     with pytest.raises(TypeError, match="literal_of"):

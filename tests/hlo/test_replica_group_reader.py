@@ -253,7 +253,7 @@ def test_any_range(case: tuple[str, np.ndarray]):
 def test_any_list(listed: list[list[int]]):
     text = str(ExplicitGroups(tuple(map(tuple, listed))))
     assert str(read(text)) == text == printed_by_xla(text)
-    assert read(text).listed == tuple(map(tuple, listed))
+    assert read(text).listed == tuple(map(tuple, listed))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def in_subprocess(question: str, arguments: list) -> list:

@@ -620,7 +620,7 @@ def meshes(draw: st.DrawFn) -> MeshSharding:
         devices = as_iota(ExplicitDevices(tuple(numbers))) or ExplicitDevices(tuple(numbers))
     assume(count > 1 or not lists[1] or not lists[2])
     dimensions = tuple(DimensionAxes(axes, draw(st.booleans())) for axes in lists[3:])
-    return MeshSharding(Mesh(tuple(names), tuple(sizes), devices), dimensions, *lists[:3])
+    return MeshSharding(Mesh(tuple(names), tuple(sizes), devices), dimensions, *lists[:3])  # pyright: ignore[reportArgumentType]
 
 
 @st.composite
@@ -629,7 +629,7 @@ def cuts(draw: st.DrawFn, name: str, size: int) -> list[AxisRef]:
     parts, before = [], 1
     for factor in prime_factors(size):
         if parts and draw(st.booleans()):
-            parts[-1] = AxisRef(name, parts[-1].pre_size, parts[-1].size * factor)
+            parts[-1] = AxisRef(name, parts[-1].pre_size, parts[-1].size * factor)  # pyright: ignore[reportOptionalOperand]
         else:
             parts.append(AxisRef(name, before, factor))
         before *= factor
@@ -642,7 +642,7 @@ def joined(axes: list[AxisRef], whole: dict[str, int]) -> tuple[AxisRef, ...]:
     for axis in axes:
         if result and mergeable(result[-1], axis):
             last = result.pop()
-            axis = AxisRef(axis.name, last.pre_size, last.size * axis.size)
+            axis = AxisRef(axis.name, last.pre_size, last.size * axis.size)  # pyright: ignore[reportOperatorIssue]
             axis = AxisRef(axis.name) if axis.size == whole[axis.name] else axis
         result.append(axis)
     return tuple(result)

@@ -31,9 +31,9 @@ class Answer:
 def xla(text: str) -> Answer:
     """XLA's answer about one text."""
     worker = _worker()
-    worker.stdin.write(json.dumps(text) + "\n")
-    worker.stdin.flush()
-    line = worker.stdout.readline()
+    worker.stdin.write(json.dumps(text) + "\n")  # pyright: ignore[reportOptionalMemberAccess]
+    worker.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
+    line = worker.stdout.readline()  # pyright: ignore[reportOptionalMemberAccess]
     if line:
         return Answer(**json.loads(line))
     _worker.cache_clear()

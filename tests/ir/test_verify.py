@@ -277,11 +277,11 @@ REFUSED: dict[str, tuple[Callable[[Module], Any], str]] = {
     "type": (set_on("dead", type="f32"), "graph main, node dead: its type is 'f32', which is no Type"),
     "kind of node": (strange_node, "graph main, node lost: it is no parameter, constant or application"),
     "operand count": (
-        lambda m: m.entry.set_function(m.entry["dead"], OPS["reduce"]),
+        lambda m: m.entry.set_function(m.entry["dead"], OPS["reduce"]),  # pyright: ignore[reportArgumentType]
         "graph main, node dead: reduce does not take 1 operands: it takes 2 or more, 2 at a time",
     ),
     "operand count between": (
-        lambda m: m.entry.set_function(m.entry["dead"], Op("both", (2, 4))),
+        lambda m: m.entry.set_function(m.entry["dead"], Op("both", (2, 4))),  # pyright: ignore[reportArgumentType]
         "graph main, node dead: both does not take 1 operands: it takes 2 to 4",
     ),
     "required attribute": (

@@ -16,7 +16,7 @@ from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 def inputs(module: Module) -> list[np.ndarray]:
     source = np.random.default_rng(1)
     return [
-        np.array(True) if not parameter.type.dims else source.standard_normal(parameter.type.dims).astype(np.float32)
+        np.array(True) if not parameter.type.dims else source.standard_normal(parameter.type.dims).astype(np.float32)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
         for parameter in module.entry.parameters
     ]
 

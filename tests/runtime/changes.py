@@ -10,7 +10,7 @@ def sine_to_cosine(module: Module) -> bool:
     """sine(x) -> cosine(x): other numbers."""
     nodes = [node for node in module.nodes() if node.opcode == "sine"]
     for node in nodes:
-        node.graph.set_function(node, OPS["cosine"])
+        node.graph.set_function(node, OPS["cosine"])  # pyright: ignore[reportArgumentType]
     return bool(nodes)
 
 
@@ -18,7 +18,7 @@ def sine_to_square_of_cosine(module: Module) -> bool:
     """sine(x) -> multiply(cosine(x), cosine(x)): other numbers, and more nodes, whose types have no layout."""
     nodes = [node for node in module.nodes() if node.opcode == "sine"]
     for node in nodes:
-        graph, result_type = node.graph, node.type.with_layout(None)
+        graph, result_type = node.graph, node.type.with_layout(None)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
         cosine = graph.add_apply(OPS["cosine"], node.inputs, result_type, before=node)
         graph.replace_uses(node, graph.add_apply(OPS["multiply"], (cosine, cosine), result_type, before=node))
         graph.erase(node)
@@ -53,7 +53,7 @@ def fuse_each(opcode: str) -> Callable[[Module], bool]:
 def _fuse(module: Module, node: Node) -> None:
     fused, entry = module.add_graph("fused_by_hand"), module.entry
     parameters = [fused.add_parameter(operand.type) for operand in node.inputs]
-    fused.set_output(fused.add_apply(node.function, parameters, node.type, node.attributes))
+    fused.set_output(fused.add_apply(node.function, parameters, node.type, node.attributes))  # pyright: ignore[reportAttributeAccessIssue]
     attributes = {"kind": "kLoop", "calls": fused}
     entry.replace_uses(node, entry.add_apply(OPS["fusion"], node.inputs, node.type, attributes, before=node))
     entry.erase(node)

@@ -64,7 +64,7 @@ def constraints_survive():
     assert_close(result, constrained_cosine(VALUES))
     assert result.sharding == jax.jit(constrained)(VALUES).sharding == split("a", "b")
     options = {"in_shardings": split("a", "b")}
-    ours, theirs = jit(constrained, sine_to_cosine, **options), jax.jit(constrained, **options)
+    ours, theirs = jit(constrained, sine_to_cosine, **options), jax.jit(constrained, **options)  # pyright: ignore[reportArgumentType]
     assert collectives(ours, VALUES) == collectives(theirs, VALUES) != []
 
 

@@ -251,7 +251,7 @@ def shardings_of_instructions_decide():
 def the_partitioner_is_the_one_that_is_set():
     plan = split_parameters(["data", None], sine=[None, "model"])
     text = hloom.auto_shard(sine_times, MESH, planner=plan)(VALUES, VALUES).lower(VALUES, VALUES).as_text()
-    is_shardy = jax.config.jax_use_shardy_partitioner
+    is_shardy = jax.config.jax_use_shardy_partitioner  # pyright: ignore[reportAttributeAccessIssue]
     assert ("sdy.mesh" in text) == ("@Sharding" in text) == is_shardy
     assert ('sine %arg0 {mhlo.sharding = "{devices=[1,4,2]' in text) == (not is_shardy)
 

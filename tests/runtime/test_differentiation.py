@@ -85,4 +85,4 @@ def test_inside_a_larger_program():
 
 def test_what_is_not_a_function_is_refused():
     with pytest.raises(hloom.HloomError, match="a int cannot be differentiated: a function can"):
-        hloom.differentiable(3)
+        hloom.differentiable(3)  # pyright: ignore[reportArgumentType]

@@ -21,7 +21,7 @@ def test_every_type_goes_through_xla(name):
 def test_random_inputs_depend_on_seed_and_place_only():
     x, y = TensorType(DTYPES["f32"], (3,)), TensorType(DTYPES["s8"], (100,))
     assert np.array_equal(random_inputs([x, y], 1)[1], random_inputs([y, y], 1)[1])
-    assert not np.array_equal(*random_inputs([x, x], 1))
+    assert not np.array_equal(*random_inputs([x, x], 1))  # pyright: ignore[reportArgumentType]
     assert {*random_inputs([y])[0].tolist()} == set(range(8))
     assert {*random_inputs([TensorType(DTYPES["u2"], (100,))])[0].tolist()} == set(range(4))
 
@@ -33,8 +33,8 @@ MIXED = "ENTRY e { x = f32[2] parameter(0) n = s32[2] parameter(1) ROOT t = (f32
     "inputs",
     [
         ([1, 2.5], [3, 4]),
-        (np.float16([1, 2.5]), np.int8([3, 4])),
-        ((True + 0, 2.5), np.uint16([3, 4])),
+        (np.float16([1, 2.5]), np.int8([3, 4])),  # pyright: ignore[reportArgumentType]
+        ((True + 0, 2.5), np.uint16([3, 4])),  # pyright: ignore[reportArgumentType]
     ],
     ids=["nested lists", "narrower types", "mixed"],
 )

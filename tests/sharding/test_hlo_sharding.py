@@ -382,12 +382,12 @@ ENTRY e {
 
 def test_tuples_leaf_by_leaf():
     node = parse(MODULE).entry["p"]
-    leaves = from_tuple(node.attributes["sharding"], MESH, node.type)
+    leaves = from_tuple(node.attributes["sharding"], MESH, node.type)  # pyright: ignore[reportArgumentType]
     assert list(map(str, leaves)) == ["[data,-]", "[-]@data@model", "[]"]
     assert to_tuple(leaves, MESH) == node.attributes["sharding"]
-    assert list(map(str, from_tuple(read("{replicated}"), MESH, node.type))) == ["[-,-]", "[-]", "[]"]
+    assert list(map(str, from_tuple(read("{replicated}"), MESH, node.type))) == ["[-,-]", "[-]", "[]"]  # pyright: ignore[reportArgumentType]
     with pytest.raises(HloomError) as caught:
-        from_tuple(read("{{replicated}, {replicated}}"), MESH, node.type)
+        from_tuple(read("{{replicated}, {replicated}}"), MESH, node.type)  # pyright: ignore[reportArgumentType]
     assert caught.value.message == (
         "{{replicated}, {replicated}} has 2 elements for the 3 leaves of (f32[8,4], (s32[6], token[]))"
     )

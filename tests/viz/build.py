@@ -87,7 +87,7 @@ def random_modules(draw: st.DrawFn) -> Module:
                 ]
             if draw(st.integers(0, 5)) == 0:
                 attributes["control-predecessors"] = (draw(st.sampled_from(list(graph.nodes))),)
-            apply(opcode, *inputs, **attributes)
+            apply(opcode, *inputs, **attributes)  # pyright: ignore[reportArgumentType]
         graph.set_output(draw(st.sampled_from(list(graph.nodes))))
         module.entry = graph
     return module

@@ -80,7 +80,7 @@ def test_a_scalar_constant_that_is_more_than_an_operand_keeps_its_node():
     module, main = module_with()
     output, ordered, unused = scalar(main, 1.0, "output"), scalar(main, 2.0, "ordered"), scalar(main, 3.0, "unused")
     apply("negate", output)
-    apply("negate", ordered, **{"control-predecessors": (ordered,)})
+    apply("negate", ordered, **{"control-predecessors": (ordered,)})  # pyright: ignore[reportArgumentType]
     main.set_output(output)
     drawn = "\n".join(lines(module))
     assert all(f'"main/{each.name}" [' in drawn for each in (output, ordered, unused))
@@ -109,7 +109,7 @@ def test_the_neighbourhood_shows_its_center_and_its_border():
 def test_control_predecessors_and_computed_calls_have_their_own_arrows():
     module, main = module_with()
     x = main.add_parameter(F32_2, "x")
-    apply("tanh", x, name="later", **{"control-predecessors": (apply("negate", x, name="first"),)})
+    apply("tanh", x, name="later", **{"control-predecessors": (apply("negate", x, name="first"),)})  # pyright: ignore[reportArgumentType]
     function = main.add_constant(OPS["tanh"], None, "function")
     main.add_apply(function, [x], F32_2, name="computed")
     drawn = lines(module)

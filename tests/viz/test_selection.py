@@ -108,7 +108,7 @@ def test_control_predecessors_are_edges_and_neighbours():
     module, main = module_with()
     x = main.add_parameter(F32_2, "x")
     first = apply("negate", x, name="first")
-    apply("tanh", x, name="second", **{"control-predecessors": (first,)})
+    apply("tanh", x, name="second", **{"control-predecessors": (first,)})  # pyright: ignore[reportArgumentType]
     drawing = drawing_of(module, around="first", hops=1)
     assert ids(drawing) == ["main/x", "main/first", "main/second"]
     assert [(e.source, e.target) for e in drawing.edges if e.kind is EdgeKind.CONTROL] == [

@@ -49,9 +49,9 @@ def lowered(module: Module) -> Module:
     graph, byte = found.entry, dtype("s8")
     for parameter in graph.parameters:
         kind = parameter.type
-        if parameter.name.startswith("mask") and kind.dtype is not byte:
+        if parameter.name.startswith("mask") and kind.dtype is not byte:  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
             users = list(parameter.users)
-            graph.set_type(parameter, kind.with_dtype(byte))
+            graph.set_type(parameter, kind.with_dtype(byte))  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
             wide = graph.add_apply(OPS["convert"], [parameter], kind, before=users[0] if users else None)
             for user in users:
                 graph.set_inputs(user, [wide if each is parameter else each for each in user.inputs])

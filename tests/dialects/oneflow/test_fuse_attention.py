@@ -131,6 +131,6 @@ def test_numbers():
     changed, _ = rewritten(NAME, attention())
     before, after = lowered(oneflow.parse(attention())), lowered(changed)
     random = np.random.default_rng(0)
-    inputs = [random.normal(size=each.type.dims).astype("f4") for each in before.entry.parameters]
+    inputs = [random.normal(size=each.type.dims).astype("f4") for each in before.entry.parameters]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
     (one,), (other,) = (runtime.run(each, inputs).outputs for each in (before, after))
     np.testing.assert_allclose(one, other, rtol=1e-5)

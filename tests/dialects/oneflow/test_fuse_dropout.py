@@ -201,7 +201,7 @@ def test_a_larger_job_agrees_under_the_same_masks():
     assert report.matched == 28
     before, after = lowered(oneflow.parse(text)), lowered(changed)
     random = np.random.default_rng(1)
-    inputs = [random.uniform(0.1, 1, each.type.dims) for each in before.entry.parameters[:2]]
+    inputs = [random.uniform(0.1, 1, each.type.dims) for each in before.entry.parameters[:2]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
     inputs = [each.astype("f4") for each in inputs] + [random.integers(0, 2, (4, 3), dtype="i1") for _ in range(30)]
     inputs[2:] = [each | (np.arange(3) % 2 == 0) for each in inputs[2:]]
     one, other = (runtime.run(each, inputs).outputs for each in (before, after))

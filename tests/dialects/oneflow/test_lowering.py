@@ -148,7 +148,7 @@ def test_an_op_means_the_same_to_xla_and_to_numpy(op, attributes, operands, resu
     lowered = oneflow.lower(module)
     assert verify(lowered).level is Level.HLO
     arrays = inputs_of(module)
-    masks = [np.ones(each.type.dims, each.type.dtype.numpy) for each in lowered.entry.parameters[len(arrays) :]]
+    masks = [np.ones(each.type.dims, each.type.dtype.numpy) for each in lowered.entry.parameters[len(arrays) :]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
     expected = evaluate(module, arrays)
     found = runtime.run(lowered, [*arrays, *masks]).outputs
     assert len(found) == len(expected) == len(results)
@@ -160,7 +160,7 @@ def test_an_op_means_the_same_to_xla_and_to_numpy(op, attributes, operands, resu
 @pytest.mark.parametrize(("op", "attributes", "operands", "results"), CASES, ids=[case[0] for case in CASES])
 def test_the_written_type_is_the_inferred_one(op, attributes, operands, results):
     node = oneflow.parse(job(op, attributes, operands, results)).entry.nodes[len(operands)]
-    assert infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type) is node.type
+    assert infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type) is node.type  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
 
 
 def test_every_op_is_covered():
@@ -240,4 +240,4 @@ REFUSED = [
 def test_what_does_not_go_together_is_refused(op, attributes, operands, message):
     node = oneflow.parse(job(op, attributes, operands, ["9xf32"])).entry.nodes[len(operands)]
     with pytest.raises(TypeProblem, match=re.escape(message)):
-        infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type)
+        infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

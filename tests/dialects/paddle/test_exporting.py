@@ -265,7 +265,7 @@ def one(make=lambda p: p.value("x"), opcode="paddle.softmax", condition=None, bu
         (one(lambda p: p.value("x", dtype="f32")), "'x' is optional, variadic, or of given element types, which a"),
         (one(lambda p: p.constant("x")), "'x' is a constant, which a MultiPassDesc cannot say"),
         (one(lambda p: p.value("x", rank=2)), "'x' has a given rank"),
-        (one(opcode=("paddle.softmax", "paddle.log_softmax")), "paddle.softmax or paddle.log_softmax is no op of Paddle's"),
+        (one(opcode=("paddle.softmax", "paddle.log_softmax")), "paddle.softmax or paddle.log_softmax is no op of Paddle's"),  # pyright: ignore[reportArgumentType]
         (one(shared=True), "softmax is shared, which a MultiPassDesc cannot say"),
         (one(axis=one_of(0, 1)), "what softmax says of axis is more than a value"),
         (one(condition=lambda x, op: (x.rank == 1) | (x.rank == 2)), "is no comparison, which is all that"),

@@ -85,7 +85,7 @@ def test_unknown_sizes_and_unknown_variables():
 
 def test_unknown_ops_are_kept_and_do_anything():
     read = module({"x": [2], "y": [2]}, 'Out=y: made_up(X=x) flag=True name="a"')
-    assert not read.entry["y"].op.is_known
+    assert not read.entry["y"].op.is_known  # pyright: ignore[reportAttributeAccessIssue]
     assert text_of(read) == "Out=y: made_up(X=x) flag=True name='a'"
 
 
@@ -102,9 +102,9 @@ def test_verify_finds_nothing_wrong():
 def test_inferred_types_are_those_that_paddle_wrote(path):
     read, asked = paddle.read_program(path), 0
     for node in read.entry.nodes:
-        if node.opcode.startswith("paddle.") and node.op.infer is not None:
+        if node.opcode.startswith("paddle.") and node.op.infer is not None:  # pyright: ignore[reportAttributeAccessIssue]
             operands = [each.type for each in node.inputs]
-            assert hloom.ir.infer_type(node.op, operands, node.attributes, node.type) is node.type, node
+            assert hloom.ir.infer_type(node.op, operands, node.attributes, node.type) is node.type, node  # pyright: ignore[reportAttributeAccessIssue]
             asked += 1
     assert asked or path.stem == "looping"
 

@@ -191,6 +191,6 @@ def _parameters(problem: Problem) -> MemoryRow:
         cluster = problem.clusters.of(node)
         if cluster is not None and node.opcode in ("parameter", "dot"):
             spec = (problem.spec_tables.result_spec(node, strategy) for strategy in problem.options[cluster.number])
-            memory = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, spec)) for spec in spec]
+            memory = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, spec)) for spec in spec]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
             row.add(cluster.number, np.array(memory))
     return row
