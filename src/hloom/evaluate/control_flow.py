@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from hloom.evaluate.async_context import context
-from hloom.evaluate.table import TOKEN_VALUE, Runner, Value, Values, evaluator, pointwise
+from hloom.evaluate.table import TOKEN_VALUE, Control, GraphCall, Runner, Value, Values, evaluator, pointwise
 from hloom.ir import Apply, Graph
 from hloom.text import Unsupported
 
@@ -41,8 +41,8 @@ def _after_all(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 @evaluator("call", "fusion")
-def _call(node: Apply, operands: Values, run: Runner) -> Value:
-    return run.call(called_graph(node), operands)
+def _call(node: Apply, operands: Values, run: Runner) -> Control:
+    return (yield GraphCall(called_graph(node), operands))
 
 
 @evaluator("map")
@@ -51,16 +51,16 @@ def _map(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 @evaluator("while")
-def _while(node: Apply, operands: Values, run: Runner) -> Value:
+def _while(node: Apply, operands: Values, run: Runner) -> Control:
     condition, body = node.attribute("condition"), node.attribute("body")
     state = operands[0]
-    while run.call(condition, (state,)):
-        state = run.call(body, (state,))
+    while (yield GraphCall(condition, (state,))):
+        state = yield GraphCall(body, (state,))
     return state
 
 
 @evaluator("conditional")
-def _conditional(node: Apply, operands: Values, run: Runner) -> Value:
+def _conditional(node: Apply, operands: Values, run: Runner) -> Control:
     """Run one branch on its operand; an index out of range means the last one."""
     index: Any = operands[0]
     branches = node.attribute("branch_computations")
@@ -71,13 +71,13 @@ def _conditional(node: Apply, operands: Values, run: Runner) -> Value:
         chosen = 0 if index else 1
     else:
         chosen = int(index) if 0 <= index < len(branches) else len(branches) - 1
-    return run.call(branches[chosen], (operands[chosen + 1],))
+    return (yield GraphCall(branches[chosen], (operands[chosen + 1],)))
 
 
 @evaluator("async-start")
-def _async_start(node: Apply, operands: Values, run: Runner) -> Value:
+def _async_start(node: Apply, operands: Values, run: Runner) -> Control:
     """((operands), outputs, context...): all is done when it starts; the context is made of zeros."""
-    outputs = run.call(called_graph(node), operands)
+    outputs = yield GraphCall(called_graph(node), operands)
     return (operands, outputs, *context(node))
 
 

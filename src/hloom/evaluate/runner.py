@@ -1,15 +1,17 @@
 """Run nodes, graphs and modules with numpy.
 
 A graph is planned once, where it is first run: which nodes its output needs, in order, and which values are used for
-the last time where. Running a plan is a loop over its steps; only calls of graphs nest.
+the last time where. Running a plan is a generator over its steps that yields a generator for each graph called; one
+loop runs them from a stack of its own, so that calls nest to any depth.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from hloom.evaluate.scalar_graphs import (
     stacked,
     stretched,
 )
-from hloom.evaluate.table import TABLE, Evaluator, Value, Values
+from hloom.evaluate.table import TABLE, Control, Evaluator, Value, Values
 from hloom.ir import (
     TOKEN,
     UNBOUNDED,
@@ -43,8 +45,9 @@ from hloom.ir import (
 from hloom.text import HloomError, Unsupported
 
 DEEPEST = 100
-"""How deep calls of graphs may nest."""
-_MALFORMED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError, MemoryError)
+"""How often a graph may be active at once (recursion, which HLO has not), and how deep calls may nest that an evaluator
+makes element by element, such as a reduction whose computation reduces."""
+_MALFORMED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError, AttributeError)
 
 
 class CannotEvaluate(Unsupported):
@@ -110,6 +113,10 @@ class EvaluationPlan:
     steps: tuple[EvaluationStep, ...]
 
 
+_Frame: TypeAlias = Generator[Any, Value, Value]
+"""A graph or node that is being run: it yields the frames that it waits for, and is sent their values."""
+
+
 class GraphRunner:
     """Runs graphs; remembers their plans, how deep calls nest, and how many elements may still be computed."""
 
@@ -117,31 +124,67 @@ class GraphRunner:
         self._left = limit
         self._limit = limit
         self._depth = 0
+        self._active: Counter[Graph] = Counter()
         self._plans: dict[Graph, EvaluationPlan] = {}
         self._pointwise: dict[Graph, bool] = {}
 
     def call(self, graph: Graph, arguments: Sequence[Value]) -> Value:
         """The value of a graph of these arguments."""
-        return self._run(graph, arguments, is_mapped=False)
+        return self._drive(self._run(graph, arguments, is_mapped=False))
 
     def map(self, graph: Graph, arrays: Sequence[np.ndarray]) -> Value:
         """A graph of scalars on every element of arrays: on whole arrays at once where all its nodes allow that."""
         shape = common_shape(arrays)
         if is_pointwise(graph, self._pointwise):
-            return stretched(self._run(graph, arrays, is_mapped=True), shape)
+            return stretched(self._drive(self._run(graph, arrays, is_mapped=True)), shape)
         rows = [self.call(graph, row) for row in elements(arrays, shape)]
         return stacked(rows, shape, graph.root.type)
 
     def apply(self, node: Apply, operands: Values) -> Value:
         """The value of one node, checked against its type."""
-        self._count(node, operands)
-        value = self._compute(node, operands)
-        if not _fits(value, node.type):
-            raise CannotEvaluate(f"{node.name}: {node.opcode} gives {_shown(value)}, but its type is {node.type}")
-        return value
+        return self._settled(self._apply(node, operands))
 
     def apply_mapped(self, node: Apply, operands: Values) -> Value:
         """The value of one node of scalars whose operands are arrays of many such scalars."""
+        return self._settled(self._apply_mapped(node, operands))
+
+    def _settled(self, value: Value | _Frame) -> Value:
+        return self._drive(value) if isinstance(value, Generator) else value
+
+    def _drive(self, frame: _Frame) -> Value:
+        """Run a frame and those that it yields, each until it returns; what one raises, the one below may catch."""
+        if self._depth == DEEPEST:
+            raise HloomError(f"calls that are made element by element nest deeper than {DEEPEST}")
+        self._depth += 1
+        stack = [frame]
+        value: Any = None
+        problem: Exception | None = None
+        try:
+            while stack:
+                try:
+                    stack.append(stack[-1].throw(problem) if problem else stack[-1].send(value))
+                    value = problem = None
+                except StopIteration as finished:
+                    stack.pop()
+                    value, problem = finished.value, None
+                except Exception as error:
+                    stack.pop()
+                    problem = error
+            if problem is not None:
+                raise problem
+            return value
+        finally:
+            self._depth -= 1
+
+    def _apply(self, node: Apply, operands: Values) -> Value | _Frame:
+        """A node's value, or the frame that makes its calls and returns it."""
+        self._count(node, operands)
+        value = self._compute(node, operands)
+        if isinstance(value, Generator):
+            return self._control(node, value, is_checked=True)
+        return _checked(node, value)
+
+    def _apply_mapped(self, node: Apply, operands: Values) -> Value | _Frame:
         if node.opcode in SCALAR_IDENTITIES:
             return operands[0]
         if node.opcode == "bitcast":
@@ -149,38 +192,50 @@ class GraphRunner:
         if node.opcode in CALLS:
             return self._run(next(iter(node.called_graphs)), operands, is_mapped=True)
         self._count(node, operands)
-        return self._compute(node, operands)
+        value = self._compute(node, operands)
+        return self._control(node, value, is_checked=False) if isinstance(value, Generator) else value
 
-    def _compute(self, node: Apply, operands: Values) -> Value:
+    def _compute(self, node: Apply, operands: Values) -> Value | Control:
         row = _row(node)
         assert row.function is not None, "_row refuses those without"
         try:
             value = row.function(node, operands, self)
-        except (CannotEvaluate, LimitReached):
-            raise
-        except HloomError as error:
-            raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {error.message}") from error
-        except _MALFORMED as error:
-            raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {error}") from error
+        except (HloomError, MemoryError, *_MALFORMED) as error:
+            raise _refusal(node, error, operands) from error
         return np.asarray(value) if isinstance(value, np.generic) else value
 
-    def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> Value:
-        if self._depth == DEEPEST:
-            raise HloomError(f"calls nest deeper than {DEEPEST} graphs, the innermost {graph.name}")
-        self._spend(1, graph.name)  # a round of a loop takes time even where it computes nothing
+    def _control(self, node: Apply, control: Control, *, is_checked: bool) -> _Frame:
+        """Answer the calls of an evaluator of control flow, and return its value."""
+        answer: Any = None
+        try:
+            while True:
+                wanted = control.send(answer)
+                answer = yield self._run(wanted.graph, wanted.arguments, is_mapped=False)
+        except StopIteration as finished:
+            value = finished.value
+        except (HloomError, MemoryError, *_MALFORMED) as error:
+            raise _refusal(node, error, ()) from error
+        return _checked(node, value) if is_checked else value
+
+    def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> _Frame:
+        if self._active[graph] == DEEPEST:
+            raise HloomError(f"graph {graph.name} calls itself, {DEEPEST} deep: HLO has no recursion")
         plan = self._plans.get(graph) or self._plan(graph)
         if len(arguments) != len(graph.parameters):
             raise HloomError(f"graph {graph.name} takes {len(graph.parameters)} values, {len(arguments)} are given")
         values = dict(plan.constants)
         values.update(zip(graph.parameters, arguments, strict=True))
-        apply = self.apply_mapped if is_mapped else self.apply
-        self._depth += 1
-        for step in plan.steps:
-            node = cast(Apply, step.node)
-            values[node] = apply(node, tuple([values[operand] for operand in node.inputs]))
-            for member in step.forgotten:
-                del values[member]
-        self._depth -= 1
+        apply = self._apply_mapped if is_mapped else self._apply
+        self._active[graph] += 1
+        try:
+            for step in plan.steps:
+                node = cast(Apply, step.node)
+                value = apply(node, tuple([values[operand] for operand in node.inputs]))
+                values[node] = (yield value) if isinstance(value, Generator) else value
+                for member in step.forgotten:
+                    del values[member]
+        finally:
+            self._active[graph] -= 1
         return values[graph.root]
 
     def _plan(self, graph: Graph) -> EvaluationPlan:
@@ -200,6 +255,25 @@ class GraphRunner:
         self._left -= amount
         if self._left < 0:
             raise LimitReached(f"{name}: more than {self._limit} elements would be computed")
+
+
+def _checked(node: Apply, value: Value) -> Value:
+    if not _fits(value, node.type):
+        raise CannotEvaluate(f"{node.name}: {node.opcode} gives {_shown(value)}, but its type is {node.type}")
+    return value
+
+
+def _refusal(node: Apply, error: Exception, operands: Values) -> HloomError:
+    """What a node's evaluator raised, as an error that names the node; those that name one already stay."""
+    if isinstance(error, (CannotEvaluate, LimitReached)):
+        return error
+    if isinstance(error, HloomError):
+        problem = error.message
+    elif isinstance(error, MemoryError):
+        problem = "it takes too much memory"
+    else:
+        problem = f"operands {', '.join(map(_shown, operands))} and its attributes do not go together"
+    return CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {problem}")
 
 
 def _plan_of(graph: Graph) -> EvaluationPlan:

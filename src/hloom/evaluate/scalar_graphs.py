@@ -27,7 +27,7 @@ def is_pointwise(graph: Graph, known: dict[Graph, bool]) -> bool:
     `known` remembers the answers.
     """
     pending = [graph]
-    family: list[Graph] = []
+    family: dict[Graph, None] = {}
     while pending:
         member = pending.pop()
         if member in family or known.get(member):
@@ -35,7 +35,7 @@ def is_pointwise(graph: Graph, known: dict[Graph, bool]) -> bool:
         if known.get(member) is False or not all(map(_allows, member.nodes)):
             known[graph] = False
             return False
-        family.append(member)
+        family[member] = None
         pending.extend(called for node in member.nodes for called in node.called_graphs)
     known.update(dict.fromkeys(family, True))
     return True

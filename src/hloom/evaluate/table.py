@@ -18,6 +18,7 @@ operands' values and the runner, and returns the value:
   Never write into an operand. A numpy scalar may be returned for a 0-d array. A dimension that is dynamic in the
   type has its present size in the array.
 - a tuple is a tuple of values; a token is TOKEN_VALUE.
+- control flow is a generator: `value = yield GraphCall(graph, arguments)`, and the value is what it returns.
 
 Numpy's warnings are off while evaluators run (`np.errstate(all="ignore")`). The runner checks that the dtype and the
 dims of the value are the node's. A pointwise function must not look at the node's dims, only at dtypes
@@ -30,7 +31,7 @@ The file must stand in `families.py`. An opcode has exactly one row; a second is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias, cast
@@ -67,7 +68,17 @@ class Runner(Protocol):
         ...
 
 
-Function: TypeAlias = Callable[[Apply, Values, Runner], Value]
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """What an evaluator that is a generator yields to be sent the value of a graph of these arguments."""
+
+    graph: Graph
+    arguments: Sequence[Value]
+
+
+Control: TypeAlias = Generator[GraphCall, Value, Value]
+"""An evaluator of control flow: the runner makes its calls, so that calls nested to any depth need no deep stack."""
+Function: TypeAlias = Callable[[Apply, Values, Runner], "Value | Control"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -164,14 +165,40 @@ def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
 
 
 def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
+    """In the fewer digits where those give the number back, else in as many as tell any two values apart."""
     with np.errstate(all="ignore"):
         values = flat.astype(np.float64)
-        texts = list(map(f"%.{_FEWER_DIGITS[dtype.name]}g".__mod__, values.tolist()))
-        read = np.fromstring(" ".join(texts), np.float64, sep=" ").astype(dtype.numpy)
-    spelling = f"%.{_DIGITS[dtype.name]}g"
-    for index in np.flatnonzero(read != flat).tolist():
-        texts[index] = spelling % values[index]
+    may_be_short = _may_be_short(flat, values, dtype)
+    spelled = list(map(f"%.{_FEWER_DIGITS[dtype.name]}g".__mod__, values[may_be_short].tolist()))
+    with np.errstate(all="ignore"):
+        read = np.fromstring(" ".join(spelled), np.float64, sep=" ").astype(dtype.numpy)
+    is_short = may_be_short.copy()
+    is_short[may_be_short] = read == flat[may_be_short]
+    long = map(f"%.{_DIGITS[dtype.name]}g".__mod__, values[~is_short].tolist())
+    if is_short.all():
+        texts = spelled
+    elif not is_short.any():
+        texts = list(long)
+    else:
+        short = iter(compress(spelled, is_short[may_be_short].tolist()))
+        texts = [next(short) if fits else next(long) for fits in is_short.tolist()]
     return _respell(texts, flat, dtype)
+
+
+def _may_be_short(flat: np.ndarray, values: np.ndarray, dtype: DType) -> np.ndarray:
+    """Which f32 may be given back by the fewer digits; any f64 may, for doubles cannot tell.
+
+    The nearest decimal number of so many digits is computed in doubles. Where it is further from the value than half
+    the distance to the next f32, and a little more for rounding, that number reads as another f32.
+    """
+    if dtype.name != "f32":
+        return np.ones(flat.shape, bool)
+    with np.errstate(all="ignore"):
+        size = np.abs(values)
+        step = 10.0 ** (np.floor(np.log10(size)) - (_FEWER_DIGITS["f32"] - 1))
+        nearest = np.rint(size / step) * step
+        half = 0.5 * np.spacing(np.abs(flat)).astype(np.float64)
+        return ~(np.abs(nearest - size) > half * (1 + 1e-6) + size * 1e-14)
 
 
 def _respell(texts: list[str], flat: np.ndarray, dtype: DType) -> list[str]:
