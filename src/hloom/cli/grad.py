@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,7 +12,7 @@ from rich.console import RenderableType
 
 from hloom import autodiff
 from hloom.cli.input import progress, read_module
-from hloom.cli.options import ModuleSource, file_argument, output_option
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_text
 from hloom.cli.tables import new_table, note_tables
 from hloom.hlo import save, to_text
@@ -35,6 +37,7 @@ CLEAN = ("simplify", "cse", "dce")
 @click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the inputs of --check.")
+@json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
 def command(
     file: str,
@@ -52,6 +55,7 @@ def command(
     raw: bool,
     check: bool,
     seed: int,
+    json_output: bool,
     output: Path | None,
 ) -> None:
     """Differentiate a module.
@@ -67,6 +71,8 @@ def command(
       hloom grad step.hlo --jvp --wrt 0
     """
     _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
+    if json_output and not check:
+        raise click.UsageError("--json is for what --check finds")
     if output is not None:
         check_folder(output)
     program = read_module(ModuleSource(file, strict, module, stage))
@@ -88,10 +94,14 @@ def command(
             checks = check_derivatives(
                 program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
             )
-        note_tables(_table(checks))
+        if json_output:
+            click.echo(json.dumps([asdict(item) for item in checks], indent=2, default=str))
+        else:
+            note_tables(_table(checks))
         if not all(item.agrees for item in checks):
             click.get_current_context().exit(1)
-    _write(derivative, output)
+    if output is not None or not json_output:
+        _write(derivative, output)
 
 
 def _check_form(*, is_vjp: bool, is_jvp: bool, value: bool, of: int | None, loops: int | None) -> None:

@@ -91,6 +91,7 @@ def command(
     reader = _reader(load, seed)
     chosen = _passes(reader, ",".join(passes)) if passes else []
     if list_passes:
+        reader.load_dialects()
         _list_passes(reader.known, json_output, output)
         return
     if list_rules is not None:

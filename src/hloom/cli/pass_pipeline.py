@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hloom.ir import Op
-from hloom.passes import Pass, fixpoint, rules_pass
+from hloom.passes import PASSES, Pass, fixpoint, rules_pass
 from hloom.rewrite import Rule, RuleError, load_rules
 from hloom.text import Cursor, ParseError, Source
 
@@ -65,7 +65,14 @@ class PipelineReader:
             raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
         return fixpoint(cursor.text[start : cursor.position], parts)
 
+    def load_dialects(self) -> None:
+        """Let passes of dialects be named: they register when the dialects are imported."""
+        self.rows()
+        self.known = PASSES | dict(self.known)
+
     def _named(self, name: str, start: int, cursor: Cursor) -> Pass:
+        if name not in self.known and not name.endswith(RULE_FILE):
+            self.load_dialects()
         if name in self.known:
             return self.known[name]
         if name.endswith(RULE_FILE):

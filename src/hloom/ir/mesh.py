@@ -23,7 +23,7 @@ class AxisRef:
 
     An axis of 8 is 2 x 4, major to minor: `'x':(1)2` is the 2 and `'x':(2)4` the 4.
 
-    >>> str(Axis("x")), str(Axis("x", 2, 4))
+    >>> str(AxisRef("x")), str(AxisRef("x", 2, 4))
     ("'x'", "'x':(2)4")
     """
 
@@ -94,7 +94,7 @@ class Mesh:
     def cut(self, used: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
         """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
 
-        >>> print(*Mesh(("x", "y"), (2, 8)).cut([Axis("y", 2, 2)]))
+        >>> print(*Mesh(("x", "y"), (2, 8)).cut([AxisRef("y", 2, 2)]))
         'x' 'y':(1)2 'y':(2)2 'y':(4)2
         """
         pieces: list[AxisRef] = []
@@ -123,7 +123,7 @@ def covers(whole: AxisRef, piece: AxisRef) -> bool:
 def overlap(left: AxisRef, right: AxisRef) -> bool:
     """Whether two axes share devices' steps, or cut one axis in ways that do not fit together.
 
-    >>> overlap(Axis("x", 1, 2), Axis("x", 2, 2)), overlap(Axis("x", 1, 4), Axis("x", 2, 2))
+    >>> overlap(AxisRef("x", 1, 2), AxisRef("x", 2, 2)), overlap(AxisRef("x", 1, 4), AxisRef("x", 2, 2))
     (False, True)
     """
     if left.name != right.name:

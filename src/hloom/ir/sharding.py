@@ -124,7 +124,7 @@ class Tiled:
 class DimensionAxes:
     """The mesh axes that one dimension is cut over, major first; an open dimension may get more by propagation.
 
-    >>> str(DimensionAxes((Axis("x"),), is_open=True))
+    >>> str(DimensionAxes((AxisRef("x"),), is_open=True))
     "{'x', ?}"
     """
 
@@ -140,7 +140,7 @@ class MeshSharding:
     """Each dimension over axes of a mesh; axes named nowhere hold copies.
 
     >>> mesh = Mesh(("x", "y"), (2, 4))
-    >>> print(MeshSharding(mesh, (DimensionAxes((Axis("x"),)), DimensionAxes()), unreduced=(Axis("y"),)))
+    >>> print(MeshSharding(mesh, (DimensionAxes((AxisRef("x"),)), DimensionAxes()), unreduced=(AxisRef("y"),)))
     {mesh['x'=2,'y'=4], [{'x'}, {}], unreduced={'y'}}
     >>> print(MeshSharding(mesh))
     {mesh['x'=2,'y'=4], replicated}

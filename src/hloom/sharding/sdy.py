@@ -26,7 +26,7 @@ BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 class SdyDimension:
     """The axes of one dimension; propagation may add axes to an open one, low priorities first.
 
-    >>> print(SdyDimension((Axis("x"), Axis("y", 1, 2)), is_open=True, priority=1))
+    >>> print(SdyDimension((AxisRef("x"), AxisRef("y", 1, 2)), is_open=True, priority=1))
     {"x", "y":(1)2, ?}p1
     """
 
@@ -43,7 +43,7 @@ class SdyDimension:
 class SdySharding:
     """One value's sharding; `mesh` is the name of a mesh, or an inlined mesh.
 
-    >>> print(SdySharding("mesh", (SdyDimension((Axis("x"),)), SdyDimension()), replicated=(Axis("z"),)))
+    >>> print(SdySharding("mesh", (SdyDimension((AxisRef("x"),)), SdyDimension()), replicated=(AxisRef("z"),)))
     #sdy.sharding<@mesh, [{"x"}, {}], replicated={"z"}>
     """
 
@@ -106,7 +106,7 @@ def from_sdy(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh], onto: Mes
 def per_value(shardings: Iterable[SdySharding]) -> str:
     """The shardings of an instruction with several results.
 
-    >>> per_value([SdySharding("mesh"), SdySharding("mesh", (SdyDimension((Axis("x"),)),))])
+    >>> per_value([SdySharding("mesh"), SdySharding("mesh", (SdyDimension((AxisRef("x"),)),))])
     '#sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>'
     """
     return f"#sdy.sharding_per_value<[{', '.join(sharding.body for sharding in shardings)}]>"

@@ -82,7 +82,7 @@ def dims_after_reshape(before: Sequence[int], after: Sequence[int], wanted: Sequ
 
     A dimension is whole where one of the same size has as many elements in front of it.
 
-    >>> places_after_reshape((3, 2, 4), (6, 1, 4), (2,))
+    >>> dims_after_reshape((3, 2, 4), (6, 1, 4), (2,))
     (2,)
     """
     if 0 in before or math.prod(before) != math.prod(after):
@@ -114,7 +114,7 @@ def dims_unmodified_by_reshape(before: Sequence[int], after: Sequence[int]) -> l
 
     Dimensions of size 1 are paired where they meet. The arrays must have elements.
 
-    >>> unmodified((2, 3, 4), (6, 4)), unmodified((2, 3, 1), (2, 1, 3))
+    >>> dims_unmodified_by_reshape((2, 3, 4), (6, 4)), dims_unmodified_by_reshape((2, 3, 1), (2, 1, 3))
     ([(2, 1)], [(0, 0), (1, 2)])
     """
     pairs: list[tuple[int, int]] = []
