@@ -65,6 +65,8 @@ def type_of(text: str) -> Type:
     if match is None or element is None:
         return OPAQUE
     sizes = match[1].split("x")[:-1]
+    if any(len(size) > 18 for size in sizes):
+        return OPAQUE  # beyond 64 bits
     dims = [UNBOUNDED if size == "?" else int(size) for size in sizes]
     return TensorType(element, dims, None, [size == "?" for size in sizes])
 

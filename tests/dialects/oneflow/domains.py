@@ -59,6 +59,15 @@ def dropout(random: Random) -> str:
     return job(arguments, line, f"%y : {x}")
 
 
+@domain("fuse-bias-add-dropout-with-mask")
+def dropout_with_mask(random: Random) -> str:
+    arguments, line, x = biased(random)
+    rate = random.choice([0.0, 0.1, 0.5, 0.9, 1.0, random.random()])
+    mask = x.replace("f32", "i8")
+    line += f'%y, %m = "oneflow.dropout"(%0) {{rate = {rate:.7f} : f32}} : ({x}) -> ({x}, {mask})'
+    return job(arguments, line, f"%y, %m : {x}, {mask}")
+
+
 @domain("fuse-bias-add-gelu")
 def gelu(random: Random) -> str:
     arguments, line, x = biased(random)

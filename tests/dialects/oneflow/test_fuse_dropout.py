@@ -111,7 +111,7 @@ def test_without_a_seed_all_are_derived():
 
 
 def test_a_dropout_that_does_not_match_takes_no_seed():
-    changed, report = rewritten(NAME, layers(3, used_masks=(0,)), seed=SEED)
+    changed, report = rewritten(NAME, layers(3).replace("rate = 0.25", "rate = 1.5", 1), seed=SEED)
     assert report.matched == 2
     assert seeds(changed)[0] == SEED
 
@@ -158,9 +158,14 @@ def test_not_where_devices_differ(one, other, attribute):
     assert_kept(NAME, dropout(other, bias=one), reason)
 
 
-def test_not_where_the_mask_is_used():
-    reason = "the replacement has another type than what it replaces"
-    assert_kept(NAME, dropout(returned=f"%out, %mask : {X}, tensor<2x3xi8>"), reason)
+@pytest.mark.parametrize("element", ["i8", "i1"])
+def test_a_mask_that_is_used_keeps_its_type(element):
+    mask = f"tensor<2x3x{element}>"
+    changed, report = rewritten(NAME, dropout(mask=mask, returned=f"%out, %mask : {X}, {mask}"), seed=7)
+    assert report.matched == 1
+    (made,) = [node for node in changed.entry.nodes if node.opcode == "oneflow.random_mask_like"]
+    assert f"-> {mask}" in oneflow.to_text(changed) and made.user_count == 2
+    assert oneflow.to_text(oneflow.parse(oneflow.to_text(changed))) == oneflow.to_text(changed)
 
 
 def test_not_where_the_rate_is_none():
@@ -198,7 +203,7 @@ def test_a_larger_job_agrees_under_the_same_masks():
     pytest.importorskip("jaxlib")
     text = layers(30, used_masks=(4, 17), rate="0.1")
     changed, report = rewritten(NAME, text, seed=SEED)
-    assert report.matched == 28
+    assert report.matched == 30
     before, after = lowered(oneflow.parse(text)), lowered(changed)
     random = np.random.default_rng(1)
     inputs = [random.uniform(0.1, 1, each.type.dims) for each in before.entry.parameters[:2]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]

@@ -282,6 +282,28 @@ def test_what_the_format_cannot_hold_is_refused_even_if_forced(found, reason):
     assert "cannot be exported to Paddle" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "opcode", "target", "given", "wanted"),
+    [
+        ("trans_x", "fc", "in_num_col_dims", "BOOLEAN", "INT"),
+        ("trans_x", "elementwise_add", "axis", "BOOLEAN", "INT"),
+        ("trans_x", "fc", "activation_type", "BOOLEAN", "STRING"),
+    ],
+)
+def test_an_attribute_of_another_type_is_refused(attribute, opcode, target, given, wanted):
+    @declared
+    def mapped(p):
+        """matmul_v2(x, w) -> another op, which takes one of its attributes"""
+        x, w = p.value("x"), p.value("w")
+        out = p.op("paddle.matmul_v2", x, w, trans_y=ANY, **{attribute: ANY})
+        with p.rewrite() as r:
+            r.replace({out: r.op(f"paddle.{opcode}", x, w, **{target: getattr(out, attribute)})})
+
+    reason = f"{target} of {opcode} is {wanted}, but 'paddle.matmul_v2.{attribute}' is {given}"
+    with pytest.raises(RuleError, match=reason):
+        paddle.to_multi_pass_desc(mapped, force=True)
+
+
 def test_native_rules_are_refused():
     native = Rule("native", ("paddle.relu",), native="paddle.nothing")
     with pytest.raises(RuleError, match="is a native function, which Paddle has no place for"):

@@ -41,6 +41,8 @@ from hloom.rewrite import (
 
 Exportable = Pass | Rule | RegisterPassHelper | str | Callable[..., Any] | Iterable[Rule]
 
+_FAMILIES = {"LONG": "INT", "LONGS": "INTS", "FLOAT64": "FLOAT", "FLOAT64S": "FLOATS"}
+"""Attribute types that hold the same values in another width, by the narrower one's name."""
 _CONDITIONS = {operator: condition_type for condition_type, operator in COMPARISONS.items()}
 _KINDS = {operator: condition_type for condition_type, operator in OPERATIONS.items()}
 
@@ -253,9 +255,10 @@ class _Writer:
                 argument = value.arguments[0]
                 set_attribute(message.attrs.add(), name, argument, attribute_type(type, name) or natural_type(argument))
             else:
-                self.write_mapping(number, name, value)
+                self.write_mapping(number, type, name, value)
 
-    def write_mapping(self, number: int, name: str, value: Expression) -> None:
+    def write_mapping(self, number: int, type: str, name: str, value: Expression) -> None:
+        self.check_mapping(type, name, value)
         mapping = self.message.op_attr_maps.add()
         mapping.replace_attr.role = PADDLE["PassDesc"].RoleType.Value("kOperator")
         mapping.replace_attr.op_index = number
@@ -264,6 +267,20 @@ class _Writer:
             self.write_operation(mapping.operation, value, f"{name} = {self.shown(value)}")
             value = value.arguments[0]
         self.write_attribute(mapping.pattern_attr, value)
+
+    def check_mapping(self, type: str, name: str, value: Expression) -> None:
+        """Raise RuleError where an attribute's value is not of the family of the one that it is mapped to.
+
+        Paddle's runtime gives the op the attribute as it is (paddle/fluid/framework/ir/generate_pass.cc): an op that
+        wants an int and is given a bool fails when it reads its attribute.
+        """
+        source = value.arguments[0] if value.operator in _KINDS else value
+        if source.operator != "feature" or source.arguments[2] != "attribute":
+            return
+        given, wanted = self.attribute_type(source), attribute_type(type, name)
+        if given is None or wanted is None or _FAMILIES.get(given, given) == _FAMILIES.get(wanted, wanted):
+            return
+        raise RuleError(f"{name} of {type} is {wanted}, but '{self.shown(value)}' is {given}: Paddle converts neither")
 
     # Conditions and attributes
 

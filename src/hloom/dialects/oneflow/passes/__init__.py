@@ -1,7 +1,7 @@
 """OneFlow's fusions and foldings, as declared rules: one subject per file, each offered as a pass by name.
 
 To add one, declare a rule in the file of its subject (with `rows=OPS`) and list its pass here; what a rule computes
-beyond arithmetic is a native function in `natives.py`, called by its name.
+beyond arithmetic is a native function in `native_functions.py`, called by its name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hloom.dialects.oneflow.passes.attention import FUSE_ATTENTION
 from hloom.dialects.oneflow.passes.batch_norm import FUSE_NORMALIZATION
 from hloom.dialects.oneflow.passes.casts import remove_cast_to_same_type
 from hloom.dialects.oneflow.passes.convolution import FOLD_BATCH_NORM, fold_pad_into_conv
-from hloom.dialects.oneflow.passes.dropout import fuse_bias_add_dropout
+from hloom.dialects.oneflow.passes.dropout import fuse_bias_add_dropout, fuse_bias_add_dropout_with_mask
 from hloom.dialects.oneflow.passes.gated_linear_unit import FUSE_GLU
 from hloom.dialects.oneflow.passes.scaled_triangle import FUSE_SCALE_TRIL
 from hloom.passes import Pass, register_pass, rules_pass
@@ -38,7 +38,7 @@ SEED = ("seed",)
 
 def dropout_rules(seed: int | None = None) -> tuple[Rule, ...]:
     """The rules of `fuse-bias-add-dropout` for a seed."""
-    return (fuse_bias_add_dropout(seed),)
+    return (fuse_bias_add_dropout(seed), fuse_bias_add_dropout_with_mask(seed))
 
 
 def all_rules(seed: int | None = None) -> tuple[Rule, ...]:
