@@ -220,6 +220,7 @@ class GraphRunner:
     def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> _Frame:
         if self._active[graph] == DEEPEST:
             raise HloomError(f"graph {graph.name} calls itself, {DEEPEST} deep: HLO has no recursion")
+        self._spend(1, graph.name)  # a call takes time even where its graph computes nothing
         plan = self._plans.get(graph) or self._plan(graph)
         if len(arguments) != len(graph.parameters):
             raise HloomError(f"graph {graph.name} takes {len(graph.parameters)} values, {len(arguments)} are given")
