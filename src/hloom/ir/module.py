@@ -101,6 +101,10 @@ class Module:
     def entry(self, graph: Graph) -> None:
         self._entry = graph
 
+    def is_entry(self, graph: Graph) -> bool:
+        """Whether a graph is the one that runs first; false where there is none yet."""
+        return graph is self._entry
+
     @property
     def node_count(self) -> int:
         """How many nodes all graphs have together."""

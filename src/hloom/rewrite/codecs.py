@@ -15,13 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from hloom import ir
 from hloom.ir import DTYPES, DType, Literal, TensorType, Type, dtype_of
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import as_tuple, is_list, is_object, is_tuple
 from hloom.rewrite.type_text import type_from, type_text
 from hloom.text import HloomError
 
@@ -39,7 +40,7 @@ class Codec:
     name: str
     value_class: type
     encode: Callable[[Any], Any]
-    decode: Callable[[Any, str], Any]
+    decode: Callable[[object, str], Any]
 
 
 _BY_NAME: dict[str, Codec] = {}
@@ -47,7 +48,7 @@ _BY_CLASS: dict[type, Codec] = {}
 
 
 def register_codec(
-    name: str, value_class: type, encode: Callable[[Any], Any], decode: Callable[[Any, str], Any]
+    name: str, value_class: type, encode: Callable[[Any], Any], decode: Callable[[object, str], Any]
 ) -> None:
     """Let rules hold values of a class: `decode` is given what `encode` gave, and the place in the file for errors.
 
@@ -67,7 +68,7 @@ def register_dataclass(name: str, value_class: type) -> None:
 def register_enum(name: str, value_class: type[Enum]) -> None:
     """Let rules hold the members of an enumeration, by their names."""
 
-    def decode(data: Any, path: str) -> Any:
+    def decode(data: object, path: str) -> Any:
         if not isinstance(data, str) or data not in value_class.__members__:
             raise RuleError(f"{path}: {_shown(data)} is none of {', '.join(value_class.__members__)}")
         return value_class[data]
@@ -75,7 +76,7 @@ def register_enum(name: str, value_class: type[Enum]) -> None:
     register_codec(name, value_class, lambda value: value.name, decode)
 
 
-def encode_value(value: Any) -> Any:
+def encode_value(value: object) -> Any:
     """What JSON makes of a value; raises RuleError for values without a codec."""
     if value is None or type(value) in (bool, str):
         return value
@@ -83,8 +84,8 @@ def encode_value(value: Any) -> Any:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return [encode_value(item) for item in value]
+    if type(value) in (tuple, list):
+        return [encode_value(item) for item in as_tuple(value)]
     codec = _BY_CLASS.get(type(value)) or _codec_of(value)
     if codec is None:
         raise RuleError(
@@ -93,7 +94,7 @@ def encode_value(value: Any) -> Any:
     return {codec.name: codec.encode(value)}
 
 
-def decode_value(data: Any, path: str, depth: int = 0) -> Any:
+def decode_value(data: object, path: str, depth: int = 0) -> Any:
     """The value that a part of a rule file stands for; raises RuleError that names the part."""
     if depth > MAX_DEPTH:
         raise RuleError(f"{path}: it is nested deeper than {MAX_DEPTH}")
@@ -111,11 +112,11 @@ def decode_value(data: Any, path: str, depth: int = 0) -> Any:
         if not math.isfinite(data):
             raise RuleError(f'{path}: write {{"float": "inf"}} for numbers that are not finite')
         return data
-    if isinstance(data, list):
+    if is_list(data):
         if len(data) > MAX_LENGTH:
             raise RuleError(f"{path}: the list is longer than {MAX_LENGTH:,}")
         return tuple([decode_value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(data)])
-    if not isinstance(data, dict) or len(data) != 1:
+    if not is_object(data) or len(data) != 1:
         raise RuleError(f"{path}: {_shown(data)} is no value", hint="a value of a class is an object of one key")
     name, inside = next(iter(data.items()))
     codec = _BY_NAME.get(name)
@@ -131,11 +132,11 @@ def decode_value(data: Any, path: str, depth: int = 0) -> Any:
         raise RuleError(f"{path}: {_shown(inside)} is no {name}: {error}") from None
 
 
-def _codec_of(value: Any) -> Codec | None:
+def _codec_of(value: object) -> Codec | None:
     return next((codec for value_class, codec in reversed(_BY_CLASS.items()) if isinstance(value, value_class)), None)
 
 
-def _shown(data: Any) -> str:
+def _shown(data: object) -> str:
     text = repr(data)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -150,7 +151,7 @@ def _hints(value_class: type) -> dict[str, Any]:
 
 
 def _encode_fields(value: Any) -> dict[str, Any]:
-    encoded = {}
+    encoded: dict[str, Any] = {}
     for field in dataclasses.fields(value):
         own = getattr(value, field.name)
         if field.default is dataclasses.MISSING or own != field.default or type(own) is not type(field.default):
@@ -158,8 +159,8 @@ def _encode_fields(value: Any) -> dict[str, Any]:
     return encoded
 
 
-def _decode_fields(value_class: type, data: Any, path: str) -> Any:
-    if not isinstance(data, dict):
+def _decode_fields(value_class: type, data: object, path: str) -> Any:
+    if not is_object(data):
         raise RuleError(f"{path}: {_shown(data)} is no {value_class.__name__}")
     hints = _hints(value_class)
     names = [field.name for field in dataclasses.fields(value_class)]
@@ -173,7 +174,7 @@ def _decode_fields(value_class: type, data: Any, path: str) -> Any:
     return value_class(**values)
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: object, hint: Any) -> bool:
     """Whether a value has the type of an annotation."""
     if hint in (Any, object):
         return True
@@ -183,7 +184,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
-        if not isinstance(value, tuple):
+        if not is_tuple(value):
             return False
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return all(_fits(item, arguments[0]) for item in value)
@@ -200,8 +201,8 @@ def _encode_float(value: float) -> str:
     return str(value)
 
 
-def _decode_float(data: Any, path: str) -> float:
-    if data not in ("inf", "-inf", "nan"):
+def _decode_float(data: object, path: str) -> float:
+    if not isinstance(data, str) or data not in ("inf", "-inf", "nan"):
         raise RuleError(f"{path}: {_shown(data)} is none of inf, -inf, nan")
     return float(data)
 
@@ -210,9 +211,9 @@ def _encode_complex(value: complex) -> list[Any]:
     return [encode_value(value.real), encode_value(value.imag)]
 
 
-def _decode_complex(data: Any, path: str) -> complex:
+def _decode_complex(data: object, path: str) -> complex:
     parts = decode_value(data, path)
-    if not isinstance(parts, tuple) or len(parts) != 2 or not all(type(part) in (int, float) for part in parts):
+    if not _are_numbers(parts, (int, float)) or len(parts) != 2:
         raise RuleError(f"{path}: {_shown(data)} is no pair of numbers")
     return complex(*parts)
 
@@ -228,18 +229,22 @@ def _encode_array(value: Any) -> dict[str, Any]:
     }
 
 
+def _are_numbers(value: object, classes: tuple[type, ...]) -> TypeGuard[tuple[Any, ...]]:
+    return is_tuple(value) and all(type(element) in classes for element in value)
+
+
 def _number(value: Any) -> Any:
     """A numpy scalar as Python's number; the narrow types have no `item` of their own."""
-    number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, np.generic) or not isinstance(number, (bool, int, float, complex)):
-        return int(number) if dtype_of(np.asarray(value).dtype).is_integer else float(number)
-    return number
+    number: Any = np.asarray(value).item()
+    if isinstance(number, (bool, int, float, complex)):
+        return number
+    return int(value) if dtype_of(np.asarray(value).dtype).is_integer else float(value)
 
 
-def _decode_array(data: Any, path: str) -> np.ndarray:
-    array_type = _array_type(data, path)
-    elements = decode_value(data["elements"], f"{path}.elements")
-    if not isinstance(elements, tuple) or not all(type(element) in (bool, int, float, complex) for element in elements):
+def _decode_array(data: object, path: str) -> np.ndarray:
+    parts, array_type = _array_parts(data, path)
+    elements = decode_value(parts["elements"], f"{path}.elements")
+    if not _are_numbers(elements, (bool, int, float, complex)):
         raise RuleError(f"{path}.elements: they are no numbers")
     if len(elements) != array_type.element_count:
         raise RuleError(f"{path}: {array_type} has {array_type.element_count} elements, not {len(elements)}")
@@ -249,45 +254,47 @@ def _decode_array(data: Any, path: str) -> np.ndarray:
     return array.reshape(array_type.dims).copy()
 
 
-def _array_type(data: Any, path: str) -> TensorType:
-    if not isinstance(data, dict) or set(data) - {"type", "elements", "splat"} or not isinstance(data.get("type"), str):
+def _array_parts(data: object, path: str) -> tuple[dict[str, object], TensorType]:
+    """The parts of an array's data by name, and the type that they say."""
+    text = data.get("type") if is_object(data) and not set(data) - {"type", "elements", "splat"} else None
+    if not is_object(data) or not isinstance(text, str):
         raise RuleError(f"{path}: {_shown(data)} is no array")
-    array_type = type_from(data["type"])
+    array_type = type_from(text)
     if not isinstance(array_type, TensorType) or not array_type.is_static:
         raise RuleError(f"{path}.type: {array_type} is no array of known size")
-    return array_type
+    return data, array_type
 
 
-def _decode_scalar(data: Any, path: str) -> Any:
+def _decode_scalar(data: object, path: str) -> Any:
     array = _decode_array(data, path)
     if array.shape:
-        raise RuleError(f"{path}: {data['type']} is no scalar")
+        raise RuleError(f"{path}: {_array_parts(data, path)[1]} is no scalar")
     return array[()]
 
 
 def _encode_literal(value: Literal) -> dict[str, Any]:
     if value.is_tuple or value.is_elided:
         raise RuleError(f"a literal of type {value.type} cannot be saved in a rule")
-    if value.is_splat and value.type.dims:  # pyright: ignore[reportAttributeAccessIssue]
+    if value.is_splat and isinstance(value.type, TensorType) and value.type.dims:
         return {"type": type_text(value.type), "splat": encode_value(_number(value.splat_value()))}
     return {**_encode_array(value.numpy()), "type": type_text(value.type)}
 
 
-def _decode_literal(data: Any, path: str) -> Literal:
-    array_type = _array_type(data, path)
-    if "splat" not in data:
+def _decode_literal(data: object, path: str) -> Literal:
+    parts, array_type = _array_parts(data, path)
+    if "splat" not in parts:
         return Literal.array(array_type, _decode_array(data, path))
-    number = _decode_array({"type": f"{array_type.dtype}[]", "elements": [data["splat"]]}, path)
+    number = _decode_array({"type": f"{array_type.dtype}[]", "elements": [parts["splat"]]}, path)
     return Literal.splat(array_type, number)
 
 
-def _decode_type(data: Any, path: str) -> Type:
+def _decode_type(data: object, path: str) -> Type:
     if not isinstance(data, str):
         raise RuleError(f"{path}: {_shown(data)} is no type")
     return type_from(data)
 
 
-def _decode_dtype(data: Any, path: str) -> DType:
+def _decode_dtype(data: object, path: str) -> DType:
     if not isinstance(data, str) or data not in DTYPES:
         raise RuleError(f"{path}: {_shown(data)} is no element type")
     return DTYPES[data]

@@ -15,8 +15,9 @@ The function runs once, when the rule is defined; what it says is kept as data (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from hloom.ir import Node, Op
@@ -45,6 +46,7 @@ from hloom.rewrite.pattern import (
 from hloom.rewrite.registry import Origin, RuleError, origin_of
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_check import check_types
+from hloom.rewrite.type_guards import is_list
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
@@ -58,11 +60,11 @@ class Handle:
     expressions; any other name is an attribute of the operation; `x.attribute("shape")` where the names clash.
     """
 
-    __slots__ = ("_reference", "_session")
+    __slots__ = ("_session", "reference")
 
     def __init__(self, session: PatternBuilder, reference: Reference) -> None:
         self._session = session
-        self._reference = reference
+        self.reference = reference
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("__"):
@@ -77,24 +79,24 @@ class Handle:
 
     def as_node(self) -> Expression:
         """The node itself, for native functions."""
-        return Expression("node", self._reference.term, self._reference.result)
+        return Expression("node", self.reference.term, self.reference.result)
 
     def as_expression(self) -> Expression:
         """What a native function made, as an attribute's value; raises RuleError for what is matched."""
-        if not self._reference.made:
+        if not self.reference.made:
             raise RuleError("a value of the pattern stands where a number or an attribute is meant")
-        if not isinstance(self._session.makes[self._reference.term], MakeNative):
+        if not isinstance(self._session.makes[self.reference.term], MakeNative):
             raise RuleError("an operation that the rule makes stands where a number or an attribute is meant")
-        return _made_value(self._reference)
+        return _made_value(self.reference)
 
     def apply_op(self, opcode: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         """What `hloom.ops` calls: an op of the pattern, or of the replacement once that has begun."""
         return self._session.apply(opcode, operands, attributes)
 
     def _feature(self, name: str, *arguments: Any) -> Expression:
-        if self._reference.made:
+        if self.reference.made:
             raise RuleError(f"'{name}' of what a rule makes is not known when the rule is defined")
-        return Expression("feature", self._reference.term, self._reference.result, name, *arguments)
+        return Expression("feature", self.reference.term, self.reference.result, name, *arguments)
 
     def __iter__(self) -> Iterator[Any]:
         raise RuleError("this operation has one result; results=2 and more give several")
@@ -187,7 +189,7 @@ class PatternBuilder:
         handle = self._term(term)
         if results == 1:
             return handle
-        return tuple(Handle(self, Reference(handle._reference.term, result)) for result in range(results))
+        return tuple(Handle(self, Reference(handle.reference.term, result)) for result in range(results))
 
     def graph(self, function: Callable[..., Any]) -> Computes:
         """A computation that an attribute holds: a function of its parameters that says what it yields."""
@@ -196,7 +198,7 @@ class PatternBuilder:
         parameters = [self.value(name) for name in function.__code__.co_varnames[:count]]
         output = function(*parameters)
         self._depth -= 1
-        return Computes(tuple(parameter._reference.term for parameter in parameters), output._reference)
+        return Computes(tuple(parameter.reference.term for parameter in parameters), output.reference)
 
     def where(self, *conditions: Any) -> None:
         """Conditions that must hold."""
@@ -229,7 +231,7 @@ class PatternBuilder:
     # What stands in its place
 
     @contextmanager
-    def rewrite(self) -> Iterator[ReplacementBuilder]:
+    def rewrite(self) -> Generator[ReplacementBuilder, None, None]:
         """The replacement: `with p.rewrite() as r: ...; r.replace({old: new})`."""
         self.replacement = ReplacementBuilder(self)
         yield self.replacement
@@ -259,10 +261,10 @@ class PatternBuilder:
 
     def _operand(self, value: Any) -> Reference:
         if isinstance(value, Handle):
-            return value._reference
+            return value.reference
         if isinstance(value, tuple):
             raise RuleError("an operation with several results stands as an operand: choose one of its results")
-        return self.constant("", value)._reference
+        return self.constant("", value).reference
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, (Anything, OneOf, Holds, Computes)):
@@ -270,7 +272,7 @@ class PatternBuilder:
         if value is None:
             return Absent()
         if not isinstance(value, Expression):
-            return Same(tuple(value) if isinstance(value, list) else value)
+            return Same(tuple(value) if is_list(value) else value)
         if value.operator != "variable":
             hint = "bind it to p.attribute(...) and use p.where(...)"
             raise RuleError(f"an attribute is compared with '{value}'", hint=hint)
@@ -305,14 +307,14 @@ class ReplacementBuilder:
         values = tuple((key, expression(value)) for key, value in given.items())
         references = tuple(self._operand(operand) for operand in operands)
         type_expression = None if type is None else expression(type)
-        source = None if carry is None else carry._reference.term
+        source = None if carry is None else carry.reference.term
         made = MakeOperation(opcode, references, values, type_expression, source, tuple(drop), results)
         check_made(made, self._session.makes, self._session.rows)
         return self._made(made, results)
 
     def constant(self, value: Any, type: Any = None, *, like: Handle | None = None) -> Handle:
         """A constant: a number in every element of a type, or of the type of another value."""
-        if like is not None and like._reference.made:
+        if like is not None and like.reference.made:
             raise RuleError(
                 "like= names a value that the rule makes: its type is not known when the rule is defined",
                 hint="name a value of the pattern, or give its type: r.constant(value, x.type)",
@@ -331,13 +333,13 @@ class ReplacementBuilder:
     def replace(self, replaced: Mapping[Any, Any]) -> None:
         """Let results of the pattern give way to values of the replacement or of the pattern."""
         for old, fresh in replaced.items():
-            if not isinstance(old, Handle) or old._reference.made:
+            if not isinstance(old, Handle) or old.reference.made:
                 raise RuleError("what is replaced must be a result of an operation of the pattern")
-            self._session.replaced.append((old._reference, self._operand(fresh)))
+            self._session.replaced.append((old.reference, self._operand(fresh)))
 
     def _operand(self, value: Any) -> Reference:
         if isinstance(value, Handle):
-            return value._reference
+            return value.reference
         if isinstance(value, (bool, int, float, complex, Expression)):
             raise RuleError(f"{value!r} is no value: make a constant of it with r.constant(value, like=...)")
         raise RuleError(f"{value!r} is no value of the pattern or the replacement")
@@ -364,7 +366,7 @@ def rule(
     With `cost` the rule fires only where what it makes costs less than what it makes unused, each node counted once.
     """
     if function is None:
-        return lambda function: rule(function, benefit=benefit, name=name, cost=cost, family=family, rows=rows)
+        return partial(rule, benefit=benefit, name=name, cost=cost, family=family, rows=rows)
     session, origin = PatternBuilder(rows), origin_of(function)
     title = name or function.__name__.strip("_").replace("_", "-")
     try:
@@ -423,8 +425,8 @@ def _dimension(size: Any) -> int | str | None:
 
 
 def _native_argument(value: Any) -> Expression:
-    if isinstance(value, Handle) and value._reference.made:
-        return _made_value(value._reference)
+    if isinstance(value, Handle) and value.reference.made:
+        return _made_value(value.reference)
     return value.as_node() if isinstance(value, Handle) else expression(value)
 
 

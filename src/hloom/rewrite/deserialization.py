@@ -35,6 +35,7 @@ from hloom.rewrite.pattern import (
 )
 from hloom.rewrite.registry import REGISTERED, Origin, RuleError
 from hloom.rewrite.rule import Rule
+from hloom.rewrite.type_guards import is_list, is_tuple
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
 MAX_OPERATORS = 20_000
@@ -155,15 +156,15 @@ class RuleDecoder:
             return Anything()
         if part.data == "absent":
             return Absent()
-        part.fields("same", "bind", "one-of", "holds", "computes")
-        if len(part.data) != 1:
+        data = part.fields("same", "bind", "one-of", "holds", "computes")
+        if len(data) != 1:
             raise part.error("it must have one key")
-        key = next(iter(part.data))
+        key = next(iter(data))
         if key == "computes":
             return self.computes(part[key])
         if key == "one-of":
             values = part[key].value()
-            if not isinstance(values, tuple):
+            if not is_tuple(values):
                 raise part[key].error("it must be a list")
             return OneOf(values)
         if key == "same":
@@ -208,11 +209,11 @@ class RuleDecoder:
             raise part.error(f"the rule's expressions have more than {MAX_OPERATORS:,} operators")
         if depth > MAX_DEPTH:
             raise part.error(f"it is nested deeper than {MAX_DEPTH}")
-        if not isinstance(part.data, list):
+        if not is_list(part.data):
             return Expression("known", part.value())
-        if not part.data or not isinstance(part.data[0], str):
+        operator, *arguments = part.data or [None]
+        if not isinstance(operator, str):
             raise part.error("an expression is a list of an operator and its arguments")
-        operator, *arguments = part.data
         parts = [JsonReader(argument, f"{part.path}[{index}]") for index, argument in enumerate(arguments, 1)]
         least, most = ARITIES.get(operator, (-1, -1))
         if least < 0 or (operator == "made" and not made):
@@ -291,7 +292,7 @@ class RuleDecoder:
         return term_index
 
     def replaced(self, part: JsonReader) -> tuple[Reference, Reference]:
-        if not isinstance(part.data, list) or len(part.data) != 2:
+        if not is_list(part.data) or len(part.data) != 2:
             raise part.error("it must be a pair: what is replaced, and what stands in its place")
         old, fresh = (JsonReader(reference, f"{part.path}[{index}]") for index, reference in enumerate(part.data))
         return self.reference(old, may_be_made=False), self.reference(fresh)
@@ -322,7 +323,8 @@ def _size(part: JsonReader) -> int | str | None:
 
 def _number(part: JsonReader) -> Any:
     value = part.value()
-    if not isinstance(getattr(value, "item", lambda: value)(), (bool, int, float, complex)):
+    number: object = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, (bool, int, float, complex)):
         raise part.error("it must be a number")
     return value
 
@@ -344,6 +346,7 @@ def _origin(part: JsonReader) -> Origin | None:
     if not part.has("origin"):
         return None
     origin = part["origin"].value()
-    if not (isinstance(origin, tuple) and len(origin) == 2 and type(origin[0]) is str and type(origin[1]) is int):
+    file, line = origin if is_tuple(origin) and len(origin) == 2 else (None, None)
+    if type(file) is not str or type(line) is not int:
         raise part["origin"].error("it must be a file and a line")
-    return Origin(*origin)
+    return Origin(file, line)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hloom.ir import DTYPES
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import as_tuple, is_mapping
 from hloom.rewrite.type_text import type_from
 
 KEYS: Mapping[str, str] = {
@@ -39,34 +40,30 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _sequence(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
 def _are_sizes(value: Any, most: int) -> bool:
-    sizes = _sequence(value)
+    sizes = as_tuple(value)
     return bool(sizes) and all(type(size) is int and 0 <= size <= most for size in sizes)
 
 
 def _are_types(value: Any) -> bool:
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         return False
     for item in value.values():
-        for text in _sequence(item):
+        for text in as_tuple(item):
             if not isinstance(text, str):
                 return False
             type_from(text)
     return True
 
 
-_CHECKS = {
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "reason": lambda value: isinstance(value, str),
     "tolerance": lambda value: type(value) in (int, float) and 0 <= value < 1e6,
-    "dtypes": lambda value: bool(_sequence(value)) and all(name in DTYPES for name in _sequence(value)),
+    "dtypes": lambda value: bool(as_tuple(value)) and all(name in DTYPES for name in as_tuple(value)),
     "ranks": lambda value: _are_sizes(value, 8),
     "sizes": lambda value: _are_sizes(value, 1_000),
     "values": _are_types,
-    "attributes": lambda value: isinstance(value, Mapping) and all(type(v) in (tuple, list) for v in value.values()),
+    "attributes": lambda value: is_mapping(value) and all(type(v) in (tuple, list) for v in value.values()),
     "finite": _is_flag,
     "positive": _is_flag,
     "exact": _is_flag,

@@ -302,7 +302,7 @@ class _Driver:
         pending = [] if self.module.has_closures else graphs
         while pending:
             graph = pending.pop()
-            if graph.is_declared or graph.callers or graph is self.module._entry or graph.name not in self.module:
+            if graph.is_declared or graph.callers or self.module.is_entry(graph) or graph.name not in self.module:
                 continue
             for node in graph.nodes:
                 pending.extend(node.called_graphs)

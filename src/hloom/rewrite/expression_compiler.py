@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Number
-from typing import Any
+from typing import Any, cast
 
-from hloom.ir import Apply, Node, TensorType, TupleType
+from hloom.ir import Apply, Node, TensorType, TupleType, Type
 from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match import Match
 from hloom.rewrite.matchers import literal_value, splat_of
@@ -48,7 +48,7 @@ def compiled(expression: Expression) -> Compute:
 def number(value: Any) -> Any:
     """The number inside a value that has a type of its own, those inside a tuple's; other values as they are."""
     inner = getattr(value, "value", value)
-    return tuple(map(number, inner)) if type(inner) is tuple else inner
+    return tuple(map(number, cast("tuple[Any, ...]", inner))) if type(inner) is tuple else inner
 
 
 def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +70,14 @@ def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+def _divide(left: Any, right: Any) -> Any:
+    return left / right
+
+
+def _floor_divide(left: Any, right: Any) -> Any:
+    return left // right
+
+
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * abs(exponent) > MAX_BITS:
         raise ValueError("the power is too large")
@@ -84,12 +92,32 @@ def _product(values: Any) -> Any:
     return total
 
 
+def _item(value: Any, index: Any) -> Any:
+    return value[number(index)]
+
+
+def _is_in(value: Any, values: Iterable[Any]) -> bool:
+    return number(value) in [number(choice) for choice in values]
+
+
+def _tuple(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    return sum(map(number, values))
+
+
+def _join(left: Iterable[Any], right: Iterable[Any]) -> tuple[Any, ...]:
+    return (*left, *right)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _on_numbers(operator.add),
     "subtract": _on_numbers(operator.sub),
     "multiply": _on_small_numbers(operator.mul),
-    "divide": _on_small_numbers(operator.truediv),
-    "floor-divide": _on_small_numbers(operator.floordiv),
+    "divide": _on_small_numbers(_divide),
+    "floor-divide": _on_small_numbers(_floor_divide),
     "remainder": _on_small_numbers(operator.mod),
     "power": _on_small_numbers(_power),
     "negate": _on_numbers(operator.neg),
@@ -102,13 +130,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "more": _on_numbers(operator.gt),
     "at-least": _on_numbers(operator.ge),
     "not": operator.not_,
-    "item": lambda value, index: value[number(index)],
+    "item": _item,
     "length": len,
-    "in": lambda value, values: number(value) in [number(choice) for choice in values],
-    "tuple": lambda *values: values,
-    "sum": lambda values: sum(map(number, values)),
+    "in": _is_in,
+    "tuple": _tuple,
+    "sum": _sum,
     "product": _product,
-    "join": lambda left, right: tuple(left) + tuple(right),
+    "join": _join,
     "number": number,
 }
 """What each operator of plain values computes."""
@@ -138,9 +166,9 @@ def _made(make_index: int, result: int) -> Compute:
 
 
 def _feature(term: int, result: int, feature: str, *arguments: Any) -> Compute:
-    look = _FEATURES[feature]
     if feature == "attribute":
-        return lambda match: look(match.slots[term], *arguments)
+        return lambda match: _attribute(match.slots[term], *arguments)
+    look = _FEATURES[feature]
     return lambda match: look(match.value_type(term, result), match.slots[term])
 
 
@@ -186,13 +214,12 @@ def _attribute(node: Node | None, name: str) -> Any:
     return node.attribute(name) if given is None and isinstance(node, Apply) else given
 
 
-def _value(value_type: Any, node: Node) -> Any:
+def _value(value_type: Type | None, node: Node) -> Any:
     splat = splat_of(node)
     return None if splat is None else splat.item()
 
 
-_FEATURES: dict[str, Callable[..., Any]] = {
-    "attribute": _attribute,
+_FEATURES: dict[str, Callable[[Type | None, Node], Any]] = {
     "type": lambda value_type, node: value_type,
     "dtype": lambda value_type, node: value_type.dtype.name if isinstance(value_type, TensorType) else None,
     "shape": lambda value_type, node: value_type.dims if isinstance(value_type, TensorType) else None,
@@ -205,4 +232,4 @@ _FEATURES: dict[str, Callable[..., Any]] = {
     "name": lambda value_type, node: node.name,
     "operand_count": lambda value_type, node: len(node.inputs),
 }
-"""What can be asked of a value of the pattern."""
+"""What can be asked of a value of the pattern, beside its attributes."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import as_tuple, is_tuple
 
 
 class Expression:
@@ -136,9 +137,10 @@ def expression(value: Any) -> Expression:
     if as_expression is not None:
         return as_expression()
     if isinstance(value, (tuple, list)):
-        if any(isinstance(item, Expression) or hasattr(item, "as_expression") for item in value):
-            return Expression("tuple", *map(expression, value))
-        value = tuple(value)
+        values = as_tuple(value)
+        if any(isinstance(item, Expression) or hasattr(item, "as_expression") for item in values):
+            return Expression("tuple", *map(expression, values))
+        return Expression("known", values)
     return Expression("known", value)
 
 
@@ -195,7 +197,8 @@ _SIGNS = {
 def text_of(root: Expression, names: Callable[[int], str] = lambda term: f"#{term}") -> str:
     """The expression as a person would write it; `names` gives the names of the pattern's terms."""
     if root.operator == "known":
-        return repr(root.arguments[0]) if isinstance(root.arguments[0], (str, tuple)) else str(root.arguments[0])
+        value: object = root.arguments[0]
+        return repr(value) if isinstance(value, str) or is_tuple(value) else str(value)
     if root.operator == "variable":
         return root.arguments[0]
     if root.operator == "made":

@@ -49,6 +49,7 @@ from hloom.rewrite.random_attributes import draw_attribute, draw_attributes
 from hloom.rewrite.random_types import Sampler, draw_operand
 from hloom.rewrite.registry import RuleError, registered
 from hloom.rewrite.rule import Rule
+from hloom.rewrite.type_guards import as_tuple
 from hloom.rewrite.type_text import type_from
 from hloom.text import HloomError
 
@@ -212,7 +213,7 @@ class _Instance:
             bound = self.match.slots[reference.term]
             if bound is None:
                 return []
-            return list(bound) if isinstance(bound, tuple) else [self.node(reference)]
+            return [*as_tuple(bound)] if isinstance(bound, tuple) else [self.node(reference)]
         return [None] * (self.random.choice((1, 1, 2, 2, 3)) if self.is_variadic(reference.term) else 1)
 
     def is_variadic(self, term_index: int) -> bool:
@@ -258,7 +259,7 @@ class _Instance:
     def fitted(self, term: ValueTerm, array_type: TensorType) -> TensorType:
         hints = self.rule.domain.get("values", {}).get(term.name)
         if hints is not None:
-            hinted = type_from(self.random.choice(hints if isinstance(hints, (tuple, list)) else (hints,)))
+            hinted = type_from(self.random.choice(as_tuple(hints)))
             if isinstance(hinted, TensorType):
                 return hinted
         element, dims = array_type.dtype, array_type.dims
@@ -370,7 +371,9 @@ class _Instance:
                 self.operation(term_index, inner, graph)
         output = term.output
         while output.term in self.missing:
-            output = self.pattern.terms[output.term].operands[0]  # pyright: ignore[reportAttributeAccessIssue]
+            missing = self.pattern.terms[output.term]
+            assert isinstance(missing, OperationTerm)
+            output = missing.operands[0]
         if self.match.slots[output.term] is None:
             raise NoInstance("the graph yields nothing that is known")
         graph.set_output(self.node(output))

@@ -7,6 +7,7 @@ from typing import Any
 
 from hloom.rewrite.codecs import decode_value
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import is_list, is_object
 
 MAX_ITEMS = 1_000
 """How many parts a list may have, unless told otherwise."""
@@ -17,7 +18,7 @@ class JsonReader:
 
     __slots__ = ("data", "path")
 
-    def __init__(self, data: Any, path: str) -> None:
+    def __init__(self, data: object, path: str) -> None:
         self.data = data
         self.path = path
 
@@ -25,7 +26,7 @@ class JsonReader:
         return RuleError(f"{self.path.lstrip('.') or 'the rule'}: {message}", hint=hint)
 
     def fields(self, *known: str) -> Mapping[str, Any]:
-        if not isinstance(self.data, dict):
+        if not is_object(self.data):
             raise self.error("it must be an object")
         unknown = [name for name in self.data if name not in known]
         if unknown:
@@ -33,10 +34,10 @@ class JsonReader:
         return self.data
 
     def has(self, name: str) -> bool:
-        return isinstance(self.data, dict) and name in self.data
+        return is_object(self.data) and name in self.data
 
     def __getitem__(self, name: str) -> JsonReader:
-        if not self.has(name):
+        if not is_object(self.data) or name not in self.data:
             raise self.error(f"it has no '{name}'")
         return JsonReader(self.data[name], f"{self.path}.{name}")
 
@@ -45,7 +46,7 @@ class JsonReader:
         if not self.has(name):
             return []
         part = self[name]
-        if not isinstance(part.data, list):
+        if not is_list(part.data):
             raise part.error("it must be a list")
         if len(part.data) > most:
             raise part.error(f"it has more than {most:,} parts")
@@ -56,7 +57,7 @@ class JsonReader:
         if not self.has(name):
             return []
         part = self[name]
-        if not isinstance(part.data, dict):
+        if not is_object(part.data):
             raise part.error("it must be an object")
         return [(key, part[key]) for key in part.data]
 
@@ -72,7 +73,7 @@ class JsonReader:
 
     def flag(self, name: str) -> bool:
         """A truth value; false where it is absent."""
-        value = self.data.get(name, False)
+        value = self.data.get(name, False) if is_object(self.data) else False
         if not isinstance(value, bool):
             raise self[name].error("it must be true or false")
         return value

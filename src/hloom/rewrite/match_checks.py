@@ -239,7 +239,7 @@ def _stays(term: OperationTerm | ValueTerm) -> bool:
     return isinstance(term, ValueTerm) and not term.is_constant
 
 
-def _behind(value: Any) -> Iterator[Node]:
+def _behind(value: Node | tuple[Node, ...] | None) -> Iterator[Node]:
     """The nodes that yield the values of a term: of a result of several, the operation."""
     for node in value if isinstance(value, tuple) else () if value is None else (value,):
         yield node.inputs[0] if node.opcode == PROJECTION else node

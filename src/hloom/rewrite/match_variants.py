@@ -8,7 +8,9 @@ from itertools import product
 from typing import Any
 
 from hloom.rewrite.pattern import OperationTerm, Pattern, Reference, Same, ValueTerm
+from hloom.rewrite.questions import Answers, Question
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import is_tuple
 
 MAX_VARIANTS = 256
 """In how many ways commutative and optional operations of one pattern may be combined."""
@@ -21,7 +23,7 @@ class MatchVariant:
     anchor: int
     operands: Mapping[int, tuple[Reference, ...]]
     missing: frozenset[int]
-    answers: dict = field(default_factory=dict)
+    answers: dict[Question, tuple[Any, ...]] = field(default_factory=dict[Question, tuple[Any, ...]])
 
 
 def variants_of(pattern: Pattern) -> list[MatchVariant]:
@@ -36,7 +38,7 @@ def variants_of(pattern: Pattern) -> list[MatchVariant]:
     if count > MAX_VARIANTS:
         hint = "make fewer operations commutative or optional"
         raise RuleError(f"the pattern can match in {count} ways, more than {MAX_VARIANTS}", hint=hint)
-    variants = []
+    variants: list[MatchVariant] = []
     for combination in product(*options):
         operands = {term_index: order for term_index, order in combination if order is not None}
         missing = frozenset(term_index for term_index, order in combination if order is None)
@@ -77,23 +79,27 @@ def _are_interchangeable(pattern: Pattern, operands: tuple[Reference, ...]) -> b
     return True
 
 
-def _answers_of_anchor(pattern: Pattern, variant: MatchVariant) -> dict:
+def _answers_of_anchor(pattern: Pattern, variant: MatchVariant) -> Answers:
     """What must be so of the anchor and of its operands, two levels down."""
-    answers: dict = {}
+    answers: dict[Question, tuple[Any, ...]] = {}
     anchor = pattern.terms[variant.anchor]
     assert isinstance(anchor, OperationTerm)
     for name, term in anchor.attributes:
         if isinstance(term, Same) and _is_plain(term.value):
             answers["attribute", (), name] = (term.value,)
-    level = [((), variant.anchor)]
+    level: list[tuple[tuple[int, ...], int]] = [((), variant.anchor)]
     for _ in range(2):
         level = [below for path, term in level for below in _answers_of_operands(pattern, variant, path, term, answers)]
     return answers
 
 
 def _answers_of_operands(
-    pattern: Pattern, variant: MatchVariant, path: tuple[int, ...], term: int, answers: dict
-) -> Iterator[tuple]:
+    pattern: Pattern,
+    variant: MatchVariant,
+    path: tuple[int, ...],
+    term: int,
+    answers: dict[Question, tuple[Any, ...]],
+) -> Iterator[tuple[tuple[int, ...], int]]:
     for index, reference in enumerate(variant.operands.get(term, ())):
         here = (*path, index)
         below, through = settle(pattern, variant, reference)
@@ -112,8 +118,8 @@ def _answers_of_operands(
             answers["rank", here, ""] = (operand.rank,)
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, str, tuple)) and getattr(value, "__hash__", None) is not None
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (bool, int, str)) or is_tuple(value)
 
 
 def settle(pattern: Pattern, variant: MatchVariant, reference: Reference) -> tuple[Reference, bool]:

@@ -24,6 +24,7 @@ from hloom.ir import (
     dtype,
 )
 from hloom.rewrite.random_types import Sampler, Values, some_labels
+from hloom.rewrite.type_guards import is_tuple
 
 Drawn = tuple[dict[str, Any], Type | None]
 """Attributes, and the result's type where operands and attributes do not say it."""
@@ -63,7 +64,7 @@ def _like(sampler: Sampler, default: Any, rank: int) -> Any:
         return sampler.random.randint(min(default, 0), max(rank - 1, default, 1))
     if isinstance(default, float):
         return sampler.random.choice((default, 0.0, 0.25, 0.5, 1.0, 2.0))
-    if isinstance(default, tuple):
+    if is_tuple(default):
         return tuple(_like(sampler, item, rank) for item in default)
     return default
 
@@ -148,7 +149,7 @@ def _iota(sampler: Sampler, types: Sequence[Any], fixed: Values) -> Drawn:
 
 
 def _slice(sampler: Sampler, types: Sequence[Any], fixed: Values) -> Drawn:
-    parts = []
+    parts: list[SliceDimension] = []
     for size in types[0].dims:
         start = sampler.random.randint(0, size)
         parts.append(SliceDimension(start, sampler.random.randint(start, size), sampler.random.choice((1, 1, 2))))
@@ -198,7 +199,7 @@ def _reduce_window(sampler: Sampler, types: Sequence[Any], fixed: Values) -> Dra
 
 def _convolution(sampler: Sampler, types: Sequence[Any], fixed: Values) -> Drawn:
     labels = fixed.get("dim_labels") or some_labels(types[0].rank)
-    parts = []
+    parts: list[WindowDimension] = []
     for number in range(labels.spatial_rank):
         size = types[1].dims[labels.rhs.index(str(number))]
         pads = (0, 0) if sampler.likely(0.5) else (size // 2, size // 2)

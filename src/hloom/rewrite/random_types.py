@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeGuard
 
 from hloom.ir import (
     DTYPES,
@@ -16,6 +16,7 @@ from hloom.ir import (
     Type,
     dtype,
 )
+from hloom.rewrite.type_guards import as_tuple, is_tuple
 
 COMMON_DTYPES = ("f32",) * 6 + ("s32",) * 3 + ("pred", "f16", "bf16", "f64", "s8", "u32", "s64", "c64")
 _SIZES = ((2,), (2,), (3,), (3,), (2, 3), (2, 3), (1, 2, 3), (2, 3, 4), (1, 2), (0, 2, 3))
@@ -30,9 +31,9 @@ class Sampler:
 
     def __init__(self, random: Random, domain: Values) -> None:
         self.random = random
-        self.sizes = _several(domain.get("sizes")) or random.choice(_SIZES)
-        self.ranks = _several(domain.get("ranks")) or _RANKS
-        self.dtypes = _several(domain.get("dtypes")) or COMMON_DTYPES
+        self.sizes = as_tuple(domain.get("sizes", ())) or random.choice(_SIZES)
+        self.ranks = as_tuple(domain.get("ranks", ())) or _RANKS
+        self.dtypes = as_tuple(domain.get("dtypes", ())) or COMMON_DTYPES
         self.dims = self.some_dims(random.choice(self.ranks))
         self.element = dtype(random.choice(self.dtypes))
 
@@ -55,12 +56,6 @@ class Sampler:
 
     def subset(self, count: int) -> tuple[int, ...]:
         return tuple(index for index in range(count) if self.likely(0.5))
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 # What an operand may be
@@ -87,8 +82,8 @@ def _with_rank(sampler: Sampler, array_type: TensorType, fixed: Values) -> Tenso
     return array_type if array_type.rank >= least else TensorType(array_type.dtype, sampler.some_dims(least))
 
 
-def _are_dimensions(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(type(dim) is int and 0 <= dim < 8 for dim in value)
+def _are_dimensions(value: object) -> TypeGuard[tuple[int, ...]]:
+    return is_tuple(value) and bool(value) and all(type(dim) is int and 0 <= dim < 8 for dim in value)
 
 
 def _first(known: Sequence[Type | None]) -> TensorType | None:
@@ -112,7 +107,7 @@ def _selecting(sampler: Sampler, operand_index: int, known: Sequence[Type | None
 def _moved(sampler: Sampler, operand_index: int, known: Sequence[Type | None], fixed: Values) -> TensorType:
     array_type = sampler.some_type()
     order = fixed.get("dimensions")
-    if isinstance(order, tuple) and len(order) != array_type.rank:
+    if is_tuple(order) and len(order) != array_type.rank:
         return TensorType(array_type.dtype, sampler.some_dims(len(order)))
     return TensorType(array_type.dtype, tuple(array_type.dims[axis] for axis in sampler.order(array_type.rank)))
 

@@ -68,8 +68,9 @@ class _Resolver:
             made = match.made[reference.term]
             if reference.result < 0:
                 return (made,)
-            return (made[reference.result] if isinstance(made, tuple) else build.get(made, reference.result),)
-        matched = match.slots[reference.term]
+            results: Node | tuple[Node, ...] = made
+            return (results[reference.result] if isinstance(results, tuple) else build.get(made, reference.result),)
+        matched: Node | tuple[Node, ...] | None = match.slots[reference.term]
         if matched is None:
             term = self.pattern.terms[reference.term]
             if isinstance(term, OperationTerm):  # an optional operation that is missing: its first operand
@@ -91,7 +92,7 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
 
     def produce(build: Builder, match: Match) -> Any:
         operands = [node for operand in make.operands for node in resolve.several(operand, build, match)]
-        values = {}
+        values: dict[str, Any] = {}
         if make.carry is not None:
             values.update(_carried(match.slots[make.carry], build, make.opcode, {*make.drop, *given}))
         values.update((name, _value_of(compute, match)) for name, compute in attributes)

@@ -18,7 +18,7 @@ class RuleReport:
     tried: int = 0
     matched: int = 0
     seconds: float = 0.0
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter[str])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,11 +47,11 @@ class Report:
     """What one pass did to a module; `name` is the pass's."""
 
     name: str = "rules"
-    rules: list[RuleReport] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    rules: list[RuleReport] = field(default_factory=list[RuleReport])
+    steps: list[Step] = field(default_factory=list[Step])
     erased: int = 0
-    notes: list[str] = field(default_factory=list)
-    passes: list[Report] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
+    passes: list[Report] = field(default_factory=list["Report"])
     changes: int = 0
     seconds: float = 0.0
 

@@ -42,7 +42,7 @@ class Rule:
     family: str = ""
     statement: str = ""
     rows: Mapping[str, Op] = field(default_factory=lambda: OPS, repr=False)
-    domain: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    domain: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     cost: Callable[[Node], float] | None = field(default=None, repr=False)
     origin: Origin | None = None
 

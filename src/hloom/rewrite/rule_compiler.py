@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hloom.ir import Apply, Node
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.match import Match
-from hloom.rewrite.match_steps import match_steps_of
+from hloom.rewrite.match_steps import MatchStep, match_steps_of
 from hloom.rewrite.match_variants import MatchVariant, variants_of
 from hloom.rewrite.pattern import OperationTerm
 from hloom.rewrite.questions import Answers
@@ -65,7 +65,7 @@ def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
     return attempt
 
 
-def _run(steps: list, match: Match) -> bool:
+def _run(steps: list[MatchStep], match: Match) -> bool:
     """Take all steps; where a step gives choices, try them one after the other."""
     for index, step in enumerate(steps):
         if step.choices is None:
@@ -76,13 +76,15 @@ def _run(steps: list, match: Match) -> bool:
                 match.culprit = None
                 return False
             continue
-        return _choose(steps, index, match)
+        return _choose(steps, index, step.choices, match)
     return True
 
 
-def _choose(steps: list, index: int, match: Match) -> bool:
+def _choose(
+    steps: list[MatchStep], index: int, choices: Callable[[Match], Iterator[Node]], match: Match
+) -> bool:
     kept, variables = list(match.slots), dict(match.variables)
-    for choice in steps[index].choices(match):
+    for choice in choices(match):
         match.slots[:] = kept
         match.variables = dict(variables)
         match.slots[steps[index].term] = choice

@@ -39,6 +39,7 @@ from hloom.rewrite.pattern import (
 )
 from hloom.rewrite.registry import REGISTERED, RuleError
 from hloom.rewrite.rule import Family, Rule
+from hloom.rewrite.type_guards import is_list, is_mapping, is_object
 
 FORMAT = "hloom rules 1"
 
@@ -68,14 +69,15 @@ def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
     is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
     name = "rules" if is_text else str(source)
     try:
-        data = json.loads(str(source) if is_text else Path(source).read_text())
+        data: object = json.loads(str(source) if is_text else Path(source).read_text())
     except OSError as error:
         raise RuleError(f"{name} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise RuleError(f"{name} is no JSON: {error}") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("rules"), list):
+    rules = data.get("rules") if is_object(data) and data.get("format") == FORMAT else None
+    if not is_list(rules):
         raise RuleError(f"{name} is no file of rules", hint=f'it must hold {{"format": "{FORMAT}", "rules": [...]}}')
-    return [_located(rule, f"rules[{index}]", rows) for index, rule in enumerate(data["rules"])]
+    return [_located(rule, f"rules[{index}]", rows) for index, rule in enumerate(rules)]
 
 
 def same_rule(a: Rule, b: Rule) -> bool:
@@ -84,8 +86,8 @@ def same_rule(a: Rule, b: Rule) -> bool:
     return json.dumps({**left, "origin": None}, sort_keys=True) == json.dumps({**right, "origin": None}, sort_keys=True)
 
 
-def _located(data: Any, path: str, rows: Mapping[str, Op]) -> Rule:
-    name = data.get("name") if isinstance(data, dict) else None
+def _located(data: object, path: str, rows: Mapping[str, Op]) -> Rule:
+    name = data.get("name") if is_object(data) else None
     title = f"{path} ({name})" if isinstance(name, str) and len(name) < 200 else path
     try:
         return RuleDecoder(rows).rule(JsonReader(data, ""))
@@ -126,7 +128,7 @@ def _cost_name(rule: Rule) -> str:
 def _domain_to_json(domain: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: {name: encode_value(item) for name, item in value.items()}
-        if isinstance(value, Mapping)
+        if is_mapping(value)
         else encode_value(value)
         for key, value in domain.items()
     }

@@ -24,6 +24,7 @@ from hloom.ops import OPS
 from hloom.rewrite.declaration import Handle, PatternBuilder, finish_rule
 from hloom.rewrite.registry import RuleError, origin_of
 from hloom.rewrite.rule import Rule
+from hloom.rewrite.type_guards import as_tuple
 
 Function = Callable[..., Any]
 
@@ -57,14 +58,14 @@ def rule_from(
         values = [_value(session, value_name, specifications.pop(value_name, "*")) for value_name in names]
         if specifications:
             raise RuleError(f"'{next(iter(specifications))}' is specified, but is no value of the pattern")
-        outputs = _several(pattern(*values, **variables))
+        outputs = as_tuple(pattern(*values, **variables))
         if where is not None:
             conditions = where(*values, **{key: variables[key] for key in _variables(where)})
-            session.where(*_several(conditions))
+            session.where(*as_tuple(conditions))
         _check_names(replace, names)
         with session.rewrite() as made:
             session.are_free = True
-            results = _several(replace(*values, **{key: variables[key] for key in _variables(replace)}))
+            results = as_tuple(replace(*values, **{key: variables[key] for key in _variables(replace)}))
             if len(results) != len(outputs):
                 raise RuleError(f"the pattern yields {len(outputs)} values, the replacement {len(results)}")
             made.replace(dict(zip(outputs, results, strict=True)))
@@ -111,6 +112,3 @@ def _size(session: PatternBuilder, text: str) -> Any:
         return None
     return int(text) if text.isdecimal() else session.dimension(text)
 
-
-def _several(values: Any) -> tuple[Any, ...]:
-    return tuple(values) if isinstance(values, (tuple, list)) else (values,)

@@ -14,7 +14,6 @@ from hloom.rewrite.pattern import (
     Computes,
     Make,
     MakeConstant,
-    MakeNative,
     MakeOperation,
     OperationTerm,
     Pattern,
@@ -153,7 +152,7 @@ def _expressions(pattern: Pattern) -> Iterator[Expression]:
         elif isinstance(make, MakeConstant):
             yield make.value
             yield from [make.type] if make.type is not None else []
-        elif isinstance(make, MakeNative):
+        else:
             yield from make.arguments
 
 
