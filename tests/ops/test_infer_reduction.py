@@ -124,7 +124,7 @@ def test_scan(data: st.DataObject) -> None:
     parameters = [f"f32{dims}".replace(" ", "") for dims in slices] + handed
     step = computation("step", parameters, yielded[0] if single else tuple_of(yielded))
     written = carries if data.draw(st.integers(0, 9)) else data.draw(st.integers(0, 2))
-    reasons = ("of step must be", "hands on", "is none of the", "differ in the scanned", "carries")
+    reasons = ("of step must be", "passes on", "is none of the", "differ in the scanned", "carries")
     aborts = ("must be an array", "has no place", "dimensions={-1}")
     text = f"scan({names(len(operands))}), dimensions={{{dim}}}, num_carries={written}, to_apply=step"
     if any("?" in operand_type for operand_type in operands):
@@ -297,7 +297,7 @@ def test_where_only_we_answer(text: str, kinds: list[str], computations: str, ex
             "scan(p0, p1), dimensions={0}, num_carries=1, to_apply=grow",
             ["f32[7,4]", "f32[]"],
             computation("grow", ["f32[4]", "f32[]"], "(f32[4], f32[2])"),
-            "carry 0 is f32[], but grow hands on f32[2]",
+            "carry 0 is f32[], but grow passes on f32[2]",
         ),
         (
             "scan(p0, p1), dimensions={1}, num_carries=1, to_apply=sum",

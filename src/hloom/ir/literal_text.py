@@ -180,8 +180,10 @@ def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     elif not is_short.any():
         texts = list(long)
     else:
-        short = iter(compress(spelled, is_short[may_be_short].tolist()))
-        texts = [next(short) if fits else next(long) for fits in is_short.tolist()]
+        merged = np.empty(flat.shape, object)
+        merged[is_short] = list(compress(spelled, is_short[may_be_short].tolist()))
+        merged[~is_short] = list(long)
+        texts = merged.tolist()
     return _respell(texts, flat, dtype)
 
 
