@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hloom.analysis import COST_RULES
 from hloom.autodiff import RULES as DERIVATIVES
-from hloom.autodiff import Rule as Derivative
+from hloom.autodiff import DerivativeRule as Derivative
 from hloom.evaluate import TABLE
 from hloom.ir import Op
 from hloom.ops import OPS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost, liveness, memory, roofline
-from hloom.analysis.control_flow import Arguments, Callee, Forward, forwarded_from, phis
+from hloom.analysis.control_flow import Arguments, Callee, ForwardedElement, forwarded_from, phis
 from hloom.hlo import parse
 from hloom.ir import Apply, AttributeKind, Attributes, Effect, Module, Op, required
 from hloom.planner import search_plans
@@ -199,4 +199,4 @@ def test_a_copy_is_forwarded_through_its_start():
     assert forwarded_from(entry["d"], ()) == Position(entry["s"], (0,))
     assert forwarded_from(entry["s"], (1,)) == forwarded_from(entry["s"], (0,)) == Position(entry["x"])
     assert forwarded_from(entry["s"], (2,)) is None
-    assert Forward((0,), (1,)) in FLOWS["copy-start"].forwards
+    assert ForwardedElement((0,), (1,)) in FLOWS["copy-start"].forwards

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hloom.analysis import Call, Collective, Tensor, summary
+from hloom.analysis import Call, CollectiveCount, Tensor, summary
 from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.text import HloomError
@@ -60,7 +60,7 @@ def test_the_largest_first():
 
 
 def test_collectives_count_once():
-    assert summary(parse(NESTED)).collectives == (Collective("all-reduce-start", 1, 4),)
+    assert summary(parse(NESTED)).collectives == (CollectiveCount("all-reduce-start", 1, 4),)
 
 
 def test_deep_and_shared_calls():

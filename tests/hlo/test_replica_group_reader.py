@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hloom.hlo.replica_group_reader import read_replica_groups
 from hloom.ir.devices import IotaDevices
-from hloom.ir.mesh import AxisRef, Mesh
+from hloom.ir.mesh import AxisRef, HloMesh
 from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups
 from hloom.text import Cursor, HloomError, ParseError, Source
 from tests.helpers.properties import examples
@@ -225,7 +225,7 @@ def test_long_ranges_are_not_expanded():
 def test_values_are_equal_by_meaning_of_the_range():
     assert read("[2,4]<=[2,2,2]T(2,0,1)") == IotaGroups(2, 4, IotaDevices((4, 2), (1, 0)))
     assert read("{{0,1}}") == ExplicitGroups(((0, 1),))
-    assert hash(read("mesh['x'=2] {'x'}")) == hash(MeshGroups(Mesh(("x",), (2,)), (AxisRef("x"),)))
+    assert hash(read("mesh['x'=2] {'x'}")) == hash(MeshGroups(HloMesh(("x",), (2,)), (AxisRef("x"),)))
 
 
 @st.composite

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir.devices import ExplicitDevices, IotaDevices, as_iota
-from hloom.ir.mesh import AxisRef, Mesh, mergeable
+from hloom.ir.mesh import AxisRef, HloMesh, mergeable
 from hloom.ir.metadata import Metadata
 from hloom.ir.sharding import DimensionAxes, Maximal, MeshSharding, ShardGroup, Tiled, TupleSharding, Uniform
 from hloom.ir.tiling import (
@@ -420,7 +420,7 @@ def test_values():
     )
     x, y = AxisRef("x"), AxisRef("y", 2, 2)
     assert read("{mesh['x'=2,'y'=4], [{'x', ?}, {}], manual={'y':(2)2}}") == MeshSharding(
-        Mesh(("x", "y"), (2, 4)), (DimensionAxes((x,), is_open=True), DimensionAxes()), manual=(y,)
+        HloMesh(("x", "y"), (2, 4)), (DimensionAxes((x,), is_open=True), DimensionAxes()), manual=(y,)
     )
     assert len({read(text) for text in KEPT}) == len(KEPT)
 
@@ -620,7 +620,7 @@ def meshes(draw: st.DrawFn) -> MeshSharding:
         devices = as_iota(ExplicitDevices(tuple(numbers))) or ExplicitDevices(tuple(numbers))
     assume(count > 1 or not lists[1] or not lists[2])
     dimensions = tuple(DimensionAxes(axes, draw(st.booleans())) for axes in lists[3:])
-    return MeshSharding(Mesh(tuple(names), tuple(sizes), devices), dimensions, *lists[:3])  # pyright: ignore[reportArgumentType]
+    return MeshSharding(HloMesh(tuple(names), tuple(sizes), devices), dimensions, *lists[:3])  # pyright: ignore[reportArgumentType]
 
 
 @st.composite

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from hloom.rewrite import Rule
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 Domain = Callable[[Random], str]
 

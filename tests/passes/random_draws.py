@@ -19,8 +19,8 @@ from hloom.ir import (
     dtype,
 )
 from hloom.ir.number_conversion import integer_range
-from tests.passes.random_drawing import DIRECTIONS, Drawing, draws, tensor
-from tests.passes.random_drawing import number_for as number_for
+from tests.passes.random_graph import DIRECTIONS, Drawing, draws, tensor
+from tests.passes.random_graph import number_for as number_for
 
 S32, U32, F32, PRED = dtype("s32"), dtype("u32"), dtype("f32"), dtype("pred")
 _FLOAT_UNARY = (

@@ -2,7 +2,7 @@
 
 from hloom.passes.rules.add_update_inexact import ADD_UPDATE_INEXACT
 from tests.passes.forms import becomes, stays
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 _LINES = "i = s32[] constant(1)\nu = f32[2] slice(y), slice={[0:2]}\n"
 _PLACES = "update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"

@@ -3,7 +3,7 @@
 from hloom.passes.rules.argmax import ARGMAX, ARGMAX_INEXACT
 from tests.passes.computations import computation
 from tests.passes.domains.argmax import search
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 BOTH = [*ARGMAX, *ARGMAX_INEXACT]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.rules.broadcast import BROADCAST, BROADCAST_AS_XLA
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 
 def test_broadcast_that_adds_nothing():

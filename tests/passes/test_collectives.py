@@ -2,7 +2,7 @@
 
 from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 BOTH = [*COLLECTIVES, *COLLECTIVES_INEXACT]
 X = "x = f32[4] parameter(0)"

@@ -7,7 +7,7 @@ from hloom.passes.rules.conditional import CONDITIONAL, equal_branches, known_br
 from hloom.passes.rules.tuple import TUPLE
 from hloom.passes.rules.while_loop import element_of_tuple
 from hloom.rewrite import rewrite
-from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of, rewritten
 
 TWO = """
 f {{ p = f32[] parameter(0)  ROOT r = f32[] sine(p) }}

@@ -6,7 +6,7 @@ import hloom
 from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.rules.constant_folding import CONSTANT_FOLDING, element_of_constant, fold_constants, fold_uniform
-from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, rewritten
 
 
 @pytest.mark.parametrize(

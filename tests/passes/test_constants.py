@@ -6,7 +6,7 @@ import hloom
 from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.constants import canonicalize_constants
-from tests.passes.rewriting import assert_same_numbers, module_of
+from tests.passes.rule_assertions import assert_same_numbers, module_of
 
 
 def changed(text: str):

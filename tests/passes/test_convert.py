@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes.rules.convert import CONVERT
 from tests.passes.forms import becomes, stays
-from tests.passes.rewriting import assert_rewrites
+from tests.passes.rule_assertions import assert_rewrites
 
 
 def test_nothing_to_convert():

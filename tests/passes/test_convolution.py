@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.rules.convolution import CONVOLUTION, CONVOLUTION_INEXACT
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 BOTH = [*CONVOLUTION_INEXACT, *CONVOLUTION]
 

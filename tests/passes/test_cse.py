@@ -3,7 +3,7 @@
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 
 def assert_merged(before: str, after: str) -> None:

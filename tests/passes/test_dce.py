@@ -2,7 +2,7 @@
 
 from hloom.ir import difference, verify
 from hloom.passes import apply
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 
 def left(text: str) -> list[str]:

@@ -4,7 +4,7 @@ import hloom
 from hloom.passes.rules.dot import DOT
 from hloom.passes.rules.dot_inexact import DOT_INEXACT
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, rewritten
 
 BOTH = [*DOT_INEXACT, *DOT]
 MATRICES = "x = f32[5,4] parameter(0)\ny = f32[4,3] parameter(1)\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hloom.passes.rules.dynamic_slice import DYNAMIC_SLICE, DYNAMIC_SLICE_AS_XLA
-from tests.passes.rewriting import assert_keeps, assert_rewrites, assert_same_numbers, module_of, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, assert_same_numbers, module_of, rewritten
 
 X = "x = f32[10,20] parameter(0)  "
 IJ = "i = s32[] parameter(1)  j = s32[] parameter(2)  "

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.rules.dynamic_update_slice import DYNAMIC_UPDATE_SLICE, DYNAMIC_UPDATE_SLICE_AS_XLA
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 X = "x = f32[10] parameter(0)  "
 XI = X + "i = s32[] parameter(1)  "

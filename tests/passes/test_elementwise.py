@@ -12,7 +12,7 @@ from hloom.ir import TensorType, verify
 from hloom.passes.simplify import ELEMENTWISE, ELEMENTWISE_INEXACT, FAST_MATH
 from hloom.rewrite import Family, Rule, rewrite
 from tests.passes.forms import Domain
-from tests.passes.rewriting import assert_same_numbers, module_of
+from tests.passes.rule_assertions import assert_same_numbers, module_of
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.nan, np.inf, -np.inf, 3e4, -3e4, 1e-3)
 _TAME = (0.25, -0.25, 1.0, -1.0, 2.0, -2.0, 0.5, 1.5, 3.0)

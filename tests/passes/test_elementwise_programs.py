@@ -10,7 +10,7 @@ from hloom.ir import Module, TensorType, verify
 from hloom.passes.simplify import ELEMENTWISE, ELEMENTWISE_INEXACT, FAST_MATH
 from hloom.rewrite import RuleIndex, rewrite
 from tests.passes.forms import form
-from tests.passes.rewriting import assert_same_numbers, module_of
+from tests.passes.rule_assertions import assert_same_numbers, module_of
 from tests.passes.test_elementwise import ROUNDED, drawn
 
 STRICT = RuleIndex([rule for family in ELEMENTWISE for rule in family])

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.rules.gather import GATHER, GATHER_AS_XLA
-from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, rewritten
 
 ROWS = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
 

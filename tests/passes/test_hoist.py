@@ -10,7 +10,7 @@ from hloom.evaluate import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
 from tests.passes.domains.while_loop import Element, loop
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 LOOP = """
 cond {{ s = {state} parameter(0)  c = s32[] get-tuple-element(s), index=0  l = s32[] constant(5)

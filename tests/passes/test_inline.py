@@ -5,7 +5,7 @@ from importlib import import_module
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 CALLED = """
 inner {{ a = f32[] parameter(0)  ROOT b = f32[] sine(a) }}

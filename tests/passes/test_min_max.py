@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes.rules.min_max import MIN_MAX
 from tests.passes.forms import becomes, form, stays
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 _IOTA = "i = $T iota(), iota_dimension=0\n"
 

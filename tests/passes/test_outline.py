@@ -11,7 +11,7 @@ from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.suffix_array import Repeat, repeats
 from tests.corpus import lowered
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 
 def layers(count: int, changed: str = "") -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes.rules.broadcast import BROADCAST
 from hloom.passes.rules.pad import PAD
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 X = "x = f32[2,3] parameter(0)  "
 XV = X + "v = f32[] parameter(1)  "

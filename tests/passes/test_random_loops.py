@@ -12,7 +12,7 @@ from hloom.passes.rules.conditional import CONDITIONAL
 from hloom.passes.rules.while_loop import WHILE_LOOP
 from hloom.passes.unroll import unrolled
 from tests.passes.domains.while_loop import Element, elements, loop
-from tests.passes.rewriting import assert_same_numbers
+from tests.passes.rule_assertions import assert_same_numbers
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1e30, 1e-30, 2.5)
 PIPELINES = (

@@ -17,8 +17,8 @@ from hloom.ir import Module, TensorType, TupleType, verify
 from hloom.ops import OPS
 from hloom.passes import PASSES, apply_in_place, fixpoint, rules_pass
 from tests.passes.random_modules import inputs_for, module_around, module_of, text_of
-from tests.passes.rewriting import assert_same_numbers
-from tests.passes.rewriting import module_of as parsed
+from tests.passes.rule_assertions import assert_same_numbers
+from tests.passes.rule_assertions import module_of as parsed
 from tests.passes.test_equivalence import DOMAINS
 
 ROUNDED = frozenset(

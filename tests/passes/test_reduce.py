@@ -3,7 +3,7 @@
 from hloom.passes.rules.reduce import REDUCE
 from hloom.passes.rules.reduce_inexact import REDUCE_INEXACT
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 BOTH = [*REDUCE_INEXACT, *REDUCE]
 ZERO = "z = f32[] constant(0)\n"

@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes.rules.reduce_window import REDUCE_WINDOW, REDUCE_WINDOW_INEXACT
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 BOTH = [*REDUCE_WINDOW_INEXACT, *REDUCE_WINDOW]
 ZERO = "z = f32[] constant(0)\n"

@@ -5,7 +5,7 @@ import pytest
 import hloom
 from hloom.passes.rules.reshape import RESHAPE, RESHAPE_AS_XLA
 from hloom.rewrite import rewrite
-from tests.passes.rewriting import assert_keeps, assert_rewrites, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, rewritten
 
 
 def test_reshape_to_same_shape():

@@ -2,7 +2,7 @@
 
 from hloom.passes.rules.scatter import SCATTER
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 PROGRAM = """
     x = f32[{rows}] parameter(0)

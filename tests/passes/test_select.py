@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes.rules.select import SELECT
 from tests.passes.forms import becomes, form, stays
-from tests.passes.rewriting import assert_keeps
+from tests.passes.rule_assertions import assert_keeps
 
 
 def test_nothing_to_choose():

@@ -23,7 +23,7 @@ from tests.passes.domains.shapes import (
     slices,
     taken,
 )
-from tests.passes.rewriting import assert_same_numbers, module_of
+from tests.passes.rule_assertions import assert_same_numbers, module_of
 
 SUBJECTS = "reshape transpose broadcast slice pad dynamic_slice dynamic_update_slice scatter gather tuple"
 DOMAINS: dict[str, Callable[[Random], str]] = {}

@@ -3,7 +3,7 @@
 import pytest
 
 from hloom.passes.rules.slice import SLICE
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 X = "x = f32[6,7] parameter(0)  "
 

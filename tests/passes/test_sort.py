@@ -2,7 +2,7 @@
 
 from hloom.passes.rules.sort import SORT
 from tests.passes.computations import program
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 LESS = "before { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n"
 LESS_OF_FIRST = (

@@ -4,7 +4,7 @@ import pytest
 
 from hloom.passes import apply_in_place
 from hloom.passes.rules.tuple import TUPLE
-from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of
 
 XY = "x = f32[2] parameter(0)  y = f32[3] parameter(1)  "
 PAIR = "p = (f32[2], f32[3]) parameter(0)  "

@@ -4,7 +4,7 @@ import hloom
 from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.unroll import unroll, unrolled
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 from tests.passes.test_while_loop import counted
 
 

@@ -17,7 +17,7 @@ from hloom.passes.rules.while_loop import (
     repeated_elements,
     trip_count,
 )
-from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of, rewritten
 
 COUNTED = """
 cond {{

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner import Candidate, Plan, search_plans
+from hloom.planner import CandidatePlan, Plan, search_plans
 from hloom.planner.cost_model import Rates
 from hloom.planner.partitioned import MeasuredCollective
 from hloom.sharding import Mesh
@@ -174,4 +174,4 @@ def test_overlapping_work_and_collectives_are_bounded_by_the_longer():
 
 
 def test_a_candidate_that_nothing_is_known_of_comes_last():
-    assert Candidate(Plan(MESH)).step(Rates()) == float("inf")
+    assert CandidatePlan(Plan(MESH)).step(Rates()) == float("inf")

@@ -11,7 +11,7 @@ import pytest
 
 import hloom
 from hloom.rewrite import RuleError, apply_at, explain, replay, rewrite, rule
-from tests.passes.rewriting import assert_rewrites, module_of
+from tests.passes.rule_assertions import assert_rewrites, module_of
 
 
 def exchange(before: str, after: str, **options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.rewrite import ANY, rule
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 REDUCER = "sum {{\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] {body}\n}}\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 import hloom
 from hloom.rewrite import ANY, RuleError, explain, register, rewrite, rule, rule_from_json, same_rule, to_json
-from tests.passes.rewriting import assert_keeps, assert_rewrites, module_of, rewritten
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of, rewritten
 
 register("tests.doubled", lambda build, x: build.op("add", x, x))
 register("tests.reversed", lambda build, x: tuple(reversed(range(x.type.rank))))

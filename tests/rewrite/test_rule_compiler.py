@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.rewrite import ANY, Rule, holding, one_of, register, rule
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 register("tests.is-sorted", lambda dims: list(dims) == sorted(dims))
 register("tests.is-small", lambda node: node.type.element_count <= 4)

@@ -37,7 +37,7 @@ from hloom.rewrite import (
 )
 from hloom.rewrite.codecs import decode_value, encode_value
 from hloom.text import HloomError
-from tests.passes.rewriting import module_of
+from tests.passes.rule_assertions import module_of
 
 FAMILY = Family("serial-tests")
 register("serial-tests.composed", lambda first, second: tuple(first[axis] for axis in second))

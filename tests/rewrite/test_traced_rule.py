@@ -8,7 +8,7 @@ import pytest
 
 from hloom import ops
 from hloom.rewrite import RuleError, rule, rule_from, same_rule
-from tests.passes.rewriting import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
 
 AXES = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)}
 

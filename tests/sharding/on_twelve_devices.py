@@ -20,8 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from hloom.hlo import parse
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir import AxisRef, DimensionAxes
-from hloom.ir import Mesh as HloMesh
+from hloom.ir import AxisRef, DimensionAxes, HloMesh
 from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
 from hloom.sharding import (
     Mesh,

@@ -69,8 +69,8 @@ from hloom.analysis.op_names import UNKNOWN as UNKNOWN
 from hloom.analysis.op_names import layer as layer
 from hloom.analysis.op_names import op_name_of as op_name_of
 from hloom.analysis.op_names import source_of as source_of
-from hloom.analysis.partitioning import BOUNDARIES as BOUNDARIES
-from hloom.analysis.partitioning import awaits_partitioning as awaits_partitioning
+from hloom.analysis.partition_state import BOUNDARIES as BOUNDARIES
+from hloom.analysis.partition_state import awaits_partitioning as awaits_partitioning
 from hloom.analysis.roofline import Roofline as Roofline
 from hloom.analysis.roofline import Timing as Timing
 from hloom.analysis.roofline import roofline as roofline
@@ -86,7 +86,7 @@ from hloom.analysis.schedule import as_written as as_written
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
 from hloom.analysis.summary import Call as Call
-from hloom.analysis.summary import Collective as Collective
+from hloom.analysis.summary import CollectiveCount as CollectiveCount
 from hloom.analysis.summary import Summary as Summary
 from hloom.analysis.summary import Tensor as Tensor
 from hloom.analysis.summary import summary as summary

@@ -59,7 +59,7 @@ class Callee:
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class ForwardedElement:
     """An element of a result that an operand determines.
 
     `source` is an index into the tuple of all operands, in which a string stands for an attribute's value: (0, 1) is
@@ -89,7 +89,7 @@ class OpFlow:
     result_index: Index = ()
     is_embedded: bool = False
     holds_operands: bool = False
-    forwards: tuple[Forward, ...] = ()
+    forwards: tuple[ForwardedElement, ...] = ()
 
     is_control_flow: bool = field(init=False)
     """Whether the callees run in the instruction's place, with buffers of their own."""
@@ -133,25 +133,27 @@ FLOWS: dict[str, OpFlow] = {
         first_operand=1,
         holds_operands=True,
     ),
-    "async-start": OpFlow((Callee("calls"),), result_index=(1,), holds_operands=True, forwards=(Forward((), (0,)),)),
-    "async-update": OpFlow(forwards=(Forward((0,), ()),)),
-    "async-done": OpFlow(forwards=(Forward((0, 1), ()),)),
-    "copy-start": OpFlow(forwards=(Forward((0,), (0,), _COPY), Forward((0,), (1,)))),
-    "copy-done": OpFlow(forwards=(Forward((0, 0), ()),)),
-    "collective-permute-start": OpFlow(forwards=(Forward((), (0,)), Forward((), (1,), _COPY))),
-    "collective-permute-done": OpFlow(forwards=(Forward((0, 1), ()),)),
-    "all-gather-start": OpFlow(forwards=(Forward((), (0,), _BUFFER),)),
-    "all-gather-done": OpFlow(forwards=(Forward((0, 1), (), _BUFFER),)),
-    "all-reduce-done": OpFlow(forwards=(Forward((0,), ()),)),
-    "send": OpFlow(forwards=(Forward((0,), (0,), _BUFFER),)),
-    "send-done": OpFlow(forwards=(Forward((0, 2), (), _BUFFER),)),
-    "recv-done": OpFlow(forwards=(Forward((0, 0), (0,), _BUFFER),)),
-    "tuple": OpFlow(forwards=(Forward((), ()),)),
-    "get-tuple-element": OpFlow(forwards=(Forward((0, "index"), ()),)),
-    "bitcast": OpFlow(forwards=(Forward((0,), (), _BUFFER),)),
-    "opt-barrier": OpFlow(forwards=(Forward((0,), (), _BUFFER),)),
-    "domain": OpFlow(forwards=(Forward((0,), (), _BUFFER),)),
-    "add-dependency": OpFlow(forwards=(Forward((0,), (), _BUFFER),)),
+    "async-start": OpFlow(
+        (Callee("calls"),), result_index=(1,), holds_operands=True, forwards=(ForwardedElement((), (0,)),)
+    ),
+    "async-update": OpFlow(forwards=(ForwardedElement((0,), ()),)),
+    "async-done": OpFlow(forwards=(ForwardedElement((0, 1), ()),)),
+    "copy-start": OpFlow(forwards=(ForwardedElement((0,), (0,), _COPY), ForwardedElement((0,), (1,)))),
+    "copy-done": OpFlow(forwards=(ForwardedElement((0, 0), ()),)),
+    "collective-permute-start": OpFlow(forwards=(ForwardedElement((), (0,)), ForwardedElement((), (1,), _COPY))),
+    "collective-permute-done": OpFlow(forwards=(ForwardedElement((0, 1), ()),)),
+    "all-gather-start": OpFlow(forwards=(ForwardedElement((), (0,), _BUFFER),)),
+    "all-gather-done": OpFlow(forwards=(ForwardedElement((0, 1), (), _BUFFER),)),
+    "all-reduce-done": OpFlow(forwards=(ForwardedElement((0,), ()),)),
+    "send": OpFlow(forwards=(ForwardedElement((0,), (0,), _BUFFER),)),
+    "send-done": OpFlow(forwards=(ForwardedElement((0, 2), (), _BUFFER),)),
+    "recv-done": OpFlow(forwards=(ForwardedElement((0, 0), (0,), _BUFFER),)),
+    "tuple": OpFlow(forwards=(ForwardedElement((), ()),)),
+    "get-tuple-element": OpFlow(forwards=(ForwardedElement((0, "index"), ()),)),
+    "bitcast": OpFlow(forwards=(ForwardedElement((0,), (), _BUFFER),)),
+    "opt-barrier": OpFlow(forwards=(ForwardedElement((0,), (), _BUFFER),)),
+    "domain": OpFlow(forwards=(ForwardedElement((0,), (), _BUFFER),)),
+    "add-dependency": OpFlow(forwards=(ForwardedElement((0,), (), _BUFFER),)),
 }
 """How values pass through the opcodes that call computations or forward values; any other makes its result anew."""
 
@@ -338,7 +340,7 @@ def forwarded_from(node: Node, index: Index) -> Position | None:
     return None
 
 
-def _positions(node: Node, forward: Forward) -> Iterator[tuple[Position, Position]]:
+def _positions(node: Node, forward: ForwardedElement) -> Iterator[tuple[Position, Position]]:
     if not forward.source:
         value_type = element_type(node.type, forward.target)
         if value_type is not None and not isinstance(value_type, TupleType):

@@ -47,7 +47,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class CollectiveCount:
     """All instructions of one kind that talk to other devices; `bytes` are those of their results on one device."""
 
     opcode: str
@@ -85,7 +85,7 @@ class Summary:
     calls: tuple[Call, ...]
     unreached: tuple[str, ...]
     largest: tuple[Tensor, ...]
-    collectives: tuple[Collective, ...]
+    collectives: tuple[CollectiveCount, ...]
     custom_calls: Mapping[str, int]
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
@@ -175,7 +175,7 @@ def _text(value_type: Type | None) -> str:
     return "?" if value_type is None else str(without_layout(value_type))
 
 
-def _collectives(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Collective, ...]:
+def _collectives(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[CollectiveCount, ...]:
     counts: Counter[str] = Counter()
     moved: Counter[str] = Counter()
     for node in nodes:
@@ -183,7 +183,7 @@ def _collectives(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Coll
         if opcode in collective.ROWS and opcode not in _MOVES_NOTHING and not opcode.endswith(_FINISHES):
             counts[opcode] += 1
             moved[opcode] += _bytes(node.type, sizes)
-    return tuple(Collective(opcode, count, moved[opcode]) for opcode, count in counts.most_common())
+    return tuple(CollectiveCount(opcode, count, moved[opcode]) for opcode, count in counts.most_common())
 
 
 def _custom_calls(nodes: list[Node]) -> Counter[str]:

@@ -17,7 +17,7 @@ from hloom.hlo import to_text, write_whole
 from hloom.ir import Module
 from hloom.planner import (
     Alternative,
-    Candidate,
+    CandidatePlan,
     Explanation,
     FamilyTable,
     PartitionedProgram,
@@ -118,7 +118,7 @@ class PlanResult:
         return self.chosen.best.plan
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> CandidatePlan:
         """The plan with what it is expected to cost and what was measured."""
         return self.chosen.best
 

@@ -8,7 +8,7 @@ edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
 
 from hloom.autodiff.rules.custom import custom_call as custom_call
 from hloom.autodiff.table import RULES as RULES
-from hloom.autodiff.table import Rule as Rule
+from hloom.autodiff.table import DerivativeRule as DerivativeRule
 from hloom.autodiff.transform import Which as Which
 from hloom.autodiff.transform import grad as grad
 from hloom.autodiff.transform import jvp as jvp

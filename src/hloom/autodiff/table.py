@@ -20,7 +20,7 @@ Expansion = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DerivativeRule:
     """How an opcode is differentiated.
 
     One of: `linearize`; `expand`, which yields a graph that computes the same by other ops; `structural`, for what the
@@ -35,7 +35,7 @@ class Rule:
     is_zero: bool = False
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, DerivativeRule] = {}
 """The rule of every opcode; the family files fill it."""
 
 TRANSPOSITIONS: dict[str, Callable[..., None]] = {}
@@ -47,7 +47,7 @@ def rules(opcodes: str, *, expand: Expansion | None = None) -> Callable[[Lineari
 
     def declare(function: Linearization) -> Linearization:
         for opcode in opcodes.split():
-            _set(opcode, Rule(linearize=function, expand=expand))
+            _set(opcode, DerivativeRule(linearize=function, expand=expand))
         return function
 
     return declare
@@ -58,7 +58,7 @@ def expansion(opcodes: str) -> Callable[[Expansion], Expansion]:
 
     def declare(function: Expansion) -> Expansion:
         for opcode in opcodes.split():
-            _set(opcode, Rule(expand=function))
+            _set(opcode, DerivativeRule(expand=function))
         return function
 
     return declare
@@ -67,19 +67,19 @@ def expansion(opcodes: str) -> Callable[[Expansion], Expansion]:
 def structural(opcodes: str) -> None:
     """Set down that the engine itself follows these opcodes."""
     for opcode in opcodes.split():
-        _set(opcode, Rule(structural=True))
+        _set(opcode, DerivativeRule(structural=True))
 
 
 def zero(opcodes: str, *, because: str) -> None:
     """Set down that the derivative of some opcodes is zero everywhere."""
     for opcode in opcodes.split():
-        _set(opcode, Rule(because=because, is_zero=True))
+        _set(opcode, DerivativeRule(because=because, is_zero=True))
 
 
 def none(opcodes: str, *, because: str) -> None:
     """Set down that some opcodes cannot be differentiated."""
     for opcode in opcodes.split():
-        _set(opcode, Rule(because=because))
+        _set(opcode, DerivativeRule(because=because))
 
 
 def transposition(opcodes: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -101,7 +101,7 @@ def is_differentiable(opcode: str) -> bool:
     return rule is None or not rule.is_zero
 
 
-def _set(opcode: str, rule: Rule) -> None:
+def _set(opcode: str, rule: DerivativeRule) -> None:
     if opcode in RULES:
         raise ValueError(f"{opcode} has a rule already")
     RULES[opcode] = rule

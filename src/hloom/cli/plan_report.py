@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import byte_text, cut, new_table
-from hloom.planner import Alternative, Candidate, Cause, Explanation, PartitionedProgram, Rates, compare
+from hloom.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
 from hloom.runtime.device_comparison import DeviceComparison
 
 BRIEF = 8
@@ -64,7 +64,7 @@ def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
     return record
 
 
-def _record_of(candidate: Candidate, rates: Rates) -> dict[str, Any]:
+def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
     expected, measured = candidate.expected, candidate.measured
     return {
         "name": candidate.plan.name,
@@ -97,7 +97,7 @@ def _candidates(planned: PlanResult) -> Table:
     return table
 
 
-def _gap_text(candidate: Candidate) -> str:
+def _gap_text(candidate: CandidatePlan) -> str:
     if candidate.gap is None:
         return ""
     return f"{100 * max(0.0, candidate.gap):.2f}" + (" tied" if candidate.is_tied else "")
@@ -178,7 +178,7 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Table:
     return table
 
 
-def _compared(best: Candidate) -> Iterator[Table]:
+def _compared(best: CandidatePlan) -> Iterator[Table]:
     """What was expected beside what was measured."""
     rows = compare(best.measured, best) if isinstance(best.measured, PartitionedProgram) else ()
     if not rows:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hloom.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_string
 from hloom.ir.devices import Devices, ExplicitDevices, IotaDevices
-from hloom.ir.mesh import AxisRef, Mesh, mergeable, overlap
+from hloom.ir.mesh import AxisRef, HloMesh, mergeable, overlap
 from hloom.text import Cursor
 
 ATTRIBUTE = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+)=")
@@ -52,7 +52,7 @@ def read_iota(cursor: Cursor) -> IotaDevices:
     return IotaDevices(sizes, permutation)
 
 
-def read_mesh(cursor: Cursor) -> Mesh:
+def read_mesh(cursor: Cursor) -> HloMesh:
     """`mesh['x'=2,'y'=4]`, and `, device_ids=(..)` where devices are not in their natural order."""
     cursor.read(MESH, "'mesh'")
     axes: dict[str, int] = {}
@@ -67,7 +67,7 @@ def read_mesh(cursor: Cursor) -> Mesh:
         if not cursor.accept(","):
             break
     cursor.expect("]")
-    return Mesh(tuple(axes), tuple(axes.values()), _read_device_ids(cursor, math.prod(axes.values())))
+    return HloMesh(tuple(axes), tuple(axes.values()), _read_device_ids(cursor, math.prod(axes.values())))
 
 
 def _read_device_ids(cursor: Cursor, count: int) -> Devices | None:
@@ -90,7 +90,7 @@ def _read_device_ids(cursor: Cursor, count: int) -> Devices | None:
     return devices
 
 
-def read_axis(cursor: Cursor, mesh: Mesh, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> AxisRef:
+def read_axis(cursor: Cursor, mesh: HloMesh, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> AxisRef:
     """`'x'` or `'x':(1)2`, an axis by its name or, where no axis has it, by its number.
 
     It must not overlap those taken, nor make one larger part with the last of its neighbours.
@@ -113,7 +113,7 @@ def read_axis(cursor: Cursor, mesh: Mesh, taken: Sequence[AxisRef], neighbours: 
     return axis
 
 
-def _read_axis_name(cursor: Cursor, mesh: Mesh) -> str:
+def _read_axis_name(cursor: Cursor, mesh: HloMesh) -> str:
     name = read_string(cursor, "an axis name in quotes")
     if name in mesh.names or not _AXIS_NUMBER.fullmatch(name):
         return name

@@ -6,7 +6,7 @@ import re
 
 from hloom.hlo.mesh_reader import ATTRIBUTE, MESH, read_axis, read_mesh
 from hloom.hlo.tokens import IDENTIFIER, read_integer, read_list
-from hloom.ir.mesh import AxisRef, Mesh
+from hloom.ir.mesh import AxisRef, HloMesh
 from hloom.ir.metadata import Metadata, read_metadata
 from hloom.ir.sharding import REDUCTIONS, DimensionAxes, Maximal, MeshSharding
 from hloom.text import Cursor
@@ -50,7 +50,7 @@ def _read_last_metadata(cursor: Cursor) -> tuple[Metadata, ...]:
     return metadata
 
 
-def _read_after_mesh(cursor: Cursor, mesh: Mesh) -> MeshSharding:
+def _read_after_mesh(cursor: Cursor, mesh: HloMesh) -> MeshSharding:
     """What follows the mesh: one word for all, or dimensions and lists of axes."""
     cursor.accept(",")
     if cursor.at("["):
@@ -68,7 +68,7 @@ def _read_after_mesh(cursor: Cursor, mesh: Mesh) -> MeshSharding:
     return MeshSharding(mesh, unreduced=unreduced, manual=manual, metadata=_read_last_metadata(cursor))
 
 
-def _read_mesh_parts(cursor: Cursor, mesh: Mesh) -> MeshSharding:
+def _read_mesh_parts(cursor: Cursor, mesh: HloMesh) -> MeshSharding:
     taken: list[AxisRef] = []
     dimensions = read_list(cursor, lambda cursor: _read_dimension(cursor, mesh, taken), "[", "]")
     lists: dict[str, list[AxisRef]] = {"replicated": [], "unreduced": [], "manual": []}
@@ -97,7 +97,7 @@ def _read_reduction(cursor: Cursor) -> str:
     return word[0] if word else "sum"
 
 
-def _read_dimension(cursor: Cursor, mesh: Mesh, taken: list[AxisRef]) -> DimensionAxes:
+def _read_dimension(cursor: Cursor, mesh: HloMesh, taken: list[AxisRef]) -> DimensionAxes:
     """`{'x', 'y', ?}`."""
     axes: list[AxisRef] = []
     cursor.expect("{")
@@ -114,7 +114,7 @@ def _read_dimension(cursor: Cursor, mesh: Mesh, taken: list[AxisRef]) -> Dimensi
     return DimensionAxes(tuple(axes))
 
 
-def _read_axes(cursor: Cursor, mesh: Mesh, taken: list[AxisRef], axes: list[AxisRef]) -> None:
+def _read_axes(cursor: Cursor, mesh: HloMesh, taken: list[AxisRef], axes: list[AxisRef]) -> None:
     """`{'x','y'}`, sorted as in the mesh, added to the axes."""
 
     def read_next(cursor: Cursor) -> None:

@@ -38,7 +38,7 @@ from hloom.ir.literal import literal_of as literal_of
 from hloom.ir.literal_text import format_literal as format_literal
 from hloom.ir.literal_text import format_typed_literal as format_typed_literal
 from hloom.ir.mesh import AxisRef as AxisRef
-from hloom.ir.mesh import Mesh as Mesh
+from hloom.ir.mesh import HloMesh as HloMesh
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
 from hloom.ir.metadata import Metadata as Metadata
 from hloom.ir.metadata import parse_metadata as parse_metadata

@@ -19,7 +19,7 @@ LARGEST_LIST = 2**24
 LONGEST_TEXT = 2**16
 """How many device ids of a range are ever written out one by one."""
 
-Factor: TypeAlias = tuple[int, int]
+IotaFactor: TypeAlias = tuple[int, int]
 """A count of devices and the step between their ids. A range that is transposed is a list of them, major to minor."""
 
 
@@ -88,7 +88,7 @@ class IotaDevices:
         return math.prod(self.dims)
 
     @property
-    def factors(self) -> tuple[Factor, ...]:
+    def factors(self) -> tuple[IotaFactor, ...]:
         """Counts and steps, major to minor.
 
         >>> IotaDevices((2, 4), (1, 0)).factors
@@ -162,7 +162,7 @@ def as_iota(devices: Devices) -> IotaDevices | None:
     ids = devices.ids()
     if not np.array_equal(np.sort(ids), np.arange(len(ids))) or not len(ids):
         return None
-    factors: list[Factor] = []
+    factors: list[IotaFactor] = []
     while len(ids) > 1:
         step = int(ids[1] - ids[0])
         breaks = np.flatnonzero(np.diff(ids) != step)
@@ -182,9 +182,9 @@ def same_order(left: Devices, right: Devices) -> bool:
     return left.count == right.count and np.array_equal(left.ids(), right.ids())
 
 
-def _dimensions(factors: Iterable[Factor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _dimensions(factors: Iterable[IotaFactor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dims and the permutation that give these factors, with as few dimensions as possible."""
-    merged: list[Factor] = []
+    merged: list[IotaFactor] = []
     for count, step in factors:
         if count == 1:
             continue
@@ -201,16 +201,16 @@ def _dimensions(factors: Iterable[Factor]) -> tuple[tuple[int, ...], tuple[int, 
     return tuple(merged[index][0] for index in by_step), tuple(permutation)
 
 
-def _iota(factors: Iterable[Factor]) -> IotaDevices:
+def _iota(factors: Iterable[IotaFactor]) -> IotaDevices:
     return IotaDevices(*_dimensions(factors))
 
 
-def _split(factors: Sequence[Factor], sizes: Sequence[int]) -> list[list[Factor]] | None:
+def _split(factors: Sequence[IotaFactor], sizes: Sequence[int]) -> list[list[IotaFactor]] | None:
     """The factors that make up each of these sizes, cut where needed; None where a cut does not divide."""
     remaining = list(reversed(factors))
-    parts: list[list[Factor]] = []
+    parts: list[list[IotaFactor]] = []
     for size in sizes:
-        part: list[Factor] = []
+        part: list[IotaFactor] = []
         while size > 1:
             if not remaining:
                 return None

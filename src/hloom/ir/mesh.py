@@ -36,7 +36,7 @@ class AxisRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Mesh:
+class HloMesh:
     """Devices in an array whose axes have names; without `devices` they stand in their natural order.
 
     >>> mesh = Mesh(("x", "y"), (2, 4), IotaDevices((4, 2), (1, 0)))
@@ -114,7 +114,7 @@ class Mesh:
 
 
 def covers(whole: AxisRef, piece: AxisRef) -> bool:
-    """Whether an axis holds a piece that `Mesh.cut` made."""
+    """Whether an axis holds a piece that `HloMesh.cut` made."""
     if whole.name != piece.name or whole.size is None:
         return whole.name == piece.name
     return whole.pre_size <= piece.pre_size < whole.pre_size * whole.size

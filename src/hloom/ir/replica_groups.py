@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloom.ir.devices import IotaDevices
-from hloom.ir.mesh import AxisRef, Mesh, axes_text, covers
+from hloom.ir.mesh import AxisRef, HloMesh, axes_text, covers
 from hloom.text.errors import HloomError
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -74,7 +74,7 @@ class MeshGroups:
     ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7)))
     """
 
-    mesh: Mesh
+    mesh: HloMesh
     axes: tuple[AxisRef, ...]
 
     @property

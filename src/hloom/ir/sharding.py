@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloom.ir.devices import Devices, IotaDevices
-from hloom.ir.mesh import AxisRef, Mesh, axes_text
+from hloom.ir.mesh import AxisRef, HloMesh, axes_text
 from hloom.ir.metadata import Metadata
 
 UNIFORM_KINDS: tuple[str, ...] = ("replicated", "manual", "unknown", "unreduced")
@@ -146,7 +146,7 @@ class MeshSharding:
     {mesh['x'=2,'y'=4], replicated}
     """
 
-    mesh: Mesh
+    mesh: HloMesh
     dimensions: tuple[DimensionAxes, ...] = ()
     replicated: tuple[AxisRef, ...] = ()
     unreduced: tuple[AxisRef, ...] = ()

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from hloom.partitioner.dot import LHS, RHS, Dot, DotDimensions, PartitionedValue
 from hloom.partitioner.dot_base_case import partition_base_case
-from hloom.partitioner.dot_batch import group_on_batch_dims
-from hloom.partitioner.dot_contracting import group_on_contracting_dims
-from hloom.partitioner.dot_non_contracting import group_on_non_contracting_dims
+from hloom.partitioner.dot_batch_dims import group_on_batch_dims
+from hloom.partitioner.dot_contracting_dims import group_on_contracting_dims
+from hloom.partitioner.dot_non_contracting_dims import group_on_non_contracting_dims
 from hloom.partitioner.grouped_sharding import group_on_dims
 from hloom.partitioner.trace import Trace
 

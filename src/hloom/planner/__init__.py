@@ -4,7 +4,7 @@ To add a solver, write a file in `solvers`; to recognise a further plan that peo
 `annotation` (plans as shardings of HLO, of Shardy and of jax) is public as a module.
 """
 
-from hloom.planner.candidates import Candidate as Candidate
+from hloom.planner.candidates import CandidatePlan as CandidatePlan
 from hloom.planner.candidates import SearchResult as SearchResult
 from hloom.planner.candidates import compare as compare
 from hloom.planner.candidates import with_comparisons as with_comparisons

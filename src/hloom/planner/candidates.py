@@ -70,7 +70,7 @@ class Solution:
 
 
 @dataclass(slots=True)
-class Candidate:
+class CandidatePlan:
     """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
 
     `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
@@ -138,7 +138,7 @@ class SearchResult:
     """
 
     task: Task
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[CandidatePlan] = field(default_factory=list)
     missing_bytes: float = 0.0
     planning_seconds: float = 0.0
     measuring_seconds: float = 0.0
@@ -161,7 +161,7 @@ class SearchResult:
         return self.task.rates
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> CandidatePlan:
         """The candidate to take."""
         return self.candidates[0]
 
@@ -171,7 +171,7 @@ class SearchResult:
         held = self.best.held()
         self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
 
-    def _rank(self, candidate: Candidate) -> tuple:
+    def _rank(self, candidate: CandidatePlan) -> tuple:
         is_guessed = any(other.measured is not None for other in self.candidates) and candidate.measured is None
         fits = candidate.fits(self.task.budget)
         held = candidate.held()
@@ -179,7 +179,7 @@ class SearchResult:
         return is_guessed, not fits, cost, candidate.expected is None
 
 
-def compare(measured: PartitionedProgram, candidate: Candidate) -> tuple[Comparison, ...]:
+def compare(measured: PartitionedProgram, candidate: CandidatePlan) -> tuple[Comparison, ...]:
     """Bytes sent by opcode and in all, FLOPs, and memory: as predicted for a candidate, and as measured."""
     expected = candidate.expected
     if expected is None:
@@ -198,6 +198,6 @@ def compare(measured: PartitionedProgram, candidate: Candidate) -> tuple[Compari
     return tuple(rows)
 
 
-def with_comparisons(measured: PartitionedProgram, candidate: Candidate) -> PartitionedProgram:
+def with_comparisons(measured: PartitionedProgram, candidate: CandidatePlan) -> PartitionedProgram:
     """What was measured, with the predictions for a candidate beside it."""
     return replace(measured, comparisons=compare(measured, candidate))

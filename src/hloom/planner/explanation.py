@@ -12,7 +12,7 @@ from typing import Any
 from hloom.analysis import UNKNOWN, op_name_of, source_of
 from hloom.ir import Module, Node, TensorType
 from hloom.partitioner import TracedCollective
-from hloom.planner.candidates import WHOLE_MESH, Candidate, SearchResult, Solution
+from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, SearchResult, Solution
 from hloom.planner.cost_model import hops
 from hloom.planner.experts import describe
 from hloom.planner.partitioned import axes_of
@@ -126,7 +126,7 @@ def other_plans(result: SearchResult) -> list[Alternative]:
     """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
     best = result.best
     known = {plan_key(best.plan)}
-    others: list[tuple[Candidate, str]] = []
+    others: list[tuple[CandidatePlan, str]] = []
     for candidate, note in [
         *((candidate, candidate.plan.name) for candidate in result.candidates[1:]),
         *_others(result),
@@ -227,7 +227,7 @@ def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
     return axes if axes and set(axes) <= set(every) else every
 
 
-def _limits(best: Candidate, result: SearchResult) -> list[Limit]:
+def _limits(best: CandidatePlan, result: SearchResult) -> list[Limit]:
     """What takes the time of a step, longest first."""
     price, rates = best.price(), result.rates
     if price is None:
@@ -246,7 +246,7 @@ def _limits(best: Candidate, result: SearchResult) -> list[Limit]:
     return sorted(limits, key=lambda limit: -limit.seconds)
 
 
-def _binding(best: Candidate, result: SearchResult, limits: Sequence[Limit]) -> str:
+def _binding(best: CandidatePlan, result: SearchResult, limits: Sequence[Limit]) -> str:
     """What a better plan would have to relieve."""
     held = best.held()
     longest = limits[0].name if limits else ""
@@ -255,7 +255,7 @@ def _binding(best: Candidate, result: SearchResult, limits: Sequence[Limit]) -> 
     return longest
 
 
-def _others(result: SearchResult) -> list[tuple[Candidate, str]]:
+def _others(result: SearchResult) -> list[tuple[CandidatePlan, str]]:
     """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
     solution = result.best.solution
     if solution is None:
@@ -269,7 +269,7 @@ def _others(result: SearchResult) -> list[tuple[Candidate, str]]:
     ]
 
 
-def _alternative(result: SearchResult, best: Candidate, candidate: Candidate, note: str) -> Alternative:
+def _alternative(result: SearchResult, best: CandidatePlan, candidate: CandidatePlan, note: str) -> Alternative:
     price = candidate.price()
     candidate.predict_memory()
     return Alternative(

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hloom.ir import Node, TensorType
 from hloom.planner.budget_search import solve_within
-from hloom.planner.candidates import Candidate, Measured, Solution, Task
+from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
@@ -59,7 +59,7 @@ class Refinement:
     scale: float = 1.0
     rows: list[MemoryRow] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    waiting: Candidate | None = None
+    waiting: CandidatePlan | None = None
     latest: Assignment | None = None
     bound: float = 0.0
     is_tied: bool = True
@@ -69,7 +69,7 @@ class Refinement:
 
         `known` is the cost of the best plan so far, at the rates of the problem.
         """
-        best: Candidate | None = None
+        best: CandidatePlan | None = None
         for _ in range(ROUNDS):
             choice = self.latest = self._solve()
             self.bound, self.is_tied = choice.bound, choice.is_tied
@@ -96,19 +96,19 @@ class Refinement:
         if not result.is_tied:
             self.bound, self.is_tied = result.bound, False
 
-    def _rank(self, candidate: Candidate) -> tuple[bool, float]:
+    def _rank(self, candidate: CandidatePlan) -> tuple[bool, float]:
         if self.task.budget is not None:
             candidate.predict_memory()
         return not candidate.fits(self.task.budget), candidate.cost(self.problem.rates)
 
-    def _is_surprised(self, candidate: Candidate) -> bool:
+    def _is_surprised(self, candidate: CandidatePlan) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""
         solution = candidate.solution
         assert solution is not None
         surprise = correct_costs(self.problem, solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
         return surprise > SETTLED * solution.forecast.comm_bytes
 
-    def learn(self, candidate: Candidate, measured: Measured) -> bool:
+    def learn(self, candidate: CandidatePlan, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
         assert candidate.solution is not None
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
@@ -132,7 +132,7 @@ class Refinement:
 
 def candidate_of(
     task: Task, problem: Problem, choice: Assignment, name: str, demands: Constraints | None = None
-) -> Candidate:
+) -> CandidatePlan:
     """The plan of a choice, and what it will send as far as is known; `demands` are the task's unless given."""
     kept = task.demands if demands is None else demands
     specs = hoist_reshards(problem, choice.strategies)
@@ -146,7 +146,7 @@ def candidate_of(
         price.add_collectives([collective.step], collective.width, collective.times)
     mesh_specs, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
     plan = plan_of(problem, task.mesh, mesh_specs, task.module, name, marked)
-    return Candidate(plan, price, solution=Solution(problem, choice, specs, forecasted), notes=choice.notes)
+    return CandidatePlan(plan, price, solution=Solution(problem, choice, specs, forecasted), notes=choice.notes)
 
 
 def plan_key(plan: Plan) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from hloom.ir import Module, TensorType
-from hloom.planner.candidates import WHOLE_MESH, Candidate, Measure, Measured, SearchResult, Task
+from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, Measure, Measured, SearchResult, Task
 from hloom.planner.constraints import Constraints, Forbidden, constrain_problem
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
@@ -69,7 +69,7 @@ def search_plans(
     return search.result
 
 
-def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> Candidate:
+def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> CandidatePlan:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_tied)
@@ -78,7 +78,7 @@ def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, second
     return search.result.best
 
 
-def predict_plan(module: Module, plan: Plan) -> Candidate:
+def predict_plan(module: Module, plan: Plan) -> CandidatePlan:
     """The predicted cost of a plan of any origin; what it does not name is completed the cheapest way."""
     return replace(complete_plan(module, plan), plan=plan)
 
@@ -134,7 +134,7 @@ class _Search:
         """Measure the plans that people write by hand."""
         for plan in experts(self.task.module, self.task.mesh):
             if plan_key(plan) not in self.measurements:
-                candidate = Candidate(plan)
+                candidate = CandidatePlan(plan)
                 self.result.candidates.append(candidate)
                 self._measured(candidate, measure_plan)
 
@@ -219,10 +219,10 @@ class _Search:
         known = [candidate.step(self.task.rates) for candidate in self.result.candidates if self._is_good(candidate)]
         return bool(known) and self._promise(refinement) > (False, HOPELESS * min(known))
 
-    def _is_good(self, candidate: Candidate) -> bool:
+    def _is_good(self, candidate: CandidatePlan) -> bool:
         return candidate.measured is not None and candidate.fits(self.task.budget)
 
-    def _measured(self, candidate: Candidate, measure_plan: Measure) -> Measured:
+    def _measured(self, candidate: CandidatePlan, measure_plan: Measure) -> Measured:
         start, key = time.perf_counter(), plan_key(candidate.plan)
         if key not in self.measurements:
             self.measurements[key] = measure_plan(candidate.plan)

@@ -29,7 +29,7 @@ UPDATED, GIVEN, MADE = "updated", "given", "made"
 
 
 @dataclass(slots=True)
-class Family:
+class TensorFamily:
     """Tensors of one spec: how many, of which type, and the bytes of all of them.
 
     `whole_bytes` are those of a single device, `held_bytes` what one of several holds, `sent` what a device sends for
@@ -80,9 +80,9 @@ class Family:
 class FamilyTable:
     """The families of a plan; as text, a line for each."""
 
-    families: tuple[Family, ...]
+    families: tuple[TensorFamily, ...]
 
-    def __iter__(self) -> Iterator[Family]:
+    def __iter__(self) -> Iterator[TensorFamily]:
         return iter(self.families)
 
     def __len__(self) -> int:
@@ -109,12 +109,12 @@ class FamilyTable:
 
 def families(
     problem: Problem, mesh: Mesh, specs: Mapping[Node, Spec], caused: Iterable[PredictedCollective] = ()
-) -> list[Family]:
+) -> list[TensorFamily]:
     """The families of parameters, largest first, then those of made values, which send most first.
 
     `specs` are those of values on the mesh; values that they lack are left out.
     """
-    families: dict[tuple, Family] = {}
+    families: dict[tuple, TensorFamily] = {}
     for node in _shown(problem):
         if node in specs:
             _add(problem, mesh, node, specs[node], families)
@@ -149,12 +149,12 @@ def _elements(node: Node) -> int:
     return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
-def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, families: dict[tuple, Family]) -> None:
+def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, families: dict[tuple, TensorFamily]) -> None:
     assert isinstance(node.type, TensorType)
     family_type = _role(problem, node)
     shape = without_layout(node.type)
     pattern = _NUMBER.sub("*", _name(node))
-    family = families.setdefault((family_type, shape, spec, pattern), Family("", family_type, str(shape), spec))
+    family = families.setdefault((family_type, shape, spec, pattern), TensorFamily("", family_type, str(shape), spec))
     family.members.append(node)
     family.whole_bytes += _elements(node) * itemsize_of(node)
     family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * itemsize_of(node)
@@ -172,10 +172,10 @@ def _kind(problem: Problem, node: Node) -> int | None:
     return None if cluster is None else problem.representative[cluster.number]
 
 
-def _owners(problem: Problem, families: Iterable[Family]) -> dict[int, Family]:
+def _owners(problem: Problem, families: Iterable[TensorFamily]) -> dict[int, TensorFamily]:
     """By kind of cluster the family that its traffic counts for: of the first parameter whose update it makes."""
-    owners: dict[int, Family] = {}
-    of: dict[Node, Family] = {node: family for family in families for node in family.members}
+    owners: dict[int, TensorFamily] = {}
+    of: dict[Node, TensorFamily] = {node: family for family in families for node in family.members}
     for node, family in of.items():
         home = _home(problem, node)
         if home is not None:

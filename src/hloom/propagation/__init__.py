@@ -14,5 +14,5 @@ from hloom.propagation.enumeration import enumerate_tilings as enumerate_tilings
 from hloom.propagation.propagation import Propagation as Propagation
 from hloom.propagation.propagation import propagate as propagate
 from hloom.propagation.propagation import runs_by_graph as runs_by_graph
-from hloom.propagation.required_collectives import Collective as Collective
 from hloom.propagation.required_collectives import Partial as Partial
+from hloom.propagation.required_collectives import RequiredCollective as RequiredCollective

@@ -10,7 +10,7 @@ from hloom.analysis import CostReport, Table, cost
 from hloom.ir import Graph, Module, Node, TensorType
 from hloom.propagation.conflicts import Conflict, conflicts, seed_text
 from hloom.propagation.dataflow import DataflowGraph
-from hloom.propagation.required_collectives import Collective, Partial, find_required_collectives
+from hloom.propagation.required_collectives import Partial, RequiredCollective, find_required_collectives
 from hloom.propagation.solver import AxisSharding, settle, solve
 from hloom.propagation.user_shardings import Seeds, axis_shardings_of
 from hloom.sharding.mesh import Mesh
@@ -72,7 +72,7 @@ class Propagation:
         return self._required[0]
 
     @cached_property
-    def collectives(self) -> tuple[Collective, ...]:
+    def collectives(self) -> tuple[RequiredCollective, ...]:
         """What devices must exchange: combining partial results, and gathering what does not propagate through an
         instruction.
         """
@@ -136,7 +136,7 @@ class Propagation:
         return specs
 
     @cached_property
-    def _required(self) -> tuple[tuple[Partial, ...], tuple[Collective, ...]]:
+    def _required(self) -> tuple[tuple[Partial, ...], tuple[RequiredCollective, ...]]:
         return find_required_collectives(
             self._dataflow, self._shardings, self._split, self.mesh, runs_by_graph(cost(self.module))
         )

@@ -49,7 +49,7 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class RequiredCollective:
     """What devices must exchange for an instruction.
 
     `value` is the array that is exchanged, `local_bytes` what a device holds of it before, `comm_bytes` what a device
@@ -100,7 +100,7 @@ def find_required_collectives(
     specs: Mapping[int, Spec],
     mesh: Mesh,
     runs: Mapping[Graph, int],
-) -> tuple[tuple[Partial, ...], tuple[Collective, ...]]:
+) -> tuple[tuple[Partial, ...], tuple[RequiredCollective, ...]]:
     """The partial results and the collectives of a settled answer, in the module's order."""
     requirements = _find(dataflow, shardings)
     partials, collectives = [], []
@@ -213,11 +213,13 @@ def _collective(
     sizes: tuple[int, int],
     reason: str,
     runs: Mapping[Graph, int],
-) -> Collective:
+) -> RequiredCollective:
     node = equation.node
     source, scope = source_of(node, dataflow.module.stack_tables), _scope(node)
     times = runs.get(node.graph, 1)
-    return Collective(opcode, node, value_name(dataflow, leaf), axes, reducer, *sizes, times, reason, source, scope)
+    return RequiredCollective(
+        opcode, node, value_name(dataflow, leaf), axes, reducer, *sizes, times, reason, source, scope
+    )
 
 
 def _local_bytes(dataflow: DataflowGraph, leaf: int, specs: Mapping[int, Spec], mesh: Mesh) -> int:

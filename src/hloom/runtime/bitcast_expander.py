@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from hloom.ir import COMBINED, Node, TensorType, default_layout
-from hloom.runtime.emitter import Emitter
+from hloom.runtime.emitter import ReplacementEmitter
 from hloom.text import Unsupported
 
 
@@ -32,7 +32,7 @@ class MemoryOrder:
 
 def expand_bitcast(node: Node, operand_type: TensorType, result_type: TensorType) -> None:
     """Replace a bitcast; the types are given with their layouts. Raises Unsupported where memory holds padding."""
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     value = node.inputs[0]
     source, target = memory_order(operand_type, result_type), memory_order(result_type, operand_type)
     value = _to_memory_order(emitter, value, operand_type, source)
@@ -86,19 +86,19 @@ def _has_same_layout(one: TensorType, other: TensorType) -> bool:
     return sizes[0] == sizes[1] and layouts[0].tiles == layouts[1].tiles
 
 
-def _to_memory_order(emitter: Emitter, value: Node, array_type: TensorType, order: MemoryOrder) -> Node:
+def _to_memory_order(emitter: ReplacementEmitter, value: Node, array_type: TensorType, order: MemoryOrder) -> Node:
     value = _reshape(emitter, value, array_type, order.dims, order.cut)
     return _transpose(emitter, value, array_type, order.cut, order.permutation)
 
 
-def _from_memory_order(emitter: Emitter, value: Node, array_type: TensorType, order: MemoryOrder) -> Node:
+def _from_memory_order(emitter: ReplacementEmitter, value: Node, array_type: TensorType, order: MemoryOrder) -> Node:
     inverse = tuple(order.permutation.index(axis) for axis in range(len(order.cut)))
     value = _transpose(emitter, value, array_type, order.memory_dims, inverse)
     return _reshape(emitter, value, array_type, order.cut, order.dims)
 
 
 def _reshape(
-    emitter: Emitter, value: Node, array_type: TensorType, before: tuple[int, ...], after: tuple[int, ...]
+    emitter: ReplacementEmitter, value: Node, array_type: TensorType, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Node:
     if math.prod(before) != math.prod(after):
         raise Unsupported(f"a bitcast between {math.prod(before)} and {math.prod(after)} elements")
@@ -106,7 +106,11 @@ def _reshape(
 
 
 def _transpose(
-    emitter: Emitter, value: Node, array_type: TensorType, before: tuple[int, ...], permutation: tuple[int, ...]
+    emitter: ReplacementEmitter,
+    value: Node,
+    array_type: TensorType,
+    before: tuple[int, ...],
+    permutation: tuple[int, ...],
 ) -> Node:
     if permutation == tuple(range(len(permutation))):
         return value
@@ -114,7 +118,9 @@ def _transpose(
     return emitter.apply("transpose", (value,), after, dimensions=permutation)
 
 
-def _reinterpret(emitter: Emitter, value: Node, source: TensorType, target: TensorType, dims: tuple[int, ...]) -> Node:
+def _reinterpret(
+    emitter: ReplacementEmitter, value: Node, source: TensorType, target: TensorType, dims: tuple[int, ...]
+) -> Node:
     """Read the bits of elements in memory order as another type: several narrow ones per wide one, or the reverse."""
     wide, narrow = _stored_bits(source), _stored_bits(target)
     count = source.element_count

@@ -12,7 +12,7 @@ from hloom.ops import OPS
 from hloom.text import Unsupported
 
 
-class Emitter:
+class ReplacementEmitter:
     """Adds nodes in front of one node; `finish` replaces that node by the last of them, which gets its name."""
 
     def __init__(self, node: Node) -> None:

@@ -28,7 +28,7 @@ from hloom.ir.literal import Literal
 from hloom.ir.replica_groups import ExplicitGroups
 from hloom.ops import OPS
 from hloom.runtime.bitcast_expander import expand_bitcast
-from hloom.runtime.emitter import Emitter, tensor_type
+from hloom.runtime.emitter import ReplacementEmitter, tensor_type
 from hloom.runtime.op_expanders import (
     FORMULAS,
     expand_constant,
@@ -184,7 +184,7 @@ def _split_collective(node: Node) -> None:
     """
     if not isinstance(node.type, TupleType):
         raise Unsupported(f"its type is {node.type or 'not written'}: a tuple is needed")
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     channels = _channels(node, len(node.inputs))
     parts = [
         emitter.apply(node.opcode, (value,), result_type, **node.attributes.changed(channel_id=number, sharding=None))
@@ -212,7 +212,7 @@ def _rewrite_fusion(node: Any) -> None:
 def _rewrite_async_done(node: Node) -> None:
     """Call at async-done what async-start called."""
     start = _start_of(node, "async-start", through="async-update")
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     emitter.finish(emitter.apply("call", start.inputs, node.type, to_apply=_called(start)))
 
 
@@ -227,7 +227,7 @@ def _rewrite_started(node: Node) -> None:
     """Do at OP-done what OP-start began."""
     opcode = node.opcode.removesuffix("-done")
     start = _start_of(node, f"{opcode}-start")
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     kept = {name: value for name, value in start.attributes.items() if name in OPS[opcode].attributes}
     emitter.finish(emitter.apply(opcode, start.inputs, node.type, **kept))
 
@@ -249,7 +249,7 @@ def _erase_starts(graph: Graph) -> None:
 
 
 def _rewrite_to_operand(node: Node) -> None:
-    Emitter(node).finish(node.inputs[0])
+    ReplacementEmitter(node).finish(node.inputs[0])
 
 
 def _rewrite_triangular_solve(node: Node) -> None:
@@ -291,7 +291,7 @@ def _drop_token_parameters(entry: Graph) -> None:
     """Let a token that the entry is given be made inside: a token cannot be given from outside."""
     for parameter in list(entry.parameters):
         if parameter.type is TOKEN:
-            emitter = Emitter(parameter)
+            emitter = ReplacementEmitter(parameter)
             emitter.finish(emitter.apply("after-all", (), TOKEN))
 
 

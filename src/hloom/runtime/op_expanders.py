@@ -12,14 +12,14 @@ from typing import Any
 
 from hloom.ir import DTYPES, DTypeKind, Node, SliceDimension, TensorType, TupleType, Type
 from hloom.ir.literal import Literal
-from hloom.runtime.emitter import Emitter, tensor_type
+from hloom.runtime.emitter import ReplacementEmitter, tensor_type
 from hloom.text import Unsupported
 
 
 class Arithmetic:
     """Elementwise expressions over arrays of one type."""
 
-    def __init__(self, emitter: Emitter, array_type: TensorType) -> None:
+    def __init__(self, emitter: ReplacementEmitter, array_type: TensorType) -> None:
         self.emitter = emitter
         self.kind = array_type
 
@@ -44,7 +44,7 @@ def expand_float(node: Node) -> None:
     result_type = tensor_type(node if node.type else node.inputs[0])
     if not result_type.dtype.is_float:
         raise Unsupported(f"XLA's CPU backend has no {node.opcode} of {result_type.dtype}")
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     wide = TensorType(result_type.dtype if result_type.dtype.bits > 16 else DTYPES["f32"], result_type.dims)
     operand = node.inputs[0]
     if wide.dtype is not result_type.dtype:
@@ -123,7 +123,7 @@ def expand_high_multiply(node: Node) -> None:
     result_type = tensor_type(node if node.type else node.inputs[0])
     if not result_type.dtype.is_integer or result_type.dtype.bits < 8:
         raise Unsupported(f"XLA's CPU backend has no mulhi of {result_type.dtype}")
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     left, right = node.inputs
     if result_type.dtype.bits == 64:
         emitter.finish(_high_multiply_64(emitter, result_type, left, right))
@@ -135,7 +135,7 @@ def expand_high_multiply(node: Node) -> None:
     emitter.finish(emitter.apply("convert", (high,), TensorType(result_type.dtype, result_type.dims)))
 
 
-def _high_multiply_64(emitter: Emitter, result_type: TensorType, left: Node, right: Node) -> Node:
+def _high_multiply_64(emitter: ReplacementEmitter, result_type: TensorType, left: Node, right: Node) -> Node:
     """Schoolbook multiplication of halves; for signed numbers, each negative one takes the other away once."""
     a = Arithmetic(emitter, TensorType(DTYPES["u64"], result_type.dims))
     x, y = a("convert", left), a("convert", right)
@@ -165,7 +165,7 @@ def split_index_vector(node: Node) -> None:
     starts = node.inputs[count:]
     if len(starts) != 1 or tensor_type(starts[0]).rank != 1:
         return
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     dtype = tensor_type(starts[0]).dtype
     scalars = []
     for axis in range(tensor_type(starts[0]).dims[0]):
@@ -186,7 +186,7 @@ def expand_constant(node: Any) -> None:
     """
     if isinstance(node.value, Literal) and node.value.is_tuple:
         _check_depth(node.value.type)
-        emitter = Emitter(node)
+        emitter = ReplacementEmitter(node)
         emitter.finish(_constant(emitter, node.value))
 
 
@@ -197,7 +197,7 @@ def expand_select(node: Node) -> None:
     """
     predicate, one, other = node.inputs
     _check_depth(node.type)
-    emitter = Emitter(node)
+    emitter = ReplacementEmitter(node)
     emitter.finish(_select(emitter, predicate, one, other, node.type))
 
 
@@ -209,14 +209,14 @@ def _check_depth(value_type: Type | None) -> None:
         raise Unsupported(f"its tuples nest deeper than {DEEPEST}")
 
 
-def _constant(emitter: Emitter, literal: Literal) -> Node:
+def _constant(emitter: ReplacementEmitter, literal: Literal) -> Node:
     if not literal.is_tuple:
         return emitter.graph.add_constant(literal, literal.type, before=emitter.node)
     elements = tuple(_constant(emitter, element) for element in literal.elements)
     return emitter.apply("tuple", elements, literal.type)
 
 
-def _select(emitter: Emitter, predicate: Node, one: Node, other: Node, value_type: Type | None) -> Node:
+def _select(emitter: ReplacementEmitter, predicate: Node, one: Node, other: Node, value_type: Type | None) -> Node:
     if value_type is None:
         raise Unsupported("its type is not written")
     if not isinstance(value_type, TupleType):

@@ -17,6 +17,7 @@ from functools import lru_cache
 from hloom.ir import (
     AxisRef,
     DimensionAxes,
+    HloMesh,
     LeafSharding,
     Maximal,
     MeshSharding,
@@ -32,7 +33,6 @@ from hloom.ir import (
     with_explicit_devices,
     with_rank,
 )
-from hloom.ir import Mesh as HloMesh
 from hloom.sharding.axis_assignment import axis_assignments
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec, spec_of

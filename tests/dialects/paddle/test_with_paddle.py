@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from hloom.dialects import paddle
 from hloom.dialects.paddle.protos import PADDLE
 from hloom.rewrite import same_rule
-from tests.dialects.paddle import comparing, examples
+from tests.dialects.paddle import examples, program_comparison
 
 pytestmark = pytest.mark.long
 
@@ -104,9 +104,9 @@ def test_paddle_applies_our_pass_and_the_numbers_stay(folder, name):
 def test_paddle_and_our_engine_make_the_same_program(folder, name):
     before = (folder / f"{name}.pb").read_bytes()
     theirs, ours = (folder / f"{name}.{who}.pb" for who in ("theirs", "ours"))
-    assert comparing.meaning(theirs.read_bytes()) != comparing.meaning(before), "the pass did something"
-    assert comparing.ops_of(ours.read_bytes()) == comparing.ops_of(theirs.read_bytes())
-    assert comparing.meaning(ours.read_bytes()) == comparing.meaning(theirs.read_bytes())
+    assert program_comparison.meaning(theirs.read_bytes()) != program_comparison.meaning(before), "the pass did something"
+    assert program_comparison.ops_of(ours.read_bytes()) == program_comparison.ops_of(theirs.read_bytes())
+    assert program_comparison.meaning(ours.read_bytes()) == program_comparison.meaning(theirs.read_bytes())
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -133,7 +133,7 @@ def test_what_paddle_serialises_is_the_same_rule(folder, name):
     ids=["ignored: both relus go", "no wildcard: both relus stay"],
 )
 def test_what_the_runtime_does_with_what_is_refused(folder, name, relus):
-    assert comparing.ops_of((folder / f"by_shape-{name}.theirs.pb").read_bytes()).count("relu") == relus
+    assert program_comparison.ops_of((folder / f"by_shape-{name}.theirs.pb").read_bytes()).count("relu") == relus
 
 
 @pytest.mark.parametrize("name", ["other_than_equal", "sum_in_a_condition"])

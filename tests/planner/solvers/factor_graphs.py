@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hloom.planner.solvers.factor_graph import FactorGraph
-from hloom.planner.solvers.factors import Argument, Factor, pair
+from hloom.planner.solvers.factors import Argument, CostFactor, pair
 from hloom.planner.solvers.memory_prices import MemoryUse, PairMemory
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
@@ -19,7 +19,7 @@ def factor_graphs(draw: st.DrawFn) -> FactorGraph:
     """Up to five nodes of up to four strategies, with whole costs."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = random.integers(1, 5, random.integers(2, 6))
-    factors: list[Factor] = []
+    factors: list[CostFactor] = []
     for _ in range(random.integers(0, 6)):
         first, second = sorted(random.choice(len(sizes), 2, replace=False).tolist())
         factors.append(pair(first, second, random.integers(0, 12, (sizes[first], sizes[second])) * 1.0))

@@ -22,7 +22,7 @@ from hloom.autodiff.rules import (
 )
 from hloom.autodiff.table import RULES as RULES
 from hloom.autodiff.table import TRANSPOSITIONS as TRANSPOSITIONS
-from hloom.autodiff.table import Rule as Rule
+from hloom.autodiff.table import DerivativeRule as DerivativeRule
 
 __all__ = [
     "collective",

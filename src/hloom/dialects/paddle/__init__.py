@@ -15,7 +15,7 @@ from hloom.dialects.paddle.pass_writer import unhonoured as unhonoured
 from hloom.dialects.paddle.program_reader import read_program as read_program
 from hloom.dialects.paddle.program_writer import write_program as write_program
 from hloom.dialects.paddle.register_pass import PASSES as PASSES
-from hloom.dialects.paddle.register_pass import Pass as Pass
+from hloom.dialects.paddle.register_pass import PaddlePass as PaddlePass
 from hloom.dialects.paddle.register_pass import RegisterPass as RegisterPass
 from hloom.dialects.paddle.register_pass import RegisterPassHelper as RegisterPassHelper
 from hloom.dialects.paddle.register_pass import get_pass as get_pass

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.dialects.paddle.pass_reader import COMPARISONS, OPERATIONS, UNLISTED_VALUE
 from hloom.dialects.paddle.protos import PADDLE, natural_type, set_attribute
-from hloom.dialects.paddle.register_pass import Pass, RegisterPassHelper, get_pass
+from hloom.dialects.paddle.register_pass import PaddlePass, RegisterPassHelper, get_pass
 from hloom.dialects.paddle.rows import (
     IN_PLACE,
     INPUT_SLOTS,
@@ -39,7 +39,7 @@ from hloom.rewrite import (
     text_of,
 )
 
-Exportable = Pass | Rule | RegisterPassHelper | str | Callable[..., Any] | Iterable[Rule]
+Exportable = PaddlePass | Rule | RegisterPassHelper | str | Callable[..., Any] | Iterable[Rule]
 
 _FAMILIES = {"LONG": "INT", "LONGS": "INTS", "FLOAT64": "FLOAT", "FLOAT64S": "FLOATS"}
 """Attribute types that hold the same values in another width, by the narrower one's name."""
@@ -81,9 +81,9 @@ def unhonoured(rules: Exportable) -> list[str]:
 def _named(rules: Any) -> tuple[str, list[Rule]]:
     if isinstance(rules, RegisterPassHelper):
         rules = rules.traced
-    if isinstance(rules, str) or (callable(rules) and not isinstance(rules, (Pass, Rule))):
+    if isinstance(rules, str) or (callable(rules) and not isinstance(rules, (PaddlePass, Rule))):
         rules = get_pass(rules)
-    if isinstance(rules, Pass):
+    if isinstance(rules, PaddlePass):
         return rules.name, list(rules.rules)
     listed = [rules] if isinstance(rules, Rule) else list(rules)
     if not listed:

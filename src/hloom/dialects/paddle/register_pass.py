@@ -16,11 +16,11 @@ from hloom.rewrite import Report, Rule, RuleError, origin_of, rewrite
 
 Pair = tuple[Callable[..., Any], Callable[..., Any]]
 
-PASSES: dict[str, Pass] = {}
+PASSES: dict[str, PaddlePass] = {}
 """The passes that were registered, by name."""
 
 
-class Pass:
+class PaddlePass:
     """A named pass: rules, each applied all over a program before the next one is."""
 
     def __init__(self, name: str, rules: Iterable[Rule] = ()) -> None:
@@ -40,7 +40,7 @@ class Pass:
         return [rewrite(module, [rule], name=self.name) for rule in self.rules]
 
 
-class TracedPass(Pass):
+class TracedPass(PaddlePass):
     """A pass of pairs of functions."""
 
     def __init__(self, name: str, pairs: Sequence[Pair], input_specs: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ def RegisterPass(function: Any = None, input_specs: Mapping[str, Any] | None = N
     return decorated(function) if inspect.isfunction(function) else decorated
 
 
-def get_pass(name: str | Callable[..., Any]) -> Pass:
+def get_pass(name: str | Callable[..., Any]) -> PaddlePass:
     """The registered pass of a name, or of the function that defined it; raises RuleError where there is none."""
     key = name if isinstance(name, str) else name.__name__
     if key not in PASSES:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.ir import AxisRef, Devices, ExplicitDevices, IotaDevices, Mesh
+from hloom.ir import AxisRef, Devices, ExplicitDevices, HloMesh, IotaDevices
 from hloom.text import HloomError
 
 MOST_AXES = 64
 """How many axes a mesh, or sizes a range of devices, may have: their product is an exact integer."""
 
 
-def write_mesh(mesh: Mesh) -> Any:
+def write_mesh(mesh: HloMesh) -> Any:
     """A mesh as MeshProto."""
     proto = protobuf.MeshProto()
     for name, size in zip(mesh.names, mesh.sizes, strict=True):
@@ -26,7 +26,7 @@ def write_mesh(mesh: Mesh) -> Any:
     return proto
 
 
-def write_axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[Any]:
+def write_axes(mesh: HloMesh, axes: Iterable[AxisRef]) -> list[Any]:
     """Axes and parts of axes as AxisRefProto, by their places in the mesh."""
     protos = []
     for axis in axes:
@@ -38,24 +38,24 @@ def write_axes(mesh: Mesh, axes: Iterable[AxisRef]) -> list[Any]:
     return protos
 
 
-def read_mesh(proto: Any) -> Mesh:
+def read_mesh(proto: Any) -> HloMesh:
     """A MeshProto as a mesh; HloomError where sizes, names or devices do not fit."""
     names = tuple(axis.name for axis in proto.axes)
     sizes = tuple(axis.size for axis in proto.axes)
     if len(names) > MOST_AXES or len(set(names)) != len(names) or any(size < 0 for size in sizes):
         raise HloomError(f"a mesh has {len(names)} axes: a negative size, a name twice, or more than {MOST_AXES}")
-    mesh = Mesh(names, sizes)
+    mesh = HloMesh(names, sizes)
     if proto.HasField("iota_transform"):
-        return Mesh(names, sizes, read_iota(proto.iota_transform.reshape_dims, proto.iota_transform.transpose_perm))
+        return HloMesh(names, sizes, read_iota(proto.iota_transform.reshape_dims, proto.iota_transform.transpose_perm))
     devices = tuple(proto.device_ids)
     if not devices or devices == tuple(range(len(devices))):
         return mesh
     if len(devices) != mesh.device_count or sorted(devices) != list(range(len(devices))):
         raise HloomError(f"a mesh of {mesh.device_count} devices lists {len(devices)}, or not each once")
-    return Mesh(names, sizes, ExplicitDevices(devices))
+    return HloMesh(names, sizes, ExplicitDevices(devices))
 
 
-def read_axes(mesh: Mesh, protos: Iterable[Any]) -> tuple[AxisRef, ...]:
+def read_axes(mesh: HloMesh, protos: Iterable[Any]) -> tuple[AxisRef, ...]:
     """AxisRefProtos as axes; HloomError where the mesh has no such axis or part."""
     axes = []
     for proto in protos:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, full_graph
-from hloom.planner.solvers.factors import Factor
+from hloom.planner.solvers.factors import CostFactor
 from hloom.planner.solvers.message_passing import MessagePassing, copy_messages
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
@@ -53,7 +53,7 @@ def _begin(apart: FactorGraph, graph: FactorGraph) -> None:
                 copy_messages(part, like, 1.0 / rows[key], apart, graph)
 
 
-def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
+def _known(graph: FactorGraph) -> Iterator[tuple[tuple, CostFactor]]:
     """Factors by what they relate: two nodes, or the position among reshard factors."""
     fans = 0
     for factor in graph.factors:

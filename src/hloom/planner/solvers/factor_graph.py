@@ -15,7 +15,7 @@ import numpy as np
 
 from hloom.planner.cost_tables import add_edge_costs
 from hloom.planner.problem import Problem, SharedReshards
-from hloom.planner.solvers.factors import Argument, Factor, Kept, pair
+from hloom.planner.solvers.factors import Argument, CostFactor, Kept, pair
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 
@@ -24,7 +24,7 @@ class FactorGraph:
     """Costs of each node's strategies (a row per copy), factors, and the numbers of the strategies in the problem."""
 
     unary: dict[int, np.ndarray]
-    factors: list[Factor]
+    factors: list[CostFactor]
     kept: dict[int, np.ndarray]
     _touching: dict[int, dict[int, list[int]]] = field(init=False)
 
@@ -34,7 +34,7 @@ class FactorGraph:
             for position, argument in enumerate(factor.arguments):
                 self._touching[argument.node].setdefault(number, []).append(position)
 
-    def touching(self, node: int) -> Iterable[tuple[Factor, list[int]]]:
+    def touching(self, node: int) -> Iterable[tuple[CostFactor, list[int]]]:
         """The factors of a node, and at which of their arguments it stands."""
         return ((self.factors[number], positions) for number, positions in self._touching[node].items())
 
@@ -78,13 +78,13 @@ class FactorGraph:
         return self.chosen(strategies)
 
 
-def value(factor: Factor, choice: Mapping[int, int]) -> float:
+def value(factor: CostFactor, choice: Mapping[int, int]) -> float:
     """What a factor costs under a choice."""
     groups = [int(argument.of[choice[argument.node]]) for argument in factor.arguments]
     return float(factor.given(0, groups)[groups[0]])
 
 
-def given(factor: Factor, positions: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
+def given(factor: CostFactor, positions: Sequence[int], choice: Mapping[int, int]) -> np.ndarray:
     """What a factor costs for each strategy of the node at these arguments, the others being chosen."""
     node = factor.arguments[positions[0]].node
     groups = [int(argument.of[choice[argument.node]]) if argument.node != node else 0 for argument in factor.arguments]
@@ -110,7 +110,9 @@ def tied_graph(problem: Problem) -> FactorGraph:
     solve_within_budget, between = _tied_pairs(representative, problem.edge_costs)
     for node, costs in solve_within_budget.items():
         unary[node] = unary[node] + costs
-    factors: list[Factor] = [pair(first, second, table) for (first, second), table in between.items() if table.any()]
+    factors: list[CostFactor] = [
+        pair(first, second, table) for (first, second), table in between.items() if table.any()
+    ]
     for group in isomorphic_reshards(problem):
         nodes = [representative[group[0].cluster], *(representative[number] for number, _ in group[0].readers)]
         reshard = reshard_factor(
@@ -150,7 +152,7 @@ def full_graph(problem: Problem) -> FactorGraph:
         node: np.stack([problem.node_costs[number] for number in copies]).astype(float)
         for node, copies in members.items()
     }
-    factors: list[Factor] = []
+    factors: list[CostFactor] = []
     for table, ends in _equal_pairs(problem):
         copies = tuple(np.array([copy_of[number] for number in argument]) for argument in zip(*ends, strict=True))
         first, second = (problem.representative[number] for number in ends[0])

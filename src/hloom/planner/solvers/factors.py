@@ -73,13 +73,13 @@ class Argument:
         return Argument(self.node, self.of, self.copies)
 
 
-class Factor(Protocol):
+class CostFactor(Protocol):
     """What a few nodes cost together."""
 
     arguments: tuple[Argument, ...]
 
     @property
-    def parts(self) -> Sequence[Factor]:
+    def parts(self) -> Sequence[CostFactor]:
         """Factors that add up to no more than this one, small enough for messages."""
         ...
 
@@ -91,11 +91,11 @@ class Factor(Protocol):
         """The cost of each group of one argument where the groups of the others are known."""
         ...
 
-    def restricted(self, kept: Kept) -> Factor:
+    def restricted(self, kept: Kept) -> CostFactor:
         """The factor with fewer strategies, messages kept."""
         ...
 
-    def scaled(self, factor: float) -> Factor:
+    def scaled(self, factor: float) -> CostFactor:
         """The factor times a number, without messages."""
         ...
 
@@ -108,7 +108,7 @@ class PairFactor:
     table: np.ndarray
 
     @property
-    def parts(self) -> Sequence[Factor]:
+    def parts(self) -> Sequence[CostFactor]:
         """The factor itself."""
         return (self,)
 
@@ -139,7 +139,7 @@ def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, n
     return PairFactor((Argument(first, rows, copies[0]), Argument(second, columns, copies[1])), small.T)
 
 
-def least(factor: Factor) -> np.ndarray:
+def least(factor: CostFactor) -> np.ndarray:
     """The least of what is left of a factor, per row."""
     return (factor.marginal(0) - factor.arguments[0].message).min(axis=1)
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from hloom.planner.solvers.factor_graph import FactorGraph, given
-from hloom.planner.solvers.factors import Factor, least
+from hloom.planner.solvers.factors import CostFactor, least
 
-FactorPosition = tuple[Factor, int]
+FactorPosition = tuple[CostFactor, int]
 
 
 class MessagePassing:
@@ -137,7 +137,7 @@ def warm_start(graph: FactorGraph, before: FactorGraph) -> None:
                 copy_messages(part, like, 1.0, graph, before)
 
 
-def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, before: FactorGraph) -> None:
+def copy_messages(part: CostFactor, like: CostFactor, share: float, graph: FactorGraph, before: FactorGraph) -> None:
     """Give a factor a share of the messages of the one that relates the same nodes in another factor graph."""
     for argument, other in zip(part.arguments, like.arguments, strict=True):
         kept = before.kept[argument.node]
@@ -146,7 +146,7 @@ def copy_messages(part: Factor, like: Factor, share: float, graph: FactorGraph, 
         argument.message[:] = message[graph.kept[argument.node]][argument.firsts]
 
 
-def _known(graph: FactorGraph) -> Iterator[tuple[tuple, Factor]]:
+def _known(graph: FactorGraph) -> Iterator[tuple[tuple, CostFactor]]:
     """Factors by the nodes that they relate, and the position among those that relate the same ones."""
     count: Counter[tuple[int, ...]] = Counter()
     for factor in graph.factors:

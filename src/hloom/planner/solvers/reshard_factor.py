@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hloom.planner.solvers.factors import Argument, Factor, Kept
+from hloom.planner.solvers.factors import Argument, CostFactor, Kept
 
 MOST_READERS = 4
 """Of how many readers all partitions are looked at: fifteen for four."""
@@ -59,7 +59,7 @@ class ReshardFactor:
         return len(self.specs)
 
     @property
-    def parts(self) -> Sequence[Factor]:
+    def parts(self) -> Sequence[CostFactor]:
         """Fans of few readers, among which the costs are shared evenly; no spec is asked for more often than once."""
         return (self,) if self.readers <= MOST_READERS else self._split()
 

@@ -11,7 +11,7 @@ import hloom
 from hloom.dialects import paddle
 from hloom.ir import OPAQUE, Parameter, TupleType
 from hloom.text import HloomError
-from tests.dialects.paddle.building import PROGRAMS, module, program, text_of
+from tests.dialects.paddle.program_text import PROGRAMS, module, program, text_of
 
 SIZES = {"x": [2, 3], "w": [3, 4], "h": [2, 4], "y": [2, 4]}
 

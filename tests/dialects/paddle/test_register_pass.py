@@ -7,7 +7,7 @@ import pytest
 from hloom.dialects import paddle
 from hloom.dialects.paddle import InputSpec, PassDesc
 from tests.dialects.paddle import examples
-from tests.dialects.paddle.building import PROGRAMS, module, text_of
+from tests.dialects.paddle.program_text import PROGRAMS, module, text_of
 
 OP = PassDesc.OP
 examples.define(paddle)
@@ -18,7 +18,7 @@ def applied(passes, variables, text, lasting=()):
     if isinstance(passes, tuple):
         passes = paddle.RegisterPassHelper([passes], "p").traced
     found = module(variables, text, lasting)
-    (passes if isinstance(passes, paddle.Pass) else paddle.get_pass(passes)).apply(found)
+    (passes if isinstance(passes, paddle.PaddlePass) else paddle.get_pass(passes)).apply(found)
     return text_of(found)
 
 
@@ -55,7 +55,9 @@ def test_operands_are_told_apart_by_their_slots():
 
     pair = (pattern, lambda x, y: OP.elementwise_mul(X=x, Y=y))
     sizes = {name: [2] for name in "abhy"}
-    assert "elementwise_mul(X=b, Y=a)" in applied(pair, sizes, "Out=h: relu(X=a)\nOut=y: elementwise_sub(X=b, Y=h) axis=-1")
+    assert "elementwise_mul(X=b, Y=a)" in applied(
+        pair, sizes, "Out=h: relu(X=a)\nOut=y: elementwise_sub(X=b, Y=h) axis=-1"
+    )
     kept = "Out=h: relu(X=a)\nOut=y: elementwise_sub(X=h, Y=b) axis=-1"
     assert applied(pair, sizes, kept) == kept
 
@@ -155,7 +157,9 @@ def test_what_becomes_an_input_leaves_no_op():
     pair = (lambda x: OP.relu(X=OP.relu(X=x)), lambda x: OP.relu(X=x))
     text = "Out=a: relu(X=x)\nOut=b: relu(X=a)\nOut=c: relu(X=b)\nOut=d: relu(X=c)\nOut=y: tanh(X=d)"
     found = applied(pair, {name: [2] for name in "xabcdy"}, text)
-    assert found == "Out=d: relu(X=x)\nOut=y: tanh(X=d)", "until none matches; Paddle's runtime goes over a program once"
+    assert found == "Out=d: relu(X=x)\nOut=y: tanh(X=d)", (
+        "until none matches; Paddle's runtime goes over a program once"
+    )
 
 
 def test_updates_in_place():
