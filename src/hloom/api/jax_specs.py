@@ -9,9 +9,8 @@ import numpy as np
 from hloom import runtime
 from hloom.ir import Module
 from hloom.planner import Plan, annotation
-from hloom.runtime.jax_shardings import hlo_mesh
-from hloom.sharding import Mesh, Spec
-from hloom.sharding.hlo_sharding import from_hlo_mesh, to_mesh_sharding
+from hloom.runtime import hlo_mesh
+from hloom.sharding import Mesh, Spec, from_hlo_mesh, to_mesh_sharding
 from hloom.text import HloomError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hloom import runtime
 from hloom.ir import Module
 from hloom.passes import PassLike, apply_in_place, resolve
-from hloom.runtime.inside_jit import Stage
+from hloom.runtime import Stage
 
 
 def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:

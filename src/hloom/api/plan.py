@@ -34,8 +34,7 @@ from hloom.planner import (
     with_comparisons,
 )
 from hloom.runtime import partition
-from hloom.sharding import Mesh, Spec
-from hloom.sharding.axis_links import mesh_with_links
+from hloom.sharding import Mesh, Spec, mesh_with_links
 from hloom.text import HloomError, read_limited
 
 PLAN_BYTES = 1 << 28

@@ -12,7 +12,7 @@ from typing import Any
 from hloom.autodiff.emitter import Emitter
 from hloom.autodiff.loop_state import LoopState
 from hloom.ir import Apply, Constant, Node, Parameter, TensorType
-from hloom.ops.side_effects import may_drop
+from hloom.ops import may_drop
 
 FREE = frozenset({"dynamic-slice", "slice", "broadcast", "reshape", "transpose", "iota", "get-tuple-element"})
 """Ops without arithmetic."""

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node
-from hloom.ops.reducers import reducer_of
+from hloom.ops import reducer_of
 
 MOST_FOLLOWED = 200
 """How many instructions are followed from one maximum."""

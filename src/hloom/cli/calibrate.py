@@ -13,7 +13,7 @@ import click
 from hloom.analysis import check_devices
 from hloom.cli.options import json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
-from hloom.runtime.calibration import MeasuredRates, calibrate
+from hloom.runtime import MeasuredRates, calibrate
 
 SMALL_LOOP_BYTES = 1024
 """Loops that touch fewer bytes in a trip XLA's CPU compiler makes into one function (SmallWhileLoopHoistingPass)."""

@@ -15,9 +15,7 @@ import click
 from hloom.cli.input import read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
-from hloom.hlo import save, to_text
-from hloom.hlo.compression import LIMITS, decompress
-from hloom.hlo.file_io import STDIN, read_bytes
+from hloom.hlo import LIMITS, STDIN, decompress, read_bytes, save, to_text
 from hloom.ir import Module, Op
 from hloom.text import HloomError, Source
 

@@ -284,7 +284,7 @@ def _guarded(work: Callable[[], Any]) -> Any:
     except (HloomError, OSError, MemoryError):
         raise
     except Exception as error:
-        from hloom.runtime.transformation import location_of
+        from hloom.runtime import location_of
 
         raise HloomError(f"a pass failed: {type(error).__name__}: {error}", location_of(error.__traceback__)) from error
 

@@ -17,8 +17,8 @@ from hloom.cli.plan_report import record, tables
 from hloom.cli.tables import note_tables, write_tables
 from hloom.hlo import to_text
 from hloom.planner import ENTRY, Forbidden
-from hloom.runtime.device_comparison import DeviceComparison, compare_with_one_device
-from hloom.sharding.spec import Spec, parse_spec
+from hloom.runtime import DeviceComparison, compare_with_one_device
+from hloom.sharding import Spec, parse_spec
 from hloom.text import HloomError
 
 

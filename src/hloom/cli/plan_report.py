@@ -14,7 +14,7 @@ from rich.text import Text
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import byte_text, cut, new_table
 from hloom.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
-from hloom.runtime.device_comparison import DeviceComparison
+from hloom.runtime import DeviceComparison
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from hloom.passes import PASSES, Pass, rules_pass
 from hloom.rewrite import Family, Rule
-from hloom.runtime.transformation import location_of
+from hloom.runtime import location_of
 from hloom.text import HloomError, Location
 
 

@@ -13,6 +13,7 @@ from hloom.evaluate.families import FAMILIES as FAMILIES
 from hloom.evaluate.inputs import Inputs as Inputs
 from hloom.evaluate.inputs import leaves_of as leaves_of
 from hloom.evaluate.runner import CannotEvaluate as CannotEvaluate
+from hloom.evaluate.runner import GraphRunner as GraphRunner
 from hloom.evaluate.runner import LimitReached as LimitReached
 from hloom.evaluate.runner import evaluate as evaluate
 from hloom.evaluate.runner import evaluate_graph as evaluate_graph

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, arrays_of, evaluator
-from hloom.ir import Apply, dtype_of
-from hloom.ir.number_conversion import round_doubles
+from hloom.ir import Apply, dtype_of, round_doubles
 
 
 @evaluator("batch-norm-training")

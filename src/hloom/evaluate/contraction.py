@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
-from hloom.ir import Apply, DType, DTypeKind, dtype_of
-from hloom.ir.number_conversion import round_doubles
+from hloom.ir import Apply, DType, DTypeKind, dtype_of, round_doubles
 from hloom.text import Unsupported
 
 

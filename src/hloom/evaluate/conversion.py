@@ -8,8 +8,7 @@ import numpy as np
 
 from hloom.evaluate.promotion import BEYOND_F16, narrowed, narrowest, widened
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, DType, DTypeKind, TensorType, dtype_of
-from hloom.ir.number_conversion import component, integer_range, round_doubles
+from hloom.ir import Apply, DType, DTypeKind, TensorType, component, dtype_of, integer_range, round_doubles
 from hloom.text import Unsupported
 
 

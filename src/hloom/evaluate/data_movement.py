@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
-from hloom.ir import Apply, PaddingDimension, TensorType
-from hloom.ir.number_conversion import from_doubles
+from hloom.ir import Apply, PaddingDimension, TensorType, from_doubles
 from hloom.text import Unsupported
 
 

@@ -9,9 +9,13 @@ Source: xla/hlo/parser/hlo_parser.cc and hlo_lexer.cc (reading), xla/hlo/ir/hlo_
 and xla/hlo/ir/hlo_module.cc, HloModule::Print (printing), as of jaxlib 0.10.2.
 """
 
+from hloom.hlo.compression import LIMITS as LIMITS
 from hloom.hlo.compression import Limits as Limits
+from hloom.hlo.compression import decompress as decompress
 from hloom.hlo.dump_directory import DumpedModule as DumpedModule
 from hloom.hlo.dump_directory import dump_modules as dump_modules
+from hloom.hlo.file_io import STDIN as STDIN
+from hloom.hlo.file_io import read_bytes as read_bytes
 from hloom.hlo.file_io import replacing as replacing
 from hloom.hlo.file_io import write_whole as write_whole
 from hloom.hlo.files import load as load
@@ -27,3 +31,4 @@ from hloom.hlo.proto import module_from_proto as module_from_proto
 from hloom.hlo.proto import module_to_proto as module_to_proto
 from hloom.hlo.proto import read_proto as read_proto
 from hloom.hlo.proto import write_proto as write_proto
+from hloom.hlo.sharding_reader import read_sharding as read_sharding

@@ -8,10 +8,11 @@ from array import array
 import numpy as np
 
 from hloom.hlo.tokens import HIGHEST_INTEGER, LOWEST_INTEGER
-from hloom.ir.dtypes import DTypeKind
-from hloom.ir.literal import Literal
-from hloom.ir.number_conversion import (
+from hloom.ir import (
     PAYLOAD_BITS,
+    DTypeKind,
+    Literal,
+    TensorType,
     component,
     float_range,
     from_doubles,
@@ -19,9 +20,7 @@ from hloom.ir.number_conversion import (
     from_pairs,
     integer_range,
 )
-from hloom.ir.types import TensorType
-from hloom.text import Cursor, ParseError
-from hloom.text.cursor import TRIVIA
+from hloom.text import TRIVIA, Cursor, ParseError
 
 LARGEST_FILLING = 2**31
 """How many bytes a bare number may be stretched to; XLA too refuses what it cannot allocate."""

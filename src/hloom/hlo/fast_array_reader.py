@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hloom.ir.number_conversion import from_doubles, from_integers, from_pairs
-from hloom.ir.types import TensorType
+from hloom.ir import TensorType, from_doubles, from_integers, from_pairs
 from hloom.text import Cursor
 
 WORTHWHILE = 64

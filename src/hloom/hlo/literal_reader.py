@@ -9,8 +9,7 @@ import numpy as np
 
 from hloom.hlo.array_reader import ArrayReader
 from hloom.hlo.fast_array_reader import read_plain_array
-from hloom.ir.literal import MOST_DIMENSIONS, Literal
-from hloom.ir.types import UNBOUNDED, TensorType, TupleType, Type
+from hloom.ir import MOST_DIMENSIONS, UNBOUNDED, Literal, TensorType, TupleType, Type
 from hloom.text import Cursor
 
 DEEPEST_TUPLE = 1000

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from hloom.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_string
-from hloom.ir.devices import Devices, ExplicitDevices, IotaDevices
-from hloom.ir.mesh import AxisRef, HloMesh, mergeable, overlap
+from hloom.ir import AxisRef, Devices, ExplicitDevices, HloMesh, IotaDevices, mergeable, overlap
 from hloom.text import Cursor
 
 ATTRIBUTE = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+)=")

@@ -6,9 +6,7 @@ import re
 
 from hloom.hlo.mesh_reader import ATTRIBUTE, MESH, read_axis, read_mesh
 from hloom.hlo.tokens import IDENTIFIER, read_integer, read_list
-from hloom.ir.mesh import AxisRef, HloMesh
-from hloom.ir.metadata import Metadata, read_metadata
-from hloom.ir.sharding import REDUCTIONS, DimensionAxes, Maximal, MeshSharding
+from hloom.ir import REDUCTIONS, AxisRef, DimensionAxes, HloMesh, Maximal, MeshSharding, Metadata, read_metadata
 from hloom.text import Cursor
 
 _MAXIMAL_MESH = re.compile(r"maximal_mesh(?![A-Za-z0-9_.=:-])")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hloom.hlo.mesh_reader import MESH, read_axis, read_iota, read_mesh, read_sizes
 from hloom.hlo.tokens import read_integers, read_list
-from hloom.ir.mesh import AxisRef
-from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups, ReplicaGroups
+from hloom.ir import AxisRef, ExplicitGroups, IotaGroups, MeshGroups, ReplicaGroups
 from hloom.text import Cursor
 
 

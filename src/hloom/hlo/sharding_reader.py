@@ -11,19 +11,20 @@ from dataclasses import dataclass, field
 from hloom.hlo.mesh_reader import ATTRIBUTE, read_iota, read_numbers, read_sizes
 from hloom.hlo.mesh_sharding_reader import read_mesh_sharding, read_metadata_list
 from hloom.hlo.tokens import IDENTIFIER, read_integer, read_list
-from hloom.ir.devices import Devices, ExplicitDevices
-from hloom.ir.metadata import Metadata
-from hloom.ir.sharding import (
+from hloom.ir import (
     SUBGROUP_KINDS,
+    Devices,
+    ExplicitDevices,
     LeafSharding,
     Maximal,
+    Metadata,
     ShardGroup,
     Sharding,
     Tiled,
     TupleSharding,
     Uniform,
+    canonical,
 )
-from hloom.ir.tiling import canonical
 from hloom.text import Cursor
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hloom.text.errors import Unsupported
+from hloom.text import Unsupported
 
 LARGEST_LIST = 2**24
 """How many device ids are ever expanded into an array."""

@@ -11,8 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from hloom.ir.devices import Devices, IotaDevices
-from hloom.text.errors import Unsupported
-from hloom.text.strings import escape
+from hloom.text import Unsupported, escape
 
 _NEEDS_ESCAPE = re.compile(r"['\\\x00-\x1f\x7f]")
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from hloom.ir.devices import IotaDevices
 from hloom.ir.mesh import AxisRef, HloMesh, axes_text, covers
-from hloom.text.errors import HloomError
+from hloom.text import HloomError
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 

@@ -21,7 +21,7 @@ from hloom.ir.sharding import (
     Tiled,
     Uniform,
 )
-from hloom.text.errors import HloomError, Unsupported
+from hloom.text import HloomError, Unsupported
 
 Lowered: TypeAlias = Uniform | Maximal | Tiled
 """What can be written without a mesh."""

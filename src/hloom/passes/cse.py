@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from hloom.ir import Apply, Constant, DTypeKind, Graph, Module, Node, TensorType
-from hloom.ops.side_effects import SideEffects
+from hloom.ops import SideEffects
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import control_predecessors
 from hloom.passes.value_numbering import ValueNumbering

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
-from hloom.ops import OPS
-from hloom.ops.side_effects import may_merge
+from hloom.ops import OPS, may_merge
 from hloom.passes.pipeline import register_pass, rules_pass
 from hloom.passes.rules.call_graph import callees_first, control_predecessors, own_copy
 from hloom.passes.rules.conditional import unused_operands

@@ -15,8 +15,7 @@ import numpy as np
 
 from hloom.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import OPS
-from hloom.ops.side_effects import SideEffects
+from hloom.ops import OPS, SideEffects
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.call_graph import control_predecessors

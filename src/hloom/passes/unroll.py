@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
-from hloom.ops import OPS
-from hloom.ops.side_effects import may_drop
+from hloom.ops import OPS, may_drop
 from hloom.passes.pipeline import Pass, register_pass
 from hloom.passes.rules.call_graph import callees_first
 from hloom.passes.rules.tuple_elements import elements_of, with_trip_count

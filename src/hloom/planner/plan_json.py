@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.hlo.sharding_reader import read_sharding
+from hloom.hlo import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
 from hloom.planner.canonicalize import canonicalize
 from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec

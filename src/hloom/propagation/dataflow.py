@@ -29,7 +29,7 @@ from hloom.ir import (
     infer_axes,
     infer_type,
 )
-from hloom.ops.side_effects import may_merge
+from hloom.ops import may_merge
 from hloom.propagation.sharding_rule import (
     Dims,
     ShardingRule,

@@ -18,8 +18,7 @@ from hloom.propagation.dataflow import DataflowGraph
 from hloom.propagation.propagation import runs_by_graph
 from hloom.propagation.required_collectives import find_required_collectives, runs_split
 from hloom.propagation.solver import AxisSharding, ShardedDim, find_contradictions, is_idle, reach
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 
 LIMIT = 1000
 """How many tilings are listed before alike components are tied together, and then at most."""

@@ -13,8 +13,7 @@ from hloom.propagation.dataflow import DataflowGraph
 from hloom.propagation.required_collectives import Partial, RequiredCollective, find_required_collectives
 from hloom.propagation.solver import AxisSharding, settle, solve
 from hloom.propagation.user_shardings import Seeds, axis_shardings_of
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 

@@ -17,8 +17,7 @@ from hloom.propagation.conflicts import value_name
 from hloom.propagation.dataflow import DataflowGraph, Equation
 from hloom.propagation.sharding_rule import ShardingRule
 from hloom.propagation.solver import AxisSharding, ShardedDim
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 ALL_REDUCE, ALL_GATHER, PERMUTE, HALO = "all-reduce", "all-gather", "collective-permute", "halo exchange"

@@ -10,8 +10,7 @@ from typing import Any
 from hloom.ir import Module, Node
 from hloom.propagation.dataflow import DataflowGraph
 from hloom.propagation.solver import AxisSharding, ShardedDim
-from hloom.sharding.mesh import Mesh
-from hloom.sharding.spec import Spec
+from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 Seeds = Mapping[Any, Spec] | Iterable[str]

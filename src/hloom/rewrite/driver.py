@@ -26,7 +26,7 @@ from hloom.ir import (
     compatible,
     same_shape,
 )
-from hloom.ops.side_effects import effect_of, may_drop
+from hloom.ops import effect_of, may_drop
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.cycle_detection import CycleDetector
 from hloom.rewrite.expression_compiler import NativeFailure

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hloom.ir import Apply, Constant, Graph, Literal, Node, Op, TensorType
-from hloom.ops.side_effects import effect_of
+from hloom.ops import effect_of
 from hloom.rewrite.expression_compiler import NO_VALUE, compiled, number
 from hloom.rewrite.match import PROJECTION, Match
 from hloom.rewrite.match_variants import MatchVariant

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import EMPTY, DType, Node, TensorType, Type
-from hloom.ir.literal import Literal
+from hloom.ir import EMPTY, DType, Literal, Node, TensorType, Type
 from hloom.ops import OPS
 from hloom.text import Unsupported
 

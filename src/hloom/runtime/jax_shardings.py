@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import AxisRef, DimensionAxes, ExplicitDevices, HloMesh, MeshSharding
-from hloom.ir.devices import as_iota
+from hloom.ir import AxisRef, DimensionAxes, ExplicitDevices, HloMesh, MeshSharding, as_iota
 from hloom.runtime import xla
 from hloom.text import HloomError, Unsupported
 

@@ -16,7 +16,9 @@ from hloom.ir import (
     Attributes,
     BufferType,
     Constant,
+    ExplicitGroups,
     Graph,
+    Literal,
     Module,
     Node,
     TensorType,
@@ -24,8 +26,6 @@ from hloom.ir import (
     Type,
     without_layout,
 )
-from hloom.ir.literal import Literal
-from hloom.ir.replica_groups import ExplicitGroups
 from hloom.ops import OPS
 from hloom.runtime.bitcast_expander import expand_bitcast
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type

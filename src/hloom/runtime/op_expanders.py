@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hloom.ir import DTYPES, DTypeKind, Node, SliceDimension, TensorType, TupleType, Type
-from hloom.ir.literal import Literal
+from hloom.ir import DTYPES, DTypeKind, Literal, Node, SliceDimension, TensorType, TupleType, Type
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type
 from hloom.text import Unsupported
 

@@ -9,8 +9,7 @@ partitioned already:
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Module, Node
-from hloom.ir.replica_groups import ExplicitGroups
+from hloom.ir import Apply, ExplicitGroups, Module, Node
 from hloom.ops import OPS
 from hloom.text import Unsupported
 

@@ -4,6 +4,7 @@ This package knows nothing of HLO. To change how an error looks, edit `errors.py
 space or a token, edit `cursor.py`.
 """
 
+from hloom.text.cursor import TRIVIA as TRIVIA
 from hloom.text.cursor import Cursor as Cursor
 from hloom.text.errors import HloomError as HloomError
 from hloom.text.errors import HloomWarning as HloomWarning

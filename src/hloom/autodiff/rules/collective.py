@@ -17,8 +17,7 @@ from hloom.autodiff.linear import Linear, LinearOps, Tape, Zero
 from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
 from hloom.autodiff.table import none, rules, structural, transposition
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType
-from hloom.ops import OPS
-from hloom.ops.reducers import reducer_of
+from hloom.ops import OPS, reducer_of
 from hloom.text import Unsupported
 
 none("collective-broadcast ragged-all-to-all", because="who sends is known only when the program runs")

@@ -14,7 +14,7 @@ from hloom.autodiff.loop_state import loop
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.table import rules, transposition
 from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, TupleType
-from hloom.ops.reducers import reducer_of
+from hloom.ops import reducer_of
 
 
 @rules("dynamic-slice")

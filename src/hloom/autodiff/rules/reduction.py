@@ -11,7 +11,7 @@ from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.table import expansion, rules, transposition
 from hloom.ir import Apply, Graph, Node, SliceDimension, TupleType
-from hloom.ops.reducers import reducer_of
+from hloom.ops import reducer_of
 
 
 def kept_dims(rank: int, reduced: Any) -> list[int]:

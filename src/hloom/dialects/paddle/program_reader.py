@@ -27,8 +27,7 @@ from hloom.dialects.paddle.rows import (
     unknown_row,
 )
 from hloom.dialects.paddle.signatures import signature
-from hloom.ir import OPAQUE, Apply, Graph, Module, Node, Op, TensorType, TupleType, Type
-from hloom.ir.types import UNBOUNDED
+from hloom.ir import OPAQUE, UNBOUNDED, Apply, Graph, Module, Node, Op, TensorType, TupleType, Type
 from hloom.ops import OPS
 from hloom.text import HloomError
 

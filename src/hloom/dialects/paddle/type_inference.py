@@ -13,8 +13,7 @@ from typing import Any
 
 from hloom.dialects.paddle.data_types import DATA_TYPES
 from hloom.dialects.paddle.signatures import Signature
-from hloom.ir import OPAQUE, DType, TensorType, TupleType, Type, TypeProblem
-from hloom.ir.types import UNBOUNDED
+from hloom.ir import OPAQUE, UNBOUNDED, DType, TensorType, TupleType, Type, TypeProblem
 
 Slots = Mapping[str, Sequence[TensorType]]
 _RULES: dict[str, Callable[..., Type]] = {}

@@ -12,8 +12,18 @@ import numpy as np
 
 from hloom import protobuf
 from hloom.hlo.proto.shapes import DEEPEST, read_shape, write_shape
-from hloom.ir import DType, Layout, Literal, TensorType, TupleType, Type, default_layout, map_leaves, same_shape
-from hloom.ir.literal import MOST_DIMENSIONS
+from hloom.ir import (
+    MOST_DIMENSIONS,
+    DType,
+    Layout,
+    Literal,
+    TensorType,
+    TupleType,
+    Type,
+    default_layout,
+    map_leaves,
+    same_shape,
+)
 from hloom.text import HloomError
 
 LARGEST = 2**31 - 2**16

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.hlo.proto.meshes import read_axes, read_iota, read_mesh, write_axes, write_iota, write_mesh
-from hloom.ir import ExplicitGroups, IotaGroups, ReplicaGroups
-from hloom.ir.replica_groups import MeshGroups
+from hloom.ir import ExplicitGroups, IotaGroups, MeshGroups, ReplicaGroups
 from hloom.text import HloomError
 
 FIELDS = (

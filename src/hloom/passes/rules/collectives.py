@@ -6,8 +6,7 @@ One-device groups: AllReduceSimplifier::RunImpl of xla/service/all_reduce_simpli
 
 from __future__ import annotations
 
-from hloom.ir import Apply, ExplicitGroups, Node, TensorType, TupleType, same_shape
-from hloom.ir.number_conversion import float_range
+from hloom.ir import Apply, ExplicitGroups, Node, TensorType, TupleType, float_range, same_shape
 from hloom.passes.rules.reducers import combiner_of, is_idempotent, wrapped
 from hloom.rewrite import Builder, Family, splat_of, tensor_type
 

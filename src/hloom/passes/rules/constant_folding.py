@@ -16,8 +16,7 @@ import numpy as np
 
 from hloom import evaluate as numbers
 from hloom.analysis import COST_RULES, Cost, Instruction
-from hloom.evaluate import TABLE, Value
-from hloom.evaluate.runner import GraphRunner
+from hloom.evaluate import TABLE, GraphRunner, Value
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
 from hloom.ops import OPS
 from hloom.rewrite import Builder, Family, literal_value, splat_of

@@ -20,7 +20,7 @@ from hloom.ir import (
     WindowDimension,
     default_layout,
 )
-from hloom.ops.convolution_rules import check_convolution
+from hloom.ops import check_convolution
 from hloom.passes.rules.dot_dimensions import PRECISION_ATTRIBUTES
 from hloom.passes.rules.reduce_window import broadcast_degenerate
 from hloom.passes.rules.reducers import adder

@@ -7,7 +7,7 @@ HandleTranspose).
 from __future__ import annotations
 
 from hloom.ir import Apply, DTypeKind, Node, TensorType
-from hloom.ops.dot_rules import DotNumbers
+from hloom.ops import DotNumbers
 from hloom.passes.rules.dot_dimensions import (
     free_dims,
     make_dot,

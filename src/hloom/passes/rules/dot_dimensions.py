@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.ir import Apply, Node, TensorType
-from hloom.ops.dot_rules import DotNumbers, check_dot
+from hloom.ops import DotNumbers, check_dot
 from hloom.rewrite import Builder, tensor_type
 
 Operand = tuple[Node, TensorType]

@@ -8,7 +8,7 @@ RemoveTransposesFromDotOperands).
 from __future__ import annotations
 
 from hloom.ir import Apply, Constant, Node, SliceDimension, TensorType, dtype
-from hloom.ops.dot_rules import DotNumbers
+from hloom.ops import DotNumbers
 from hloom.passes.rules.dimensions import dims_unmodified_by_reshape
 from hloom.passes.rules.dot import outer_product, plain_algorithm
 from hloom.passes.rules.dot_dimensions import make_dot, numbers_of, static_operands, swapped, to_batch_major

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.ir import Apply, Node, SliceDimension
-from hloom.ir.number_conversion import integer_range
+from hloom.ir import Apply, Node, SliceDimension, integer_range
 from hloom.passes.rules.dimensions import (
     broadcast_dims,
     inverse,

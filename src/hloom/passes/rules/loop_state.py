@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Literal, Node, Parameter, TensorType, TupleType, TypeProblem
-from hloom.ops import OPS
-from hloom.ops.side_effects import may_drop
+from hloom.ops import OPS, may_drop
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of, select_attributes
 from hloom.rewrite import Builder, used_once
 

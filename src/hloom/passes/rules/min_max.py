@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, DTypeKind, Node
-from hloom.ir.number_conversion import integer_range
+from hloom.ir import Apply, DTypeKind, Node, integer_range
 from hloom.passes.rules.value_properties import (
     combined,
     element,

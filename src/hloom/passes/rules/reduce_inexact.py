@@ -5,8 +5,7 @@ Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleRedu
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node, TensorType, TupleType
-from hloom.ir.number_conversion import float_range
+from hloom.ir import Apply, Node, TensorType, TupleType, float_range
 from hloom.passes.rules.reducers import may_be_reduction_identity, same_constant, same_reduction
 from hloom.passes.rules.reduction import (
     broadcast_of_reduced,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType
-from hloom.ir.number_conversion import integer_range
-from hloom.ops.reducers import COMMUTATIVE
+from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType, integer_range
+from hloom.ops import COMMUTATIVE
 from hloom.rewrite import Builder, splat_of
 
 _ORDERED = frozenset({"maximum", "minimum"})

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, Literal, Node, TensorType
-from hloom.ir.number_conversion import integer_range
+from hloom.ir import Apply, Literal, Node, TensorType, integer_range
 from hloom.passes.rules.broadcast import UNARY
 from hloom.passes.rules.dimensions import (
     broadcast_dims,

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType
-from hloom.ops.conversion import ROWS as CONVERSION_ROWS
-from hloom.ops.elementwise import ROWS as ELEMENTWISE_ROWS
+from hloom.ops import elementwise
 from hloom.rewrite import Builder, Family, literal_value, tensor_type
 
 SORT = Family("sort", formerly="sorting")
 
-_MAPPABLE = frozenset({*ELEMENTWISE_ROWS, *CONVERSION_ROWS}) - {"add-dependency", "opt-barrier", "tuple-select"}
+_MAPPABLE = frozenset(elementwise.ROWS) - {"add-dependency", "opt-barrier", "tuple-select"}
 """The opcodes that do the same to each element whatever the dimensions."""
 
 

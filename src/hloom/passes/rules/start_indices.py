@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hloom.ir import Node, TensorType
-from hloom.ir.number_conversion import integer_range
+from hloom.ir import Node, TensorType, integer_range
 from hloom.passes.rules.dimensions import Dimensions
 from hloom.rewrite import Builder, scalar_integer, tensor_type
 

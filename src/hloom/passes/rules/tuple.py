@@ -8,7 +8,7 @@ xla/hlo/transforms/simplifiers/algebraic_simplifier.cc
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, TupleType
-from hloom.ops.side_effects import may_merge
+from hloom.ops import may_merge
 from hloom.passes.rules.dimensions import replace_if_compatible
 from hloom.rewrite import Builder, Family, used_once
 

@@ -9,8 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hloom.ir import Apply, Attributes, Node, TupleType, Type
-from hloom.ir.sharding import Sharding, TupleSharding
+from hloom.ir import Apply, Attributes, Node, Sharding, TupleSharding, TupleType, Type
 
 _INDEX, _INDICES = "tuple_index", "dynamic_variable_tuple_indices"
 _LOST = ("origin", "statistics")

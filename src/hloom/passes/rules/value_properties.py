@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, DType, Literal, Node
-from hloom.ir.dtypes import DTypeKind
-from hloom.ops.side_effects import may_merge
+from hloom.ir import Apply, Constant, DType, DTypeKind, Literal, Node
+from hloom.ops import may_merge
 from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
 
 ORDINARY = frozenset({"f16", "bf16", "f32", "f64"})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node
-from hloom.ir.dtypes import DTypeKind
-from hloom.ir.number_conversion import integer_range
+from hloom.ir import Apply, DTypeKind, Node, integer_range
 from hloom.passes.rules.value_properties import element
 from hloom.rewrite import array_value, scalar_integer, tensor_type
 
