@@ -440,7 +440,7 @@ def test_files_that_are_not_there(call: Call, module: Path, tmp_path: Path):
     assert result.stderr == f"error: cannot read {tmp_path / 'none.py'}: no such file or directory\n"
     result = call("opt", module, "-p", tmp_path / "none.json")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: {tmp_path / 'none.json'} cannot be read: ")
+    assert result.stderr.startswith(f"error: cannot read {tmp_path / 'none.json'}: ")
     (tmp_path / "bad.json").write_text("[1]")
     result = call("opt", module, "-p", tmp_path / "bad.json")
     assert result.stderr.startswith(f"error: {tmp_path / 'bad.json'} is no file of rules\n")

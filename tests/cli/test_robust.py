@@ -76,8 +76,11 @@ def test_plans_that_are_none(call: Call, step: Path, tmp_path: Path, text: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["a = " + "[" * 50_000, "a = " + "{a=" * 50_000, "[" + "a." * 10_000 + "a]", "\0", "a = 1"],
-    ids=["lists", "tables", "dotted", "zero", "no device"],
+    [
+        *("a = " + "[" * 50_000, "a = " + "{a=" * 50_000, "[" + "a." * 100_000 + "a]", "a." * 100_000 + "a = 1"),
+        *("a = {" + "a." * 100_000 + "a = 1}", ("a." * 190 + "a = 1\n") * 600, "\0", "a = 1"),
+    ],
+    ids=["lists", "tables", "dotted table", "dotted key", "dotted inline", "many dotted", "zero", "no device"],
 )
 def test_devices_that_are_none(call: Call, step: Path, tmp_path: Path, text: str):
     path = tmp_path / "devices.toml"
@@ -89,12 +92,26 @@ def test_devices_that_are_none(call: Call, step: Path, tmp_path: Path, text: str
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("plan", ("--mesh", "m=2", "--like", "/dev/zero")), ("roofline", ("--devices", "/dev/zero"))],
+    [
+        ("plan", ("--mesh", "m=2", "--like", "/dev/zero")),
+        ("roofline", ("--devices", "/dev/zero")),
+        ("run", ("--inputs", "/dev/zero")),
+        ("run", ("--check", "/dev/zero")),
+        ("opt", ("--load", "/dev/zero", "-p", "cse")),
+        ("opt", ("-p", "/dev/zero")),
+    ],
 )
 def test_files_that_never_end(call: Call, step: Path, name: str, options: tuple[str, ...]):
     result = call(name, step, *options)
+    assert result.exit_code in (1, 2)
+    assert "/dev/zero" in result.stderr
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_module_that_never_ends(call: Call, name: str):
+    result = call(name, "/dev/zero", *OPTIONS.get(name, ()))
     assert result.exit_code == 1
-    assert "larger than" in result.stderr
+    assert "/dev/zero: it is a device" in result.stderr
 
 
 def test_a_parameter_of_a_large_number(call: Call, tmp_path: Path):

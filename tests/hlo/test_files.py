@@ -12,17 +12,29 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from hloom import protobuf as protobuf
-from hloom.hlo import Limits, PrintOptions, dump_modules, load, parse, print_module, save, to_text, write_whole
+from hloom.hlo import (
+    Limits,
+    PrintOptions,
+    SeveralModules,
+    dump_modules,
+    load,
+    parse,
+    print_module,
+    save,
+    to_text,
+    write_whole,
+)
 from hloom.hlo import file_io as storage_module
 from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import Module, equal
-from hloom.text import HloomError, ParseError, Unsupported
+from hloom.text import HloomError, ParseError, Unsupported, read_limited
 
 TEXT = """HloModule negation, entry_computation_layout={(f32[2]{0})->f32[2]{0}}
 
@@ -193,6 +205,41 @@ def test_a_computation_called_module_is_hlo():
     assert load("module {\n  ROOT x = f32[2] parameter(0)\n}\n").entry.name == "module"
 
 
+# Limits
+
+ENDLESS = Path("/dev/zero")
+
+
+@pytest.mark.skipif(not ENDLESS.is_char_device(), reason="no such device here")
+def test_a_device_is_refused(monkeypatch: pytest.MonkeyPatch):
+    assert refused(ENDLESS).message == "cannot read /dev/zero: it is a device, neither a file nor a pipe"
+    with ENDLESS.open() as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert refused("-").message == "cannot read the standard input: it is a device, neither a file nor a pipe"
+
+
+def test_a_pipe_is_read_to_a_limit(tmp_path: Path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(DATA,))
+    writer.start()
+    assert equal(load(path), PLAIN)
+    writer.join()
+    writer = threading.Thread(target=path.write_bytes, args=(DATA,))
+    writer.start()
+    with pytest.raises(HloomError, match="it is larger than 10 bytes"):
+        read_limited(path, 10)
+    writer.join()
+
+
+def test_a_file_is_read_to_a_limit(tmp_path: Path):
+    path = tmp_path / "step.hlo"
+    path.write_bytes(DATA)
+    assert read_limited(path, len(DATA)) == DATA
+    with pytest.raises(HloomError, match=f"it is larger than {len(DATA) - 1:,} bytes, the limit for such a file"):
+        read_limited(path, len(DATA) - 1)
+
+
 # Packing
 
 
@@ -214,6 +261,14 @@ def test_data_that_grow_too_much(pack):
         error = refused(packed, limits=limits)
         assert error.message == f"<bytes>: {len(packed):,} compressed bytes become more than {size}"
         assert error.hint and "limits=hloom.Limits(" in error.hint
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_data_that_grow_too_much_are_refused_early(pack):
+    data = 4000 * pack(bytes(8_000_000))
+    error = refused(data, limits=Limits(free=1_000_000))
+    taken = int(error.message.split()[1].replace(",", ""))
+    assert taken < len(data) / 2, error.message
 
 
 def test_several_packed_pieces_are_one_text():
@@ -299,14 +354,44 @@ def test_choosing_from_a_dump(dump: Path, module: str, stage: str | None, file: 
 
 
 def test_several_modules_are_listed(dump: Path):
-    assert str(refused(str(dump))) == "\n".join(
+    (dump / "module_0006.jit_g.before_optimizations.txt").write_text(TEXT + "// " + 1000 * "long ")
+    error = refused(str(dump))
+    largest = len(TEXT) + 5003
+    sizes = [max(path.stat().st_size for path in dump.glob(f"*.{name}*.txt*")) for name in ("jit_f", "jit_h")]
+    assert str(error) == "\n".join(
         (
-            f"{dump} holds 3 modules: say which one, module='module_0004.jit_f'",
-            "  module_0004.jit_f: before_optimizations, cpu_after_optimizations, 2 passes between",
-            "  module_0006.jit_g: before_optimizations, sm_8.0_gpu_after_optimizations",
-            "  module_0008.jit_h.12: before_optimizations",
+            f"{dump} holds 3 modules: name one, as in '{dump}/module_0004.jit_f'",
+            f"  {largest:,} bytes  module_0006.jit_g: before_optimizations, sm_8.0_gpu_after_optimizations",
+            f"  {sizes[0]:5} bytes  module_0004.jit_f: before_optimizations, cpu_after_optimizations, 2 passes between",
+            f"  {sizes[1]:5} bytes  module_0008.jit_h.12: before_optimizations",
         )
     )
+    assert isinstance(error, SeveralModules)
+    assert (error.modules[0].label, error.modules[0].size) == ("module_0006.jit_g", largest)
+
+
+@pytest.mark.parametrize("name", ["jit_f", "module_0004", "module_0004.jit_f"])
+def test_a_module_of_a_dump_named_by_path(dump: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    assert load(dump / name).name == "jit_f"
+    assert load(f"{dump}/{name}", stage="after_optimizations").source_name.endswith("cpu_after_optimizations.txt")
+    monkeypatch.chdir(dump)
+    assert load(Path(name)).name == "jit_f"
+
+
+def test_a_link_out_of_a_dump_is_refused(tmp_path: Path):
+    outside, inside = tmp_path / "secret.hlo", tmp_path / "dump"
+    inside.mkdir()
+    outside.write_text(TEXT)
+    (inside / "step.hlo").symlink_to(outside)
+    error = refused(inside)
+    assert error.message == f"{inside / 'step.hlo'} is a symbolic link out of the directory, to {outside}"
+    assert error.hint == "name that file itself to read it"
+    assert equal(load(inside / "step.hlo"), PLAIN)
+    (inside / "real.hlo").write_text(TEXT)
+    (inside / "alias.hlo").symlink_to("real.hlo")
+    assert equal(load(inside, module="alias"), PLAIN)
+    (tmp_path / "link").symlink_to(inside)
+    assert equal(load(tmp_path / "link", module="real"), PLAIN)
 
 
 def test_no_such_module_or_stage(dump: Path):
@@ -334,7 +419,7 @@ def test_a_directory_of_plain_files(tmp_path: Path):
     assert equal(load(tmp_path), PLAIN)
     (tmp_path / "other.hlo.gz").write_bytes(gzip.compress(DATA))
     assert equal(load(tmp_path, module="other"), PLAIN)
-    assert refused(tmp_path).message == f"{tmp_path} holds 2 modules: say which one, module='other'"
+    assert refused(tmp_path).message == f"{tmp_path} holds 2 modules: name one, as in '{tmp_path}/other'"
 
 
 def test_an_empty_directory(tmp_path: Path):

@@ -14,8 +14,10 @@ from hloom.text import HloomError, Source, read_limited
 Table = dict[str, Any]
 """One device as its file has it."""
 
-DEVICE_BYTES = 1 << 24
+DEVICE_BYTES = 1 << 18
 """The most bytes of a file of devices: one has about 2,000 per device."""
+MOST_DOTS = 200
+"""The most dots of a line: each part of a key, numbers and addresses have some."""
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
     *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
@@ -46,6 +48,7 @@ def read_tables(path: Path) -> dict[str, Table]:
 
 def check_devices(text: str, name: str) -> dict[str, Table]:
     """The devices of a text; `name` is what messages call it."""
+    _check_dots(Source(text, name))
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
@@ -56,6 +59,15 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
     for name, table in tables.items():
         checker.device(name, table)
     return tables
+
+
+def _check_dots(source: Source) -> None:
+    """Raise HloomError where a key may have so many parts that tomllib, quadratic in them, takes long."""
+    position = 0
+    for line in source.text.split("\n"):
+        if line.count(".") > MOST_DOTS and not line.lstrip().startswith("#"):
+            raise HloomError(f"a line of more than {MOST_DOTS} dots", source.location(position))
+        position += len(line) + 1
 
 
 class _Checker:

@@ -37,7 +37,7 @@ from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec, mesh_with_links
 from hloom.text import HloomError, read_limited
 
-PLAN_BYTES = 1 << 28
+PLAN_BYTES = 1 << 26
 """The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
 
 

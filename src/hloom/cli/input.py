@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,12 +13,16 @@ import click
 
 from hloom.analysis import awaits_partitioning
 from hloom.cli.options import ModuleSource
-from hloom.hlo import load
+from hloom.hlo import DumpedModule, SeveralModules, load
 from hloom.ir import Module
-from hloom.text import HloomWarning
+from hloom.text import HloomError, HloomWarning
 
 PATIENCE = 2.0
 """After how many seconds of work a progress bar appears."""
+MOST_LISTED = 20
+"""How many modules of a dump directory are listed."""
+READ_BYTES = 32 << 20
+"""How many bytes of them are read for that."""
 MOST_NOTES = 5
 """How many of a module's notes are shown where the notes are not the matter."""
 
@@ -27,7 +31,11 @@ def read_module(source: ModuleSource, *, show_notes: bool = True) -> Module:
     """Load the module; what it holds that is not understood is noted on standard error."""
     with progress(f"reading {source.name}"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HloomWarning)
-        module = load(_as_path(source.file), strict=source.strict, module=source.module, stage=source.stage)
+        try:
+            module = load(_as_path(source.file), strict=source.strict, module=source.module, stage=source.stage)
+        except SeveralModules as several:
+            _note_modules(several.modules)
+            raise HloomError(several.message) from None
     if show_notes:
         for note in module.notes[:MOST_NOTES]:
             click.echo(f"note: {note}", err=True)
@@ -66,6 +74,33 @@ def progress(what: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         progress.stop()
+
+
+def _note_modules(modules: Sequence[DumpedModule]) -> None:
+    """A table of dumped modules, largest first; counts of those that are read within READ_BYTES together."""
+    from rich.text import Text
+
+    from hloom.cli.tables import add_rest, new_table, note_tables
+
+    table = new_table(None, "module", "stage", ">bytes", ">instructions", ">FLOPs")
+    left = READ_BYTES
+    for listed in modules[:MOST_LISTED]:
+        left -= listed.size
+        counts = _counts(listed) if left >= 0 else ("", "")
+        table.add_row(Text(listed.label), Text(listed.stage), f"{listed.size:,}", *counts)
+    add_rest(table, len(modules), MOST_LISTED, "")
+    note_tables([table])
+
+
+def _counts(listed: DumpedModule) -> tuple[str, str]:
+    """A module's instructions and FLOPs as a table has them; empty for one that does not read."""
+    from hloom.analysis import cost
+
+    try:
+        module = load(listed.path)
+        return f"{module.node_count:,}", f"{max(cost(module).total.flops, 0):,}"
+    except HloomError:
+        return "", ""
 
 
 def _as_path(file: str) -> Path | str:

@@ -106,7 +106,7 @@ def _read_mlir(source: ModuleSource, data: bytes) -> Module:
 @contextmanager
 def _standard_input() -> Iterator[bytes]:
     """All of the standard input, which may be read once more in the block."""
-    kept, data = sys.stdin, sys.stdin.buffer.read()
+    kept, data = sys.stdin, read_bytes(STDIN)
     sys.stdin = io.TextIOWrapper(io.BytesIO(data))
     try:
         yield data

@@ -83,7 +83,7 @@ class PipelineReader:
         try:
             return load_rules(Path(name), self.rows())
         except RuleError as error:
-            if error.message.startswith(name):
+            if name in error.message:
                 raise
             raise RuleError(f"{name}: {error.message}", error.location, error.hint) from None
 

@@ -12,7 +12,10 @@ from types import ModuleType
 from hloom.passes import PASSES, Pass, rules_pass
 from hloom.rewrite import Family, Rule
 from hloom.runtime import location_of
-from hloom.text import HloomError, Location
+from hloom.text import HloomError, Location, read_limited
+
+SOURCE_BYTES = 1 << 24
+"""The largest file that is executed."""
 
 
 def load_passes(path: Path) -> dict[str, Pass]:
@@ -40,6 +43,7 @@ def load_passes(path: Path) -> dict[str, Pass]:
 
 
 def _execute(path: Path) -> ModuleType:
+    read_limited(path, SOURCE_BYTES)  # the loader itself reads any file to its end, and a device has none
     name = f"hloom_own_passes_{path.stem}"
     spec = spec_from_loader(name, SourceFileLoader(name, str(path.resolve())))
     assert spec is not None and spec.loader is not None, "a source file has a loader"
@@ -48,10 +52,6 @@ def _execute(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except HloomError:
         raise
-    except OSError as error:
-        if error.filename != str(path.resolve()):
-            raise _failure(path, error) from error
-        raise HloomError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except SyntaxError as error:
         column = error.offset or 1
         location = Location(str(path), error.lineno or 1, column, (error.text or "").rstrip("\n"), column - 1)

@@ -13,6 +13,7 @@ from hloom.hlo.compression import LIMITS as LIMITS
 from hloom.hlo.compression import Limits as Limits
 from hloom.hlo.compression import decompress as decompress
 from hloom.hlo.dump_directory import DumpedModule as DumpedModule
+from hloom.hlo.dump_directory import SeveralModules as SeveralModules
 from hloom.hlo.dump_directory import dump_modules as dump_modules
 from hloom.hlo.file_io import STDIN as STDIN
 from hloom.hlo.file_io import read_bytes as read_bytes

@@ -29,7 +29,7 @@ class Limits:
     free: int = 64 << 20
 
     def allowed(self, packed: int) -> int:
-        """How many bytes so many packed ones may become."""
+        """How many bytes so many packed ones may become, the data's first ones no less than all of them."""
         return int(min(self.bytes, max(self.free, packed * self.ratio)))
 
 
@@ -45,8 +45,9 @@ def decompress(data: bytes, name: str, limits: Limits = LIMITS) -> bytes:
     if opening is None:
         return data
     try:
-        with opening(io.BytesIO(data)) as stream:
-            return _read(stream, len(data), name, limits)
+        packed = io.BytesIO(data)
+        with opening(packed) as stream:
+            return _read(stream, packed, name, limits)
     except (EOFError, zlib.error, gzip.BadGzipFile, *_zstd_errors()) as problem:
         raise HloomError(f"{name}: the compressed data are damaged: {problem}") from None
 
@@ -70,15 +71,16 @@ def _opening(data: bytes) -> Callable[[IO[bytes]], Any] | None:
     return None
 
 
-def _read(stream: IO[bytes], packed: int, name: str, limits: Limits) -> bytes:
-    allowed = limits.allowed(packed)
+def _read(stream: IO[bytes], packed: IO[bytes], name: str, limits: Limits) -> bytes:
+    """All that a stream unpacks, which is held to the limits by what was taken of the packed data so far."""
     pieces: list[bytes] = []
     size = 0
     while piece := stream.read(PIECE):
         size += len(piece)
-        if size > allowed:
+        taken = packed.tell()
+        if size > (allowed := limits.allowed(taken)):
             raise HloomError(
-                f"{name}: {packed:,} compressed bytes become more than {allowed:,}",
+                f"{name}: {taken:,} compressed bytes become more than {allowed:,}",
                 hint="if the file is to be trusted, unpack it first or give limits=hloom.Limits(bytes=..., ratio=...)",
             )
         pieces.append(piece)

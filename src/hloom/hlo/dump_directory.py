@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from hloom.hlo.file_io import unreadable
-from hloom.text import HloomError
+from hloom.text import HloomError, unreadable
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
@@ -25,6 +24,14 @@ _FILE = re.compile(
 _OTHER = re.compile(r"(?P<name>.+?)\.(?P<format>hlo|txt|hlo\.txt|hlo\.pb|pb)(?:\.gz|\.zst)?")
 _PREFERENCE = {"hlo.pb": 0, "pb": 0, "hlo": 1, "hlo.txt": 1, "txt": 1}
 """Of one stage in two formats, the proto is read: XLA's text leaves large constants out."""
+
+
+class SeveralModules(HloomError):
+    """One module is wanted, and a directory holds several; `modules` are those that may be meant, each at one stage."""
+
+    def __init__(self, message: str, modules: Sequence[DumpedModule], hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.modules = modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,11 @@ class DumpedModule:
     def label(self) -> str:
         """The module's name with its number, as XLA writes them."""
         return self.name if self.number is None else f"module_{self.number:04}.{self.name}"
+
+    @property
+    def size(self) -> int:
+        """How many bytes its file has."""
+        return self.path.stat().st_size
 
     def is_module(self, wanted: str) -> bool:
         """Whether a name means this module: `jit_f`, `module_0004` or `module_0004.jit_f`."""
@@ -79,7 +91,8 @@ def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
 def choose(directory: str | os.PathLike[str], module: str | None, stage: str | None) -> DumpedModule:
     """The one module and stage that are meant; without a stage, before optimisation, or else the first.
 
-    Raises HloomError, listing what is there, where none or several are meant.
+    Raises SeveralModules, listing them, where several are meant; HloomError where none is, and where its file is a
+    symbolic link that leads out of the directory.
     """
     entries = dump_modules(directory)
     if not entries:
@@ -91,27 +104,64 @@ def choose(directory: str | os.PathLike[str], module: str | None, stage: str | N
             f"{os.fspath(directory)} holds no module '{module}'",
             hint=f"near: {', '.join(near)}" if near else listing(entries),
         )
-    if len({entry.label for entry in meant}) > 1:
-        count = len({entry.label for entry in meant})
-        raise HloomError(
-            f"{os.fspath(directory)} holds {count} modules{f' called {module}' if module else ''}: "
-            f"say which one, module='{meant[0].label}'",
-            hint=listing(meant),
+    labels = _by_label(meant)
+    if len(labels) > 1:
+        called = f" called {module}" if module else ""
+        example = f"'{os.path.join(directory, meant[0].label)}'"
+        raise SeveralModules(
+            f"{os.fspath(directory)} holds {len(labels)} modules{called}: name one, as in {example}",
+            sorted((_at_stage(stages, None) for stages in labels.values()), key=lambda entry: -entry.size),
+            listing(meant),
         )
-    return _at_stage(meant, stage)
+    return _inside(_at_stage(meant, stage))
+
+
+def choose_by_path(path: str | os.PathLike[str], stage: str | None) -> DumpedModule | None:
+    """The module that a path such as `DIR/jit_f` names; None where it names none, or a file or directory of modules.
+
+    Raises HloomError as `choose` does.
+    """
+    directory, name = os.path.split(os.fspath(path))
+    is_there = bool(dump_modules(path)) if os.path.isdir(path) else os.path.lexists(path)
+    if is_there or not os.path.isdir(directory or "."):
+        return None
+    if not any(entry.is_module(name) for entry in dump_modules(directory or ".")):
+        return None
+    return choose(directory or ".", name, stage)
 
 
 def listing(entries: Sequence[DumpedModule]) -> str:
-    """The modules, a line for each, with their stages."""
-    stages: dict[str, list[str]] = {}
-    for entry in entries:
-        stages.setdefault(entry.label, []).append(entry.stage)
+    """The modules, a line for each, with sizes and stages, largest first."""
+    rows = [
+        (max(entry.size for entry in stages), label, [entry.stage for entry in stages])
+        for label, stages in _by_label(entries).items()
+    ]
+    width = max((len(f"{size:,}") for size, _, _ in rows), default=0)
     lines = [
-        f"{label}{': ' if any(stages_of_label) else ''}{_stages(stages_of_label)}"
-        for label, stages_of_label in stages.items()
+        f"{size:{width},} bytes  {label}{': ' if any(stages) else ''}{_stages(stages)}"
+        for size, label, stages in sorted(rows, key=lambda row: -row[0])
     ]
     further = [f"and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
     return "\n  ".join(lines[:MOST_LISTED] + further)
+
+
+def _by_label(entries: Sequence[DumpedModule]) -> dict[str, list[DumpedModule]]:
+    """Modules by name and number, each with its stages."""
+    labels: dict[str, list[DumpedModule]] = {}
+    for entry in entries:
+        labels.setdefault(entry.label, []).append(entry)
+    return labels
+
+
+def _inside(entry: DumpedModule) -> DumpedModule:
+    """The module, whose file must not lie outside the directory: a dump of somebody else's may hold any link."""
+    target = entry.path.resolve()
+    if not target.is_relative_to(entry.path.parent.resolve()):
+        raise HloomError(
+            f"{entry.path} is a symbolic link out of the directory, to {target}",
+            hint="name that file itself to read it",
+        )
+    return entry
 
 
 def _at_stage(entries: Sequence[DumpedModule], stage: str | None) -> DumpedModule:

@@ -7,23 +7,26 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
-from hloom.text import HloomError
+from hloom.text import HloomError, read_limited, read_stream
+from hloom.text.files import reason
 
 STDIN = "-"
 """The path that stands for the standard input, as programs have it."""
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a file; raises HloomError, with near misses, where it cannot be read."""
+MODULE_BYTES = 8 << 30
+"""The largest file that is read as a module."""
+PIPE_BYTES = 2 << 30
+"""How much is read from the standard input: as much as a proto can be."""
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = MODULE_BYTES) -> bytes:
+    """All bytes of a file; raises HloomError, with near misses, where it cannot be read or is larger than the limit."""
     if path == STDIN:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as problem:
-        raise unreadable(path, problem) from None
+        return read_stream(sys.stdin.buffer, min(limit, PIPE_BYTES), "the standard input")
+    return read_limited(path, limit)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -52,26 +55,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             beside.chmod(target.stat().st_mode & 0o7777)
         beside.replace(target)
     except OSError as problem:
-        raise HloomError(f"cannot write {os.fspath(path)}: {_reason(problem)}") from None
+        raise HloomError(f"cannot write {os.fspath(path)}: {reason(problem)}") from None
     finally:
         beside.unlink(missing_ok=True)
-
-
-def unreadable(path: str | os.PathLike[str], problem: Exception) -> HloomError:
-    """The error for a path that cannot be read; the caller raises it."""
-    hint = _near_names(Path(path)) if isinstance(problem, FileNotFoundError) else None
-    return HloomError(f"cannot read {os.fspath(path)}: {_reason(problem)}", hint=hint)
-
-
-def _near_names(path: Path) -> str | None:
-    try:
-        names = os.listdir(path.parent)
-    except OSError:
-        return None
-    near = get_close_matches(path.name, names, 3)
-    return f"near: {', '.join(str(path.parent / name) for name in near)}" if near else None
-
-
-def _reason(problem: Exception) -> str:
-    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-    return reason[:1].lower() + reason[1:]

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hloom.hlo.compression import COMPRESSED, LIMITS, Limits, compress, decompress
-from hloom.hlo.dump_directory import choose
-from hloom.hlo.file_io import STDIN, read_bytes, unreadable, write_whole
+from hloom.hlo.dump_directory import choose, choose_by_path
+from hloom.hlo.file_io import STDIN, read_bytes, write_whole
 from hloom.hlo.jax_program import is_lowering, proto_of
 from hloom.hlo.module_reader import parse
 from hloom.hlo.printer import PrintOptions, print_module
 from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import Module
-from hloom.text import HloomError, ParseError, Source, Unsupported
+from hloom.text import HloomError, ParseError, Source, Unsupported, unreadable
 
 _TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= ")
 """What no path has and every HLO text has."""
@@ -60,6 +60,7 @@ def load(
     - HLO text, as a str; bytes of text or of a proto, packed or not;
     - a directory that XLA dumped into (`--xla_dump_to`); where it holds several modules, `module` says which one, and
       `stage` the stage: `"before_optimizations"` (as without it), `"after_optimizations"`, or a pass's number;
+    - `DIR/jit_f`, where that is no file: a module of such a directory;
     - what jax makes: `jax.jit(f).lower(...)`, its `.compile()`, `jax.jit(f).trace(...)`.
 
     A str of one line that names an existing file is a path, whatever else it looks like; otherwise a str with a line
@@ -140,7 +141,9 @@ def _is_path(text: str) -> bool:
 
 
 def _from_path(path: str, strict: bool, module: str | None, stage: str | None, limits: Limits) -> Module:
-    if path != STDIN and os.path.isdir(path):
+    if path != STDIN and module is None and (named := choose_by_path(path, stage)):
+        path = os.fspath(named.path)
+    elif path != STDIN and os.path.isdir(path):
         path = os.fspath(choose(path, module, stage).path)
     elif module is not None or stage is not None:
         problem = NotADirectoryError(0, "it is no directory, so module= and stage= have nothing to choose from")

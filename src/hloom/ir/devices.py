@@ -62,7 +62,8 @@ class ExplicitDevices:
 class IotaDevices:
     """The ids 0, 1, 2, ... as an array of `dims`, transposed by `permutation`; nothing is expanded until `ids()`.
 
-    Equal orders are equal values: dimensions of size 1 go, dimensions that stay neighbours are one.
+    Equal orders are equal values: dimensions of size 1 go, dimensions that stay neighbours are one, and no devices at
+    all are `[0]`.
 
     >>> IotaDevices((2, 2, 2), (1, 2, 0)) == IotaDevices((2, 4), (1, 0))
     True
@@ -194,6 +195,8 @@ def _dimensions(factors: Iterable[IotaFactor]) -> tuple[tuple[int, ...], tuple[i
             merged.append((count, step))
     if not merged:
         return (1,), (0,)
+    if any(count == 0 for count, _ in merged):
+        return (0,), (0,)
     by_step = sorted(range(len(merged)), key=lambda index: -merged[index][1])
     permutation = [0] * len(merged)
     for axis, index in enumerate(by_step):

@@ -40,8 +40,11 @@ from hloom.rewrite.pattern import (
 from hloom.rewrite.registry import REGISTERED, RuleError
 from hloom.rewrite.rule import Family, Rule
 from hloom.rewrite.type_guards import is_list, is_mapping, is_object
+from hloom.text import HloomError, read_limited
 
 FORMAT = "hloom rules 1"
+RULES_BYTES = 1 << 24
+"""The most bytes of a file of rules: a rule has about 1,000."""
 
 
 def to_json(rule: Rule | Family | Iterable[Rule]) -> dict[str, Any]:
@@ -69,9 +72,9 @@ def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
     is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
     name = "rules" if is_text else str(source)
     try:
-        data: object = json.loads(str(source) if is_text else Path(source).read_text())
-    except OSError as error:
-        raise RuleError(f"{name} cannot be read: {error.strerror or error}") from None
+        data: object = json.loads(str(source) if is_text else read_limited(source, RULES_BYTES))
+    except HloomError as error:
+        raise RuleError(error.message, hint=error.hint) from None
     except (ValueError, RecursionError) as error:
         raise RuleError(f"{name} is no JSON: {error}") from None
     rules = data.get("rules") if is_object(data) and data.get("format") == FORMAT else None

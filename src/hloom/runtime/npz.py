@@ -7,7 +7,9 @@ JSON. Files without that entry read as they are. Pickled arrays are refused.
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +19,11 @@ import numpy as np
 from hloom.ir import DTYPES, dtype_of
 from hloom.text import HloomError
 
+ARRAY_BYTES = 64 << 30
+"""How large the arrays of one file may be, unpacked."""
+_DAMAGED = (OSError, ValueError, EOFError, MemoryError, OverflowError, NotImplementedError, RuntimeError)
+_DAMAGED += (zipfile.BadZipFile, zlib.error, struct.error, KeyError)
+"""What numpy and zipfile raise for files that are damaged."""
 TYPES = "__hlo_types__"
 """The entry that says which arrays are of a type that numpy lacks: {array's name: HLO's type}."""
 
@@ -42,8 +49,12 @@ def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise HloomError(f"{path} holds one array, not an .npz archive")
         with opened as archive:
+            assert opened.zip is not None, "it is open"
+            size = sum(entry.file_size for entry in opened.zip.infolist())
+            if size > ARRAY_BYTES:
+                raise HloomError(f"{path} holds {size:,} bytes of arrays; {ARRAY_BYTES:,} are the limit")
             entries = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise HloomError(f"{path} is not a readable .npz file: {error}") from None
     types = _types(entries.pop(TYPES, None), path)
     return {name: _typed(array, types.get(name), name, path) for name, array in entries.items()}

@@ -29,7 +29,7 @@ from hloom.dialects.paddle.rows import (
 from hloom.dialects.paddle.signatures import signature
 from hloom.ir import OPAQUE, UNBOUNDED, Apply, Graph, Module, Node, Op, TensorType, TupleType, Type
 from hloom.ops import OPS
-from hloom.text import HloomError
+from hloom.text import HloomError, read_limited
 
 ATTACHMENT = "paddle.program"
 RENAMED = "paddle.variables"
@@ -38,6 +38,10 @@ NOTHING = "@EMPTY@"
 """The variable that stands where none is meant."""
 
 Slots = list[tuple[str, list[str]]]
+
+
+PROGRAM_BYTES = 2 << 30
+"""The most bytes of a serialised program: as many as protobuf reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def read_program(data: bytes | str | Path) -> Module:
     HloomError for bytes that are no ProgramDesc.
     """
     name = "program" if isinstance(data, bytes) else str(data)
-    message = parsed("ProgramDesc", data if isinstance(data, bytes) else Path(data).read_bytes(), name)
+    message = parsed("ProgramDesc", data if isinstance(data, bytes) else read_limited(data, PROGRAM_BYTES), name)
     if not message.blocks:
         raise HloomError(f"{name} has no blocks")
     module = Module("program")
