@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hloom.text import HloomError, read_limited, read_stream
-from hloom.text.files import reason
+from hloom.text import HloomError, read_limited, read_stream, system_message
 
 STDIN = "-"
 """The path that stands for the standard input, as programs have it."""
@@ -55,6 +54,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             beside.chmod(target.stat().st_mode & 0o7777)
         beside.replace(target)
     except OSError as problem:
-        raise HloomError(f"cannot write {os.fspath(path)}: {reason(problem)}") from None
+        raise HloomError(f"cannot write {os.fspath(path)}: {system_message(problem)}") from None
     finally:
         beside.unlink(missing_ok=True)

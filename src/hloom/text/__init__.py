@@ -12,6 +12,7 @@ from hloom.text.errors import ParseError as ParseError
 from hloom.text.errors import Unsupported as Unsupported
 from hloom.text.files import read_limited as read_limited
 from hloom.text.files import read_stream as read_stream
+from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
 from hloom.text.source import Location as Location
 from hloom.text.source import Source as Source

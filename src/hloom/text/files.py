@@ -47,10 +47,10 @@ def read_stream(stream: BinaryIO, limit: int, name: str) -> bytes:
 def unreadable(path: str | os.PathLike[str], problem: Exception) -> HloomError:
     """The error for a path that cannot be read; the caller raises it."""
     hint = _near_names(Path(path)) if isinstance(problem, FileNotFoundError) else None
-    return HloomError(f"cannot read {os.fspath(path)}: {reason(problem)}", hint=hint)
+    return HloomError(f"cannot read {os.fspath(path)}: {system_message(problem)}", hint=hint)
 
 
-def reason(problem: Exception) -> str:
+def system_message(problem: Exception) -> str:
     """What the system says of a file that cannot be read or written, to stand inside a sentence."""
     text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     return text[:1].lower() + text[1:]
