@@ -17,7 +17,7 @@ from hloom.ir import Module
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.problem import Problem
 from hloom.planner.solvers import ilp
-from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
+from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh
 
@@ -52,7 +52,7 @@ def _against_the_solver(plan: Plan) -> Iterator[Figure]:
     """The same network solved by messages, and by HiGHS as one integer program; both prove what they find."""
     program = training_step(plan.small, metadata=False)
     problem = build_problem(parse(program.text), Mesh.parse("data=2,model=4"))
-    jobs = [Job(_by_messages, lambda: tied_graph(problem)), Job(_by_the_solver, lambda: tied_graph(problem))]
+    jobs = [Job(_by_messages, lambda: quotient_graph(problem)), Job(_by_the_solver, lambda: quotient_graph(problem))]
     ours, theirs = take_turns(jobs, plan.seconds, FEWEST)
     yield Figure(
         f"ilp on 2x4: {program.name}",

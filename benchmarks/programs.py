@@ -79,13 +79,13 @@ def unrolled(program: Program, copies: int) -> Program:
     return _printed(module, f"{program.name}, {copies} steps in one computation")
 
 
-def alike(rows: int) -> Program:
+def all_equal(rows: int) -> Program:
     """Instructions that all have one type and the same attributes."""
     lines = (f"  %b.{row} = f32[8,16]{{0,1}} transpose(%a), dimensions={{1,0}}" for row in range(rows))
     return _flat("every line alike", "f32[16,8]{1,0}", lines)
 
 
-def unlike(rows: int) -> Program:
+def all_different(rows: int) -> Program:
     """Instructions of which each has a type and attributes that no other has."""
     lines = (
         f"  %b.{row} = f32[{row + 1},8]{{1,0}} slice(%a), slice={{[{row}:{2 * row + 1}], [0:8]}}" for row in range(rows)

@@ -9,7 +9,7 @@ from benchmarks import peers
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast
 from benchmarks.growing import GROWING
-from benchmarks.programs import Plan, Program, alike, repeated, training_step, training_steps, unlike
+from benchmarks.programs import Plan, Program, all_different, all_equal, repeated, training_step, training_steps
 from hloom.hlo import parse
 from hloom.text import HloomWarning
 
@@ -18,7 +18,7 @@ def reading(plan: Plan) -> Iterator[Figure]:
     """Against XLA's parser: real programs, then texts on which the reader's memos help always and never."""
     for program in training_steps(plan):
         yield _against_xla(program, plan, AtLeast(1.3))
-    for program in (alike(plan.rows), unlike(plan.rows)):
+    for program in (all_equal(plan.rows), all_different(plan.rows)):
         yield _against_xla(program, plan, None)
 
 

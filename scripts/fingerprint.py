@@ -72,7 +72,7 @@ PLANNED = re.compile(
     r"|lowered/before/(models|sharding|contraction\.(attention|dot))"
 )
 PLANNED_FURTHER = re.compile(r"tests/planner/|benchmarks/tiny$")
-MEASURED_KEYS = re.compile(r"^(planning|judging|measuring|compiling|search)\w*seconds$")
+MEASURED_KEYS = re.compile(r"^(\w+ing|search)_?\w*seconds$")
 """Keys of reports whose values are times of this run."""
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
@@ -370,7 +370,7 @@ def _modules_of_tests() -> Iterator[tuple[str, str]]:
 
 
 def _programs_of_benchmarks() -> Iterator[tuple[str, str]]:
-    from benchmarks.programs import Plan, alike, called, repeated, training_step, unlike, unrolled
+    from benchmarks.programs import Plan, all_different, all_equal, called, repeated, training_step, unrolled
     from scripts.lower_gpt2 import Config
 
     sizes = {"tiny": Config(2, 64, 4, 256, 32, 8), "small": Plan().small, "large": Plan().large}
@@ -380,8 +380,8 @@ def _programs_of_benchmarks() -> Iterator[tuple[str, str]]:
     small = training_step(sizes["small"], False)
     for make in (repeated, called, unrolled):
         yield make.__name__, make(small, 3).text
-    yield "alike", alike(1000).text
-    yield "unlike", unlike(1000).text
+    yield "alike", all_equal(1000).text
+    yield "unlike", all_different(1000).text
     yield "repeated_often", repeated(training_step(sizes["large"], False), 4).text
 
 

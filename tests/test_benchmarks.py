@@ -10,7 +10,7 @@ pytest.importorskip("jaxlib")
 from benchmarks import peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
-from benchmarks.programs import Plan, Program, alike, repeated, training_step, unlike
+from benchmarks.programs import Plan, Program, all_different, all_equal, repeated, training_step
 from benchmarks.ranks import spearman
 from benchmarks.sections import SECTIONS
 from benchmarks.table import to_json, to_table
@@ -97,7 +97,7 @@ def test_repeated_copies_keep_their_own_computations():
     assert equal(module.entry, parse(once.text).entry)
 
 
-@pytest.mark.parametrize("program", [alike(20), unlike(20)], ids=["alike", "unlike"])
+@pytest.mark.parametrize("program", [all_equal(20), all_different(20)], ids=["all_equal", "all_different"])
 def test_made_texts_are_programs_that_xla_reads_too(program: Program):
     (graph,) = peers.xla_parse(program.text).computations()
     assert len(graph.instructions()) == program.instructions

@@ -37,8 +37,8 @@ matrix = "me"
 vector = "me"
 
 [[mine.links]]
-name = "wire"
-kind = "PCIe"
+name = "near"
+technology = "PCIe"
 topology = "switch"
 bandwidth = 1e9
 latency = 1e-6
@@ -110,7 +110,7 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert device("h100", path).title == "not NVIDIA's"
     assert device("h100").title.startswith("NVIDIA")
     monkeypatch.setenv("HLOOM_DEVICES", str(path))
-    assert device("mine").links[0].name == "wire"
+    assert device("mine").links[0].name == "near"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
         ('vector = "me"\n', "", "vector.f32 of 'mine' has no source"),
         ('topology = "switch"', 'topology = "star"', "mine.toml:24:1: no topology is called 'star'"),
-        ('bandwidth = "me", latency', "latency", "bandwidth of the link 'wire' has no source"),
+        ('bandwidth = "me", latency', "latency", "bandwidth of the link 'near' has no source"),
         ("latency = 1e-6\n", "", "a link of 'mine' has no latency"),
         ("[mine]", "[mine", "mine.toml: this is no TOML"),
         ("[mine]\n", "mine = 3\n[other]\n", "mine.toml:1:1: 'mine' should be a table"),
@@ -153,3 +153,9 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(old: str, new: str, messa
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(HloomError, match=r"cannot read .*nowhere\.toml: no such file"):
         device("h100", "nowhere.toml")
+
+
+def test_a_link_may_have_the_field_that_technology_was_called(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE.replace("technology = ", "kind = "))
+    assert device("mine", path).links[0].technology == "PCIe"

@@ -42,7 +42,7 @@ def test_the_peak_and_what_is_alive_then():
     usage = memory(hloom.parse(STEP))
     assert (usage.peak, usage.arguments, usage.outputs, usage.temporaries) == (5 * M, 2 * M, M, 2 * M)
     assert (usage.peak_instruction, usage.peak_time, usage.length) == ("gradient", 4, 6)
-    alive = {(buffer.name, buffer.kind, buffer.bytes) for buffer in usage.at_peak}
+    alive = {(buffer.name, buffer.role, buffer.bytes) for buffer in usage.at_peak}
     assert alive == {
         ("weights", "argument", M), ("x", "argument", M), ("hidden", "output", M),
         ("gradient", "temporary", M), ("active", "temporary", M),
@@ -69,7 +69,13 @@ def test_long_timelines_are_thinned_out_but_keep_their_peak():
 
 def test_inputs_that_could_be_donated():
     (donation,) = memory(hloom.parse(STEP)).donatable
-    assert (donation.parameter, donation.name, donation.bytes, donation.output_index, donation.is_free) == (0, "weights", M, (), True)
+    assert (donation.parameter, donation.name, donation.bytes, donation.output_index, donation.is_free) == (
+        0,
+        "weights",
+        M,
+        (),
+        True,
+    )
     assert memory(hloom.parse(STEP)).donatable_bytes == 0  # the output's memory is in use all the time as it is
     donated = STEP.replace("is_scheduled=true", "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }")
     after = memory(hloom.parse(donated))

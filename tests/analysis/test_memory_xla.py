@@ -41,7 +41,9 @@ def test_xlas_own_account(name: str):
     assert account is not None
     assert {category: getattr(account, category) for category in program.sizes} == program.sizes
     assert account.peak == program.peak
-    assert sum(allocation.bytes for allocation in account.allocations if allocation.kind != "thread") >= 0.9 * program.peak
+    assert (
+        sum(allocation.bytes for allocation in account.allocations if allocation.role != "thread") >= 0.9 * program.peak
+    )
 
 
 def test_what_xla_holds_at_the_peak_is_what_we_say():

@@ -29,7 +29,7 @@ def test_conflicts_are_named_with_their_way(call: Call, step: Path):
 def test_json_holds_all_of_it(call: Call, step: Path):
     record = json.loads(call("propagate", step, "--mesh", "m=4", "--set", "x:1=m", "--json").stdout)
     assert {item["value"]: item["spec"] for item in record["values"]} == {"x": "[-,m]", "w": "[m,-]"}
-    assert record["collectives"][0]["kind"] == "all-reduce"
+    assert record["collectives"][0]["opcode"] == "all-reduce"
     assert record["partials"] == [
         {"instruction": "dot", "computation": "main", "element": 0, "axes": ["m"], "reducer": "add"}
     ]

@@ -101,7 +101,7 @@ def test_what_is_measured_is_a_file_of_devices(tmp_path: Path):
     )
     assert known.matrix["f32"] > 0
     assert known.transcendental["sine"] > 0
-    assert known.links[0].kind == "memory"
+    assert known.links[0].technology == "memory"
 
 
 def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(

@@ -566,7 +566,7 @@ def test_a_computation_may_be_defined_after_its_caller():
 @pytest.mark.parametrize("name", ["dangling_calls_of_every_kind", "dangling_to_apply"])
 def test_computations_that_nothing_defines_are_listed(name: str):
     module = parse(handwritten()[f"fragments/{name}"])
-    assert module.unresolved and all(each.kind == "computation" for each in module.unresolved)
+    assert module.unresolved and all(unresolved.referent == "computation" for unresolved in module.unresolved)
 
 
 def test_an_unknown_opcode_is_kept_with_a_warning():

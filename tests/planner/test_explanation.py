@@ -32,8 +32,8 @@ def test_every_expected_collective_has_its_cause(chosen: SearchResult):
     assert chosen.best.expected is not None
     assert sum(cause.sent for cause in result.causes) == pytest.approx(chosen.best.expected.sent)
     down = [cause for cause in result.causes if cause.instruction == "y"]
-    assert [(item.scope, item.source, item.kind, item.group) for item in down] == [
-        ("jit(f)/mlp/down", "model.py:7", down[0].kind, 8)
+    assert [(item.scope, item.source, item.collective, item.group) for item in down] == [
+        ("jit(f)/mlp/down", "model.py:7", down[0].collective, 8)
     ]
     assert down[0].why == "combines partial results"
     assert down[0].axes == ("x", "y")

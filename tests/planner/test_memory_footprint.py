@@ -57,8 +57,8 @@ def test_the_rows_of_a_choice_say_what_it_holds(name: str):
         result = footprint_of(problem, choice, problem.specs(choice))
         rows = peak_rows(problem, choice, result)
         assert rows and rows[0].bytes(choice) == pytest.approx(result.bytes)
-        tied_rows = [row.by_representative(problem.representative) for row in rows]
-        assert [row.bytes(choice) for row in tied_rows] == pytest.approx([row.bytes(choice) for row in rows])
+        quotient_rows = [row.by_representative(problem.representative) for row in rows]
+        assert [row.bytes(choice) for row in quotient_rows] == pytest.approx([row.bytes(choice) for row in rows])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

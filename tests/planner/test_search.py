@@ -31,7 +31,7 @@ class Measurement:
     collectives: tuple[MeasuredCollective, ...] = ()
 
     @property
-    def comm_bytes_by_kind(self) -> dict[str, float]:
+    def comm_bytes_by_opcode(self) -> dict[str, float]:
         return {"all-reduce": self.comm_bytes}
 
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:

@@ -18,7 +18,7 @@ GRADIENT = parse("""ENTRY e {
 def test_partial_sums_are_scattered_in_even_parts_only(mesh: str, kinds: set[str]):
     planned = plan(GRADIENT, mesh, pins={"x": "[x,-]", "y": "[x,-]", "d": "[x,-]"})
     measured = planned.measure()
-    assert set(measured.comm_bytes_by_kind) == kinds
+    assert set(measured.comm_bytes_by_opcode) == kinds
     assert planned.best.expected is not None
     assert planned.best.expected.sent == pytest.approx(measured.comm_bytes)
 

@@ -60,7 +60,7 @@ def test_a_contracted_factor_leaves_a_partial_sum():
     (partial,) = propagation.partials
     assert (partial.node.name, partial.axes, partial.reducer) == ("y", ("model",), "add")
     (reduction,) = propagation.collectives
-    assert (reduction.kind, reduction.local_bytes, reduction.comm_bytes) == ("all-reduce", 192, 288)
+    assert (reduction.opcode, reduction.local_bytes, reduction.comm_bytes) == ("all-reduce", 192, 288)
     assert (reduction.source, reduction.scope) == ("model.py:7", "layer/dot")
 
 
@@ -79,7 +79,7 @@ def test_only_the_major_part_of_a_dimension_can_be_split_alone():
     propagation = found_in(body, ["x:1=a"], "a=2")
     assert specs(propagation, "y", "z") == ["[-]", "[-]"]
     assert [(node.name, dimension, axis) for node, dimension, axis in propagation.alone] == [("y", 0, "a")]
-    assert [(collective.kind, collective.value) for collective in propagation.collectives] == [("all-gather", "x")]
+    assert [(collective.opcode, collective.value) for collective in propagation.collectives] == [("all-gather", "x")]
 
 
 def test_the_minor_part_can_be_split_behind_the_whole_major_part():
@@ -117,7 +117,9 @@ def test_uneven_parts_pass_where_the_dimension_passes_whole():
 )
 def test_what_does_not_pass_is_said(body: str, opcode: str, reason: str):
     propagation = found_in("x = f32[8] parameter(0) " + body, ["x:0=a"], "a=2", SUM)
-    assert [(collective.kind, collective.node.name, collective.reason) for collective in propagation.collectives] == [(opcode, "y", reason)]
+    assert [(collective.opcode, collective.node.name, collective.reason) for collective in propagation.collectives] == [
+        (opcode, "y", reason)
+    ]
     assert specs(propagation, "y")[0] == ("[-]")
 
 
@@ -138,7 +140,7 @@ def test_a_table_split_by_rows_masks_and_sums():
     assert specs(propagation, "y") == ["[b,-]"]
     assert propagation.partials[0].axes == ("a",)
     contradiction = found_in(body, ["t:0=a", "i:0=a"], "a=2")
-    assert [conflict.kind for conflict in contradiction.conflicts] == [TWICE]
+    assert [conflict.reason for conflict in contradiction.conflicts] == [TWICE]
     assert specs(contradiction, "y") == ["[-,-]"]
 
 
@@ -183,7 +185,7 @@ def test_two_axes_on_one_part_conflict():
     body = "x = f32[4] parameter(0) w = f32[4] parameter(1) n = f32[4] negate(x) ROOT y = f32[4] add(n, w)"
     propagation = found_in(body, ["x:0=a", "w:0=b"], "a=2,b=2")
     (conflict,) = propagation.conflicts
-    assert (conflict.kind, conflict.axes, conflict.seeds) == (SHARED, ("a", "b"), ("x:0=a", "w:0=b"))
+    assert (conflict.reason, conflict.axes, conflict.seeds) == (SHARED, ("a", "b"), ("x:0=a", "w:0=b"))
     assert {node.name for path in conflict.paths for node in path} >= {"x", "w"}
     assert specs(propagation, "x", "w", "n", "y") == ["[a]", "[b]", "[-]", "[-]"]
 
@@ -198,7 +200,7 @@ def test_one_axis_on_two_dimensions_conflicts_only_where_both_are():
     propagation = found_in(body, ["q:0=a"], "a=2")
     assert specs(propagation, "q", "n", "s", "e", "y") == ["[a,-]", "[a,-]", "[-,-]", "[-,-]", "[-,-]"]
     (conflict,) = propagation.conflicts
-    assert (conflict.kind, conflict.node.name, conflict.dimensions) == (
+    assert (conflict.reason, conflict.node.name, conflict.dimensions) == (
         TWICE,
         "s",
         ("dimension 0 of q", "dimension 0 of n"),
@@ -227,7 +229,13 @@ def test_megatron_with_data_parallelism_has_no_conflict():
         "y = f32[8,4] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT z = f32[8,4] add(x, y)"
     )
     propagation = found_in(body, ["x:0=data", "u:1=model"], "data=2,model=4")
-    assert specs(propagation, "x", "u", "v", "h", "z") == ["[data,-]", "[-,model]", "[model,-]", "[data,model]", "[data,-]"]
+    assert specs(propagation, "x", "u", "v", "h", "z") == [
+        "[data,-]",
+        "[-,model]",
+        "[model,-]",
+        "[data,model]",
+        "[data,-]",
+    ]
     assert [(partial_sum.node.name, partial_sum.axes) for partial_sum in propagation.partials] == [("y", ("model",))]
 
 
@@ -320,7 +328,7 @@ def test_tilings_are_listed_and_priced():
     inner = next(tiling for tiling in enumeration.tilings if tiling.seeds == ("u:1=m",))
     assert inner.price == (512, 128 + 128 + 128, 192)
     assert enumeration.is_complete
-    assert not enumeration.is_tied
+    assert not enumeration.is_merged
 
 
 def test_tilings_that_others_beat_are_left_out():
@@ -340,5 +348,10 @@ def test_alike_layers_are_tied_where_there_are_too_many_tilings():
     root = f"ROOT t = ({', '.join(['f32[8,4]'] * 12)}) tuple({', '.join(f'q{n}' for n in range(12))})"
     module = parse(f"ENTRY e {{ {layers}{root} }}")
     enumeration = enumerate_tilings(module, "m", 2)
-    assert (len(enumeration.tilings), enumeration.components, enumeration.is_tied, enumeration.is_complete) == (2, 24, True, True)
+    assert (len(enumeration.tilings), enumeration.components, enumeration.is_merged, enumeration.is_complete) == (
+        2,
+        24,
+        True,
+        True,
+    )
     assert len(enumerate_tilings(module, "m", 2, limit=5000).tilings) == 4096

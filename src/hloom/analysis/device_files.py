@@ -26,7 +26,9 @@ OPTIONAL_NUMBERS = (
 RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
 FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
-LINK_FIELDS = ("name", "kind", "topology", "bandwidth", "latency", "devices", "sources")
+FORMER_LINK_FIELDS = {"kind": "technology"}
+"""Fields of links under the names that they had in earlier versions, which are still read."""
+LINK_FIELDS = ("name", "technology", "topology", "bandwidth", "latency", "devices", "sources")
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
 MAY_BE_ZERO = frozenset(
     (
@@ -55,6 +57,7 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
         raise HloomError(f"{name}: this is no TOML: {problem}") from None
     except RecursionError:
         raise HloomError(f"{name}: its values nest too deep for a file of devices") from None
+    tables = {name: _with_todays_fields(table) for name, table in tables.items()}
     checker = _Checker(Source(text, name))
     for name, table in tables.items():
         checker.device(name, table)
@@ -68,6 +71,15 @@ def _check_dots(source: Source) -> None:
         if line.count(".") > MOST_DOTS and not line.lstrip().startswith("#"):
             raise HloomError(f"a line of more than {MOST_DOTS} dots", source.location(position))
         position += len(line) + 1
+
+
+def _with_todays_fields(table: Any) -> Any:
+    """A device whose links have fields of today's names; what is no device is left for the checker."""
+    links = table.get("links") if isinstance(table, dict) else None
+    if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
+        return table
+    renamed = [{FORMER_LINK_FIELDS.get(field, field): value for field, value in link.items()} for link in links]
+    return table | {"links": renamed}
 
 
 class _Checker:
@@ -137,7 +149,7 @@ class _Checker:
 
     def link(self, name: str, link: Mapping[str, Any]) -> None:
         self.known(name, link, LINK_FIELDS)
-        for field in ("name", "kind", "topology", "bandwidth", "latency"):
+        for field in ("name", "technology", "topology", "bandwidth", "latency"):
             if field not in link:
                 self.fail(f"a link of '{name.removesuffix('.links')}' has no {field}", name, "")
         for field in ("bandwidth", "latency", "devices"):

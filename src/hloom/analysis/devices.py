@@ -28,13 +28,14 @@ FLOPS_EACH = 8
 class Interconnect:
     """How devices reach each other, or the host.
 
-    `bandwidth` is in bytes per second that one device sends: altogether through a `switch`, to each other device in a
-    `mesh`, along one axis in a torus, to the host for `host`. `latency` is in seconds for each step. `devices` is how
-    many are joined: those with neighbouring numbers; None for any number.
+    `technology` is what the link is called, as in NVLink or PCIe. `bandwidth` is in bytes per second that one device
+    sends: altogether through a `switch`, to each other device in a `mesh`, along one axis in a torus, to the host for
+    `host`. `latency` is in seconds for each step. `devices` is how many are joined: those with neighbouring numbers;
+    None for any number.
     """
 
     name: str
-    kind: str
+    technology: str
     topology: str
     bandwidth: float
     latency: float

@@ -29,7 +29,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNOREC
 class LiveBuffer:
     """A buffer in use at the peak: what it holds then, and from and up to which time.
 
-    `kind` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
+    `role` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
     whole run, and an output's memory may hold a temporary value for now. `index` says which element of a tuple
     it holds.
     """
@@ -40,7 +40,7 @@ class LiveBuffer:
     opcode: str
     type: str
     bytes: int
-    kind: str
+    role: str
     start: int
     end: int
     scope: str
@@ -187,13 +187,13 @@ def _at_peak(live: Liveness, time: int) -> Iterator[LiveBuffer]:
             yield _live(live, buffer, "temporary", time)
 
 
-def _live(live: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
+def _live(live: Liveness, buffer: Buffer, role: str, time: int) -> LiveBuffer:
     values = live.values
     allocation = live.allocation.allocations.get(id(buffer), buffer)
     within = [span for span in allocation.spans if span.start <= time <= span.end]
-    span = buffer.spans[0] if kind == "argument" else within[-1] if within else buffer.spans[-1]
+    span = buffer.spans[0] if role == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
-    start, end = (0, live.length) if kind != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
+    start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     return LiveBuffer(
         name=node.name,
         index=index,
@@ -201,7 +201,7 @@ def _live(live: Liveness, buffer: Buffer, kind: str, time: int) -> LiveBuffer:
         opcode=node.opcode,
         type=_text(_element(node.type, index)),
         bytes=buffer.size,
-        kind=kind,
+        role=role,
         start=start,
         end=end,
         scope=op_name_of(node),

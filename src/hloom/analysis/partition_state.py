@@ -28,5 +28,5 @@ def awaits_partitioning(module: Module) -> bool:
 def _is_cut(node: Node) -> bool:
     if isinstance(node, Constant):
         return False
-    is_whole = getattr(node.attributes.get("sharding"), "is_replicated", True)
-    return not is_whole or node.attributes.get("custom_call_target") in BOUNDARIES
+    is_replicated = getattr(node.attributes.get("sharding"), "is_replicated", True)
+    return not is_replicated or node.attributes.get("custom_call_target") in BOUNDARIES

@@ -9,7 +9,7 @@ from hloom.ir import Module
 
 ATTACHMENT = "buffer_assignment"
 """Under which name a module keeps the message."""
-KINDS = ("argument", "output", "alias", "temporary", "constant", "thread")
+ROLES = ("argument", "output", "alias", "temporary", "constant", "thread")
 LARGEST = 20
 """How many allocations are listed."""
 
@@ -20,7 +20,7 @@ class XlaAllocation:
 
     index: int
     bytes: int
-    kind: str
+    role: str
     values: tuple[str, ...]
 
 
@@ -47,9 +47,9 @@ def xla_account(module: Module) -> XlaAccount | None:
     if message is None:
         return None
     names = {buffer.id: buffer.defined_at.instruction_name for buffer in message.logical_buffers}
-    sums: dict[str, int] = dict.fromkeys(KINDS, 0)
+    sums: dict[str, int] = dict.fromkeys(ROLES, 0)
     for allocation in message.buffer_allocations:
-        for use in _kinds(allocation):
+        for use in _roles(allocation):
             sums[use] += allocation.size
     largest = sorted(message.buffer_allocations, key=lambda allocation: -allocation.size)[:LARGEST]
     return XlaAccount(
@@ -59,13 +59,13 @@ def xla_account(module: Module) -> XlaAccount | None:
         temporaries=sums["temporary"],
         constants=sums["constant"],
         allocations=tuple(
-            XlaAllocation(allocation.index, allocation.size, _kinds(allocation)[0], _values(allocation, names))
+            XlaAllocation(allocation.index, allocation.size, _roles(allocation)[0], _values(allocation, names))
             for allocation in largest
         ),
     )
 
 
-def _kinds(allocation: Any) -> tuple[str, ...]:
+def _roles(allocation: Any) -> tuple[str, ...]:
     if allocation.is_thread_local:
         return ("thread",)
     if allocation.is_constant:

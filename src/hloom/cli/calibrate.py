@@ -83,7 +83,7 @@ def to_toml(rates: MeasuredRates, name: str) -> str:
         "",
         f"[[{name}.links]]",
         'name = "shared memory"',
-        'kind = "memory"',
+        'technology = "memory"',
         'topology = "switch"',
         f"bandwidth = {rates.link_bandwidth:.4g}",
         f"latency = {rates.link_latency:.4g}",

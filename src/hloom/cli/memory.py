@@ -113,7 +113,7 @@ def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> 
         element = "".join(f"{{{index}}}" for index in buffer.index)
         texts = (
             cut(buffer.name + element, 30),
-            buffer.kind,
+            buffer.role,
             cut(buffer.type, 24),
             cut(buffer.scope, 36),
             cut(Path(buffer.source).name, 24),

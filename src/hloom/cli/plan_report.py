@@ -76,7 +76,7 @@ def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
         "gap": candidate.gap,
         "measured": None
         if measured is None
-        else {"comm_bytes": dict(measured.comm_bytes_by_kind), "flops": measured.flops, "memory": measured.memory},
+        else {"comm_bytes": dict(measured.comm_bytes_by_opcode), "flops": measured.flops, "memory": measured.memory},
     }
 
 
@@ -100,7 +100,7 @@ def _candidates(planned: PlanResult) -> Table:
 def _gap_text(candidate: CandidatePlan) -> str:
     if candidate.gap is None:
         return ""
-    return f"{100 * max(0.0, candidate.gap):.2f}" + (" tied" if candidate.is_tied else "")
+    return f"{100 * max(0.0, candidate.gap):.2f}" + (" shared" if candidate.is_shared else "")
 
 
 def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType]:
@@ -147,7 +147,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
             Text(cut(first.instruction, NARROW)),
             str(len(group)),
             Text(cut(PurePath(first.source).name or first.scope, NARROW)),
-            first.kind,
+            first.collective,
             ",".join(first.axes),
             f"{sum(cause.times for cause in group):,.0f}",
             byte_text(round(sum(cause.sent for cause in group))),

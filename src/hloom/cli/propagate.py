@@ -133,7 +133,7 @@ def _exchanged(propagation: Propagation, top: int) -> Table:
     for collective in ordered[:top]:
         where = collective.scope or collective.source.replace(UNKNOWN, "")
         table.add_row(
-            collective.kind,
+            collective.opcode,
             Text(cut(collective.node.name, 30)),
             Text(cut(collective.value, 30)),
             Text(".".join(collective.axes)),
@@ -156,7 +156,7 @@ def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[Rend
     yield table
     if len(rows) > top:
         yield Text(f"{len(rows) - top:,} more; --top shows them")
-    if enumeration.is_tied:
+    if enumeration.is_merged:
         yield Text("isomorphic parts, such as repeated layers, share a tiling: one by one there are too many")
     if not enumeration.is_complete:
         yield Text("not all are listed; --limit lists more")

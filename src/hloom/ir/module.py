@@ -22,14 +22,17 @@ _SUFFIX = re.compile(r"\.[0-9]+$")
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A name that the text uses and nothing defines: of a graph, or of a node inside `graph`."""
+    """A name that the text uses and nothing defines: of a graph, or of a node inside `graph`.
+
+    `referent` says what it should name: a computation, an operand.
+    """
 
     name: str
-    kind: str
+    referent: str
     graph: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}" + (f" in {self.graph}" if self.graph else "")
+        return f"{self.referent} {self.name}" + (f" in {self.graph}" if self.graph else "")
 
 
 class Module:

@@ -18,7 +18,7 @@ from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
-from hloom.planner.solvers.factor_graph import tied_graph
+from hloom.planner.solvers.factor_graph import quotient_graph
 from hloom.planner.solvers.lagrangian import repaired
 from hloom.planner.solvers.memory_prices import memory_use
 
@@ -98,7 +98,7 @@ def solve_within(
         search.advance(solve(problem, search.rows, search.limit))
     best = search.best
     assert best is not None
-    bound = replace(best.solution, bound=free.bound, is_tied=free.is_tied, tied_bound=free.tied_bound)
+    bound = replace(best.solution, bound=free.bound, is_shared=free.is_shared, shared_bound=free.shared_bound)
     return BudgetResult(bound, best.bytes * scale, best.missing * scale, search.rows)
 
 
@@ -213,7 +213,7 @@ class _Search:
 
 def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Assignment) -> Assignment | None:
     """A solution after changes of a cluster at a time that make it fit by its rows, if there are any."""
-    graph = tied_graph(problem)
+    graph = quotient_graph(problem)
     start = graph.numbered(solution.strategies)
     if start is None:
         return None

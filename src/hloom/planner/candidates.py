@@ -28,7 +28,7 @@ class Measured(Protocol):
     @property
     def comm_bytes(self) -> float: ...
     @property
-    def comm_bytes_by_kind(self) -> Mapping[str, float]: ...
+    def comm_bytes_by_opcode(self) -> Mapping[str, float]: ...
     @property
     def comm_bytes_by_origin(self) -> Mapping[str, float]: ...
     @property
@@ -74,7 +74,7 @@ class CandidatePlan:
     """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
 
     `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
-    its own time, and `memory` the bytes that are expected. If it `is_tied`, the bound is of plans that treat repeated
+    its own time, and `memory` the bytes that are expected. If it `is_shared`, the bound is of plans that treat repeated
     layers the same strategies.
     """
 
@@ -84,7 +84,7 @@ class CandidatePlan:
     gap: float | None = None
     memory: int | None = None
     measured: Measured | None = None
-    is_tied: bool = False
+    is_shared: bool = False
     notes: tuple[str, ...] = ()
     solution: Solution | None = field(default=None, repr=False)
 
@@ -93,7 +93,7 @@ class CandidatePlan:
         if self.measured is None:
             return self.expected
         traffic = dict(self.measured.traffic(self.plan.mesh))
-        return StepCost(self.measured.flops, dict(self.measured.comm_bytes_by_kind), traffic=traffic)
+        return StepCost(self.measured.flops, dict(self.measured.comm_bytes_by_opcode), traffic=traffic)
 
     def step(self, rates: Rates) -> float:
         """The time of a step in seconds: as measured, else as expected."""
@@ -108,10 +108,10 @@ class CandidatePlan:
         written_bytes = 0.0 if self.expected is None else self.expected.written_bytes
         return price.seconds(rates) + written_bytes / rates.write_bandwidth
 
-    def prove(self, bound: float, rates: Rates, *, is_tied: bool) -> None:
+    def prove(self, bound: float, rates: Rates, *, is_shared: bool) -> None:
         """Note a bound of all plans, at some rates."""
         cost = self.cost(rates)
-        self.bound, self.is_tied = bound, is_tied
+        self.bound, self.is_shared = bound, is_shared
         self.gap = max(0.0, 1 - bound / cost) if cost > 0 else 0.0
 
     def predict_memory(self) -> None:
@@ -184,9 +184,9 @@ def compare(measured: PartitionedProgram, candidate: CandidatePlan) -> tuple[Com
     expected = candidate.expected
     if expected is None:
         return ()
-    opcodes = [name for name in COLLECTIVES if name in expected.comm_bytes or name in measured.comm_bytes_by_kind]
+    opcodes = [name for name in COLLECTIVES if name in expected.comm_bytes or name in measured.comm_bytes_by_opcode]
     rows = [
-        Comparison(name, expected.comm_bytes.get(name, 0.0), measured.comm_bytes_by_kind.get(name, 0.0))
+        Comparison(name, expected.comm_bytes.get(name, 0.0), measured.comm_bytes_by_opcode.get(name, 0.0))
         for name in opcodes
     ]
     rows += [

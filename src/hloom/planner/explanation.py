@@ -45,7 +45,7 @@ class Cause:
     scope: str
     source: str
     value: str
-    kind: str
+    collective: str
     group: int
     axes: Axes
     bytes: float
@@ -58,7 +58,7 @@ class Cause:
     @property
     def likeness(self) -> tuple:
         """What is the same for isomorphic causes."""
-        return self.family, self.opcode, self.kind, self.group, self.axes, self.bytes, self.why
+        return self.family, self.opcode, self.collective, self.group, self.axes, self.bytes, self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _measured(result: SearchResult) -> list[Cause]:
     causes: list[Cause] = []
     for collective in best.measured.collectives:
         node = problem.clusters.dataflow.named(collective.origin)
-        step = TracedCollective(collective.kind, collective.group, 0)
+        step = TracedCollective(collective.opcode, collective.group, 0)
         link = result.rates.link(axes_of(collective.members, result.mesh))
         causes.append(
             Cause(
@@ -202,7 +202,7 @@ def _measured(result: SearchResult) -> list[Cause]:
                 "" if node is None else op_name_of(node),
                 "" if node is None else _source(node, problem.module),
                 collective.origin,
-                collective.kind,
+                collective.opcode,
                 collective.group,
                 axes_of(collective.members, result.mesh),
                 collective.bytes,

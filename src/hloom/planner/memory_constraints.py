@@ -42,7 +42,7 @@ def peak_rows(problem: Problem, choice: Mapping[int, int], footprint: Footprint)
 
 def _moments(footprint: Footprint) -> list[int]:
     """The highest local maxima that differ in what they hold."""
-    liveness = footprint.found
+    liveness = footprint.liveness
     line = liveness.timeline()[: liveness.length]
     if not len(line):
         return []
@@ -64,8 +64,8 @@ def _shared(held: Mapping[int, int], other: Mapping[int, int]) -> int:
 
 def _held(footprint: Footprint, time: int) -> Iterator[tuple[int, int, Node]]:
     """The temporaries of a moment: each buffer's number, its bytes, and the node whose value it holds."""
-    nodes = footprint.found.values.nodes
-    for number, buffer in enumerate(footprint.found.allocation.temporaries):
+    nodes = footprint.liveness.values.nodes
+    for number, buffer in enumerate(footprint.liveness.allocation.temporaries):
         for start, end, value in buffer.spans:
             if start <= time <= end:
                 yield number, buffer.size, nodes[value]
@@ -94,13 +94,13 @@ class _Rows:
 
     def __init__(self, problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> None:
         self.problem, self.choice, self.footprint = problem, choice, footprint
-        self.times, self.line = _times(footprint), footprint.found.timeline()
+        self.times, self.line = _times(footprint), footprint.liveness.timeline()
         self._copies: dict[tuple, np.ndarray] = {}
         self._views: dict[Node, float] = {}
 
     def row(self, time: int) -> MemoryRow:
         """The row of a moment."""
-        liveness = self.footprint.found
+        liveness = self.footprint.liveness
         row = MemoryRow(name=liveness.steps[time].name)
         for parameter in self.problem.module.entry.parameters:
             self._add(row, parameter)
@@ -218,7 +218,7 @@ class _Rows:
 def _times(footprint: Footprint) -> dict[Node, float]:
     """When each value of the original program is made, as a device runs; parameters are there from the start."""
     times: dict[Node, float] = {}
-    for time, node in enumerate(footprint.found.steps):
+    for time, node in enumerate(footprint.liveness.steps):
         origin = footprint.origins.get(node)
         if origin is not None and origin.read is None:
             times[origin.value] = time

@@ -22,13 +22,13 @@ from hloom.xla_cpu import simulate_buffers
 class Footprint:
     """The buffers of one device's program, and by the nodes that fill them what of the original program they hold."""
 
-    found: Liveness
+    liveness: Liveness
     origins: Mapping[Node, ValueOrigin]
 
     @property
     def bytes(self) -> int:
         """Arguments and outputs, what is aliased counted once, and temporaries."""
-        return self.found.peak
+        return self.liveness.peak
 
     def origin(self, node: Node) -> ValueOrigin | None:
         """What a node holds; copies that the compiler makes hold what they are made of."""

@@ -40,7 +40,7 @@ class MemoryRow:
         return total + sum(float(table[choice[a], choice[b]]) for (a, b), table in self.pairs.items())
 
     def by_representative(self, representative: Mapping[int, int]) -> MemoryRow:
-        """The same over the representatives of tied clusters, which all take one strategy."""
+        """The same over the representatives of isomorphic clusters, which all take one strategy."""
         row = MemoryRow(constant=self.constant, name=self.name)
         for number, table in self.unary.items():
             row.add(representative[number], table)

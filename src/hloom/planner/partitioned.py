@@ -24,7 +24,7 @@ CONTRACTIONS = frozenset({"dot", "convolution"})
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCollective:
-    """A collective of the partitioned module: its kind, its groups' size, the bytes it is about, how often it runs.
+    """A collective of the partitioned module: its opcode, its groups' size, the bytes it is about, how often it runs.
 
     `origin` is the instruction that caused it; `bytes` are those of an all-gather's result, of a reduce-scatter's
     operand, and of either for the others. `members` are the devices of a group.
@@ -32,7 +32,7 @@ class MeasuredCollective:
 
     name: str
     origin: str
-    kind: str
+    opcode: str
     group: int
     bytes: float
     times: float
@@ -41,7 +41,7 @@ class MeasuredCollective:
     @property
     def sent(self) -> float:
         """Bytes that a device sends in all runs, in a ring."""
-        return comm_factor(self.kind, self.group) * self.bytes * self.times
+        return comm_factor(self.opcode, self.group) * self.bytes * self.times
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class PartitionedProgram:
         return sum(collective.sent for collective in self.collectives)
 
     @property
-    def comm_bytes_by_kind(self) -> dict[str, float]:
-        """The same by kind of collective."""
+    def comm_bytes_by_opcode(self) -> dict[str, float]:
+        """The same by opcode of the collective."""
         by_opcode: dict[str, float] = defaultdict(float)
         for collective in self.collectives:
-            by_opcode[collective.kind] += collective.sent
+            by_opcode[collective.opcode] += collective.sent
         return dict(by_opcode)
 
     @property
@@ -105,7 +105,7 @@ class PartitionedProgram:
             sent, waited = traffic.get(axes, (0.0, 0.0))
             traffic[axes] = (
                 sent + collective.sent,
-                waited + hops(TracedCollective(collective.kind, collective.group, 0)) * collective.times,
+                waited + hops(TracedCollective(collective.opcode, collective.group, 0)) * collective.times,
             )
         return traffic
 
@@ -200,9 +200,9 @@ def _reduced(value: Node, free: set[Node]) -> Apply | None:
 
 
 def _bytes(node: Node) -> float:
-    kinds = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
+    array_types = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
     return sum(
         math.prod(array_type.dims) * max(array_type.dtype.bits / 8, 1)
-        for array_type in kinds
+        for array_type in array_types
         if isinstance(array_type, TensorType)
     )

@@ -1,8 +1,8 @@
 """The optimisation problem: per cluster its strategies and their costs, per pair of clusters the cost of resharding.
 
 A value that several clusters read is resharded once for each spec that they require: `SharedReshards` charge a reshard
-once however many readers require it; other reshards belong to one pair of clusters. Isomorphic clusters are tied: they
-take the same strategy, which is how repeated layers share a decision.
+once however many readers require it; other reshards belong to one pair of clusters. Isomorphic clusters take
+the same strategy, which is how repeated layers share a decision.
 
 The form follows Alpa's (Zheng et al., "Alpa: Automating inter- and intra-operator parallelism for distributed deep
 learning", OSDI 2022, section 4): one strategy per node, node costs, and edge costs of resharding.

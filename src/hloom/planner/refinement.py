@@ -62,7 +62,7 @@ class Refinement:
     waiting: CandidatePlan | None = None
     latest: Assignment | None = None
     bound: float = 0.0
-    is_tied: bool = True
+    is_shared: bool = True
 
     def advance(self, known: float) -> None:
         """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
@@ -72,7 +72,7 @@ class Refinement:
         best: CandidatePlan | None = None
         for _ in range(ROUNDS):
             choice = self.latest = self._solve()
-            self.bound, self.is_tied = choice.bound, choice.is_tied
+            self.bound, self.is_shared = choice.bound, choice.is_shared
             if choice.cost >= known * (1 - GAIN):
                 break
             candidate = candidate_of(self.task, self.problem, choice, self.name, self.demands)
@@ -93,8 +93,8 @@ class Refinement:
         if self.task.budget is not None or self.latest is None:
             return
         result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
-        if not result.is_tied:
-            self.bound, self.is_tied = result.bound, False
+        if not result.is_shared:
+            self.bound, self.is_shared = result.bound, False
 
     def _rank(self, candidate: CandidatePlan) -> tuple[bool, float]:
         if self.task.budget is not None:

@@ -17,7 +17,7 @@ from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.solvers import PLANNERS, Planner
-from hloom.planner.solvers.ilp import plan_tied
+from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
@@ -72,7 +72,7 @@ def search_plans(
 def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> CandidatePlan:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
-    search = _Search(SearchResult(task), plan.name or "plan", plan_tied)
+    search = _Search(SearchResult(task), plan.name or "plan", plan_shared)
     search.solve()
     search.result.rank()
     return search.result.best
@@ -86,7 +86,7 @@ def predict_plan(module: Module, plan: Plan) -> CandidatePlan:
 def solver_of(planner: str) -> Planner:
     """What solves the problems of a planner of this name; raises HloomError where there is none."""
     if planner in (EXPERT, "ilp"):
-        return plan_tied
+        return plan_shared
     if planner not in PLANNERS:
         raise HloomError(f"there is no planner '{planner}'", hint=f"there are {', '.join((*PLANNERS, EXPERT))}")
     return PLANNERS[planner]
@@ -152,7 +152,7 @@ class _Search:
             is_working = best is not None and best.compute_seconds(rates) > best.comm_seconds(rates)
             low, high = (odds, high) if is_working else (low, odds)
         for candidate in self.result.candidates:
-            candidate.prove(bound, rates, is_tied=candidate.is_tied)
+            candidate.prove(bound, rates, is_shared=candidate.is_shared)
 
     def _solve(self, rates: Rates) -> float:
         """Solve the problems at some rates; what none of their plans costs less than."""
@@ -167,7 +167,7 @@ class _Search:
         for refinement in refinements:
             last = refinement if self.planner == EXPERT else refinements[-1]
             if refinement.waiting is not None:
-                refinement.waiting.prove(last.bound, rates, is_tied=last.is_tied)
+                refinement.waiting.prove(last.bound, rates, is_shared=last.is_shared)
         return min((refinement.bound for refinement in refinements), default=0.0)
 
     def _lines(self, rates: Rates) -> Iterator[Refinement]:

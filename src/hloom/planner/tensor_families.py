@@ -33,11 +33,11 @@ class TensorFamily:
     """Tensors of one spec: how many, of which type, and the bytes of all of them.
 
     `whole_bytes` are those of a single device, `held_bytes` what one of several holds, `sent` what a device sends for
-    them by kind of collective.
+    them by opcode of the collective.
     """
 
     name: str
-    kind: str
+    role: str
     type: str
     spec: Spec
     members: list[Node] = field(default_factory=list, repr=False)
@@ -64,7 +64,7 @@ class TensorFamily:
         """It as JSON."""
         return {
             "name": self.name,
-            "kind": self.kind,
+            "role": self.role,
             "count": self.count,
             "type": self.type,
             "spec": str(self.spec),
@@ -120,14 +120,14 @@ def families(
             _add(problem, mesh, node, specs[node], families)
     owners = _owners(problem, families.values())
     for collective in caused:
-        number = _kind(problem, collective.value)
+        number = _representative(problem, collective.value)
         if number in owners:
             family = owners[number]
             family.sent[collective.step.opcode] = family.sent.get(collective.step.opcode, 0.0) + collective.sent
     for group in families.values():
         group.name = _common(group.members)
     return sorted(
-        families.values(), key=lambda f: (f.kind == MADE, -f.sent_bytes if f.kind == MADE else -f.whole_bytes)
+        families.values(), key=lambda f: (f.role == MADE, -f.sent_bytes if f.role == MADE else -f.whole_bytes)
     )
 
 
@@ -166,21 +166,21 @@ def _role(problem: Problem, node: Node) -> str:
     return UPDATED if any(alias.parameter == node.number for alias in aliases(problem.module)) else GIVEN
 
 
-def _kind(problem: Problem, node: Node) -> int | None:
+def _representative(problem: Problem, node: Node) -> int | None:
     """What is the same for values that share a decision."""
     cluster = problem.clusters.of(node)
     return None if cluster is None else problem.representative[cluster.number]
 
 
 def _owners(problem: Problem, families: Iterable[TensorFamily]) -> dict[int, TensorFamily]:
-    """By kind of cluster the family that its traffic counts for: of the first parameter whose update it makes."""
+    """By representative the family that its traffic counts for: that of the first parameter whose update it makes."""
     owners: dict[int, TensorFamily] = {}
     of: dict[Node, TensorFamily] = {node: family for family in families for node in family.members}
     for node, family in of.items():
         home = _home(problem, node)
         if home is not None:
             owners.setdefault(problem.representative[home.number], family)
-    made = {owner for owner in owners if owners[owner].kind == MADE}
+    made = {owner for owner in owners if owners[owner].role == MADE}
     root, parameters = problem.module.entry.output, {p.number: p for p in problem.module.entry.parameters}
     if root is None:
         return owners

@@ -16,12 +16,12 @@ TWICE, SHARED = "one axis, two dimensions", "two axes, one part"
 class Conflict:
     """Two axis shardings that cannot both be applied, and where they first meet: there both are left out.
 
-    `kind` is TWICE or SHARED. `axes` and `dimensions` are the two shardings', `seeds` what was set for them, and
+    `reason` is TWICE or SHARED. `axes` and `dimensions` are the two shardings', `seeds` what was set for them, and
     `paths` the instructions from the seeds to `node`. `places` counts all dimensions of the module that stay unsplit
     because the same two seeds contradict each other there in the same way.
     """
 
-    kind: str
+    reason: str
     node: Node
     axes: tuple[str, str]
     dimensions: tuple[str, str]
@@ -31,7 +31,7 @@ class Conflict:
 
     def __str__(self) -> str:
         one, other = self.axes
-        who = f"axis {one} twice" if self.kind == TWICE else f"axes {one} and {other} on the same part"
+        who = f"axis {one} twice" if self.reason == TWICE else f"axes {one} and {other} on the same part"
         ways = " and ".join(
             f"{dimension} from {seed} through {route(path)}"
             for dimension, seed, path in zip(self.dimensions, self.seeds, self.paths, strict=True)
@@ -41,7 +41,7 @@ class Conflict:
     def to_json(self) -> dict[str, object]:
         """The conflict as plain values."""
         return {
-            "kind": self.kind,
+            "reason": self.reason,
             "instruction": self.node.name,
             "computation": self.node.graph.name,
             "axes": list(self.axes),
@@ -132,10 +132,8 @@ def _conflict(
         seed_text(dataflow, shardings[number], shardings[number].route(end)[0][1])
         for number, end in ((one, dim), (other, there))
     )
-    conflict_kind = TWICE if contradiction.first == contradiction.second else SHARED
-    return Conflict(
-        conflict_kind, node, (shardings[one].axis, shardings[other].axis), texts, (first, second), paths, places
-    )
+    reason = TWICE if contradiction.first == contradiction.second else SHARED
+    return Conflict(reason, node, (shardings[one].axis, shardings[other].axis), texts, (first, second), paths, places)
 
 
 def path(dataflow: DataflowGraph, sharding: AxisSharding, dim: ShardedDim, end: Node) -> tuple[Node, ...]:

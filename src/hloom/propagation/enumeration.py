@@ -21,7 +21,7 @@ from hloom.propagation.solver import AxisSharding, ShardedDim, find_contradictio
 from hloom.sharding import Mesh, Spec
 
 LIMIT = 1000
-"""How many tilings are listed before alike components are tied together, and then at most."""
+"""How many tilings are listed before isomorphic components are merged, and then at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Tiling:
 class Enumeration:
     """The tilings of a module over one axis, the cheapest in FLOPs first.
 
-    `components` says how many sets of dimensions can be split at all, `is_tied` whether alike ones (those of repeated
+    `components` says how many sets of dimensions can be split at all, `is_merged` whether isomorphic ones (of repeated
     layers) were made to go together because there were too many tilings, `is_complete` whether all are listed.
     """
 
@@ -62,7 +62,7 @@ class Enumeration:
     mesh: Mesh
     tilings: tuple[Tiling, ...]
     components: int
-    is_tied: bool
+    is_merged: bool
     is_complete: bool
 
     def pruned(self) -> tuple[Tiling, ...]:
@@ -81,7 +81,7 @@ class Enumeration:
 
     def to_json(self) -> dict[str, Any]:
         """All tilings as plain values."""
-        counts = {"components": self.components, "is_tied": self.is_tied, "is_complete": self.is_complete}
+        counts = {"components": self.components, "is_merged": self.is_merged, "is_complete": self.is_complete}
         mesh = dict(zip(self.mesh.names, self.mesh.sizes, strict=True))
         listed = [tiling.to_json() for tiling in self.tilings]
         return {"module": self.module.name, "mesh": mesh, **counts, "tilings": listed}
@@ -99,27 +99,27 @@ class _Component:
     flops: int
     bytes: int
     comm_bytes: int
-    kind: tuple
+    isomorphism_key: tuple
 
 
 def enumerate_tilings(module: Module, axis: str, size: int, *, limit: int = LIMIT) -> Enumeration:
     """List the complete tilings of a module over an axis of a size; deterministic.
 
-    Where there are more than `limit`, alike components are tied together; where there still are, so many are listed.
+    Where there are more than `limit`, isomorphic components are merged; where there still are, so many are listed.
     """
     mesh, dataflow, counted = Mesh((axis,), (size,)), DataflowGraph(module), cost(module)
     components = _components(dataflow, mesh, counted)
-    count, is_tied = len(components), False
+    count, is_merged = len(components), False
     choices = _choices(dataflow, components, limit)
     if len(choices) > limit:
-        tied = _tied(dataflow, components)
-        if len(tied) < count:
-            components, is_tied = tied, True
+        merged = _merge_isomorphic(dataflow, components)
+        if len(merged) < count:
+            components, is_merged = merged, True
             choices = _choices(dataflow, components, limit)
     whole = counted.total.flops, sum(_bytes(dataflow.leaves[leaf].type) for leaf in _held(dataflow))
     tilings = [_tiling(dataflow, [components[number] for number in choice], *whole) for choice in choices[:limit]]
     tilings.sort(key=lambda tiling: (tiling.price, tiling.seeds))
-    return Enumeration(module, mesh, tuple(tilings), count, is_tied, len(choices) <= limit)
+    return Enumeration(module, mesh, tuple(tilings), count, is_merged, len(choices) <= limit)
 
 
 def _components(dataflow: DataflowGraph, mesh: Mesh, counted: CostReport) -> list[_Component]:
@@ -286,20 +286,20 @@ def _bits(number: int) -> Iterator[int]:
         number ^= lowest
 
 
-def _tied(dataflow: DataflowGraph, components: Sequence[_Component]) -> list[_Component]:
-    """Components of one kind that do not exclude each other, as one."""
-    kinds: dict[tuple, list[_Component]] = {}
+def _merge_isomorphic(dataflow: DataflowGraph, components: Sequence[_Component]) -> list[_Component]:
+    """Isomorphic components that do not exclude each other, as one."""
+    classes: dict[tuple, list[_Component]] = {}
     for component in components:
-        kinds.setdefault(component.kind, []).append(component)
-    tied = []
-    for alike in kinds.values():
-        if len(alike) == 1 or any(_exclusions(dataflow, alike)):
-            tied += alike
+        classes.setdefault(component.isomorphism_key, []).append(component)
+    merged = []
+    for isomorphic in classes.values():
+        if len(isomorphic) == 1 or any(_exclusions(dataflow, isomorphic)):
+            merged += isomorphic
             continue
-        shardings = tuple(sharding for component in alike for sharding in component.shardings)
-        flops, held, sent = _sums(alike)
-        tied.append(_Component(shardings, flops, held, sent, alike[0].kind))
-    return tied
+        shardings = tuple(sharding for component in isomorphic for sharding in component.shardings)
+        flops, held, sent = _sums(isomorphic)
+        merged.append(_Component(shardings, flops, held, sent, isomorphic[0].isomorphism_key))
+    return merged
 
 
 def _sums(components: Sequence[_Component]) -> tuple[int, int, int]:

@@ -56,7 +56,7 @@ class RequiredCollective:
     why; `source` and `scope` are where the program says so.
     """
 
-    kind: str
+    opcode: str
     node: Node
     value: str
     axes: tuple[str, ...]
@@ -76,7 +76,7 @@ class RequiredCollective:
     def to_json(self) -> dict[str, object]:
         """The collective as plain values."""
         rest = ("value", "reducer", "local_bytes", "comm_bytes", "times", "total", "reason", "source", "scope")
-        return {"kind": self.kind, **_place(self.node), "axes": list(self.axes)} | {
+        return {"opcode": self.opcode, **_place(self.node), "axes": list(self.axes)} | {
             name: getattr(self, name) for name in rest
         }
 

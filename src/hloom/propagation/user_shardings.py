@@ -50,12 +50,12 @@ def find_node(module: Module, name: str) -> Node:
     own = own.lstrip("%")
     if own in graph:
         return graph[own]
-    alike = [node for node in graph.nodes if _NUMBERED.sub("", node.name) == own]
-    if len(alike) == 1:
-        return alike[0]
-    near = [node.name for node in alike] or get_close_matches(own, [node.name for node in graph.nodes], 3)
+    matches = [node for node in graph.nodes if _NUMBERED.sub("", node.name) == own]
+    if len(matches) == 1:
+        return matches[0]
+    near = [node.name for node in matches] or get_close_matches(own, [node.name for node in graph.nodes], 3)
     hint = f"near: {', '.join(near[:5])}" if near else None
-    raise HloomError(f"graph {graph.name} has {'several nodes' if alike else 'no node'} called '{own}'", hint=hint)
+    raise HloomError(f"graph {graph.name} has {'several nodes' if matches else 'no node'} called '{own}'", hint=hint)
 
 
 def _from_specs(seeds: Mapping[Any, Spec], dataflow: DataflowGraph) -> dict[int, Spec]:

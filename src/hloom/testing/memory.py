@@ -29,6 +29,6 @@ def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | 
 def _line(buffer: LiveBuffer) -> str:
     element = "".join(f"{{{index}}}" for index in buffer.index)
     return (
-        f"{buffer.bytes:,} bytes, {buffer.kind}: {buffer.computation}/{buffer.name}{element} = {buffer.type} "
+        f"{buffer.bytes:,} bytes, {buffer.role}: {buffer.computation}/{buffer.name}{element} = {buffer.type} "
         f"{buffer.opcode}  {buffer.source}"
     )

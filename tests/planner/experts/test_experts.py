@@ -238,7 +238,7 @@ def test_experts_are_reached_by_all_to_all():
     name = "data parallel on x, expert parallel on x"
     (plan,) = [axis for axis in experts(module, mesh) if axis.name == name]
     compiled = partition(plan.annotate(module), 4)
-    assert set(read_partitioned(compiled.module, 4, compiled.memory).comm_bytes_by_kind) == {"all-to-all"}
+    assert set(read_partitioned(compiled.module, 4, compiled.memory).comm_bytes_by_opcode) == {"all-to-all"}
 
 
 def test_a_batch_that_is_too_small_leaves_the_sequence_to_the_other_axes():

@@ -19,7 +19,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers import PLANNERS
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.solvers.decoupled_bound import ENOUGH
-from hloom.planner.solvers.factor_graph import tied_graph
+from hloom.planner.solvers.factor_graph import quotient_graph
 from hloom.planner.solvers.ilp import PROVEN
 from hloom.planner.solvers.lagrangian import least_memory
 from hloom.planner.solvers.memory_prices import memory_use
@@ -69,8 +69,8 @@ def test_the_planners_find_the_best_of_all_choices():
         )
         result = PLANNERS["ilp"](problem)
         assert result.cost == problem.cost(result.strategies) == pytest.approx(isomorphic_reshards, rel=1e-6)
-        assert result.tied_bound <= isomorphic_reshards * (1 + 1e-9) and (
-            result.is_tied or result.bound <= least * (1 + 1e-9)
+        assert result.shared_bound <= isomorphic_reshards * (1 + 1e-9) and (
+            result.is_shared or result.bound <= least * (1 + 1e-9)
         )
         assert PLANNERS["recursive"](problem).cost >= isomorphic_reshards * (1 - 1e-9)
         looked_at += 1
@@ -82,8 +82,8 @@ def test_alike_layers_are_decided_once_and_the_bound_is_of_layers_that_choose_ap
     result = PLANNERS["ilp"](problem)
     assert len(set(problem.representative.values())) < len(problem.options)
     assert all(result.strategies[a] == result.strategies[b] for a, b in problem.representative.items())
-    assert not result.is_tied and result.bound <= result.tied_bound * (1 + 1e-9) <= result.cost * (1 + 2e-9)
-    assert result.tied_bound == pytest.approx(result.cost, rel=1e-5)
+    assert not result.is_shared and result.bound <= result.shared_bound * (1 + 1e-9) <= result.cost * (1 + 2e-9)
+    assert result.shared_bound == pytest.approx(result.cost, rel=1e-5)
 
 
 def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
@@ -104,8 +104,8 @@ def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh:
         pytest.skip("the cases are not beside this checkout")
     problem = build_problem(load(path), Mesh.parse(mesh))
     default = PLANNERS["ilp"](problem)
-    assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
-    assert default.gap <= ENOUGH and not default.is_tied
+    assert default.cost == pytest.approx(default.shared_bound, rel=PROVEN)
+    assert default.gap <= ENOUGH and not default.is_shared
     assert PLANNERS["recursive"](problem).cost < 1.2 * default.cost
 
 
@@ -116,8 +116,8 @@ def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
         pytest.skip("the cases are not beside this checkout")
     problem = build_problem(load(path), Mesh.parse("a=2,b=2,c=2"))
     default = PLANNERS["ilp"](problem, seconds=60)
-    assert default.cost == pytest.approx(default.tied_bound, rel=PROVEN)
-    assert default.gap <= ENOUGH and not default.is_tied
+    assert default.cost == pytest.approx(default.shared_bound, rel=PROVEN)
+    assert default.gap <= ENOUGH and not default.is_shared
 
 
 def test_the_same_problem_gives_the_same_choice():
@@ -148,7 +148,7 @@ def test_a_budget_is_kept_and_what_is_missing_is_said():
     problem = build_problem(layers(3), Mesh.parse("x=4"))
     rows = [_parameters(problem)]
     free = PLANNERS["ilp"](problem)
-    graph = tied_graph(problem)
+    graph = quotient_graph(problem)
     least = least_memory(graph, memory_use(problem, graph, rows), math.inf).missing
     budget = (rows[0].bytes(free.strategies) + least) / 2
     assert least < rows[0].bytes(free.strategies)

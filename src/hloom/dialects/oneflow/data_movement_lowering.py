@@ -13,7 +13,7 @@ TABLE, lowers = table_of()
 
 @lowers("reshape")
 def _reshape(given: Given) -> Node:
-    return given.build.reshape(given.x, reshaped(given.kind, given["shape"]))
+    return given.build.reshape(given.x, reshaped(given.x_type, given["shape"]))
 
 
 @lowers("transpose")
@@ -24,7 +24,7 @@ def _transpose(given: Given) -> Node:
 @lowers("narrow")
 def _narrow(given: Given) -> Node:
     return narrowed(
-        given.build, given.x, axis_in(given.node.attribute("dim"), given.kind), given["start"], given["length"]
+        given.build, given.x, axis_in(given.node.attribute("dim"), given.x_type), given["start"], given["length"]
     )
 
 
@@ -37,7 +37,7 @@ def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> 
 
 @lowers("pad")
 def _pad(given: Given) -> Node:
-    type_ = given.kind
+    type_ = given.x_type
     value = given["floating_constant_value" if type_.dtype.is_float else "integral_constant_value"]
     padding = zip(given["padding_before"], given["padding_after"], strict=True)
     dimensions = tuple(PaddingDimension(low, high) for low, high in padding)

@@ -99,7 +99,7 @@ def _scalar(given: Given) -> Node:
 @lowers("scalar_mul_by_tensor")
 def _scale(given: Given) -> Node:
     scalar = given.build.reshape(given.operands[1], ())
-    return given.build.apply("multiply", given.x, given.build.spread(scalar, given.kind.dims, ()))
+    return given.build.apply("multiply", given.x, given.build.spread(scalar, given.x_type.dims, ()))
 
 
 @lowers("bias_add")
@@ -163,5 +163,5 @@ def _cast(given: Given) -> Node:
 def _cast_scale(given: Given) -> Node:
     build, scale = given.build, given.operands[1]
     cast = build.convert(given.x, tensor(scale).dtype)
-    scaled = build.apply("multiply", cast, build.spread(build.reshape(scale, ()), given.kind.dims, ()))
+    scaled = build.apply("multiply", cast, build.spread(build.reshape(scale, ()), given.x_type.dims, ()))
     return build.apply("multiply", scaled, build.filled(given["scale"], scaled))

@@ -41,7 +41,7 @@ def _matmul_bias(given: Given) -> Node:
     product = _linear(given, given.operands[1], None)
     if given["alpha"] != 1:
         product = given.build.apply("multiply", product, given.build.filled(given["alpha"], product))
-    total: Node = given.build.apply("add", product, given.along(given.operands[2], given.kind.rank - 1, product))
+    total: Node = given.build.apply("add", product, given.along(given.operands[2], given.x_type.rank - 1, product))
     return given.build.apply("add", total, given.operands[3]) if len(given.operands) == 4 else total
 
 
@@ -88,6 +88,6 @@ def _glu(given: Given) -> tuple[Node, ...]:
 
 def _linear(given: Given, weights: Node, bias: Node | None) -> Node:
     """The last dimension times weights whose rows are its results, plus a bias."""
-    last = given.kind.rank - 1
+    last = given.x_type.rank - 1
     result = given.build.apply("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
     return result if bias is None else given.build.apply("add", result, given.along(bias, last, result))

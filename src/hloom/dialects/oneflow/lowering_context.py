@@ -29,13 +29,13 @@ class Given:
         return self.operands[0]
 
     @property
-    def kind(self) -> TensorType:
+    def x_type(self) -> TensorType:
         """The first operand's type."""
         return tensor(self.operands[0])
 
     def axis(self) -> int:
         """The attribute `axis`, counted from the front."""
-        return axis_in(self.node.attribute("axis"), self.kind)
+        return axis_in(self.node.attribute("axis"), self.x_type)
 
     def along(self, values: Node, axis: int, like: Node) -> Node:
         """One value for each index of an axis, in an array like another."""

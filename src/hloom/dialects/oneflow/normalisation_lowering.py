@@ -42,8 +42,10 @@ def _normalization(given: Given) -> Node | tuple[Node, ...]:
     else:
         mean, variance = operands["moving_mean"], operands["moving_variance"]
     inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(given["epsilon"], variance)))
-    parts = [given.along(build.convert(operand, given.kind.dtype), axis, x) for operand in (mean, inverse)]
-    gamma, beta = (given.along(build.convert(operands[name], given.kind.dtype), axis, x) for name in ("gamma", "beta"))
+    parts = [given.along(build.convert(operand, given.x_type.dtype), axis, x) for operand in (mean, inverse)]
+    gamma, beta = (
+        given.along(build.convert(operands[name], given.x_type.dtype), axis, x) for name in ("gamma", "beta")
+    )
     normal = build.apply("multiply", build.apply("subtract", x, parts[0]), parts[1])
     y: Node = build.apply("add", build.apply("multiply", normal, gamma), beta)
     for name in ("_add_to_output", "addend"):

@@ -94,10 +94,10 @@ def _is_search(root: Node, parameters: list[Parameter], direction: str) -> bool:
     first, second = root.inputs
     if first.inputs[1:] != (value, other) or second.inputs[1:] != (index, elsewhere):
         return False
-    tie = second.inputs[0]
-    if tie.opcode != "or" or not _prefers(first.inputs[0], value, other, direction):
+    prefers_first = second.inputs[0]
+    if prefers_first.opcode != "or" or not _prefers(first.inputs[0], value, other, direction):
         return False
-    for left, right in (tie.inputs, tie.inputs[::-1]):
+    for left, right in (prefers_first.inputs, prefers_first.inputs[::-1]):
         if _prefers(left, value, other, direction) and right.opcode == "and":
             equal, earlier = right.inputs
             if _compares(equal, value, other, "EQ") and _compares(earlier, index, elsewhere, "LT"):

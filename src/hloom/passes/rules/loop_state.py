@@ -73,16 +73,16 @@ def live_nodes(graph: Graph, results: Iterable[Node]) -> set[Node]:
 
 
 def rebuild_loop(
-    build: Builder, loop: Apply, kept: Sequence[int], same: Mapping[int, int], sunk: Mapping[int, Node]
+    build: Builder, loop: Apply, kept: Sequence[int], same: Mapping[int, int], constants: Mapping[int, Node]
 ) -> Node:
     """The loop with some elements of its state only, and a tuple of all elements to stand in its place.
 
-    `same` says which kept element stands for one that goes; `sunk` gives the value, made of constants, that an element
-    has all the time: it is copied into condition and body. What is in neither is used by nothing.
+    `same` says which kept element stands for one that goes; `constants` gives the value, made of constants, that an
+    element has all the time: it is copied into condition and body. What is in neither is used by nothing.
     """
     start, node_type = loop.inputs[0], loop.type
     assert isinstance(node_type, TupleType), f"{loop!r} has no tuple for a state"
-    inside = [_StateGraph(build, loop.attributes[name], kept, same, sunk) for name in ("condition", "body")]
+    inside = [_StateGraph(build, loop.attributes[name], kept, same, constants) for name in ("condition", "body")]
     condition, body = (state_graph.graph for state_graph in inside)
     inside[0].fill_condition()
     inside[1].fill_body()
@@ -107,11 +107,11 @@ class _StateGraph:
     """A condition or a body, copied for a state with fewer elements."""
 
     def __init__(
-        self, build: Builder, old: Graph, kept: Sequence[int], same: Mapping[int, int], sunk: Mapping[int, Node]
+        self, build: Builder, old: Graph, kept: Sequence[int], same: Mapping[int, int], constants: Mapping[int, Node]
     ) -> None:
         if old.output is None or old.missing or old.module.has_closures or len(old.parameters) != 1:
             raise TypeProblem(f"graph {old.name} is no function of one state")
-        self.build, self.old, self.kept, self.same, self.sunk = build, old, kept, same, sunk
+        self.build, self.old, self.kept, self.same, self.constants = build, old, kept, same, constants
         self.state = old.parameters[0]
         self.element_types = elements_of(self.state.type) or ()
         self.graph = build.new_graph(old.name)
@@ -166,8 +166,8 @@ class _StateGraph:
         """What stands for an element of the old state."""
         index = self.same.get(index, index)
         if index not in self.by_index:
-            if index in self.sunk:
-                self.by_index[index] = self.copy_outside(self.sunk[index])
+            if index in self.constants:
+                self.by_index[index] = self.copy_outside(self.constants[index])
             elif index in self.positions:
                 self.by_index[index] = self.get(self.parameter, self.positions[index], like)
             else:

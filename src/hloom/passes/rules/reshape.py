@@ -197,7 +197,7 @@ def copy_of_copy(build: Builder, node: Apply) -> Node | None:
 
 @RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4)
 def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
-    """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what lies between is not"""
+    """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what is between them is not"""
     array_type, source, between = tensor_type(node), node.inputs[0], False
     if array_type is None or not is_row_major(array_type):
         return None

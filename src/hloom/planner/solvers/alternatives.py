@@ -14,7 +14,7 @@ from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import ascend
-from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
+from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.message_passing import MessagePassing
 
 FAMILIES = 12
@@ -30,7 +30,7 @@ def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: floa
     Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
     """
     deadline = time.monotonic() + seconds
-    graph = tied_graph(problem)
+    graph = quotient_graph(problem)
     known = graph.chosen(choice.strategies)
     messages = MessagePassing(graph)
     for _ in range(SWEEPS):

@@ -23,7 +23,7 @@ SLOW = 0.05
 def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline: float) -> float | None:
     """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
 
-    The messages begin as those of the tied factor graph, evenly among all that are tied there.
+    The messages begin as those of the quotient graph, evenly among all clusters that a node represents there.
     """
     if time.monotonic() > deadline:
         return None
@@ -42,7 +42,7 @@ def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline:
 
 
 def _begin(apart: FactorGraph, graph: FactorGraph) -> None:
-    """Share the messages of a tied factor graph out among the factors that were added up in it."""
+    """Share the messages of the quotient graph out among the factors that were added up in it."""
     known = dict(_known(graph))
     rows: dict[tuple, int] = {}
     for key, factor in _known(apart):

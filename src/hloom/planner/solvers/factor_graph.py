@@ -1,8 +1,8 @@
 """A problem in the form that planners work on: nodes with costs of strategies, and factors over related nodes.
 
-Nodes are numbered as the clusters that stand for all that are tied to them. In a tied factor graph a node takes one
-strategy for all of them, and what they cost is added up; in an untied one it has a copy for each, and a factor has a
-row for each set of copies that it relates.
+Nodes are numbered as the representatives of isomorphic clusters. In the quotient graph a node takes one strategy for
+all clusters that it represents, and what they cost is added up; in the full graph it has a copy for each, and a factor
+has a row for each set of copies that it relates.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def given(factor: CostFactor, positions: Sequence[int], choice: Mapping[int, int
     return costs
 
 
-def tied_graph(problem: Problem) -> FactorGraph:
+def quotient_graph(problem: Problem) -> FactorGraph:
     """The factor graph in which isomorphic clusters take the same strategy."""
     representative = problem.representative
     unary: dict[int, np.ndarray] = {}
@@ -107,8 +107,8 @@ def tied_graph(problem: Problem) -> FactorGraph:
         unary[representative[number]] = (
             unary[representative[number]] + costs if representative[number] in unary else np.array(costs, float)
         )
-    solve_within_budget, between = _tied_pairs(representative, problem.edge_costs)
-    for node, costs in solve_within_budget.items():
+    within, between = _quotient_pairs(representative, problem.edge_costs)
+    for node, costs in within.items():
         unary[node] = unary[node] + costs
     factors: list[CostFactor] = [
         pair(first, second, table) for (first, second), table in between.items() if table.any()
@@ -126,20 +126,18 @@ def tied_graph(problem: Problem) -> FactorGraph:
     )
 
 
-def _tied_pairs(
+def _quotient_pairs(
     representative: Mapping[int, int], pairs: Mapping[tuple[int, int], np.ndarray]
 ) -> tuple[dict[int, np.ndarray], dict[tuple[int, int], np.ndarray]]:
     """Tables of pairs added up between representatives: those within one node, and those between two."""
-    solve_within_budget: dict[int, np.ndarray] = {}
+    within: dict[int, np.ndarray] = {}
     between: dict[tuple[int, int], np.ndarray] = {}
     for (a, b), table in pairs.items():
         if representative[a] == representative[b]:
-            solve_within_budget[representative[a]] = solve_within_budget.get(representative[a], 0.0) + np.diagonal(
-                table
-            )
+            within[representative[a]] = within.get(representative[a], 0.0) + np.diagonal(table)
         else:
             add_edge_costs(between, representative[a], representative[b], table)
-    return solve_within_budget, between
+    return within, between
 
 
 def full_graph(problem: Problem) -> FactorGraph:
@@ -168,7 +166,7 @@ def full_graph(problem: Problem) -> FactorGraph:
 
 
 def isomorphic_reshards(problem: Problem) -> list[list[SharedReshards]]:
-    """Shared tables by what they are between tied clusters."""
+    """Shared tables by what they are between representatives of isomorphic clusters."""
     by_key: dict[tuple, list[SharedReshards]] = defaultdict(list)
     for shared in problem.shared_reshards:
         readers = tuple((problem.representative[number], id(demand)) for number, demand in shared.readers)

@@ -16,7 +16,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
-from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
+from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
 from hloom.planner.solvers.lagrangian import LagrangianResult, solve_within_budget
 from hloom.planner.solvers.memory_prices import memory_use
@@ -43,15 +43,15 @@ def plan(
     Without a budget the bound is of all choices, unless there was no time for it.
     """
     begun = time.monotonic()
-    graph = tied_graph(problem)
-    result = _tied(problem, graph, begun + seconds, rows, budget, starts)
+    graph = quotient_graph(problem)
+    result = _solve_shared(problem, graph, begun + seconds, rows, budget, starts)
     if budget is not None and rows:
         return result
     bound = decoupled_bound(problem, graph, result.cost, begun + APART * seconds)
-    return result if bound is None else replace(result, bound=bound, is_tied=False)
+    return result if bound is None else replace(result, bound=bound, is_shared=False)
 
 
-def plan_tied(
+def plan_shared(
     problem: Problem,
     seconds: float = 20.0,
     *,
@@ -60,10 +60,10 @@ def plan_tied(
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
-    return _tied(problem, tied_graph(problem), time.monotonic() + seconds, rows, budget, starts)
+    return _solve_shared(problem, quotient_graph(problem), time.monotonic() + seconds, rows, budget, starts)
 
 
-def _tied(
+def _solve_shared(
     problem: Problem,
     graph: FactorGraph,
     deadline: float,
@@ -81,7 +81,7 @@ def _tied(
         memory, free = memory_use(problem, graph, rows), graph.chosen(strategies)
         if memory.of(free).max() > budget:
             return _named(problem, solve_within_budget(graph, memory, budget, deadline, [*known, free]))
-    return Assignment(strategies, problem.cost(strategies), ascent.bound, tied_bound=ascent.bound)
+    return Assignment(strategies, problem.cost(strategies), ascent.bound, shared_bound=ascent.bound)
 
 
 def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
@@ -109,5 +109,10 @@ def _named(problem: Problem, result: LagrangianResult) -> Assignment:
             f"{result.least:,.0f} B",
         )
     return Assignment(
-        strategies, problem.cost(strategies), result.bound, notes=notes, tied_bound=result.bound, missing=result.missing
+        strategies,
+        problem.cost(strategies),
+        result.bound,
+        notes=notes,
+        shared_bound=result.bound,
+        missing=result.missing,
     )

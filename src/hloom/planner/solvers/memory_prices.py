@@ -87,16 +87,18 @@ class MemoryUse:
 
 
 def memory_use(problem: Problem, graph: FactorGraph, rows: Sequence[MemoryRow]) -> MemoryUse:
-    """Rows over clusters as rows over the nodes of a tied factor graph."""
-    tied_rows = [row.by_representative(problem.representative) for row in rows]
+    """Rows over clusters as rows over the nodes of the quotient graph."""
+    quotient_rows = [row.by_representative(problem.representative) for row in rows]
     unary: dict[int, np.ndarray] = {}
     for node in graph.unary:
         nothing = np.zeros(len(problem.options[node]))
-        unary[node] = np.stack([row.unary.get(node, nothing) for row in tied_rows], axis=1)
+        unary[node] = np.stack([row.unary.get(node, nothing) for row in quotient_rows], axis=1)
     pairs: list[PairMemory] = []
-    for first, second in sorted({ends for row in tied_rows for ends in row.pairs}):
+    for first, second in sorted({ends for row in quotient_rows for ends in row.pairs}):
         nothing = np.zeros((len(problem.options[first]), len(problem.options[second])))
-        pairs.append(_together(first, second, np.stack([row.pairs.get((first, second), nothing) for row in tied_rows])))
+        pairs.append(
+            _together(first, second, np.stack([row.pairs.get((first, second), nothing) for row in quotient_rows]))
+        )
     names, constants = tuple(row.name for row in rows), np.array([row.constant for row in rows], float)
     return MemoryUse(names, constants, unary, pairs).restricted(graph.kept)
 

@@ -16,7 +16,7 @@ from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import EVERY, ascend
-from hloom.planner.solvers.factor_graph import FactorGraph, tied_graph
+from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.lagrangian import solve_within_budget
 from hloom.planner.solvers.memory_prices import MemoryUse, memory_use
 from hloom.planner.solvers.message_passing import MessagePassing
@@ -43,7 +43,7 @@ def plan(
     a step has few choices.
     """
     deadline = time.monotonic() + seconds
-    graph = tied_graph(problem)
+    graph = quotient_graph(problem)
     steps = _steps(problem, graph, deadline)
     strategies = steps[-1]
     if budget is not None and rows:
@@ -53,7 +53,7 @@ def plan(
     bound, notes = _bound(graph, deadline)
     cost = problem.cost(strategies)
     bound = min(bound, cost)
-    return Assignment(strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound)
+    return Assignment(strategies, cost, bound, planner="recursive", notes=notes, shared_bound=bound)
 
 
 def _steps(problem: Problem, graph: FactorGraph, deadline: float) -> list[dict[int, int]]:
@@ -118,7 +118,7 @@ def _within(
     notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
     cost = problem.cost(strategies)
     return Assignment(
-        strategies, cost, bound, planner="recursive", notes=notes, tied_bound=bound, missing=result.missing
+        strategies, cost, bound, planner="recursive", notes=notes, shared_bound=bound, missing=result.missing
     )
 
 
