@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from hloom.runtime import RewriteError as RewriteError
     from hloom.runtime import RunResult as RunResult
     from hloom.runtime import compare as compare
+    from hloom.runtime import from_stablehlo as from_stablehlo
     from hloom.runtime import run as run
     from hloom.text import HloomError as HloomError
     from hloom.text import HloomWarning as HloomWarning
@@ -107,7 +108,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "ops": ("OPS",),
     "passes": ("apply",),
     "rewrite": ("ANY", "rule", "rule_from"),
-    "runtime": ("RewriteError", "RunResult", "compare", "run"),
+    "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
 }

@@ -31,6 +31,10 @@ def divide_by_root(p):
         r.replace({expression: r.op("multiply", y, r.op("rsqrt", x))})
 
 
+def divided(x):
+    return x / (x + 3)
+
+
 FAILING = Family("failing-rules")
 
 
@@ -69,6 +73,44 @@ def test_inside_jit():
         inside = jax.jit(lambda x: jnp.sin(x) * 2)(X)
     np.testing.assert_allclose(inside, jnp.cos(X) * 2, rtol=1e-6)
     np.testing.assert_allclose(jax.jit(lambda x: jnp.sin(x) * 2)(X), jnp.sin(X) * 2, rtol=1e-6)
+
+
+def test_a_rule_that_never_fires_is_named_once():
+    function = hloom.jit(jnp.tanh, [sine_to_cosine, divide_by_root, "simplify"])
+    with pytest.warns(hloom.HloomWarning) as caught:
+        function(X)
+        function(jnp.arange(3.0))
+    assert [str(warning.message) for warning in caught] == [
+        "sine-to-cosine never fired in tanh: nothing in it has the opcode sine",
+        "divide-by-root never fired in tanh: nothing in it has the opcode divide",
+    ]
+
+
+def test_why_a_rule_never_fired():
+    with pytest.warns(hloom.HloomWarning, match="divide-by-root never fired in divided: tried 1 times, most often rejected"):
+        hloom.jit(divided, divide_by_root)(X)
+
+
+def test_a_rule_that_never_fires_inside_jit():
+    with pytest.warns(hloom.HloomWarning, match="divide-by-root never fired in what was compiled, . modules"):
+        with hloom.inside_jit([sine_to_cosine, divide_by_root]):
+            jax.jit(lambda x: jnp.sin(x) * 2)(X)
+
+
+def test_one_rule_of_a_family_is_enough():
+    family = Family("halves")
+
+    @family.rewrites("sine")
+    def of_sine(build, node):
+        """sine(x) -> cosine(x)"""
+        return build.op("cosine", *node.inputs)
+
+    @family.rewrites("tanh")
+    def of_tanh(build, node):
+        """tanh(x) -> cosine(x)"""
+        return build.op("cosine", *node.inputs)
+
+    np.testing.assert_allclose(hloom.jit(jnp.sin, family)(X), jnp.cos(X), rtol=1e-6)
 
 
 def test_passes_that_change_nothing_say_so():

@@ -21,6 +21,7 @@ from hloom.ir import (
     equal,
     literal_of,
 )
+from hloom.hlo import parse
 from hloom.ir.sharding import Uniform
 from hloom.ops import OPS, unknown_op
 from tests.ir.build import F32, F32_2, F32_3, apply, chain, closure, diamond, module_with
@@ -410,3 +411,20 @@ def test_long_nodes_are_cut():
     found = difference(module, other)
     assert found is not None and len(found) < 500 and "..." in found
     assert not any(isinstance(node, Constant) for node in module.nodes())
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ("f32[] constant(1)", "f32[] constant(2)", "value 1 and 2"),
+        ("f32[] constant(0)", "f32[] constant(-0.0)", "value 0 and -0.0"),
+        ("f32[2,3] constant({{1,2,3},{4,5,6}})", "f32[2,3] constant({{1,2,3},{4,7,6}})", "value at {1,1} 5 and 7"),
+        ("s4[3] constant({1,2,3})", "s4[3] constant({1,2,-3})", "value at {2} 3 and -3"),
+        ("c64[] constant((1,2))", "c64[] constant((1,3))", "value (1, 2) and (1, 3)"),
+        ("pred[2] constant({1,0})", "pred[2] constant({1,1})", "value at {1} false and true"),
+        ("f32[2] constant({...})", "f32[2] constant({1, 2})", "value {...} and {1, 2}"),
+        ("(f32[], s32[2]) constant((1, {1, 2}))", "(f32[], s32[2]) constant((1, {1, 3}))", "value in leaf 1 at {1} 2 and 3"),
+    ],
+)
+def test_literals_that_differ_are_named(left: str, right: str, said: str):
+    said_so = difference(*(parse(f"ENTRY e {{ ROOT c = {text} }}") for text in (left, right)))
+    assert said_so is not None and said_so.endswith(f"differ: {said}"), said_so

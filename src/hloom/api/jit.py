@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
 from hloom import runtime
 from hloom.ir import Module
-from hloom.passes import PassLike, apply_in_place, resolve
+from hloom.passes import PASSES, PassLike, apply_in_place, resolve
+from hloom.rewrite import RuleReport
 from hloom.runtime import Stage
+from hloom.text import HloomWarning
 
 
 def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:
@@ -18,11 +21,20 @@ def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[
 
     Without a function, a decorator: `@hloom.jit(passes=[...])`. What comes back is jax.jit's own object, with
     `rewritten(*args)` beside, the module that XLA gets. Raises HloomError for passes that are not there, and
-    RewriteError, when it is called, where a pass fails or leaves a broken module.
+    RewriteError, when it is called, where a pass fails or leaves a broken module. Warns once of each rule that was
+    given and fires nowhere in the program.
     """
     if function is None:
         return partial(jit, passes=passes, **options)
-    return runtime.jit(function, _change(passes), **options)
+    name = getattr(function, "__name__", type(function).__name__)
+
+    def change(module: Module) -> bool:
+        changed = applied(module)
+        applied.warn_of_unused(name)
+        return changed
+
+    applied = _Change(passes)
+    return runtime.jit(function, change, **options)
 
 
 def inside_jit(
@@ -33,12 +45,56 @@ def inside_jit(
 ) -> AbstractContextManager[None]:
     """While the `with` block runs, passes over every module that XLA compiles, once XLA has optimised it.
 
-    `stage` is `pre_scheduler` or `post_scheduler`. Raises RewriteError, out of the block, where a pass fails.
+    `stage` is `pre_scheduler` or `post_scheduler`. Raises RewriteError, out of the block, where a pass fails. Warns at
+    the end of the block of each rule that was given and fired in none of the modules.
     """
-    return runtime.inside_jit(_change(passes), stage=stage, platforms=platforms)
+    return _inside_jit(_Change(passes), stage, platforms)
 
 
-def _change(passes: PassLike | Iterable[PassLike]) -> Callable[[Module], bool]:
-    """Passes as one change, which says whether it changed anything; names are looked up now."""
-    resolved = resolve(passes)
-    return lambda module: apply_in_place(module, resolved).changed
+@contextmanager
+def _inside_jit(applied: _Change, stage: Stage, platforms: str | Sequence[str]) -> Iterator[None]:
+    with runtime.inside_jit(applied, stage=stage, platforms=platforms):
+        yield
+    applied.warn_of_unused(f"what was compiled, {applied.modules} modules")
+
+
+class _Change:
+    """Passes as one change, which says whether it changed anything; names are looked up when it is made.
+
+    It counts how often the rules fired that were given by themselves: those of passes with names are many, and most
+    programs have use for a few.
+    """
+
+    def __init__(self, passes: PassLike | Iterable[PassLike]) -> None:
+        self.passes = resolve(passes)
+        self.modules = 0
+        own = [rule for given in self.passes if PASSES.get(given.name) is not given for rule in given.rules]
+        self._accounts = {rule: RuleReport(rule) for rule in own}
+
+    def __call__(self, module: Module) -> bool:
+        report = apply_in_place(module, self.passes)
+        self.modules += 1
+        for account in report.all_rules():
+            if (total := self._accounts.get(account.rule)) is not None:
+                total.tried += account.tried
+                total.matched += account.matched
+                total.rejected.update(account.rejected)
+        return report.changed
+
+    def warn_of_unused(self, where: str) -> None:
+        """Warn, once, of the rules that never fired; of a family of rules, where none of it did."""
+        if not self.modules:
+            return
+        families = {rule.family for rule, account in self._accounts.items() if rule.family and account.matched}
+        for rule, account in self._accounts.items():
+            if not account.matched and rule.family not in families:
+                warnings.warn(f"{rule.name} never fired in {where}: {_why(account)}", HloomWarning, stacklevel=2)
+        self._accounts = {}
+
+
+def _why(account: RuleReport) -> str:
+    """Why a rule never fired: what rejected it most often."""
+    if not account.tried:
+        return f"nothing in it has the opcode {' or '.join(account.rule.roots)}"
+    reasons = [reason for reason, _ in account.rejected.most_common(1)]
+    return f"tried {account.tried:,} times{''.join(f', most often rejected because {reason}' for reason in reasons)}"

@@ -13,10 +13,12 @@ import click
 
 from hloom.analysis import awaits_partitioning
 from hloom.cli.options import ModuleSource
-from hloom.hlo import DumpedModule, SeveralModules, load
+from hloom.hlo import DumpedModule, ForeignText, SeveralModules, load
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning
 
+MLIR = "MLIR"
+"""What the reader of HLO text calls the language of StableHLO."""
 PATIENCE = 2.0
 """After how many seconds of work a progress bar appears."""
 MOST_LISTED = 20
@@ -33,6 +35,12 @@ def read_module(source: ModuleSource, *, show_notes: bool = True) -> Module:
         warnings.simplefilter("ignore", HloomWarning)
         try:
             module = load(_as_path(source.file), strict=source.strict, module=source.module, stage=source.stage)
+        except ForeignText as foreign:
+            if foreign.language != MLIR:
+                raise
+            from hloom.runtime import from_stablehlo  # only here: it takes jax
+
+            module = from_stablehlo(foreign.text, source.name)
         except SeveralModules as several:
             _note_modules(several.modules)
             raise HloomError(several.message) from None

@@ -27,6 +27,9 @@ _MLIR = re.compile(
     rb"|(?:func\.func|oneflow\.job)\b)"
 )
 
+_STABLEHLO = re.compile(rb"\b(?:stablehlo\.|chlo\.|mhlo\.|sdy\.|jax\.uses_shape_polymorphism|func\.func public @main\b)")
+"""What tells StableHLO, as jax writes it, among MLIR."""
+
 
 @dataclass(frozen=True, slots=True)
 class Language:
@@ -65,7 +68,7 @@ def read_any(source: ModuleSource) -> tuple[Module, Language]:
     """The module that a command line names, and its language, which the file's name or its first characters say."""
     if source.file == STDIN:
         with _standard_input() as data:
-            return (_read_mlir(source, data), MLIR) if _MLIR.match(data[:_HEAD]) else (read_module(source), HLO)
+            return (_read_mlir(source, data), MLIR) if _is_ours(data) else (read_module(source), HLO)
     path = Path(source.file)
     if path.is_file() and _is_mlir(path):
         if source.module is not None or source.stage is not None:
@@ -89,10 +92,17 @@ def check_name(output: Path, language: Language) -> None:
 
 
 def _is_mlir(path: Path) -> bool:
-    if path.name.lower().endswith(_MLIR_NAMES):
-        return True
+    is_named = path.name.lower().endswith(_MLIR_NAMES)
+    if is_named and path.suffix.lower() in _PACKED:
+        return _is_ours(decompress(read_bytes(path), str(path)), is_named)
     with path.open("rb") as file:
-        return _MLIR.match(file.read(_HEAD)) is not None
+        return _is_ours(file.read(_HEAD), is_named)
+
+
+def _is_ours(data: bytes, is_named: bool = False) -> bool:
+    """Whether a text is MLIR in the dialects of this package; StableHLO, which jax writes, is read as HLO."""
+    head = data[:_HEAD]
+    return (is_named or _MLIR.match(head) is not None) and _STABLEHLO.search(head) is None
 
 
 def _read_mlir(source: ModuleSource, data: bytes) -> Module:

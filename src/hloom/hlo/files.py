@@ -19,7 +19,7 @@ from hloom.hlo.module_reader import parse
 from hloom.hlo.printer import PrintOptions, print_module
 from hloom.hlo.proto import read_proto, write_proto
 from hloom.ir import Module
-from hloom.text import HloomError, ParseError, Source, Unsupported, unreadable
+from hloom.text import HloomError, Location, ParseError, Source, Unsupported, unreadable
 
 _TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= ")
 """What no path has and every HLO text has."""
@@ -30,7 +30,7 @@ _FOREIGN = (
     (
         re.compile(r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b|func\.func\b)"),
         "MLIR",
-        "for a program of jax's, load jax.jit(f).lower(...) itself or its .as_text('hlo')",
+        "hloom.from_stablehlo(text) reads StableHLO; for a program of jax's, load jax.jit(f).lower(...) itself",
     ),
     (
         re.compile(r"\s*(?:hlo_module|hlo|name|computations)\s*(?:\{|: *\")"),
@@ -41,6 +41,15 @@ _FOREIGN = (
     (re.compile(r"\s*<(?:!|html|svg|\?xml)", re.IGNORECASE), "a page or a picture", None),
 )
 """What else people have that looks like programs, tried when a text does not read."""
+
+
+class ForeignText(ParseError):
+    """A text of another language than HLO; `language` is its name."""
+
+    def __init__(self, language: str, text: str, location: Location, hint: str | None) -> None:
+        super().__init__(f"this is {language}, not HLO text", location, hint)
+        self.language = language
+        self.text = text
 
 
 def load(
@@ -86,6 +95,8 @@ def load(
     if is_lowering(source):
         return _from_proto(proto_of(source), f"<{type(source).__name__}>")
     hint = "for a function, load jax.jit(f).lower(...)" if callable(source) else None
+    if hasattr(source, "operation") and hasattr(source, "body"):
+        hint = "for a module of jaxlib's MLIR, hloom.from_stablehlo(module)"
     raise HloomError(f"no module can be loaded from a {type(source).__name__}", hint=hint)
 
 
@@ -167,7 +178,7 @@ def _from_text(text: str, name: str, strict: bool) -> Module:
     except ParseError:
         for pattern, what, hint in _FOREIGN:
             if pattern.match(text[:_HEAD]):
-                raise ParseError(f"this is {what}, not HLO text", Source(text, name).location(0), hint) from None
+                raise ForeignText(what, text, Source(text, name).location(0), hint) from None
         raise
 
 

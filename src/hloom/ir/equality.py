@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
+
 from hloom.ir.attributes import Referent
 from hloom.ir.graph import Graph
-from hloom.ir.literal import Literal
+from hloom.ir.literal import Literal, literal_of
+from hloom.ir.literal_text import format_literal
 from hloom.ir.metadata import Metadata, parse_metadata
 from hloom.ir.module import Module
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
@@ -225,7 +228,9 @@ class _Comparison:
                 self._pair(mine, theirs)
         elif isinstance(one, Op) and isinstance(other, Op):
             _demand_same(left, right, what, one.name, other.name)
-        elif not _are_same_literals(one, other):
+        elif isinstance(one, Literal) and isinstance(other, Literal):
+            _demand_same_literals(left, right, what, one, other)
+        else:
             _demand_same(left, right, what, one, other)
 
 
@@ -235,12 +240,36 @@ def _referents(value: Any) -> tuple[Referent, ...]:
     return parts if all(isinstance(part, Referent) for part in parts) else ()
 
 
-def _are_same_literals(one: Any, other: Any) -> bool:
-    """Whether two literals agree bit for bit, elided parts in the same places."""
-    if not isinstance(one, Literal) or not isinstance(other, Literal) or not same_shape(one.type, other.type):
-        return False
-    pairs = zip(one.leaves(), other.leaves(), strict=True)
-    return all(ours == others or (ours.is_elided and others.is_elided) for ours, others in pairs)
+def _demand_same_literals(left: object, right: object, what: str, one: Literal, other: Literal) -> None:
+    """Compare two literals bit for bit, elided parts in the same places; the first elements that differ are named."""
+    if not same_shape(one.type, other.type):
+        raise _Differs(_sentence(left, right, f"type of {what}", one.type, other.type))
+    pairs = list(zip(one.leaves(), other.leaves(), strict=True))
+    for number, (ours, others) in enumerate(pairs):
+        if ours == others or (ours.is_elided and others.is_elided):
+            continue
+        path = f" in leaf {number}" if len(pairs) > 1 else ""
+        index = _first_differing(ours, others)
+        path += f" at {{{','.join(map(str, index))}}}" if index else ""
+        raise _Differs(_sentence(left, right, f"{what}{path}", _element_text(ours, index), _element_text(others, index)))
+
+
+def _first_differing(one: Literal, other: Literal) -> tuple[int, ...] | None:
+    """The index of the first elements whose bits differ; None for scalars, and where one side is elided."""
+    if one.is_elided or other.is_elided:
+        return None
+    left, right = (np.ascontiguousarray(leaf.numpy()).reshape(-1) for leaf in (one, other))
+    width = left.dtype.itemsize
+    differing = (left.view(np.uint8).reshape(-1, width) != right.view(np.uint8).reshape(-1, width)).any(axis=1)
+    return tuple(int(position) for position in np.unravel_index(int(differing.argmax()), one.numpy().shape))
+
+
+def _element_text(leaf: Literal, index: tuple[int, ...] | None) -> str:
+    """One element as HLO writes it; the whole literal's text where it is elided."""
+    if index is None:
+        return format_literal(leaf, limit=LONGEST_TEXT)
+    element = leaf.numpy()[index]
+    return format_literal(literal_of(np.asarray(element, leaf.numpy().dtype)))
 
 
 def _metadata(raw: str | None) -> Metadata | str:

@@ -42,6 +42,7 @@ from hloom.runtime.run import run as run
 from hloom.runtime.run import run_per_device as run_per_device
 from hloom.runtime.run import run_text as run_text
 from hloom.runtime.shardy import shardy_text as shardy_text
+from hloom.runtime.stablehlo import from_stablehlo as from_stablehlo
 from hloom.runtime.transformation import RewriteError as RewriteError
 from hloom.runtime.transformation import Transformation as Transformation
 from hloom.runtime.transformation import location_of as location_of
