@@ -92,9 +92,9 @@ def test_why_a_rule_never_fired():
 
 
 def test_a_rule_that_never_fires_inside_jit():
-    with pytest.warns(hloom.HloomWarning, match="divide-by-root never fired in what was compiled, . modules"):
-        with hloom.inside_jit([sine_to_cosine, divide_by_root]):
-            jax.jit(lambda x: jnp.sin(x) * 2)(X)
+    named = pytest.warns(hloom.HloomWarning, match=r"divide-by-root never fired in what was compiled, \d modules")
+    with named, hloom.inside_jit([sine_to_cosine, divide_by_root]):
+        jax.jit(lambda x: jnp.sin(x) * 2)(X)
 
 
 def test_one_rule_of_a_family_is_enough():

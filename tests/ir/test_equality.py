@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from hloom.hlo import parse
 from hloom.ir import (
     Apply,
     Attributes,
@@ -21,7 +22,6 @@ from hloom.ir import (
     equal,
     literal_of,
 )
-from hloom.hlo import parse
 from hloom.ir.sharding import Uniform
 from hloom.ops import OPS, unknown_op
 from tests.ir.build import F32, F32_2, F32_3, apply, chain, closure, diamond, module_with

@@ -4,7 +4,8 @@ from importlib import import_module
 
 import hloom
 from hloom.ir import verify
-from hloom.passes import apply
+from hloom.passes import apply, apply_in_place
+from tests.helpers.work import calls, growth
 from tests.passes.rule_assertions import module_of
 
 CALLED = """
@@ -87,3 +88,34 @@ def test_fusions():
     result, _ = inlined(text, "inline-fusions")
     assert [node.opcode for node in result.entry.nodes] == ["parameter", "sine", "fusion"]
     assert inlined(text)[1].changes == 0
+
+
+def nested(depth: int) -> str:
+    """Calls in calls, each computation with an instruction of its own before and after."""
+    bodies = ["f0 { ROOT p = f32[] parameter(0) }"]
+    bodies += [
+        f"f{n} {{ p = f32[] parameter(0)  a = f32[] sine(p)  b = f32[] call(a), to_apply=f{n - 1}  ROOT c = f32[] add(b, p) }}"
+        for n in range(1, depth)
+    ]
+    return "\n".join([*bodies, f"ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f{depth - 1} }}"])
+
+
+def test_nested_calls_take_work_that_grows_with_their_number():
+    def work(depth: int) -> int:
+        module = hloom.parse(nested(depth))
+        count = calls(lambda: apply_in_place(module, "inline"))
+        assert len(module.graphs) == 1 and module.node_count == 2 * depth - 1
+        return count
+
+    assert growth(work, 50) < 1.1
+
+
+def test_what_is_called_elsewhere_is_inlined_there_too():
+    module, _ = inlined("""
+        leaf { p = s32[] parameter(0)  ROOT n = s32[] negate(p) }
+        middle { p = s32[] parameter(0)  ROOT c = s32[] call(p), to_apply=leaf }
+        cond { p = s32[] parameter(0)  z = s32[] constant(0)  c = s32[] call(p), to_apply=middle  ROOT t = pred[] compare(c, z), direction=LT }
+        ENTRY e { p = s32[] parameter(0)  a = s32[] call(p), to_apply=middle  ROOT w = s32[] while(a), condition=cond, body=middle }
+    """)
+    assert [graph.name for graph in module.graphs] == ["middle", "cond", "e"]
+    assert not any(node.opcode == "call" for node in module.nodes())

@@ -39,7 +39,7 @@ def test_every_form_is_the_program_that_jax_lowers(program: object):
 
 
 def test_what_is_no_stablehlo():
-    with pytest.raises(HloomError, match="broken.mlir: MLIR does not read this: "):
+    with pytest.raises(HloomError, match=r"broken\.mlir: MLIR does not read this: "):
         hloom.from_stablehlo("module { gone }", "broken.mlir")
     with pytest.raises(HloomError, match="<text>: MLIR does not read this: "):
         hloom.from_stablehlo(b"\0\1")
@@ -63,4 +63,4 @@ def test_subcommands_read_it(tmp_path: Path, arguments: tuple[str, ...], is_pipe
     given = LOWERED.as_text() if is_piped else None
     result = CliRunner().invoke(main, [name, "-" if is_piped else str(path), *options], input=given)
     assert result.exit_code == 0, result.stderr
-    assert "MLIR" not in result.stdout and "f32[4,4]" in result.stdout or "jit_function" in result.stdout
+    assert "f32[4,4]" in result.stdout or "jit_function" in result.stdout

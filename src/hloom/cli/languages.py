@@ -27,7 +27,7 @@ _MLIR = re.compile(
     rb"|(?:func\.func|oneflow\.job)\b)"
 )
 
-_STABLEHLO = re.compile(rb"\b(?:stablehlo\.|chlo\.|mhlo\.|sdy\.|jax\.uses_shape_polymorphism|func\.func public @main\b)")
+_STABLEHLO = re.compile(rb"\b(?:(?:stablehlo|chlo|mhlo|sdy)\.|jax\.uses_shape_polymorphism|func\.func public @main\b)")
 """What tells StableHLO, as jax writes it, among MLIR."""
 
 

@@ -251,7 +251,8 @@ def _demand_same_literals(left: object, right: object, what: str, one: Literal, 
         path = f" in leaf {number}" if len(pairs) > 1 else ""
         index = _first_differing(ours, others)
         path += f" at {{{','.join(map(str, index))}}}" if index else ""
-        raise _Differs(_sentence(left, right, f"{what}{path}", _element_text(ours, index), _element_text(others, index)))
+        elements = _element_text(ours, index), _element_text(others, index)
+        raise _Differs(_sentence(left, right, f"{what}{path}", *elements))
 
 
 def _first_differing(one: Literal, other: Literal) -> tuple[int, ...] | None:

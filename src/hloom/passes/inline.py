@@ -6,7 +6,8 @@ Follows XLA's xla/service/call_inliner.cc (CallInliner::Inline).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
+from typing import Any
 
 from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter
@@ -35,37 +36,58 @@ def inline_fusions(module: Module) -> Report:
 
 
 def _inline(module: Module, name: str, wanted: Callable[[Apply], bool]) -> Report:
+    """Inline from the entry down, so that every instruction is copied only to where it stays."""
     report, left = Report(name), Counter[str]()
     module.index_users()
-    size = module.node_count
-    called: dict[Graph, None] = {}
-    done: set[Graph] = set()
-    for graph in callees_first(module):
-        alone = any(caller.opcode == "async-start" for caller in graph.callers)
-        nodes = [] if alone else graph.nodes
-        calls = [node for node in nodes if isinstance(node, Apply) and node.has_row and wanted(node)]
-        awaited = control_predecessors(graph) if calls else set()
-        for call in calls:
-            inner = next(iter(call.called_graphs), None)
-            obstacle = _obstacle(call, inner, done, awaited)
-            if inner is None or obstacle:
-                left[obstacle or "it calls nothing"] += 1
-            elif size + len(inner.nodes) > MAX_NODES:
-                left[f"the module would have more than {MAX_NODES:,} instructions"] += 1
-            else:
-                size += len(inner.nodes)
-                _put_in_place(call, inner)
-                called[inner] = None
-                report.changes += 1
-        done.add(graph)
-    for graph in reversed(called):
-        if not graph.callers and graph is not module._entry:
+    order = callees_first(module)
+    planned = _planned(order, wanted, left)
+    size, called = module.node_count, set[Graph]()
+    for graph in reversed(order):
+        if graph in called and not graph.callers and graph is not module._entry:
+            size -= len(graph.nodes)
             module.erase_graph(graph)
+            continue
+        pending = list(reversed(planned[graph].items()))
+        while pending:
+            call, inner = pending.pop()
+            nodes = inner.nodes
+            if size + len(nodes) > MAX_NODES:
+                left[f"the module would have more than {MAX_NODES:,} instructions"] += 1
+            elif _yields_missing(call, inner):
+                left["the output would be a value that nothing defines"] += 1
+            else:
+                size += len(nodes)
+                copies = _put_in_place(call, inner, nodes)
+                pending += [(copies[nested], callee) for nested, callee in reversed(planned[inner].items())]
+                called.add(inner)
+                report.changes += 1
     report.notes += [f"{count:,} calls stay: {reason}" for reason, count in left.items()]
     return report
 
 
-def _obstacle(call: Apply, inner: Graph | None, done: set[Graph], awaited: set[Node]) -> str:
+def _planned(
+    order: Sequence[Graph], wanted: Callable[[Apply], bool], left: Counter[str]
+) -> dict[Graph, dict[Apply, Graph]]:
+    """The calls of each graph that are inlined, with what they call; reasons of those that stay are counted."""
+    planned: dict[Graph, dict[Apply, Graph]] = {}
+    for graph in order:
+        runs_alone = any(caller.opcode == "async-start" for caller in graph.callers)
+        nodes = [] if runs_alone else graph.nodes
+        calls = [node for node in nodes if isinstance(node, Apply) and node.has_row and wanted(node)]
+        awaited = control_predecessors(graph) if calls else set()
+        inlined: dict[Apply, Graph] = {}
+        for call in calls:
+            inner = next(iter(call.called_graphs), None)
+            obstacle = _obstacle(call, inner, planned, awaited)
+            if inner is None or obstacle:
+                left[obstacle or "it calls nothing"] += 1
+            else:
+                inlined[call] = inner
+        planned[graph] = inlined
+    return planned
+
+
+def _obstacle(call: Apply, inner: Graph | None, done: Container[Graph], awaited: set[Node]) -> str:
     """Why a call stays; empty where it goes."""
     if inner is None or inner.is_declared or inner.output is None:
         return "the computation is not defined"
@@ -75,10 +97,13 @@ def _obstacle(call: Apply, inner: Graph | None, done: set[Graph], awaited: set[N
         return "control dependencies name it"
     if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.inputs):
         return "the computation is not closed"
-    result = call.inputs[inner.root.number] if isinstance(inner.root, Parameter) else None
-    if call.is_output and isinstance(result, Missing):
-        return "the output would be a value that nothing defines"
     return ""
+
+
+def _yields_missing(call: Apply, inner: Graph) -> bool:
+    """Whether inlining a call would make a name that nothing defines the output of its graph."""
+    result = call.inputs[inner.root.number] if isinstance(inner.root, Parameter) else None
+    return call.is_output and isinstance(result, Missing)
 
 
 def _is_kept(node: Node) -> bool:
@@ -86,16 +111,21 @@ def _is_kept(node: Node) -> bool:
     return "backend_config" in node.attributes or ("inlineable", "false") in frontend
 
 
-def _put_in_place(call: Apply, inner: Graph) -> None:
-    """Inline one call; what the call says of its value's placement stays with the value."""
+def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any, Any]:
+    """Inline one call; what the call says of its value's placement stays with the value. Gives copies by original."""
     graph, call_type, attributes = call.graph, call.type, call.attributes
     is_fresh = isinstance(inner.root, Apply)
-    result = graph.inline(call)
+    copies: dict[Any, Any] = dict(zip(inner.parameters, call.inputs, strict=True))
+    graph.copy_nodes(nodes, copies, before=call)
+    result = copies[inner.root]
+    graph.replace_uses(call, result)
+    graph.erase(call)
     if result.type is None:
         graph.set_type(result, call_type)
     sharding = attributes.get("sharding")
     if is_fresh and sharding is not None and "sharding" not in result.attributes:
         graph.set_attributes(result, result.attributes.changed(sharding=sharding))
+    return copies
 
 
 register_pass("inline", "put the called computations in place of calls", inline)
