@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hloom.api.jax_specs import shardy_stablehlo as shardy_stablehlo
     from hloom.api.jit import inside_jit as inside_jit
     from hloom.api.jit import jit as jit
+    from hloom.api.load import load as load
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from hloom.hlo import Limits as Limits
     from hloom.hlo import PrintOptions as PrintOptions
     from hloom.hlo import dump_modules as dump_modules
-    from hloom.hlo import load as load
     from hloom.hlo import parse as parse
     from hloom.hlo import save as save
     from hloom.hlo import to_text as _to_text
@@ -87,10 +87,11 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.differentiable": ("differentiable",),
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
+    "api.load": ("load",),
     "api.plan": ("PlanResult", "measure", "plan"),
     "autodiff": ("grad", "jvp", "value_and_grad", "vjp"),
     "evaluate": ("evaluate",),
-    "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "load", "parse", "save", "to_text"),
+    "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
     "ir": (
         "Graph",
         "Level",

@@ -12,8 +12,9 @@ from pathlib import Path
 import click
 
 from hloom.analysis import awaits_partitioning
+from hloom.api.load import load
 from hloom.cli.options import ModuleSource
-from hloom.hlo import DumpedModule, ForeignText, SeveralModules, load
+from hloom.hlo import DumpedModule, ForeignText, SeveralModules
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning
 

@@ -19,6 +19,7 @@ from hloom.hlo.file_io import STDIN as STDIN
 from hloom.hlo.file_io import read_bytes as read_bytes
 from hloom.hlo.file_io import replacing as replacing
 from hloom.hlo.file_io import write_whole as write_whole
+from hloom.hlo.files import FileFormat as FileFormat
 from hloom.hlo.files import ForeignText as ForeignText
 from hloom.hlo.files import load as load
 from hloom.hlo.files import save as save

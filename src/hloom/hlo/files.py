@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hloom.hlo.compression import COMPRESSED, LIMITS, Limits, compress, decompress
@@ -52,6 +53,14 @@ class ForeignText(ParseError):
         self.text = text
 
 
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format that is not HLO's: whether data of it begin with these bytes, and how data with a name are read."""
+
+    accepts: Callable[[bytes], bool]
+    read: Callable[[bytes, str], Module]
+
+
 def load(
     source: object,
     *,
@@ -59,6 +68,7 @@ def load(
     module: str | None = None,
     stage: str | None = None,
     limits: Limits = LIMITS,
+    formats: Sequence[FileFormat] = (),
 ) -> Module:
     """Read a module from whatever holds one.
 
@@ -75,6 +85,8 @@ def load(
     A str of one line that names an existing file is a path, whatever else it looks like; otherwise a str with a line
     break, a brace, ` = ` or one of HLO's first words is text. A Path is always a path.
 
+    Text and bytes that one of `formats` accepts by their beginning are read as it says.
+
     `strict` holds text to XLA's own rules, see `parse`. Raises HloomError for what cannot be read, with the place.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
@@ -83,15 +95,17 @@ def load(
     if isinstance(source, Module):
         return source
     if isinstance(source, os.PathLike):
-        return _from_path(os.fspath(source), strict, module, stage, limits)
+        return _from_path(os.fspath(source), strict, module, stage, limits, formats)
     if isinstance(source, str) and _is_path(source):
-        return _from_path(source, strict, module, stage, limits)
+        return _from_path(source, strict, module, stage, limits, formats)
     if module is not None or stage is not None:
         raise HloomError("module= and stage= choose from a directory, and this is none")
     if isinstance(source, str):
+        if file_format := _format_of(source[:_HEAD].encode("utf-8", "surrogateescape"), formats):
+            return file_format.read(source.encode("utf-8", "surrogateescape"), "<text>")
         return _from_text(source, "<text>", strict)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _from_bytes(bytes(source), "<bytes>", strict, limits)
+        return _from_bytes(bytes(source), "<bytes>", strict, limits, formats)
     if is_lowering(source):
         return _from_proto(proto_of(source), f"<{type(source).__name__}>")
     hint = "for a function, load jax.jit(f).lower(...)" if callable(source) else None
@@ -151,7 +165,14 @@ def _is_path(text: str) -> bool:
     return exists or not _TEXT_LIKE.search(text)
 
 
-def _from_path(path: str, strict: bool, module: str | None, stage: str | None, limits: Limits) -> Module:
+def _from_path(
+    path: str,
+    strict: bool,
+    module: str | None,
+    stage: str | None,
+    limits: Limits,
+    formats: Sequence[FileFormat],
+) -> Module:
     if path != STDIN and module is None and (named := choose_by_path(path, stage)):
         path = os.fspath(named.path)
     elif path != STDIN and os.path.isdir(path):
@@ -159,11 +180,17 @@ def _from_path(path: str, strict: bool, module: str | None, stage: str | None, l
     elif module is not None or stage is not None:
         problem = NotADirectoryError(0, "it is no directory, so module= and stage= have nothing to choose from")
         raise unreadable(path, problem)
-    return _from_bytes(read_bytes(path), "<stdin>" if path == STDIN else path, strict, limits)
+    return _from_bytes(read_bytes(path), "<stdin>" if path == STDIN else path, strict, limits, formats)
 
 
-def _from_bytes(data: bytes, name: str, strict: bool, limits: Limits) -> Module:
+def _format_of(head: bytes, formats: Sequence[FileFormat]) -> FileFormat | None:
+    return next((file_format for file_format in formats if file_format.accepts(head)), None)
+
+
+def _from_bytes(data: bytes, name: str, strict: bool, limits: Limits, formats: Sequence[FileFormat]) -> Module:
     data = decompress(data, name, limits)
+    if file_format := _format_of(data[:_HEAD], formats):
+        return file_format.read(data, name)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _from_text(data.decode("utf-16", "replace"), name, strict)
     head = data[:_HEAD]

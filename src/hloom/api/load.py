@@ -1,0 +1,49 @@
+"""Modules from anywhere: what `hloom.hlo.load` reads, and the files of dialects, told by their first bytes.
+
+To let `hloom.load` read a further format, add it to `FORMATS`; its reader is imported when data of it are met.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+from hloom import hlo
+from hloom.hlo import LIMITS, FileFormat, Limits
+from hloom.ir import Module
+from hloom.text import Source
+
+
+def load(
+    source: object,
+    *,
+    strict: bool = False,
+    module: str | None = None,
+    stage: str | None = None,
+    limits: Limits = LIMITS,
+) -> Module:
+    """Read a module from whatever holds one.
+
+    `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, packed or
+    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers. MindSpore's `.ir` texts are
+    read as well. Raises HloomError for what cannot be read, with the place.
+
+    >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
+    'negate'
+    """
+    return hlo.load(source, strict=strict, module=module, stage=stage, limits=limits, formats=FORMATS)
+
+
+_IR = re.compile(rb"\s*+# ?IR entry ?: ?@|\s*+(?:#[^\n]*+\n\s*+)*+subgraph (?:attr:|instance:|@)")
+
+
+def _is_mindir_text(head: bytes) -> bool:
+    return _IR.match(head) is not None
+
+
+def _mindir_text(data: bytes, name: str) -> Module:
+    return import_module("hloom.dialects.mindir").parse(Source(data.decode("utf-8", "surrogateescape"), name))
+
+
+FORMATS = (FileFormat(_is_mindir_text, _mindir_text),)
+"""The formats that are not HLO's."""

@@ -1,0 +1,11 @@
+"""MindSpore's MindIR: its `.ir` text and `.mindir` files as functional graphs.
+
+from hloom.dialects import mindir
+
+module = mindir.parse(text)
+print(mindir.to_text(module))
+"""
+
+from hloom.dialects.mindir.rows import ROWS as ROWS
+from hloom.dialects.mindir.text_printer import to_text as to_text
+from hloom.dialects.mindir.text_reader import parse as parse
