@@ -61,7 +61,7 @@ def test_what_mindspore_writes_reads_and_prints_back_byte_for_byte(name):
     assert hloom.equal(mindir.parse(mindir.to_text(module)), module)
     assert not module.notes
     verification = hloom.verify(module)
-    assert not [name for name in verification.unresolved if name.kind != "opcode"]
+    assert not [name for name in verification.unresolved if name.referent != "opcode"]
     assert verification.level is (Level.FUNCTIONAL if len(module.graphs) > 1 else verification.level)
 
 
@@ -135,7 +135,7 @@ def test_a_broken_text_is_refused_at_its_place(before, after, place, message):
 
 def test_names_that_nothing_defines_are_unresolved():
     module = mindir.parse(SMALL.replace("Mystery(%0", "Mystery(%7").replace("$(@main_1:y)", "$(@main_1:q)"))
-    names = [name.name for name in hloom.verify(module).unresolved if name.kind == "operand"]
+    names = [name.name for name in hloom.verify(module).unresolved if name.referent == "operand"]
     assert names == ["%7", "$(@main_1:q)"]
     assert mindir.to_text(module) == SMALL.replace("Mystery(%0", "Mystery(%7").replace("$(@main_1:y)", "$(@main_1:q)")
 
