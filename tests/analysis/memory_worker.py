@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
-from hloom import protobuf as wire
+from hloom import protobuf
 
 from .memory_programs import PROGRAMS
 
@@ -35,9 +35,9 @@ def compile_one(name: str, folder: Path) -> None:
     statistics: Any = compiled.memory_analysis()
     (folder / f"{name}.before.hlo").write_text(text_of(before.as_hlo_module()))
     (folder / f"{name}.after.hlo").write_text(text_of(module))
-    proto = wire.HloProto(
-        hlo_module=wire.HloModuleProto.FromString(module.as_serialized_hlo_module_proto()),
-        buffer_assignment=wire.BufferAssignmentProto.FromString(statistics.serialized_buffer_assignment_proto),
+    proto = protobuf.HloProto(
+        hlo_module=protobuf.HloModuleProto.FromString(module.as_serialized_hlo_module_proto()),
+        buffer_assignment=protobuf.BufferAssignmentProto.FromString(statistics.serialized_buffer_assignment_proto),
     )
     (folder / f"{name}.hlo.pb").write_bytes(proto.SerializeToString())
     sizes = {

@@ -1,4 +1,4 @@
-"""Bytes on the wire per device, and steps, from replica groups; transfers and copies to the host."""
+"""Bytes that a device sends, and steps, from replica groups; transfers and copies to the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ add {
 FOUR = "replica_groups={{0,1,2,3},{4,5,6,7}}"
 
 
-def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]") -> tuple[CollectiveCost, ...]:
+def costs_of(
+    instruction: str, header: str = "", algorithm: str = "ring", parameter: str = "f32[64]"
+) -> tuple[CollectiveCost, ...]:
     text = f"HloModule m{header}\n{ADD}\nENTRY e {{\n  a = {parameter} parameter(0)\n  ROOT r = {instruction}\n}}"
     return cost(parse(text)).traffic(algorithm)
 
@@ -43,8 +45,8 @@ def wires(instruction: str, header: str = "", algorithm: str = "ring", parameter
     ],
 )
 def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
-    (by_ring,) = wires(instruction)
-    (by_halving,) = wires(instruction, algorithm="halving-doubling")
+    (by_ring,) = costs_of(instruction)
+    (by_halving,) = costs_of(instruction, algorithm="halving-doubling")
     assert by_ring.comm_bytes == by_halving.comm_bytes == sent
     if sent:
         assert (by_ring.steps, by_halving.steps) == (ring, halving)
@@ -65,32 +67,32 @@ def test_bytes_and_steps(instruction: str, sent: int, ring: int, halving: int):
 )
 def test_group_sizes(groups: str, size: int):
     header = ", replica_count=2, num_partitions=4"
-    (transfer,) = wires(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
+    (transfer,) = costs_of(f"f32[64] all-reduce(a){', ' if groups else ''}{groups}, to_apply=add", header)
     assert transfer.group_size == size
 
 
 def test_without_global_ids_a_channel_means_partitions():
-    (transfer,) = wires("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
+    (transfer,) = costs_of("f32[64] all-to-all(a), channel_id=1, dimensions={0}", ", replica_count=2, num_partitions=4")
     assert transfer.group_size == 4
 
 
 def test_the_host():
-    (copied,) = wires("(f32[64]{0:S(5)}, f32[64], u32[]) copy-start(a)")
+    (copied,) = costs_of("(f32[64]{0:S(5)}, f32[64], u32[]) copy-start(a)")
     assert (copied.host_bytes, copied.comm_bytes) == (256, 0)
-    assert wires("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
-    (fed,) = wires("(f32[8], token[]) infeed(a)", parameter="token[]")
+    assert costs_of("(f32[64]{0:S(1)}, f32[64], u32[]) copy-start(a)") == ()
+    (fed,) = costs_of("(f32[8], token[]) infeed(a)", parameter="token[]")
     assert fed.host_bytes == 32
 
 
 def test_what_is_malformed_is_named():
     with pytest.raises(HloomError, match=r"collective-permute\(\)> cannot be counted"):
-        wires("f32[64] collective-permute(), source_target_pairs={{0,1}}, slice_sizes={{4}}")
+        costs_of("f32[64] collective-permute(), source_target_pairs={{0,1}}, slice_sizes={{4}}")
 
 
 def test_a_copy_counts_where_it_leads_to_the_host():
-    (copied,) = wires("f32[64]{0:S(5)} copy(a)")
+    (copied,) = costs_of("f32[64]{0:S(5)} copy(a)")
     assert (copied.opcode, copied.host_bytes, copied.comm_bytes) == ("copy", 256, 0)
-    assert wires("f32[64] copy(a)") == ()
+    assert costs_of("f32[64] copy(a)") == ()
 
 
 def test_sends_count_where_they_start():
@@ -106,12 +108,18 @@ ENTRY e {
   ROOT f = token[] send-done(h), channel_id=2, is_host_transfer=true
 }
 """
-    transferred = {transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs}
+    transferred = {
+        transfer.name: (transfer.comm_bytes, transfer.host_bytes) for transfer in cost(parse(text)).collective_costs
+    }
     assert transferred == {"s": (256, 0), "r": (0, 0), "h": (0, 256)}
 
 
 def test_collectives_in_loops_count_as_often_as_they_run():
-    looped = [transfer for transfer in cost(parse(lowered("after")["sharding.pipeline_scan"])).collective_costs if transfer.times > 1]
+    looped = [
+        transfer
+        for transfer in cost(parse(lowered("after")["sharding.pipeline_scan"])).collective_costs
+        if transfer.times > 1
+    ]
     assert looped
 
 

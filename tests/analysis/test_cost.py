@@ -81,7 +81,7 @@ ENTRY main {
 """
 
 
-def test_conditionals_cost_their_dearest_branch_property_by_property():
+def test_conditionals_cost_their_costliest_branch_property_by_property():
     cost_report = cost(parse(BRANCHES))
     assert cost_report.total == cost_report.total_once == Cost(24, 8, 192)
     assert cost_report.minimum == Cost(0, 0, 0)

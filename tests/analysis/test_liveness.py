@@ -54,7 +54,7 @@ def total(operand: str) -> str:
     return f"z = f32[] constant(0)\n ROOT r = f32[] reduce({operand}, z), dimensions={{0}}, to_apply=s"
 
 
-def test_temporaries_lie_in_an_output_before_it_is_written():
+def test_temporaries_are_in_an_output_before_it_is_written():
     """y is in the output's memory: exponential writes over it."""
     assert temporaries("x = K[] parameter(0)\n y = K[] sine(x)\n ROOT r = K[] exponential(y)") == 0
 
@@ -267,7 +267,7 @@ def test_a_donated_input_holds_its_output():
     assert (usage.arguments, usage.outputs, usage.aliases, usage.peak) == (K, K, K, K)
 
 
-def test_temporaries_lie_in_a_donated_input_once_it_is_read():
+def test_temporaries_are_in_a_donated_input_once_it_is_read():
     body = """
         x = K[] parameter(0)
         t = f32[1] slice(x), slice={[0:1]}
@@ -342,7 +342,7 @@ def test_elementwise_work_is_taken_as_fused():
     assert estimate(body).peak == 2 * K
 
 
-def test_but_dear_work_is_not_done_twice():
+def test_but_expensive_work_is_not_done_twice():
     body = f"x = K[] parameter(0)\n a = K[] sine(x)\n b = K[] negate(a)\n c = K[] reverse(a), dimensions={{0}}\n {WIDE}"
     assert estimate(body, SUM).temporaries == K
 

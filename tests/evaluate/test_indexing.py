@@ -118,7 +118,7 @@ def test_scatter(dtype):
     agree(text, scatter_inputs(dtype))
 
 
-def test_scatter_of_rounded_sums_where_every_window_lies_outside():
+def test_scatter_of_rounded_sums_where_every_window_is_out_of_bounds():
     text = program(scatters(("add", "maximum")), "bf16", REDUCERS)
     x, _, points, windows = scatter_inputs("bf16")
     agree(text, [x, np.full((6, 2), 9, np.int32), points, windows])

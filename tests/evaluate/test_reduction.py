@@ -175,7 +175,10 @@ ENTRY e { x = f32[2,3] parameter(0) v = f32[2] parameter(1)
     forward, last, backward, first = evaluate(parse(text), [x, np.array([1, 0], np.float32)])
     assert forward.tolist() == [[2, 8, 21], [16, 45, 90]] and last.tolist() == [7, 15]
     nothing = text.replace("[2,3]", "[2,0]")
-    assert [output.shape for output in evaluate(parse(nothing), [x[:, :0], np.array([1, 0], np.float32)])] == [(2, 0), (2,)] * 2
+    assert [output.shape for output in evaluate(parse(nothing), [x[:, :0], np.array([1, 0], np.float32)])] == [
+        (2, 0),
+        (2,),
+    ] * 2
     assert backward.tolist() == [[7, 12, 12], [60, 55, 36]] and first.tolist() == [7, 15]
 
 
@@ -206,7 +209,7 @@ def test_batch_normalisation(dtype):
 
 
 @pytest.mark.parametrize("dtype", types("f32 bf16", long="f16 f64"))
-def test_the_greatest_and_least_of_signed_noughts(dtype):
+def test_the_greatest_and_least_of_signed_zeros(dtype):
     body = """
   x = T[2,3] parameter(0)
   i = s32[4,1] parameter(1)
@@ -222,4 +225,6 @@ def test_the_greatest_and_least_of_signed_noughts(dtype):
     for start in (0.0, -0.0):
         x = np.array([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]).astype(element_dtype)
         u = np.array([-0.0, 0.0, 0.0, -0.0]).astype(element_dtype)
-        agree_in_every_bit(text, [x, np.array([[1], [0], [3], [1]], np.int32), u, np.array(start).astype(element_dtype)])
+        agree_in_every_bit(
+            text, [x, np.array([[1], [0], [3], [1]], np.int32), u, np.array(start).astype(element_dtype)]
+        )

@@ -30,7 +30,7 @@ def test_every_opcode_has_a_row():
     assert {opcode for opcode in TABLE if "." not in opcode} - set(OPS) == set()  # dialects' ops have a dot
 
 
-def test_the_room_is_the_function():
+def test_the_package_is_the_function():
     assert package(PAIR, [A, np.int32(7), X])[1] == 7  # type: ignore
 
 
@@ -76,7 +76,10 @@ def test_a_wrong_type_is_noticed():
 
 def test_what_numpy_refuses_names_the_instruction():
     module = parse("ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[7] reshape(x) }")
-    with pytest.raises(CannotEvaluate, match=r"y: cannot evaluate reshape: operands float32\[2, 3\] and its attributes do not go together"):
+    with pytest.raises(
+        CannotEvaluate,
+        match=r"y: cannot evaluate reshape: operands float32\[2, 3\] and its attributes do not go together",
+    ):
         evaluate(module, [np.zeros((2, 3), np.float32)])
 
 
@@ -144,7 +147,7 @@ def test_recursion_ends():
 
 
 def test_an_error_deep_inside_names_its_instruction():
-    text = chain(300).replace("add(x, x)", "custom-call(x), custom_call_target=\"none\"")
+    text = chain(300).replace("add(x, x)", 'custom-call(x), custom_call_target="none"')
     with pytest.raises(CannotEvaluate, match=r"^y: cannot evaluate custom-call"):
         evaluate(parse(text), [A])
 

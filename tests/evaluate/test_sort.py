@@ -33,7 +33,7 @@ def test_total_order(dtype):
 
 
 @pytest.mark.parametrize("dtype", types("f32", long="bf16 f64"))
-def test_plain_order_of_floats_is_stable_about_signs_of_nought(dtype):
+def test_plain_order_of_floats_is_stable_about_signs_of_zero(dtype):
     x = odd(dtype, (5, 40))
     x = np.where(np.isnan(x), np.zeros((), x.dtype), x)
     stable = SORTS.replace("={1}, to_apply=rising", "={1}, is_stable=true, to_apply=rising")

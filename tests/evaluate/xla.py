@@ -64,7 +64,7 @@ def agree_in_every_bit(text: str, inputs: Sequence[Any] | None = None) -> None:
 
 
 def bits(array: np.ndarray) -> np.ndarray:
-    """The bits of an array, one pattern for all NaNs, sub-byte values without what lies above them."""
+    """The bits of an array, one pattern for all NaNs, sub-byte values without the bits above them."""
     element_type = DTYPES[next(name for name, row in DTYPES.items() if row.numpy == array.dtype)]
     if element_type.is_complex:
         return np.stack([bits(np.ascontiguousarray(array.real)), bits(np.ascontiguousarray(array.imag))])  # pyright: ignore[reportAttributeAccessIssue]
@@ -105,6 +105,8 @@ def plain(dtype: str, dims: Sequence[int], seed: int = 0) -> np.ndarray:
     element_type = DTYPES[dtype]
     if element_type.is_float or element_type.is_complex:
         values = generator.standard_normal(dims)
-        return (values + 1j * generator.standard_normal(dims) if element_type.is_complex else values).astype(element_type.numpy)
+        return (values + 1j * generator.standard_normal(dims) if element_type.is_complex else values).astype(
+            element_type.numpy
+        )
     low = -3 if element_type.kind is DTypeKind.SIGNED else 0
     return generator.integers(low, 2 if element_type.kind is DTypeKind.BOOLEAN else 4, dims).astype(element_type.numpy)

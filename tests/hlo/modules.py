@@ -97,21 +97,21 @@ class Body:
     def add(self, stem: str, array: Array, text: str, *, common: bool = True, root: bool = False) -> str:
         """One more instruction of this type; its name."""
         writer = self.writer
-        name, kind = writer.name(stem), writer.type(array)
+        name, array_type = writer.name(stem), writer.type(array)
         tail = writer.draw(common_attributes(self)) if common else ""
         if name.endswith("7"):
             tail += " // , } a comment"
-        text = f"  {'ROOT ' if root else ''}{writer.percent}{name} = {kind} {text}{tail}"
+        text = f"  {'ROOT ' if root else ''}{writer.percent}{name} = {array_type} {text}{tail}"
         self.lines.append(text if "//" not in text else text + "\n")
-        self.values.setdefault(array, []).append((name, kind))
+        self.values.setdefault(array, []).append((name, array_type))
         return name
 
     def operand(self, array: Array) -> str:
         """A value of this type, made if there is none."""
         if array not in self.values:
             self.add("c", array, f"constant({literal(self.writer.draw, array)})", common=False)
-        name, kind = self.writer.draw(st.sampled_from(self.values[array]))
-        return f"{kind} {self.writer.percent}{name}" if self.writer.typed else f"{self.writer.percent}{name}"
+        name, array_type = self.writer.draw(st.sampled_from(self.values[array]))
+        return f"{array_type} {self.writer.percent}{name}" if self.writer.typed else f"{self.writer.percent}{name}"
 
     def any(self) -> Array:
         """The type of some value."""
@@ -153,25 +153,29 @@ def _scalar(draw: Callable, dtype: str) -> str:
 @st.composite
 def common_attributes(draw: Callable, body: Body) -> str:
     """What any instruction may carry, in any order."""
-    found: list[str] = []
+    attributes: list[str] = []
     chosen = draw(st.sets(st.integers(0, 6), max_size=3)) if draw(st.integers(0, 2)) == 0 else set()
     if 0 in chosen:
-        found.append("sharding=" + draw(st.sampled_from(SHARDINGS)))
+        attributes.append("sharding=" + draw(st.sampled_from(SHARDINGS)))
     if 1 in chosen:
         pairs = draw(st.dictionaries(st.sampled_from(["a", "b.c", "_d"]), STRANGE, min_size=1))
-        found.append("frontend_attributes={" + ",".join(f'{k}="{escape(v)}"' for k, v in pairs.items()) + "}")
+        attributes.append("frontend_attributes={" + ",".join(f'{k}="{escape(v)}"' for k, v in pairs.items()) + "}")
     if 2 in chosen:
-        found.append(f'metadata={{op_type="{escape(draw(STRANGE))}" op_name="{escape(draw(STRANGE))}" source_line=3}}')
+        attributes.append(
+            f'metadata={{op_type="{escape(draw(STRANGE))}" op_name="{escape(draw(STRANGE))}" source_line=3}}'
+        )
     if 3 in chosen:
-        found.append("backend_config=" + draw(st.sampled_from(['{"a":{"b":[1,"}"]}}', f'"{escape(draw(STRANGE))}x"'])))
+        attributes.append(
+            "backend_config=" + draw(st.sampled_from(['{"a":{"b":[1,"}"]}}', f'"{escape(draw(STRANGE))}x"']))
+        )
     names = [name for values in body.values.values() for name, _ in values]
     if 4 in chosen and names:
-        found.append(f"control-predecessors={{{body.writer.percent}{draw(st.sampled_from(names))}}}")
+        attributes.append(f"control-predecessors={{{body.writer.percent}{draw(st.sampled_from(names))}}}")
     if 5 in chosen:
-        found.append("statistics={visualizing_index=0,cycles=1.5,b=2}")
+        attributes.append("statistics={visualizing_index=0,cycles=1.5,b=2}")
     if 6 in chosen:
-        found.append('origin={{"x" {0}}}')
-    return "".join(f", {each}" for each in draw(st.permutations(found)))
+        attributes.append('origin={{"x" {0}}}')
+    return "".join(f", {attribute}" for attribute in draw(st.permutations(attributes)))
 
 
 SHARDINGS = (
@@ -203,9 +207,9 @@ def binary(body: Body) -> None:
 
 def compare(body: Body) -> None:
     array = Array("f32", body.any().dims)
-    kind = body.writer.draw(st.sampled_from(["", ", type=TOTALORDER", ", type=FLOAT"]))
+    type_attribute = body.writer.draw(st.sampled_from(["", ", type=TOTALORDER", ", type=FLOAT"]))
     direction = body.writer.draw(st.sampled_from(["EQ", "NE", "GE", "GT", "LE", "LT"]))
-    text = f"compare({body.operand(array)}, {body.operand(array)}), direction={direction}{kind}"
+    text = f"compare({body.operand(array)}, {body.operand(array)}), direction={direction}{type_attribute}"
     body.add("compare", Array("pred", array.dims), text)
 
 
@@ -226,7 +230,7 @@ def broadcast(body: Body) -> None:
 def transpose(body: Body) -> None:
     array = body.any()
     order = body.writer.draw(st.permutations(range(len(array.dims))))
-    result = Array(array.dtype, tuple(array.dims[place] for place in order))
+    result = Array(array.dtype, tuple(array.dims[dim] for dim in order))
     body.add("transpose", result, f"transpose({body.operand(array)}), dimensions={{{','.join(map(str, order))}}}")
 
 
@@ -295,8 +299,8 @@ def fusion(body: Body) -> None:
     array = body.any()
     called = body.writer.computation(array, body.depth + 1)
     alias = body.writer.draw(st.sampled_from(["", ", output_to_operand_aliasing={{}: (0, {})}"]))
-    kind = body.writer.draw(st.sampled_from(["kLoop", "kInput", "kOutput", "kCustom"]))
-    body.add("fusion", array, f"fusion({body.operand(array)}), kind={kind}, calls={called}{alias}")
+    fusion_kind = body.writer.draw(st.sampled_from(["kLoop", "kInput", "kOutput", "kCustom"]))
+    body.add("fusion", array, f"fusion({body.operand(array)}), kind={fusion_kind}, calls={called}{alias}")
 
 
 def loop(body: Body) -> None:

@@ -35,36 +35,36 @@ def mutated(draw: Callable, texts: tuple[str, ...], words: tuple[str, ...] = WOR
     """A text with one or two tokens removed, added, replaced, doubled or exchanged."""
     tokens = TOKEN.findall(draw(st.sampled_from(texts)))
     for _ in range(draw(st.integers(1, 2))):
-        place = draw(st.integers(0, max(0, len(tokens) - 1)))
+        position = draw(st.integers(0, max(0, len(tokens) - 1)))
         change = draw(st.sampled_from(CHANGES))
-        change(draw, tokens, place, words)
+        change(draw, tokens, position, words)
     return "".join(tokens)
 
 
-def remove(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
-    del tokens[place : place + 1]
+def remove(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
+    del tokens[position : position + 1]
 
 
-def add(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
-    tokens.insert(place, draw(st.sampled_from(words)))
+def add(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
+    tokens.insert(position, draw(st.sampled_from(words)))
 
 
-def replace(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
-    tokens[place : place + 1] = [draw(st.sampled_from(words))]
+def replace(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
+    tokens[position : position + 1] = [draw(st.sampled_from(words))]
 
 
-def double(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
-    tokens[place:place] = tokens[place : place + draw(st.integers(1, 12))]
+def double(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
+    tokens[position:position] = tokens[position : position + draw(st.integers(1, 12))]
 
 
-def exchange(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
+def exchange(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
     other = draw(st.integers(0, max(0, len(tokens) - 1)))
     if tokens:
-        tokens[place], tokens[other] = tokens[other], tokens[place]
+        tokens[position], tokens[other] = tokens[other], tokens[position]
 
 
-def cut(draw: Callable, tokens: list[str], place: int, words: tuple[str, ...]) -> None:
-    del tokens[place:]
+def cut(draw: Callable, tokens: list[str], position: int, words: tuple[str, ...]) -> None:
+    del tokens[position:]
 
 
 CHANGES = (remove, add, replace, double, exchange)

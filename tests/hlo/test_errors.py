@@ -463,11 +463,14 @@ def test_the_place_and_the_text(text: str, strict: bool, expected: str):
 def test_the_caret_stands_below_the_place(text: str, strict: bool, expected: str):
     with pytest.raises(ParseError) as caught:
         parse(text, strict=strict)
-    place = caught.value.location
-    assert place is not None
-    line = text.split("\n")[place.line - 1]
-    assert place.excerpt in line
-    assert place.excerpt[place.caret :][:20] == line[place.column - 1 :][:20][: len(place.excerpt) - place.caret]
+    location = caught.value.location
+    assert location is not None
+    line = text.split("\n")[location.line - 1]
+    assert location.excerpt in line
+    assert (
+        location.excerpt[location.caret :][:20]
+        == line[location.column - 1 :][:20][: len(location.excerpt) - location.caret]
+    )
 
 
 def test_what_an_error_looks_like():
@@ -494,9 +497,9 @@ def test_a_long_line_is_cut_around_the_place():
     text = "HloModule m ENTRY e { " + "a = f32[] parameter(0) " * 500 + "}"
     with pytest.raises(ParseError) as caught:
         parse(text)
-    place = caught.value.location
-    assert place is not None and len(place.excerpt) <= 160
-    assert (place.line, place.column) == (1, 46)
+    location = caught.value.location
+    assert location is not None and len(location.excerpt) <= 160
+    assert (location.line, location.column) == (1, 46)
     assert str(caught.value).splitlines()[0] == "<text>:1:46: 'a' is already defined in e"
 
 
@@ -506,13 +509,13 @@ def test_a_long_line_is_cut_around_the_place():
 def sites() -> dict[tuple[str, int], tuple[range, str]]:
     """Every call of a method `error` in the reader: by file and line, its lines and its text."""
     files = [*Path(hloom.hlo.__file__).parent.glob("*.py"), Path(hloom.ir.__file__).with_name("metadata.py")]
-    found: dict[tuple[str, int], tuple[range, str]] = {}
+    messages: dict[tuple[str, int], tuple[range, str]] = {}
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "error":
                 end = node.end_lineno or node.lineno
-                found[path.name, node.lineno] = range(node.lineno, end + 1), ast.unparse(node.args[0])
-    return found
+                messages[path.name, node.lineno] = range(node.lineno, end + 1), ast.unparse(node.args[0])
+    return messages
 
 
 def reached() -> set[tuple[str, int]]:
@@ -526,14 +529,14 @@ def reached() -> set[tuple[str, int]]:
         made[id(problem)] = problem, Path(caller.f_code.co_filename).name, caller.f_lineno
         return problem
 
-    found: set[tuple[str, int]] = set()
+    raised: set[tuple[str, int]] = set()
     with patch.object(Cursor, "error", error):
         for text, strict, _ in CASES:
             with pytest.raises(ParseError) as caught:
                 parse(text, strict=strict)
             _, name, line = made[id(caught.value)]
-            found.add((name, line))
-    return found
+            raised.add((name, line))
+    return raised
 
 
 @pytest.mark.filterwarnings("ignore::hloom.text.HloomWarning")
@@ -542,7 +545,8 @@ def test_every_error_has_a_case():
     missing = [
         f"{name}:{line}: {text}"
         for (name, line), (lines, text) in sites().items()
-        if not any(file == name and place in lines for file, place in seen) and text.strip("'\"") not in UNREACHED
+        if not any(file == name and line_number in lines for file, line_number in seen)
+        and text.strip("'\"") not in UNREACHED
     ]
     assert missing == []
 

@@ -128,7 +128,7 @@ def test_the_source_is_in_errors(tmp_path: Path):
 
 def test_strict_passes_through():
     text = "ENTRY e { ROOT y = f32[2] negate(nowhere) }"
-    assert [each.name for each in load(text).unresolved] == ["nowhere"]
+    assert [unresolved.name for unresolved in load(text).unresolved] == ["nowhere"]
     assert isinstance(refused(text, strict=True), ParseError)
 
 
@@ -325,7 +325,7 @@ def dump(tmp_path: Path) -> Path:
 
 
 def test_dump_modules(dump: Path):
-    assert [(each.label, each.stage) for each in dump_modules(dump)] == [
+    assert [(dumped.label, dumped.stage) for dumped in dump_modules(dump)] == [
         ("module_0004.jit_f", "before_optimizations"),
         ("module_0004.jit_f", "0000.sharding-removal.after_pipeline-start.before_dce"),
         ("module_0004.jit_f", "0001.simplification.after_dce.before_algsimp"),
@@ -348,9 +348,9 @@ def test_dump_modules(dump: Path):
     ],
 )
 def test_choosing_from_a_dump(dump: Path, module: str, stage: str | None, file: str):
-    found = load(dump, module=module, stage=stage)
-    assert found.source_name == str(dump / file)
-    assert found.name == file.split(".")[1]
+    loaded = load(dump, module=module, stage=stage)
+    assert loaded.source_name == str(dump / file)
+    assert loaded.name == file.split(".")[1]
 
 
 def test_several_modules_are_listed(dump: Path):

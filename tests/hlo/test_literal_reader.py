@@ -48,53 +48,53 @@ def tensor(text: str) -> TensorType:
     return TensorType(dtype(name), tuple(map(int, dims.split(","))) if dims else ())
 
 
-def read(kind: str | Type, text: str) -> Literal:
+def read(literal_type: str | Type, text: str) -> Literal:
     cursor = Cursor(Source(text + ")"))
-    literal = read_literal(cursor, tensor(kind) if isinstance(kind, str) else kind)
+    literal = read_literal(cursor, tensor(literal_type) if isinstance(literal_type, str) else literal_type)
     cursor.expect(")", "after the literal")
     return literal
 
 
-def accepts(kind: Type, text: str) -> Literal | None:
+def accepts(literal_type: Type, text: str) -> Literal | None:
     try:
-        return read(kind, text)
+        return read(literal_type, text)
     except ParseError:
         return None
 
 
-def xla_module(kind: Type, text: str):
-    return _hlo.hlo_module_from_text(f"HloModule m\nENTRY e {{\n ROOT c = {kind} constant({text})\n}}")
+def xla_module(literal_type: Type, text: str):
+    return _hlo.hlo_module_from_text(f"HloModule m\nENTRY e {{\n ROOT c = {literal_type} constant({text})\n}}")
 
 
-def xla_text(kind: Type, text: str) -> str:
+def xla_text(literal_type: Type, text: str) -> str:
     """How XLA prints what it reads."""
-    line = xla_module(kind, text).to_string(EVERYTHING).split("ROOT", 1)[1].split("\n", 1)[0]
+    line = xla_module(literal_type, text).to_string(EVERYTHING).split("ROOT", 1)[1].split("\n", 1)[0]
     return line.split(" constant(", 1)[1][:-1]
 
 
-def as_xla_prints(text: str, kind: DType) -> str:
+def as_xla_prints(text: str, element_type: DType) -> str:
     """Our text with the three spellings that XLA reads back undone."""
     text = re.sub(r"-0\.0(?![0-9])", "-0", text)
-    if kind.name == "f8e8m0fnu":
+    if element_type.name == "f8e8m0fnu":
         return text.replace("5.877e-39", "5.9e-39")
-    return text.replace("3.4028234663852886e+38", "3.40282347e+38") if kind.name == "c64" else text
+    return text.replace("3.4028234663852886e+38", "3.40282347e+38") if element_type.name == "c64" else text
 
 
-def xla_bits(kind: TensorType, text: str) -> bytes | None:
+def xla_bits(literal_type: TensorType, text: str) -> bytes | None:
     """The bytes of the array that XLA reads, or None where it refuses."""
     try:
-        module = xla_module(kind, text)
+        module = xla_module(literal_type, text)
     except Exception:
         return None
     literal = field(field(field(module.as_serialized_hlo_module_proto(), 3), 2), 8)
-    raw = field(literal, FIELDS[kind.dtype.name])
-    if kind.dtype.name not in VARINTS:
+    raw = field(literal, FIELDS[literal_type.dtype.name])
+    if literal_type.dtype.name not in VARINTS:
         return raw
     values, position = [], 0
     while position < len(raw):
         value, position = varint(raw, position)
         values.append(value)
-    return np.array(values, np.uint64).astype(kind.dtype.numpy).tobytes()
+    return np.array(values, np.uint64).astype(literal_type.dtype.numpy).tobytes()
 
 
 def field(message: bytes, number: int) -> bytes:
@@ -126,8 +126,8 @@ def bits(literal: Literal) -> bytes:
     return literal.numpy().tobytes()
 
 
-def agrees_with_xla(kind: TensorType, text: str) -> None:
-    ours, theirs = accepts(kind, text), xla_bits(kind, text)
+def agrees_with_xla(literal_type: TensorType, text: str) -> None:
+    ours, theirs = accepts(literal_type, text), xla_bits(literal_type, text)
     assert (ours is None) == (theirs is None), (text, ours, theirs)
     if ours is not None and theirs is not None and not ours.is_elided:
         assert bits(ours) == theirs, text
@@ -137,7 +137,7 @@ def agrees_with_xla(kind: TensorType, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "printed"),
+    ("literal_type", "text", "printed"),
     [
         ("f32[]", "1", "1"),
         ("f32[3]", "{1,2,3}", "{1, 2, 3}"),
@@ -184,15 +184,15 @@ def agrees_with_xla(kind: TensorType, text: str) -> None:
         ("c128[]", "(2,nan(0x5))", "(2, nan(0x5))"),
     ],
 )  # fmt: skip
-def test_reads_what_xla_reads(kind, text, printed):
-    literal = read(kind, text)
+def test_reads_what_xla_reads(literal_type, text, printed):
+    literal = read(literal_type, text)
     assert format_literal(literal) == printed
-    assert bits(literal) == xla_bits(tensor(kind), text)
-    assert xla_text(tensor(kind), text) == as_xla_prints(printed, tensor(kind).dtype)
+    assert bits(literal) == xla_bits(tensor(literal_type), text)
+    assert xla_text(tensor(literal_type), text) == as_xla_prints(printed, tensor(literal_type).dtype)
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "column", "message"),
+    ("literal_type", "text", "column", "message"),
     [
         ("f32[]", "", 1, "expected a value of f32[], found ')'"),
         ("f32[]", "{3}", 1, "too many '{' for f32[], which has rank 0"),
@@ -241,15 +241,15 @@ def test_reads_what_xla_reads(kind, text, printed):
         ("c64[]", "(nan(0xfffffffffffff),1)", 2, "this NaN payload does not fit into c64: at most 0x7fffff"),
     ],
 )  # fmt: skip
-def test_refuses_what_xla_refuses(kind, text, column, message):
+def test_refuses_what_xla_refuses(literal_type, text, column, message):
     with pytest.raises(ParseError) as caught:
-        read(kind, text)
+        read(literal_type, text)
     assert (caught.value.message, caught.value.location.column) == (message, column)  # pyright: ignore[reportOptionalMemberAccess]
-    assert xla_bits(tensor(kind), text) is None
+    assert xla_bits(tensor(literal_type), text) is None
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "column", "message"),
+    ("literal_type", "text", "column", "message"),
     [
         (tensor("f32[2]"), "{1,true}", 4, "'true' is no value of f32"),
         (TOKEN, "1", 1, "a constant cannot be of type token[]"),
@@ -263,9 +263,9 @@ def test_refuses_what_xla_refuses(kind, text, column, message):
         (tensor("u64[]"), "9" * 100_000, 1, None),
     ],
 )  # fmt: skip
-def test_refuses_what_would_abort_or_exhaust_xla(kind, text, column, message):
+def test_refuses_what_would_abort_or_exhaust_xla(literal_type, text, column, message):
     with pytest.raises(ParseError) as caught:
-        read(kind, text)
+        read(literal_type, text)
     assert caught.value.location.column == column  # pyright: ignore[reportOptionalMemberAccess]
     assert message is None or caught.value.message == message
 
@@ -301,7 +301,7 @@ PAIR = TupleType([tensor("f32[]"), tensor("f32[]")])
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "printed"),
+    ("literal_type", "text", "printed"),
     [
         (TupleType([]), "()", "(  )"),
         (PAIR, "(1, 2)", "( 1, 2 )"),
@@ -310,11 +310,11 @@ PAIR = TupleType([tensor("f32[]"), tensor("f32[]")])
         (TupleType([tensor("pred[]"), TupleType([tensor("s32[2]"), TupleType([])])]), "(true,({3 4},()))", "( true, ( {3, 4}, (  ) ) )"),
     ],
 )  # fmt: skip
-def test_tuples(kind, text, printed):
-    literal = read(kind, text)
-    assert literal.type is kind
-    assert format_literal(literal) == printed == xla_text(kind, text)
-    assert read(kind, printed) == literal
+def test_tuples(literal_type, text, printed):
+    literal = read(literal_type, text)
+    assert literal.type is literal_type
+    assert format_literal(literal) == printed == xla_text(literal_type, text)
+    assert read(literal_type, printed) == literal
 
 
 @pytest.mark.parametrize("text", ["(1)", "(1,,2)", "(1,2,)", "(1,2,3)", "1", "((1),2)"])
@@ -364,27 +364,27 @@ def test_typed_literals_refused(text):
 # Every value
 
 
-def every_value(kind: DType) -> np.ndarray:
-    words = np.arange(2 ** min(kind.bits, 16), dtype=f"u{kind.byte_count}")
-    return words.view(kind.numpy) if kind.kind is not DTypeKind.BOOLEAN else np.array([False, True])
+def every_value(element_type: DType) -> np.ndarray:
+    words = np.arange(2 ** min(element_type.bits, 16), dtype=f"u{element_type.byte_count}")
+    return words.view(element_type.numpy) if element_type.kind is not DTypeKind.BOOLEAN else np.array([False, True])
 
 
-@pytest.mark.parametrize("kind", [row for row in DTYPES.values() if row.bits <= 16], ids=str)
-def test_every_value_of_a_narrow_type(kind):
-    literal = literal_of(every_value(kind))
+@pytest.mark.parametrize("element_type", [row for row in DTYPES.values() if row.bits <= 16], ids=str)
+def test_every_value_of_a_narrow_type(element_type):
+    literal = literal_of(every_value(element_type))
     text = format_literal(literal)
     assert isinstance(literal.type, TensorType)
     assert bits(read(literal.type, text)) == bits(literal) == xla_bits(literal.type, text)
     assert as_xla_prints(text, literal.type.dtype) == xla_text(literal.type, text)
 
 
-@pytest.mark.parametrize("kind", [row for row in FLOATS if row.bits <= 16], ids=str)
-def test_rounding_between_every_two_values(kind):
+@pytest.mark.parametrize("element_type", [row for row in FLOATS if row.bits <= 16], ids=str)
+def test_rounding_between_every_two_values(element_type):
     with np.errstate(all="ignore"):
-        values = np.unique(every_value(kind).astype(np.float64))
-    values = values[np.isfinite(values)][:: 1 if kind.bits < 16 else 23]
-    half_step = 2.0 ** -(11 if kind.name == "f16" else 8)
-    middles = (values[1:] + values[:-1]) / 2 if kind.bits < 16 else values + np.abs(values) * half_step
+        values = np.unique(every_value(element_type).astype(np.float64))
+    values = values[np.isfinite(values)][:: 1 if element_type.bits < 16 else 23]
+    half_step = 2.0 ** -(11 if element_type.name == "f16" else 8)
+    middles = (values[1:] + values[:-1]) / 2 if element_type.bits < 16 else values + np.abs(values) * half_step
     near = [
         middles,
         np.nextafter(middles, -np.inf),
@@ -393,16 +393,20 @@ def test_rounding_between_every_two_values(kind):
         middles * (1 - 1e-8),
     ]
     texts = [repr(value) for value in np.concatenate(near).tolist() if abs(value) <= np.abs(values).max()]
-    shape = TensorType(kind, (len(texts),))
+    shape = TensorType(element_type, (len(texts),))
     text = "{" + ",".join(texts) + "}"
     assert bits(read(shape, text)) == xla_bits(shape, text)
 
 
-@pytest.mark.parametrize("kind", FLOATS, ids=str)
-def test_range_ends_where_rounding_does(kind):
+@pytest.mark.parametrize("element_type", FLOATS, ids=str)
+def test_range_ends_where_rounding_does(element_type):
     ends = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "bf16": 3.3895313892515355e38}
     with np.errstate(all="ignore"):
-        values = every_value(kind).astype(np.float64) if kind.bits <= 16 else np.array([ends[kind.name]])
+        values = (
+            every_value(element_type).astype(np.float64)
+            if element_type.bits <= 16
+            else np.array([ends[element_type.name]])
+        )
     end = float(values[np.isfinite(values)].max())
     for factor in (
         1,
@@ -426,14 +430,14 @@ def test_range_ends_where_rounding_does(kind):
     ):
         for sign in (1, -1):
             if math.isfinite(value := sign * end * factor):
-                agrees_with_xla(TensorType(kind), repr(value))
+                agrees_with_xla(TensorType(element_type), repr(value))
 
 
-@pytest.mark.parametrize("kind", INTEGERS, ids=str)
-def test_range_of_integers(kind):
-    ends = (0, 2 ** (kind.bits - 1), 2**kind.bits, 2**63, 2**64)
+@pytest.mark.parametrize("element_type", INTEGERS, ids=str)
+def test_range_of_integers(element_type):
+    ends = (0, 2 ** (element_type.bits - 1), 2**element_type.bits, 2**63, 2**64)
     for value in {sign * end + step for end in ends for step in (-1, 0, 1) for sign in (1, -1)}:
-        agrees_with_xla(TensorType(kind), str(value))
+        agrees_with_xla(TensorType(element_type), str(value))
 
 
 # Properties
@@ -444,16 +448,16 @@ shapes = st.lists(st.integers(0, 3), max_size=5).map(tuple)
 
 @st.composite
 def literals(draw, kinds=ALL):
-    kind = draw(st.sampled_from(kinds))
+    element_type = draw(st.sampled_from(kinds))
     shape = draw(shapes)
-    size = math.prod(shape) * kind.byte_count
+    size = math.prod(shape) * element_type.byte_count
     words = np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8).copy()
-    if kind.kind is DTypeKind.BOOLEAN:
+    if element_type.kind is DTypeKind.BOOLEAN:
         words &= 1
-    data = words.view(kind.numpy).reshape(shape)
-    if kind.is_complex:
-        data = np.where(np.isnan(data.real) | np.isnan(data.imag), 0, data).astype(kind.numpy)
-    return Literal.array(TensorType(kind, shape), data)
+    data = words.view(element_type.numpy).reshape(shape)
+    if element_type.is_complex:
+        data = np.where(np.isnan(data.real) | np.isnan(data.imag), 0, data).astype(element_type.numpy)
+    return Literal.array(TensorType(element_type, shape), data)
 
 
 @given(literals())
@@ -474,9 +478,9 @@ def test_text_round_trips_through_us_and_xla(literal):
 
 @pytest.mark.parametrize("name", ["f32", "f64", "s32", "u64", "s64", "c64", "c128"])
 def test_many_random_bits(name):
-    kind = dtype(name)
-    data = np.frombuffer(np.random.default_rng(7).bytes(4000 * kind.byte_count), kind.numpy)
-    data = data[np.isfinite(data)] if kind.is_complex else data
+    element_type = dtype(name)
+    data = np.frombuffer(np.random.default_rng(7).bytes(4000 * element_type.byte_count), element_type.numpy)
+    data = data[np.isfinite(data)] if element_type.is_complex else data
     literal = literal_of(data.reshape(-1, 5) if len(data) % 5 == 0 else data)
     text = format_literal(literal)
     assert bits(read(literal.type, text)) == bits(literal) == xla_bits(literal.type, text)  # pyright: ignore[reportArgumentType]
@@ -514,8 +518,8 @@ numbers = st.one_of(
 
 @given(st.sampled_from([*FLOATS, *INTEGERS, dtype("pred")]), numbers)
 @examples(200)
-def test_numbers_agree_with_xla(kind, text):
-    agrees_with_xla(TensorType(kind), text)
+def test_numbers_agree_with_xla(element_type, text):
+    agrees_with_xla(TensorType(element_type), text)
 
 
 @given(numbers, numbers, st.sampled_from(["c64", "c128"]))
@@ -548,20 +552,20 @@ def test_soup_agrees_with_xla(name, dims, soup):
 def nearly_right(draw):
     """A literal's text with a few places changed."""
     dims = tuple(draw(st.lists(st.integers(1, 3), max_size=4)))
-    kind = tensor(draw(st.sampled_from(["f32", "s32", "c64", "pred"])) + f"[{','.join(map(str, dims))}]")
-    count = kind.element_count
+    literal_type = tensor(draw(st.sampled_from(["f32", "s32", "c64", "pred"])) + f"[{','.join(map(str, dims))}]")
+    count = literal_type.element_count
     values = [draw(numbers if draw(st.integers(0, 9)) == 0 else st.just(str(index % 7))) for index in range(count)]
-    values = [f"({value}, {index})" if kind.dtype.is_complex else value for index, value in enumerate(values)]
+    values = [f"({value}, {index})" if literal_type.dtype.is_complex else value for index, value in enumerate(values)]
     text = nest(values, dims)
     for _ in range(draw(st.integers(0, 2))):
-        place = draw(st.integers(0, len(text)))
+        position = draw(st.integers(0, len(text)))
         cut = draw(st.integers(0, 2))
         text = (
-            text[:place]
+            text[:position]
             + draw(st.sampled_from([" ", ",", "{", "}", "1", "-", ".", "e", "...", "(", "", "+"]))
-            + text[place + cut :]
+            + text[position + cut :]
         )
-    return kind, text
+    return literal_type, text
 
 
 def nest(values: list[str], dims: tuple[int, ...]) -> str:
@@ -588,13 +592,13 @@ def always_worthwhile():
 @given(nearly_right())
 @examples(250)
 def test_both_readers_agree(always_worthwhile, case):
-    kind, text = case
+    literal_type, text = case
     fast, careful = Cursor(Source(text + ", {1}}")), Cursor(Source(text + ", {1}}"))
-    plain = read_plain_array(fast, kind)
+    plain = read_plain_array(fast, literal_type)
     if plain is None:
         assert fast.skip() == careful.skip()
         return
-    assert Literal.adopt(kind, plain) == ArrayReader(careful, kind).read()
+    assert Literal.adopt(literal_type, plain) == ArrayReader(careful, literal_type).read()
     assert fast.position == careful.position
 
 
@@ -683,8 +687,8 @@ def test_literals_are_immutable():
 
 
 def test_unused_bits_do_not_count():
-    kind = dtype("s4")
-    loose, tight = (np.array([word, 1], np.uint8).view(kind.numpy) for word in (0xFF, 0x0F))
+    element_type = dtype("s4")
+    loose, tight = (np.array([word, 1], np.uint8).view(element_type.numpy) for word in (0xFF, 0x0F))
     assert literal_of(loose) == literal_of(tight)
 
 
@@ -704,7 +708,7 @@ def test_deep_tuples():
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "text"),
+    ("value", "element_type", "text"),
     [
         (True, None, "pred[] true"),
         (3, None, "s32[] 3"),
@@ -722,12 +726,12 @@ def test_deep_tuples():
         ([1.5, -2], "c64", "c64[2]{0} {(1.5, 0), (-2, 0)}"),
     ],
 )
-def test_literal_of(value, kind, text):
-    assert format_typed_literal(literal_of(value, dtype(kind) if kind else None)) == text
+def test_literal_of(value, element_type, text):
+    assert format_typed_literal(literal_of(value, dtype(element_type) if element_type else None)) == text
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "message"),
+    ("value", "element_type", "message"),
     [
         (2**31, None, "2147483648 does not fit into s32"),
         (300, "u8", "300 does not fit into u8"),
@@ -739,9 +743,9 @@ def test_literal_of(value, kind, text):
         (2**70, None, "no element type holds numpy's object"),
     ],
 )
-def test_literal_of_refuses(value, kind, message):
+def test_literal_of_refuses(value, element_type, message):
     with pytest.raises(HloomError, match=re.escape(message)):
-        literal_of(value, dtype(kind) if kind else None)
+        literal_of(value, dtype(element_type) if element_type else None)
 
 
 def test_misuse():

@@ -99,9 +99,13 @@ def test_its_instructions_keep_their_order(reduction: Module):
 
 
 def test_a_layout_is_no_part_of_the_dimensions(reduction: Module):
-    kind = reduction.entry["multiply.14985"].type
-    assert isinstance(kind, TensorType) and kind.layout is not None
-    assert (kind.dtype, kind.dims, kind.layout.minor_to_major) == (dtype("f32"), (4, 49, 1024), (2, 1, 0))
+    node_type = reduction.entry["multiply.14985"].type
+    assert isinstance(node_type, TensorType) and node_type.layout is not None
+    assert (node_type.dtype, node_type.dims, node_type.layout.minor_to_major) == (
+        dtype("f32"),
+        (4, 49, 1024),
+        (2, 1, 0),
+    )
 
 
 def test_its_root_reduces_with_a_computation_that_is_nowhere(reduction: Module):
@@ -147,7 +151,7 @@ def test_a_pasted_instruction_makes_its_operands_parameters():
         ("arg217.0", "f32[]"),
     ]
     assert root.attributes["kind"] == "kLoop"
-    assert [str(each) for each in module.unresolved] == ["computation fused_computation.4684.clone"]
+    assert [str(name) for name in module.unresolved] == ["computation fused_computation.4684.clone"]
 
 
 # What defeats string matching
@@ -174,7 +178,7 @@ def test_several_results():
 def test_a_tuple_with_an_index_at_every_fifth_element():
     node = one("a = (f32[4], f32[4], f32[4], f32[4], f32[4], /*index=5*/f32[4]) tuple(x, y, x, y, x, /*index=5*/y)")
     assert isinstance(node.type, TupleType) and len(node.type.elements) == 6
-    assert [each.name for each in node.inputs] == ["x", "y", "x", "y", "x", "y"]
+    assert [operand.name for operand in node.inputs] == ["x", "y", "x", "y", "x", "y"]
 
 
 def test_an_attribute_that_is_a_dict():
@@ -221,8 +225,8 @@ def test_an_attribute_that_is_a_computation():
     ],
 )
 def test_scientific_numbers_and_infinities(text: str, expected: float):
-    found = value(one(f"a = f32[] constant({text})"))
-    assert found == np.float32(expected) and np.signbit(found) == np.signbit(expected)
+    number = value(one(f"a = f32[] constant({text})"))
+    assert number == np.float32(expected) and np.signbit(number) == np.signbit(expected)
 
 
 @pytest.mark.parametrize(("text", "bits"), [("nan", 0x7FC00000), ("-nan", 0xFFC00000), ("nan(0x1)", 0x7F800001)])
@@ -247,17 +251,17 @@ def test_header_values():
         "allow_spmd_sharding_propagation_to_output=true, replica_count=2, num_partitions=4, "
         'frontend_attributes={a="b"}\n\nENTRY e {\n  x = f32[2] parameter(0)\n}\n'
     )
-    found = module.attributes
-    assert found["input_output_alias"] == (
+    attributes = module.attributes
+    assert attributes["input_output_alias"] == (
         InputOutputAlias((), 0, (), "may-alias"),
         InputOutputAlias((1,), 1, (0,), "must-alias"),
     )
-    assert found["buffer_donor"] == (BufferDonor(2, (0, 1)),)
-    assert str(found["entry_computation_layout"]) == "(f32[2]{0}) -> s32[]"
-    assert found["allow_spmd_sharding_propagation_to_parameters"] == (True, False)
-    assert found["allow_spmd_sharding_propagation_to_output"] is True
-    assert (found["replica_count"], found["num_partitions"]) == (2, 4)
-    assert found["frontend_attributes"] == (("a", "b"),)
+    assert attributes["buffer_donor"] == (BufferDonor(2, (0, 1)),)
+    assert str(attributes["entry_computation_layout"]) == "(f32[2]{0}) -> s32[]"
+    assert attributes["allow_spmd_sharding_propagation_to_parameters"] == (True, False)
+    assert attributes["allow_spmd_sharding_propagation_to_output"] is True
+    assert (attributes["replica_count"], attributes["num_partitions"]) == (2, 4)
+    assert attributes["frontend_attributes"] == (("a", "b"),)
     assert module.is_scheduled
 
 
@@ -390,7 +394,7 @@ def test_a_value_that_is_the_default_is_left_out():
 
 
 def test_a_trailing_comma_among_operands():
-    assert [each.name for each in one("a = f32[4] add(x, y,)").inputs] == ["x", "y"]
+    assert [operand.name for operand in one("a = f32[4] add(x, y,)").inputs] == ["x", "y"]
 
 
 def test_nested_operands_get_names_of_their_opcodes():
@@ -504,9 +508,9 @@ def test_every_kind_of_attribute():
     ],
 )
 def test_arrays(text: str, dims: tuple[int, ...], dynamic: tuple[bool, ...] | None):
-    kind = one(f'a = {text} custom-call(), custom_call_target="f"').type
-    assert isinstance(kind, TensorType)
-    assert (kind.dims, kind.dynamic, kind.layout, str(kind)) == (dims, dynamic, None, text)
+    node_type = one(f'a = {text} custom-call(), custom_call_target="f"').type
+    assert isinstance(node_type, TensorType)
+    assert (node_type.dims, node_type.dynamic, node_type.layout, str(node_type)) == (dims, dynamic, None, text)
 
 
 def test_a_layout_may_stand_apart_from_its_type():
@@ -517,11 +521,11 @@ def test_a_layout_may_stand_apart_from_its_type():
 
 
 def test_every_part_of_a_layout():
-    kind = one(
+    node_type = one(
         'a = f32[8,8]{0,1:D(D,C+~)T(8,*)(2,1)L(64)#(u32)*(u64)E(32)S(5)SC(0:2,4)M(8)} custom-call(), custom_call_target="f"'
     ).type
-    assert isinstance(kind, TensorType) and kind.layout is not None
-    layout = kind.layout
+    assert isinstance(node_type, TensorType) and node_type.layout is not None
+    layout = node_type.layout
     assert (layout.minor_to_major, layout.tiles, layout.tail_padding) == ((0, 1), ((8, COMBINED), (2, 1)), 64)
     assert (layout.index_type, layout.pointer_type, layout.element_bits, layout.memory_space) == ("u32", "u64", 32, 5)
     assert (layout.split_configs[0].dimension, layout.split_configs[0].indices) == (0, (2, 4))
@@ -542,7 +546,7 @@ def test_a_name_that_nothing_defines_is_marked_and_listed():
     lost, gone = module.entry.missing
     assert isinstance(lost, Missing) and str(lost.type) == "f32[2]" and gone.type is None
     assert module.entry.root.inputs == (module.entry["a"], gone)
-    assert [str(each) for each in module.unresolved] == ["operand lost in e", "operand gone in e"]
+    assert [str(name) for name in module.unresolved] == ["operand lost in e", "operand gone in e"]
 
 
 def test_a_missing_name_used_twice_is_one_node():
@@ -626,13 +630,13 @@ def test_strict_mode_keeps_nothing_unknown(text: str):
 
 def test_malformed_metadata_is_an_error_when_it_is_asked_for():
     text = 'HloModule m\n\nENTRY e {\n  x = f32[4] parameter(0), metadata={op_nmae="a"}\n}\n'
-    for each in (text, text.replace("\n", " ")):
-        node = parse(each).entry.root
+    for spelling in (text, text.replace("\n", " ")):
+        node = parse(spelling).entry.root
         assert node.raw_metadata == 'op_nmae="a"'
         with pytest.raises(HloomError, match="no metadata field is called 'op_nmae'"):
             _ = node.metadata
         with pytest.raises(ParseError):
-            parse(each, strict=True)
+            parse(spelling, strict=True)
 
 
 # The years

@@ -90,8 +90,8 @@ def test_a_text_that_breaks_off(text: str, data: st.DataObject):
 def test_a_text_with_a_part_of_another_inside(text: str, data: st.DataObject):
     other = data.draw(st.sampled_from(TEXTS))
     start, end = sorted(data.draw(st.tuples(st.integers(0, len(other)), st.integers(0, len(other)))))
-    place = data.draw(st.integers(0, len(text)))
-    read(text[:place] + other[start:end] + text[place:])
+    position = data.draw(st.integers(0, len(text)))
+    read(text[:position] + other[start:end] + text[position:])
 
 
 @MUTATED
@@ -184,9 +184,9 @@ NESTED_TEXT = {
 
 @pytest.mark.parametrize("name", list(NESTED_TEXT))
 def test_nesting_inside_what_is_kept_as_text_is_no_nesting(name: str):
-    found = read(NESTED_TEXT[name])
-    assert isinstance(found, Module)
-    assert isinstance(read(print_module(found)), Module)
+    module = read(NESTED_TEXT[name])
+    assert isinstance(module, Module)
+    assert isinstance(read(print_module(module)), Module)
 
 
 def test_operands_nest_as_deep_as_anyone_writes_them():

@@ -89,13 +89,13 @@ def some(texts: dict[str, str], options: str) -> dict[str, str]:
 
 def problems(texts: dict[str, str], check: Callable[[str], None]) -> dict[str, str]:
     """What a check says against each text."""
-    found: dict[str, str] = {}
+    failures: dict[str, str] = {}
     for name, text in texts.items():
         try:
             check(text)
         except (AssertionError, HloomError) as problem:
-            found[name] = str(problem)[:300]
-    return found
+            failures[name] = str(problem)[:300]
+    return failures
 
 
 @contextmanager
@@ -214,8 +214,10 @@ def first_difference(left: str, right: str) -> str:
     for one, other in zip_longest(left.splitlines(), right.splitlines(), fillvalue="nothing"):
         if one != other:
             pairs = enumerate(zip(one, other, strict=False))
-            place = next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
-            return f"{one[max(0, place - 40) : place + 80]!r} and {other[max(0, place - 40) : place + 80]!r}"
+            position = next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+            return (
+                f"{one[max(0, position - 40) : position + 80]!r} and {other[max(0, position - 40) : position + 80]!r}"
+            )
     return "nothing"
 
 

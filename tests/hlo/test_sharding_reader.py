@@ -378,7 +378,7 @@ def test_xla_agrees_on_what_is_refused():
 
 def test_lists_of_the_wrong_length_are_kept_but_mean_nothing():
     """XLA fills up with what is in memory, or writes past its end."""
-    for text, places, found in [
+    for text, places, devices in [
         ("{devices=[2,1,2]0,1,2}", 4, 3),
         ("{devices=[2,1]0,1,2}", 2, 3),
         ("{devices=[4]<=[2]}", 4, 2),
@@ -387,7 +387,7 @@ def test_lists_of_the_wrong_length_are_kept_but_mean_nothing():
         assert str(sharding) == text
         with pytest.raises(HloomError) as caught:
             assignment(sharding)
-        assert caught.value.message == f"{text} has {places} places for {found} devices"
+        assert caught.value.message == f"{text} has {places} places for {devices} devices"
 
 
 def test_names_that_xla_prints_but_cannot_read_are_escaped():

@@ -87,10 +87,10 @@ def test_how_many_elements_a_reshape_may_have(operand: str, written: str):
 
 
 @pytest.mark.parametrize("index", [-1, 0, 1, 2])
-@pytest.mark.parametrize("kind", ["(f32[4], f32[2])", "f32[4]", "()"])
+@pytest.mark.parametrize("type_text", ["(f32[4], f32[2])", "f32[4]", "()"])
 @pytest.mark.parametrize("written", ["", "f32[4] "])
-def test_elements_that_a_tuple_has(written: str, kind: str, index: int):
-    agree(HEADER + f"  a = {kind} parameter(0)\n  ROOT b = {written}get-tuple-element(a), index={index}\n}}\n")
+def test_elements_that_a_tuple_has(written: str, type_text: str, index: int):
+    agree(HEADER + f"  a = {type_text} parameter(0)\n  ROOT b = {written}get-tuple-element(a), index={index}\n}}\n")
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_ways_of_being_unreduced(reduction: str):
 SPACES = ["f32[4] {0}", "f32 [4]{0}", "f32[ 4 ]{ 0 }", "f32[4]/*c*/{0}", "(f32[4]{0} , f32[])", "f32[4]{0 : S ( 1 ) }"]
 
 
-@pytest.mark.parametrize("kind", SPACES)
-def test_spaces_inside_types(kind: str):
-    agree(HEADER + f"  ROOT a = {kind} parameter(0)\n}}\n")
+@pytest.mark.parametrize("type_text", SPACES)
+def test_spaces_inside_types(type_text: str):
+    agree(HEADER + f"  ROOT a = {type_text} parameter(0)\n}}\n")
 
 
 # Texts with a token removed, added, replaced, doubled or exchanged
@@ -161,17 +161,17 @@ def mutations(seed: int, count: int) -> list[str]:
     for _ in range(count):
         tokens = TOKEN.findall(choose.choice(texts))
         for _ in range(choose.choice((1, 1, 2))):
-            place = choose.randrange(len(tokens))
+            position = choose.randrange(len(tokens))
             change = choose.randrange(4)
             if change == 0:
-                tokens[place : place + 1] = []
+                tokens[position : position + 1] = []
             elif change == 1:
-                tokens.insert(place, choose.choice(words))
+                tokens.insert(position, choose.choice(words))
             elif change == 2:
-                tokens[place] = choose.choice(words)
+                tokens[position] = choose.choice(words)
             else:
                 other = choose.randrange(len(tokens))
-                tokens[place], tokens[other] = tokens[other], tokens[place]
+                tokens[position], tokens[other] = tokens[other], tokens[position]
         made.append("".join(tokens))
     return made
 
@@ -188,7 +188,7 @@ def disagreement(text: str) -> str | None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_strict_mode_agrees_with_xla_about_texts_that_are_nearly_right(seed: int):
-    found = [problem for text in mutations(seed, 250) if (problem := disagreement(text))]
-    unexplained = [problem for problem in found if not any(re.search(each, problem) for each in ACCIDENTS)]
+    problems = [problem for text in mutations(seed, 250) if (problem := disagreement(text))]
+    unexplained = [problem for problem in problems if not any(re.search(accident, problem) for accident in ACCIDENTS)]
     assert unexplained == []
-    assert len(found) < 12
+    assert len(problems) < 12

@@ -166,9 +166,9 @@ DIFFERENCES: dict[str, tuple[Callable[[Module], object], str]] = {
 def test_the_first_difference_is_named(name: str):
     change, sentence = DIFFERENCES[name]
     module, other = changed(change)
-    found = difference(module, other)
-    assert found is not None and sentence in found
-    assert "\n" not in found
+    text = difference(module, other)
+    assert text is not None and sentence in text
+    assert "\n" not in text
     assert not equal(other, module)
 
 
@@ -240,8 +240,8 @@ def with_constant(value: object) -> Module:
 def test_constants_count_bit_by_bit():
     zero, minus_zero = literal_of(0.0), literal_of(-0.0)
     assert equal(with_constant(zero), with_constant(literal_of(0.0)))
-    found = difference(with_constant(zero), with_constant(minus_zero))
-    assert found is not None and "differ: value" in found
+    text = difference(with_constant(zero), with_constant(minus_zero))
+    assert text is not None and "differ: value" in text
 
 
 def test_constants_left_out_of_a_text_are_the_same_by_type():
@@ -384,9 +384,9 @@ def test_a_module_is_no_graph():
 
 def test_a_graph_is_no_node():
     module, other = closure(), closure()
-    for each, value in ((module, (module["inner"],)), (other, (other.entry["x"],))):
-        held = each.entry["held"]
-        each.entry.set_attributes(held, Attributes({"control-predecessors": value}))
+    for owner, value in ((module, (module["inner"],)), (other, (other.entry["x"],))):
+        held = owner.entry["held"]
+        owner.entry.set_attributes(held, Attributes({"control-predecessors": value}))
     assert str(difference(module, other)).endswith("are not of one kind")
 
 
@@ -408,8 +408,8 @@ def test_long_nodes_are_cut():
     graph.set_output(graph.add_apply(OPS["tuple"], parameters, F32_2))
     other = module.clone()
     other.entry.set_type(other.entry.root, F32_3)
-    found = difference(module, other)
-    assert found is not None and len(found) < 500 and "..." in found
+    text = difference(module, other)
+    assert text is not None and len(text) < 500 and "..." in text
     assert not any(isinstance(node, Constant) for node in module.nodes())
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_renaming():
     graph.rename(total, "x.1")
     assert total.name == "x.1"
     module.rename_graph(module["reducer"], "main")
-    assert [each.name for each in module] == ["main", "main.1"]
+    assert [graph.name for graph in module] == ["main", "main.1"]
 
 
 def test_replace_uses():
@@ -291,7 +291,7 @@ def test_inline():
     assert module["reducer"].callers == ()
     verify(module)
     module.erase_graph(module["reducer"])
-    assert [each.name for each in module] == ["main"]
+    assert [graph.name for graph in module] == ["main"]
     verify(module)
 
 
@@ -402,7 +402,7 @@ def test_declared_graphs_and_what_is_unresolved():
     declared = module.declare_graph("later")
     module.entry.missing.append(Missing("lost", None, module.entry))
     assert module.unresolved == [Unresolved("later", "computation"), Unresolved("lost", "operand", "main")]
-    assert [str(each) for each in module.unresolved] == ["computation later", "operand lost in main"]
+    assert [str(name) for name in module.unresolved] == ["computation later", "operand lost in main"]
     module.append_graph(declared)
     assert module["later"] is declared and not declared.is_declared and not module.declared
     assert repr(module) == "<module m: 3 graphs, 8 nodes>"
@@ -459,18 +459,18 @@ class Editor:
         return self.module.entry
 
     def pick(self, *kinds: type[Node]) -> Any:
-        found = [node for node in self.graph.nodes if isinstance(node, kinds or Node)]
-        return self.choices.choice(found) if found else None
+        candidates = [node for node in self.graph.nodes if isinstance(node, kinds or Node)]
+        return self.choices.choice(candidates) if candidates else None
 
-    def earlier(self, place: Node) -> list[Node]:
+    def earlier(self, before: Node) -> list[Node]:
         nodes = self.graph.nodes
-        return [node for node in nodes[: list(nodes).index(place)] if node.type is F32_2]
+        return [node for node in nodes[: list(nodes).index(before)] if node.type is F32_2]
 
     def insert(self) -> None:
-        place = self.pick(Apply)
-        if place:
-            inputs = self.choices.choices(self.earlier(place), k=2)
-            self.graph.add_apply(OPS["add"], inputs, F32_2, before=place)
+        before = self.pick(Apply)
+        if before:
+            inputs = self.choices.choices(self.earlier(before), k=2)
+            self.graph.add_apply(OPS["add"], inputs, F32_2, before=before)
 
     def append(self) -> None:
         inputs = self.choices.choices([node for node in self.graph.nodes if node.type is F32_2], k=2)

@@ -54,7 +54,7 @@ types: st.SearchStrategy[Type] = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("value_type", "text"),
     [
         (TensorType(F32), "f32[]"),
         (PLAIN, "f32[2,3]"),
@@ -69,16 +69,16 @@ types: st.SearchStrategy[Type] = st.recursive(
         (FunctionType((), PLAIN), "() -> f32[2,3]"),
     ],
 )
-def test_types_print_as_hlo(kind: Type, text: str):
-    assert str(kind) == repr(kind) == text
+def test_types_print_as_hlo(value_type: Type, text: str):
+    assert str(value_type) == repr(value_type) == text
 
 
 @given(types)
-def test_types_are_interned(kind: Type):
-    assert pickle.loads(pickle.dumps(kind)) is kind
-    assert copy.copy(kind) is kind and copy.deepcopy(kind) is kind
-    assert map_leaves(kind, lambda leaf: leaf) is kind
-    assert without_layout(kind) is kind
+def test_types_are_interned(value_type: Type):
+    assert pickle.loads(pickle.dumps(value_type)) is value_type
+    assert copy.copy(value_type) is value_type and copy.deepcopy(value_type) is value_type
+    assert map_leaves(value_type, lambda leaf: leaf) is value_type
+    assert without_layout(value_type) is value_type
 
 
 def test_equal_types_are_one_object():
@@ -93,9 +93,9 @@ def test_equal_types_are_one_object():
 def test_types_that_nobody_holds_are_forgotten():
     gc.collect()
     before = len(Type._interned)
-    kind = TensorType(F32, (12345, 54321))
+    value_type = TensorType(F32, (12345, 54321))
     assert len(Type._interned) == before + 1
-    del kind
+    del value_type
     gc.collect()
     assert len(Type._interned) == before
 
@@ -140,10 +140,10 @@ def test_a_type_with_one_thing_changed():
 
 
 def test_nesting_may_be_of_any_depth():
-    kind: Type = LAID_OUT
+    nested: Type = LAID_OUT
     for _ in range(3000):
-        kind = TupleType((kind,))
-    assert list(without_layout(kind).leaves()) == [PLAIN]
+        nested = TupleType((nested,))
+    assert list(without_layout(nested).leaves()) == [PLAIN]
 
 
 def test_lists_say_every_fifth_index():

@@ -87,34 +87,34 @@ def test_recursion_is_functional():
     other = module.add_graph("other")
     other.set_output(apply("call", other.add_parameter(F32_2), to_apply=graph))
     graph.set_output(apply("call", graph.add_parameter(F32_2), to_apply=other))
-    found = verify(module)
-    assert found.level is Level.FUNCTIONAL
-    assert found.notes == ("recursion: main -> other -> main",)
+    report = verify(module)
+    assert report.level is Level.FUNCTIONAL
+    assert report.notes == ("recursion: main -> other -> main",)
 
 
 def test_the_level_says_functional_even_where_names_are_unresolved():
     module = closure()
     module.declare_graph("nowhere")
-    found = verify(module)
-    assert found.level is Level.FUNCTIONAL
-    assert found.unresolved == (Unresolved("nowhere", "computation"),)
+    report = verify(module)
+    assert report.level is Level.FUNCTIONAL
+    assert report.unresolved == (Unresolved("nowhere", "computation"),)
 
 
-def open_module(kind: str) -> Module:
+def open_module(missing: str) -> Module:
     module, graph = module_with()
     x: Node = graph.add_parameter(F32_2, "x")
-    if kind == "computation":
+    if missing == "computation":
         x = apply("call", x, to_apply=module.declare_graph("nowhere"))
-    elif kind == "operand":
+    elif missing == "operand":
         graph.missing.append(Missing("lost", F32_2, graph))
         x = apply("negate", graph.missing[0])
-    elif kind == "type":
+    elif missing == "type":
         x = graph.add_apply(OPS["negate"], (x,), None, name="untyped")
-    elif kind == "opcode":
+    elif missing == "opcode":
         x = graph.add_apply(unknown_op("mystery"), (x,), F32_2, {"anything": 3})
-    elif kind == "attribute":
+    elif missing == "attribute":
         x = apply("negate", x, novelty=Verbatim("{1}"))
-    elif kind == "parameter":
+    elif missing == "parameter":
         graph.add_parameter(F32_2).number = 2
         graph.add_parameter(F32_2).number = 5
     graph.set_output(x)
@@ -122,7 +122,7 @@ def open_module(kind: str) -> Module:
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("missing", "names"),
     [
         ("computation", ["computation nowhere"]),
         ("operand", ["operand lost in main"]),
@@ -132,10 +132,10 @@ def open_module(kind: str) -> Module:
         ("parameter", ["parameter 1 in main", "parameter 3 to 4 in main"]),
     ],
 )
-def test_what_is_unresolved_is_listed(kind: str, names: list[str]):
-    found = verify(open_module(kind))
-    assert found.level is Level.OPEN
-    assert [str(each) for each in found.unresolved] == names
+def test_what_is_unresolved_is_listed(missing: str, names: list[str]):
+    report = verify(open_module(missing))
+    assert report.level is Level.OPEN
+    assert [str(name) for name in report.unresolved] == names
 
 
 # What is refused

@@ -31,14 +31,14 @@ TYPES = st.sampled_from(
 NAMES = st.sampled_from(["a", "axis", "op_name", "with space", "0", "é", 'quo"te', "a.b"])
 
 
-def _integer(kind: str) -> st.SearchStrategy[str]:
-    bits = 64 if kind == "index" else int(kind.lstrip("siu"))
-    low = 0 if kind.startswith("u") else -(1 << (bits - 1))
-    return st.integers(low, (1 << (bits - 1)) - 1).map(lambda value: f"{value} : {kind}")
+def _integer(type_text: str) -> st.SearchStrategy[str]:
+    bits = 64 if type_text == "index" else int(type_text.lstrip("siu"))
+    low = 0 if type_text.startswith("u") else -(1 << (bits - 1))
+    return st.integers(low, (1 << (bits - 1)) - 1).map(lambda value: f"{value} : {type_text}")
 
 
 numbers = st.one_of(
-    st.sampled_from([kind for kind in INTEGERS if kind != "i1"]).flatmap(_integer),
+    st.sampled_from([type_text for type_text in INTEGERS if type_text != "i1"]).flatmap(_integer),
     st.tuples(st.integers(-(2**40), 2**40), st.integers(-20, 20), st.sampled_from(FLOATS[:4])).map(
         lambda parts: f"{parts[0]}.0e{parts[1]} : {parts[2]}"
     ),
@@ -105,25 +105,25 @@ def operation(draw, scope: list[tuple[str, str]], fresh: list[int], depth: int) 
     if results:
         is_pack = draw(st.booleans()) and len(results) > 1
         names = [name] if is_pack else [f"{name}_{number}" for number in range(len(results))]
-        head = (f"%{name}:{len(results)}" if is_pack else ", ".join(f"%{each}" for each in names)) + " = "
-        defined = [(f"{name}#{n}" if is_pack else names[n], kind) for n, kind in enumerate(results)]
+        head = (f"%{name}:{len(results)}" if is_pack else ", ".join(f"%{result}" for result in names)) + " = "
+        defined = [(f"{name}#{n}" if is_pack else names[n], type_text) for n, type_text in enumerate(results)]
     op = draw(st.sampled_from(["x.a", "x.b", "y.c.d", "plain"]))
     shown = ", ".join(results) if len(results) == 1 and not results[0].startswith("(") else f"({', '.join(results)})"
     text = f'{head}"{op}"({", ".join("%" + use for use, _ in uses)})'
     text += f" <{dictionary(properties)}>" if properties else ""
     text += f" ({', '.join(regions)})" if regions else ""
     text += f" {dictionary(attributes)}" if attributes else ""
-    text += f" : ({', '.join(kind for _, kind in uses)}) -> {shown}"
+    text += f" : ({', '.join(type_text for _, type_text in uses)}) -> {shown}"
     scope += defined
     return [text + draw(st.sampled_from(["", ' loc("f":1:2)', " // a comment"]))]
 
 
 @st.composite
 def region(draw, scope: list[tuple[str, str]], fresh: list[int], depth: int) -> str:
-    arguments = [(f"b{fresh[0]}_{n}", kind) for n, kind in enumerate(draw(st.lists(TYPES, max_size=2)))]
+    arguments = [(f"b{fresh[0]}_{n}", type_text) for n, type_text in enumerate(draw(st.lists(TYPES, max_size=2)))]
     fresh[0] += 1
     inside = scope + arguments
-    label = f"^bb0({', '.join(f'%{name}: {kind}' for name, kind in arguments)}):\n" if arguments else ""
+    label = f"^bb0({', '.join(f'%{name}: {type_text}' for name, type_text in arguments)}):\n" if arguments else ""
     lines = [line for _ in range(draw(st.integers(0, 2))) for line in draw(operation(inside, fresh, depth))]
     return "{\n" + label + "\n".join(lines) + "\n}"
 
@@ -131,11 +131,11 @@ def region(draw, scope: list[tuple[str, str]], fresh: list[int], depth: int) -> 
 @st.composite
 def function(draw, number: int) -> str:
     fresh = [0]
-    scope = [(f"p{n}", kind) for n, kind in enumerate(draw(st.lists(TYPES, max_size=3)))]
-    arguments = ", ".join(f"%{name}: {kind}" for name, kind in scope)
+    scope = [(f"p{n}", type_text) for n, type_text in enumerate(draw(st.lists(TYPES, max_size=3)))]
+    arguments = ", ".join(f"%{name}: {type_text}" for name, type_text in scope)
     lines = [line for _ in range(draw(st.integers(0, 4))) for line in draw(operation(scope, fresh, 0))]
     returned = draw(st.lists(st.sampled_from(scope), max_size=3)) if scope else []
-    kinds = [kind for _, kind in returned]
+    kinds = [type_text for _, type_text in returned]
     keyword, back = draw(
         st.sampled_from(
             [("oneflow.job", "oneflow.return"), ("func.func", "return"), ("func.func private", "func.return")]

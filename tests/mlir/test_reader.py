@@ -41,7 +41,7 @@ def test_an_op_with_several_results_is_a_tuple_with_elements_where_they_are_used
     assert isinstance(use, Apply)
     assert use.type is EMPTY_TUPLE
     assert use.op.effect is Effect.OUTSIDE
-    assert [each.attributes["index"] for each in use.inputs] == [2, 0]
+    assert [operand.attributes["index"] for operand in use.inputs] == [2, 0]
     assert '    %0:3 = "d.split"(%a' not in mlir.to_text(module)
     assert '"d.use"(%0#2, %0#0)' in mlir.to_text(module)
     assert '%x, %0:2 = "d.split"' not in mlir.to_text(module)
@@ -157,11 +157,11 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "place", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
-def test_errors_say_where(text, place, message):
+@pytest.mark.parametrize(("text", "location", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
+def test_errors_say_where(text, location, message):
     with pytest.raises(HloomError, match=re.escape(message)) as caught:
         mlir.parse(Source(text, "m.mlir"))
-    assert str(caught.value).startswith(f"m.mlir:{place}: {message}\n  {text.splitlines()[int(place[0]) - 1]}\n")
+    assert str(caught.value).startswith(f"m.mlir:{location}: {message}\n  {text.splitlines()[int(location[0]) - 1]}\n")
 
 
 def test_regions_nested_too_deep_are_refused():

@@ -36,7 +36,7 @@ def test_a_printed_module_reads_as_the_same(text):
 @given(modules())
 def test_mlir_prints_the_same(text):
     ir = pytest.importorskip("jaxlib.mlir.ir")
-    if any(each in text for each in OTHERWISE):
+    if any(spelling in text for spelling in OTHERWISE):
         return
     with ir.Context() as context:
         context.allow_unregistered_dialects = True

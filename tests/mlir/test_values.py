@@ -126,15 +126,15 @@ def test_what_mlir_has_no_attribute_for_is_not_printed():
 
 
 @pytest.mark.parametrize(
-    ("kind", "bits"),
+    ("type_text", "bits"),
     [("f32", 32), ("f64", 64), ("f16", 16), ("bf16", 16), ("f8E4M3FN", 8), ("f8E5M2", 8), ("f8E4M3B11FNUZ", 8)],
 )
-def test_floats_print_as_mlir_prints_them(kind, bits):
+def test_floats_print_as_mlir_prints_them(type_text, bits):
     ir = pytest.importorskip("jaxlib.mlir.ir")
     choose = random.Random(bits)
-    texts = [f"0x{choose.getrandbits(bits):X} : {kind}" for _ in range(400)]
+    texts = [f"0x{choose.getrandbits(bits):X} : {type_text}" for _ in range(400)]
     texts += [
-        f"{choose.choice([1, 3, 7, 123, 99999, 1234567])}.{choose.choice([0, 5, 25, 1])}e{choose.randrange(-9, 9)} : {kind}"
+        f"{choose.choice([1, 3, 7, 123, 99999, 1234567])}.{choose.choice([0, 5, 25, 1])}e{choose.randrange(-9, 9)} : {type_text}"
         for _ in range(400)
     ]
     with ir.Context():

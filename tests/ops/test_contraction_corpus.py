@@ -17,7 +17,7 @@ from tests.corpus import handwritten, lowered
 
 ROWS = {**contraction.ROWS, **reduction.ROWS, **linalg.ROWS}
 
-LIES = {
+WRONGLY_TYPED = {
     "opcode_convolution_sparse": "a kernel of half the features is written with all of them",
     "opcode_convolution_unused_dimension": "XLA's own inference knows no dimension labelled '?'",
     "quirk_convolution_operand_scalar": "scalars",
@@ -64,7 +64,7 @@ def test_inferred_types_are_those_written() -> None:
         try:
             inferred = infer_type(node.op, operand_types(node), node.attributes, node.type)
         except TypeProblem as problem:
-            if name not in LIES:
+            if name not in WRONGLY_TYPED:
                 wrong.append(f"{name}: {node}: {problem}")
             continue
         if not same_shape(inferred, node.type):
@@ -72,21 +72,21 @@ def test_inferred_types_are_those_written() -> None:
     assert wrong == []
 
 
-def test_what_lies_is_refused() -> None:
+def test_wrong_types_are_refused() -> None:
     refused = set()
     for name, node in nodes():
         try:
             infer_type(node.op, operand_types(node), node.attributes, node.type)
         except TypeProblem:
             refused.add(name)
-    assert refused == set(LIES)
+    assert refused == set(WRONGLY_TYPED)
 
 
 def test_the_factors_of_a_dimension_multiply_to_its_size() -> None:
     """But for two kinds of dimensions: those with no factor, and the array that a window slides over."""
     wrong = []
     for name, node in nodes():
-        if name in LIES:
+        if name in WRONGLY_TYPED:
             continue
         axis_map = node_axes(node)
         assert axis_map is not None
@@ -105,7 +105,7 @@ def test_the_factors_of_a_dimension_multiply_to_its_size() -> None:
 
 def test_results_of_windows_have_the_size_of_their_factors() -> None:
     for name, node in nodes():
-        if name not in LIES and node.opcode in ("convolution", "reduce-window"):
+        if name not in WRONGLY_TYPED and node.opcode in ("convolution", "reduce-window"):
             axis_map = node_axes(node)
             result = node.type or infer_type(node.op, operand_types(node), node.attributes)
             assert axis_map is not None

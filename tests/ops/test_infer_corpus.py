@@ -19,7 +19,7 @@ from tests.corpus import handwritten, lowered
 
 FAMILIES = {"elementwise": elementwise, "shaping": data_movement, "indexing": indexing, "random": random}
 
-LIES = {
+WRONGLY_TYPED = {
     "quirk_bitcast_of_tuple/b": "a bitcast takes arrays",
     "quirk_bitcast_size_mismatch/b": "a bitcast keeps the size",
     "quirk_bitcast_type_mismatch/b": "a bitcast keeps the size",
@@ -67,14 +67,14 @@ def nodes_of(family: str) -> Iterator[tuple[str, Apply]]:
 def test_the_types_written_are_inferred(family: str) -> None:
     inference = Inference()
     for path, node in nodes_of(family):
-        if path in LIES:
+        if path in WRONGLY_TYPED:
             continue
         inferred = inference.type_of(node)
         assert same_shape(inferred, node.type), f"{path}: {node!r} is {inferred}"
 
 
-@pytest.mark.parametrize("path", LIES)
-def test_lies_are_noticed(path: str) -> None:
+@pytest.mark.parametrize("path", WRONGLY_TYPED)
+def test_wrong_types_are_noticed(path: str) -> None:
     name, _, instruction = path.rpartition("/")
     node = next(node for graph in modules()[name].graphs for node in graph.nodes if node.name == instruction)
     try:
@@ -88,7 +88,7 @@ def test_axis_maps_fit_the_types(family: str) -> None:
     """Dimensions are the products of their factors; a shifted factor has the result's size, whatever the operand's."""
     for path, node in nodes_of(family):
         operands = [operand_type for operand_type in node.operand_types() if operand_type is not None]
-        if path in LIES or len(operands) < len(node.inputs) or node.type is None:
+        if path in WRONGLY_TYPED or len(operands) < len(node.inputs) or node.type is None:
             continue
         axis_map = node_axes(node)
         assert axis_map is not None, path

@@ -79,7 +79,9 @@ def test_select_and_scatter(data: st.DataObject) -> None:
     dims, element = data.draw(DIMS), data.draw(elements)
     sizes = [data.draw(st.integers(1, 3)) for _ in dims]
     window = data.draw(windows(sizes))
-    inferred = ours(module_text(f"reduce-window(p0, p1), to_apply=any{window}", [f"f32{dims}".replace(" ", ""), "f32[]"]))
+    inferred = ours(
+        module_text(f"reduce-window(p0, p1), to_apply=any{window}", [f"f32{dims}".replace(" ", ""), "f32[]"])
+    )
     source = list(getattr(inferred, "dims", dims))
     operands = [data.draw(like(dims, element)), data.draw(like(source, element)), data.draw(nearly(element))]
     select = computation("pick", [data.draw(nearly(element)) for _ in "ab"], data.draw(nearly("pred")))
@@ -99,7 +101,9 @@ def test_sort(data: st.DataObject) -> None:
     compare = computation("less", parameters, data.draw(nearly("pred")))
     reasons = ("operand 0 must be an array", "dimensions:", "the computation less")
     text = f"sort({names(len(kinds))}), dimensions={{{dim}}}, to_apply=less"
-    assert_agrees(text, operands, compare, we_refuse=reasons, xla_aborts=("operand 1 must be an", "operand 2 must be an"))
+    assert_agrees(
+        text, operands, compare, we_refuse=reasons, xla_aborts=("operand 1 must be an", "operand 2 must be an")
+    )
 
 
 @quickly
@@ -115,13 +119,15 @@ def test_scan(data: st.DataObject) -> None:
     slices = [data.draw(st.lists(st.integers(0, 3), max_size=2)) for _ in range(inputs)]
     dim = min([len(dims) for dims in slices], default=0)
     dim = data.draw(st.integers(-1, 2)) if data.draw(sometimes) else data.draw(st.integers(0, dim))
-    handed = [f"f32{data.draw(DIMS)}".replace(" ", "") for _ in range(carries)]
+    carry_types = [f"f32{data.draw(DIMS)}".replace(" ", "") for _ in range(carries)]
     operands = [data.draw(like([*dims[: max(0, dim)], length, *dims[max(0, dim) :]], "f32")) for dims in slices]
-    operands += [carry_type if data.draw(st.integers(0, 9)) else data.draw(like([2], "f32")) for carry_type in handed]
+    operands += [
+        carry_type if data.draw(st.integers(0, 9)) else data.draw(like([2], "f32")) for carry_type in carry_types
+    ]
     outputs = [f"f32{data.draw(DIMS)}".replace(" ", "") for _ in range(data.draw(st.integers(0, 2)))]
-    yielded = [*outputs, *handed]
+    yielded = [*outputs, *carry_types]
     single = len(yielded) == 1 and data.draw(st.booleans())
-    parameters = [f"f32{dims}".replace(" ", "") for dims in slices] + handed
+    parameters = [f"f32{dims}".replace(" ", "") for dims in slices] + carry_types
     step = computation("step", parameters, yielded[0] if single else tuple_of(yielded))
     written = carries if data.draw(st.integers(0, 9)) else data.draw(st.integers(0, 2))
     reasons = ("of step must be", "passes on", "is none of the", "differ in the scanned", "carries")

@@ -47,4 +47,4 @@ def test_reshards_send_what_is_predicted(mesh: Mesh):
 )
 def test_reshards(source: str, target: str, expected: list[tuple[str, int, int]]):
     collectives = reshard_collectives((64, 64), parse_spec(source), parse_spec(target), Mesh.parse("x=2,y=4"))
-    assert [(each.opcode, each.group_size, each.elements) for each in collectives] == expected
+    assert [(collective.opcode, collective.group_size, collective.elements) for collective in collectives] == expected

@@ -24,14 +24,14 @@ MESH = Mesh.parse("x=2,y=4")
 def test_reductions(operand: str, partial: tuple[str, ...], natural: str, result: str, expected: list):
     specs = [parse_spec(text).dims for text in (operand, natural, result)]
     collectives = reduction_collectives((64,), (partial,) if partial else (), *specs, MESH)
-    assert [(each.opcode, each.group_size, each.elements) for each in collectives] == expected
+    assert [(collective.opcode, collective.group_size, collective.elements) for collective in collectives] == expected
 
 
 def test_large_arrays_scale():
     source, target = parse_spec("[x,-]"), parse_spec("[-,x]")
     small = reshard_collectives((64, 64), source, target, MESH)
     large = reshard_collectives((640, 64), source, target, MESH)
-    assert [each.elements for each in large] == [10 * each.elements for each in small]
+    assert [collective.elements for collective in large] == [10 * collective.elements for collective in small]
 
 
 def test_a_mesh_whose_devices_are_no_partitions_is_refused():

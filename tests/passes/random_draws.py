@@ -303,7 +303,7 @@ def reverse(drawing: Drawing) -> Node:
 
 @draws("iota", 2)
 def iota(drawing: Drawing) -> Node:
-    array_text = drawing.kind()
+    array_text = drawing.random_type()
     if not array_text.rank or array_text.dtype is PRED:
         raise TypeProblem("no iota")
     return drawing.op("iota", type=array_text, iota_dimension=drawing.random.randrange(array_text.rank))
@@ -467,9 +467,11 @@ def variadic(drawing: Drawing) -> Node:
         )
         a, b, c, d = inner.graph.parameters
         first = inner.op("compare", a, c, direction="GT")
-        tie = inner.op("and", inner.op("compare", a, c, direction="EQ"), inner.op("compare", b, d, direction="LT"))
+        prefers_first = inner.op(
+            "and", inner.op("compare", a, c, direction="EQ"), inner.op("compare", b, d, direction="LT")
+        )
         name, second = "maximum", start_of(drawing, "minimum", TensorType(S32))
-        made = [inner.op("select", first, a, c), inner.op("select", inner.op("or", first, tie), b, d)]
+        made = [inner.op("select", first, a, c), inner.op("select", inner.op("or", first, prefers_first), b, d)]
     inner.graph.set_output(inner.op("tuple", *made))
     starts = [start_of(drawing, name, array_text), second]
     result = drawing.op("reduce", node, other, *starts, dimensions=(dim,), to_apply=inner.graph)

@@ -108,7 +108,7 @@ class Drawing:
             raise TypeProblem("nothing here is of such a type")
         return self.random.choice(result[-5:] if self.random.random() < 0.6 else result)
 
-    def kind(self) -> TensorType:
+    def random_type(self) -> TensorType:
         return TensorType(self.random.choice(self.elements), self.random.choice(self.shapes))
 
     def graph_of(self, name: str, types: Sequence[Type]) -> Drawing:

@@ -34,7 +34,7 @@ def module_of(random: Random, *, tame: bool = False, elements: Sequence[str] = E
     drawing = Drawing(random, module.add_graph("entry"), chosen, shapes)
     drawing.tame = tame
     for _ in range(random.randint(1, 4)):
-        drawing.keep(drawing.graph.add_parameter(drawing.kind(), "p"))
+        drawing.keep(drawing.graph.add_parameter(drawing.random_type(), "p"))
     drawing.draw(random.choice((3, 6, 10, 20, 35)))
     module.entry = drawing.graph
     return finished(drawing)
@@ -75,10 +75,10 @@ def _exchange(drawing: Drawing, node: Node) -> None:
     random, graph = drawing.random, drawing.graph
     if not isinstance(node, Apply) or not node.inputs or node.opcode in NOT_EXCHANGED:
         return
-    alike = [name for names in _ALIKE if node.opcode in names for name in names]
-    if alike and random.random() < 0.4:
+    similar = [name for names in _ALIKE if node.opcode in names for name in names]
+    if similar and random.random() < 0.4:
         array_type = tensor(node).dtype
-        name = random.choice(alike)
+        name = random.choice(similar)
         same = tensor(node.inputs[0]).dtype is array_type
         if (same and array_type.is_float) or (
             array_type.is_integer and array_type.name[0] == "s" and name not in _ALIKE[-1]

@@ -134,7 +134,7 @@ def test_what_runs_asynchronously_stays():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_sums_of_starts_that_lie_outside(seed: int):
+def test_sums_of_starts_out_of_bounds(seed: int):
     numbers = np.random.default_rng(seed)
     (first, second), (element, other) = (
         sorted(numbers.integers(1, 12, 2))[::-1],

@@ -34,7 +34,7 @@ def test_parameters_go_by_the_frameworks_names_too():
     assert plan.parameters[0] == parse_spec("[y,-]")
 
 
-def test_a_small_parameter_lies_as_told_without_deciding_for_what_it_is_used_with():
+def test_a_small_parameter_is_sharded_as_told_without_deciding_for_what_it_is_used_with():
     text = """ENTRY e {
   x = f32[64,128] parameter(0)
   b = f32[128] parameter(1)

@@ -26,7 +26,7 @@ def test_what_a_loop_carries_has_one_name():
     assert {("x", "body.x"), ("body.z", "body.x"), ("y", "body.1.x"), ("ws", "body.ws")} <= passed
 
 
-def test_a_branch_takes_its_operands_as_they_lie_and_yields_as_it_likes():
+def test_a_branch_takes_its_operands_as_they_are_sharded_and_yields_as_it_likes():
     flow = Dataflow(canonicalize(parse(BRANCHES)))
     result = {node.name: flow.origin(node).name for node in flow.aliases}
     assert (result["product.a"], result["product.b"], result["negated.a"]) == ("a", "b", "either.0")

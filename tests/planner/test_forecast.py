@@ -88,7 +88,7 @@ def measure(plan: Plan, module: Module) -> PartitionedProgram:
 @pytest.mark.parametrize("mesh", [*MESHES[:2], pytest.param(MESHES[2], marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("marks", [False, True], ids=["values", "marks"])
-def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: str, marks: bool):
+def test_a_planned_program_sends_and_works_what_was_predicted(mesh: Mesh, name: str, marks: bool):
     module = block(*SIZES[name])
     task = Task(module, mesh, Rates(), None, 5.0, Constraints(), marks)
     line = Refinement(task, build_problem(module, mesh), PLANNERS["ilp"], "ilp")
@@ -102,16 +102,16 @@ def test_a_planned_program_sends_and_works_what_was_foreseen(mesh: Mesh, name: s
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_any_strategies_send_and_work_about_what_was_foreseen(mesh: Mesh):
+def test_any_strategies_send_and_work_about_what_was_predicted(mesh: Mesh):
     module = block(*SIZES["wide"])
-    problem, search_plans = build_problem(module, mesh), random.Random(1)
+    problem, generator = build_problem(module, mesh), random.Random(1)
     totals = [0.0] * 4
     for _ in range(6):
-        kinds = {
-            kind: search_plans.randrange(len(problem.options[kind]))
-            for kind in sorted(set(problem.representative.values()))
+        strategies = {
+            representative: generator.randrange(len(problem.options[representative]))
+            for representative in sorted(set(problem.representative.values()))
         }
-        choice = {number: kinds[kind] for number, kind in problem.representative.items()}
+        choice = {number: strategies[representative] for number, representative in problem.representative.items()}
         specs = problem.specs(choice)
         measured, predicted = measure(plan_of(problem, mesh, specs, module), module), forecast(problem, choice, specs)
         assert predicted.comm_bytes == pytest.approx(measured.comm_bytes, rel=0.15)

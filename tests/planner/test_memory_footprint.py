@@ -73,7 +73,7 @@ def test_no_row_calls_impossible_what_another_choice_holds(name: str):
             assert row.constant + sum(table.min() for table in tables) <= least
 
 
-def test_a_row_foresees_what_splitting_a_parameter_saves():
+def test_a_row_predicts_what_splitting_a_parameter_saves():
     problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
     whole = dict.fromkeys(problem.options, 0)
     row = peak_rows(problem, whole, footprint_of(problem, whole, problem.specs(whole)))[0]

@@ -1,4 +1,4 @@
-"""What was measured goes back into the tables: what was dearer than expected is dearer the next time."""
+"""What was measured goes back into the tables: what was costlier than predicted is costlier the next time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_was_expected_teaches_nothing():
 
 
 @pytest.mark.parametrize("name", ["h", "y", "dw", "w1"])
-def test_a_surprise_makes_the_choice_dearer_by_its_seconds(name: str):
+def test_a_surprise_makes_the_choice_costlier_by_its_seconds(name: str):
     problem, choice, sent = solved()
     before = problem.cost(choice)
     more = 1e8

@@ -116,13 +116,13 @@ def test_dumped_memory_report(lowered):
 
 
 def literal(name: str):
-    found = {
+    literals = {
         instruction.name: instruction.literal
         for text in TEXTS
         for computation in protobuf.HloModuleProto.FromString(proto_of(text)).computations
         for instruction in computation.instructions
     }
-    return found[name]
+    return literals[name]
 
 
 @pytest.mark.parametrize(

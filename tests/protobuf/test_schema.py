@@ -88,14 +88,16 @@ def varint(data: mmap.mmap, position: int) -> tuple[int, int]:
 
 def described(files) -> dict[str, set]:
     """Map each message and enum to its fields or values: (name, number, type, repeated, ...) without the package."""
-    found: dict[str, set] = {}
+    members: dict[str, set] = {}
 
     def enum(prefix, descriptor):
-        found[prefix + descriptor.name] = {(value.name, value.number) for value in descriptor.value}
+        members[prefix + descriptor.name] = {(value.name, value.number) for value in descriptor.value}
 
     def message(prefix, descriptor):
         name = prefix + descriptor.name
-        found[name] = {field(descriptor, each) for each in descriptor.field if (name, each.name) not in WITHDRAWN}
+        members[name] = {
+            field(descriptor, member) for member in descriptor.field if (name, member.name) not in WITHDRAWN
+        }
         for nested in descriptor.nested_type:
             message(f"{name}.", nested)
         for nested in descriptor.enum_type:
@@ -106,7 +108,7 @@ def described(files) -> dict[str, set]:
             message("", descriptor)
         for descriptor in file.enum_type:
             enum("", descriptor)
-    return found
+    return members
 
 
 def field(message: descriptor_pb2.DescriptorProto, field: Field) -> tuple:
@@ -160,7 +162,9 @@ def test_unknown_fields_inside_a_map():
     module = protobuf.HloModuleProto()
     module.schedule.sequences[7].MergeFromString(b"\xf8\x3f\x05")
     module.frontend_attributes.map["key"] = "value"
-    assert protobuf.unknown_fields(module) == [protobuf.UnknownField("schedule.sequences[7]", "InstructionSequence", 1023, 5)]
+    assert protobuf.unknown_fields(module) == [
+        protobuf.UnknownField("schedule.sequences[7]", "InstructionSequence", 1023, 5)
+    ]
 
 
 def test_unknown_enum_values_survive():

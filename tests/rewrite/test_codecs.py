@@ -1,4 +1,4 @@
-"""Values of other rooms inside saved rules: codecs by name."""
+"""Values of other packages inside saved rules: codecs by name."""
 
 from __future__ import annotations
 

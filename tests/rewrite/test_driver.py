@@ -18,13 +18,13 @@ def exchange(before: str, after: str, **options):
     """A rule that puts one elementwise op in another's place."""
 
     @rule(name=f"{before}-to-{after}", **options)
-    def found(p):
+    def matched(p):
         x = p.value("x")
         outer = p.op(before, x)
         with p.rewrite() as r:
             r.replace({outer: r.op(after, x)})
 
-    return found
+    return matched
 
 
 @rule

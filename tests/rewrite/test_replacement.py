@@ -240,14 +240,14 @@ def test_effects_stand_in_the_way_unless_the_rule_says_so():
 
     def calls(effects: bool):
         @rule(name="calls")
-        def found(p):
+        def matched(p):
             x = p.value("x")
             called = p.op("custom-call", x, custom_call_target="t", custom_call_has_side_effect=ANY, effects=effects)
             outer = p.op("negate", called)
             with p.rewrite() as r:
                 r.replace({outer: r.op("abs", x)})
 
-        return found
+        return matched
 
     assert_keeps(calls(False), text)
     assert_rewrites(calls(True), text, "x = f32[2] parameter(0)\n ROOT a = f32[2] abs(x)")
@@ -270,13 +270,13 @@ def test_cost_decides():
 
     def declared(rewritten_opcode: str):
         @rule(name="cheaper", cost=cost)
-        def found(p):
+        def matched(p):
             x = p.value("x")
             outer = p.op("negate", p.op("negate", x))
             with p.rewrite() as r:
                 r.replace({outer: r.op(rewritten_opcode, x)})
 
-        return found
+        return matched
 
     text = "x = f32[] parameter(0)\n n = f32[] negate(x)\n ROOT m = f32[] negate(n)"
     assert_keeps(declared("exponential"), text)

@@ -153,13 +153,13 @@ def test_an_optional_operation():
 
 def _with_constant(value, **options) -> Rule:
     @rule(name="with-constant")
-    def found(p):
+    def matched(p):
         x = p.value("x")
         total = p.op("multiply", x, p.constant("c", value, **options))
         with p.rewrite() as r:
             r.replace({total: r.op("negate", x)})
 
-    return found
+    return matched
 
 
 def test_constants_by_value_in_every_place():

@@ -111,6 +111,26 @@ def test_files(tmp_path: Path):
     assert to_json(FAMILY) == {"format": "hloom rules 1", "rules": [to_json(native_negation)]}
 
 
+def test_rules_saved_under_former_names_load():
+    family = Family("serial-tests-today", formerly="serial-tests-before")
+
+    @family.rewrites("negate", formerly="negation-of-negation")
+    def negate_of_negate(build, node):
+        """negate(negate(x)) -> x"""
+        return node.inputs[0].inputs[0] if node.inputs[0].opcode == "negate" else None
+
+    (saved,) = family
+    text = "x = f32[2] parameter(0)\n n = f32[2] negate(x)\n ROOT m = f32[2] negate(n)"
+    for family_name in ("serial-tests-today", "serial-tests-before"):
+        for rule_name in ("negate-of-negate", "negation-of-negation"):
+            data = to_json(saved) | {"name": rule_name, "family": family_name, "native": f"{family_name}.{rule_name}"}
+            loaded = rule_from_json(json.loads(json.dumps(data)))
+            assert loaded.function is saved.function
+            assert rewrite(module_of(text), [loaded]).matched == 1
+    with pytest.raises(RuleError, match=r"no native function named 'serial-tests-before\.negate' is registered"):
+        _ = rule_from_json(to_json(saved) | {"native": "serial-tests-before.negate"})
+
+
 def test_a_loaded_rule_does_the_same():
     text = "x = f32[2,3] parameter(0)\n t = f32[3,2] transpose(x), dimensions={1,0}\n ROOT u = f32[2,3] transpose(t), dimensions={1,0}"
     result = []
@@ -132,12 +152,12 @@ def test_a_condition_reads_the_same():
 def test_costs_are_saved_by_name_or_not_at_all():
     def made(cost):
         @rule(name="priced", cost=cost)
-        def found(p):
+        def matched(p):
             outer = p.op("negate", p.op("negate", p.any()))
             with p.rewrite() as r:
                 r.replace({outer: outer})
 
-        return found
+        return matched
 
     from hloom.rewrite import registered
 

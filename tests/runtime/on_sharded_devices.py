@@ -145,7 +145,9 @@ def megatron(module, mesh):
     plan = Plan(mesh)
     for node in module.entry.nodes:
         if isinstance(node, Parameter):
-            matches = [axes for part, axes in BY_NAME.items() if node.metadata and part in (node.metadata.op_name or "")]
+            matches = [
+                axes for part, axes in BY_NAME.items() if node.metadata and part in (node.metadata.op_name or "")
+            ]
             if matches and isinstance(node.type, TensorType):
                 plan.parameters[node.number] = spec_of(matches[0])
         elif isinstance(node.type, TensorType) and node.type.dims in ACTIVATIONS:
@@ -301,14 +303,14 @@ def donated_arguments():
 
 
 def static_and_named_arguments():
-    def function(x, times, y, *, shift, kind="add"):
-        return {"add": x + y, "subtract": x - y}[kind] * times + shift["by"]
+    def function(x, times, y, *, shift, operation="add"):
+        return {"add": x + y, "subtract": x - y}[operation] * times + shift["by"]
 
     maker = hloom.auto_shard(
-        function, MESH, planner=split_parameters(["data", None]), static_argnums=1, static_argnames="kind"
+        function, MESH, planner=split_parameters(["data", None]), static_argnums=1, static_argnames="operation"
     )
-    sharded = maker(VALUES, 3, VALUES, shift={"by": VALUES}, kind="subtract")
-    assert_close(sharded(VALUES, 3, VALUES * 2, shift={"by": VALUES}, kind="subtract"), -2 * VALUES)
+    sharded = maker(VALUES, 3, VALUES, shift={"by": VALUES}, operation="subtract")
+    assert_close(sharded(VALUES, 3, VALUES * 2, shift={"by": VALUES}, operation="subtract"), -2 * VALUES)
     assert_close(sharded(VALUES, 2, VALUES, shift={"by": VALUES}), 5 * VALUES)
     assert sharded.in_shardings[1]["shift"]["by"].spec == P(None, None)
     assert_refuses("cannot be hashed", maker, VALUES, [3], VALUES, shift={"by": VALUES})
@@ -337,7 +339,7 @@ def meshes_of_every_kind():
     assert [device.id for device in devices.flat] == [7, 3, 5, 1, 6, 2, 4, 0]
 
 
-def arrays_that_lie_elsewhere():
+def arrays_with_other_shardings():
     sharded = hloom.auto_shard(sine_times, MESH, planner=split_parameters(["data", None]))(VALUES, VALUES)
     one = jax.device_put(VALUES, jax.devices()[3])
     other = jax.device_put(VALUES, NamedSharding(jax.make_mesh((8,), ("z",)), P(None, "z")))
@@ -468,7 +470,7 @@ CASES = {
         static_and_named_arguments,
         uneven_dimensions,
         meshes_of_every_kind,
-        arrays_that_lie_elsewhere,
+        arrays_with_other_shardings,
         random_keys_loops_and_constants,
         inside_other_transformations,
         constraints_and_per_device_code_inside,

@@ -76,9 +76,9 @@ def test_inside_a_larger_program():
         step = lambda carry, _: (carry + 1e-3 * function(parameters) * carry, None)  # noqa: E731
         return lax.scan(step, 1.0, None, length=3)[0]
 
-    found = jax.jit(jax.grad(lambda p: whole(loss, p)))(PARAMETERS)
+    gradient = jax.jit(jax.grad(lambda p: whole(loss, p)))(PARAMETERS)
     wanted = jax.grad(lambda p: whole(unrolled, p))(PARAMETERS)
-    np.testing.assert_allclose(found["w"], wanted["w"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient["w"], wanted["w"], rtol=1e-4, atol=1e-6)
     again = jax.grad(jax.checkpoint(loss))(PARAMETERS)
     np.testing.assert_allclose(again["b"], jax.grad(unrolled)(PARAMETERS)["b"], rtol=1e-4)
 

@@ -84,7 +84,10 @@ def test_xla_words_are_passed_on():
     assert isinstance(error, XlaError)
     assert error.message.startswith("INVALID_ARGUMENT: Syntax error when trying to parse the text as a HloModule:")
     assert "expects opcode" in error.message
-    error = refused(run, 'HloModule m\n ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] custom-call(x), custom_call_target="frob" }')
+    error = refused(
+        run,
+        'HloModule m\n ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] custom-call(x), custom_call_target="frob" }',
+    )
     assert error.message == "NOT_FOUND: No registered implementation for untyped custom call to frob for Host"
 
 
@@ -143,9 +146,9 @@ def test_questions():
     assert (accepts(ABORTING) or "").startswith("XLA crashed")
     assert compiles(DOUBLE) is None
     assert "mhlo.unknown" in (compiles("ENTRY e { x = s32[] parameter(0) ROOT y = s32[] mulhi(x, x) }") or "")
-    assert signature("ENTRY e { p = (f32[2,3]{0,1}, token[]) parameter(0) ROOT x = f32[2,3] get-tuple-element(p), index=0 }") == (
-        signature("ENTRY e { p = (f32[2,3], token[]) parameter(0) ROOT x = f32[2,3] get-tuple-element(p), index=0 }")
-    )
+    assert signature(
+        "ENTRY e { p = (f32[2,3]{0,1}, token[]) parameter(0) ROOT x = f32[2,3] get-tuple-element(p), index=0 }"
+    ) == (signature("ENTRY e { p = (f32[2,3], token[]) parameter(0) ROOT x = f32[2,3] get-tuple-element(p), index=0 }"))
     assert cost(DOUBLE)["flops"] == 2
     assert memory(DOUBLE)["arguments"] == 8
     assert canonical(DOUBLE) == canonical(DOUBLE.replace("x", "other"))
@@ -185,7 +188,9 @@ def test_versions_outside_the_range(monkeypatch, installed, message):
     assert str(refused(xla.check_version)).startswith(message)
 
 
-def test_importing_the_room_does_not_import_jax():
-    code = "import sys, hloom.runtime; assert not any(name.partition('.')[0] in ('jax', 'jaxlib') for name in sys.modules)"
+def test_importing_the_package_does_not_import_jax():
+    code = (
+        "import sys, hloom.runtime; assert not any(name.partition('.')[0] in ('jax', 'jaxlib') for name in sys.modules)"
+    )
     environment = os.environ | {"PYTHONPATH": worker_client._search_path()}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

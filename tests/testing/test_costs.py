@@ -45,7 +45,7 @@ def test_flops_within_bounds():
     assert_bytes_accessed(MODULE, at_most=1e4)
 
 
-def test_too_many_flops_name_the_dearest_instructions():
+def test_too_many_flops_name_the_costliest_instructions():
     with pytest.raises(AssertionError) as caught:
         assert_flops(MODULE, at_most=1000)
     assert str(caught.value).splitlines()[:2] == [

@@ -51,7 +51,7 @@ def test_a_cursor_may_end_early():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "token"),
     [
         ("word-1.2 rest", "'word-1.2'"),
         ("%name", "'%name'"),
@@ -60,8 +60,8 @@ def test_a_cursor_may_end_early():
         ("a" * 99, f"'{'a' * 40}'"),
     ],
 )
-def test_what_was_found_is_named(text: str, found: str):
-    assert cursor_over(text).next_token() == found
+def test_what_was_found_is_named(text: str, token: str):
+    assert cursor_over(text).next_token() == token
 
 
 def refusal(action, text: str) -> str:

@@ -27,13 +27,13 @@ def test_lines_and_columns_count_from_one():
 
 @given(st.text(alphabet="ab\n\r\t", max_size=400), st.integers(-3, 410))
 def test_a_place_points_at_its_character(text: str, position: int):
-    place = Source(text).location(position)
+    location = Source(text).location(position)
     position = max(0, min(position, len(text)))
     lines = text.split("\n")
-    assert sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1 == position
-    assert len(place.excerpt) <= 160
-    if place.caret < len(place.excerpt):
-        assert place.excerpt[place.caret] == text[position]
+    assert sum(len(line) + 1 for line in lines[: location.line - 1]) + location.column - 1 == position
+    assert len(location.excerpt) <= 160
+    if location.caret < len(location.excerpt):
+        assert location.excerpt[location.caret] == text[position]
 
 
 def test_an_error_shows_the_line_and_a_caret():
@@ -47,10 +47,10 @@ def test_a_tab_is_one_column_and_what_is_not_printable_is_replaced():
 
 
 def test_a_long_line_is_cut_around_the_caret():
-    place = Source("a" * 1000 + "!" + "b" * 1000).location(1000)
-    assert place.excerpt == "a" * 80 + "!" + "b" * 79
-    assert place.show().split("\n")[1] == " " * 82 + "^"
-    assert place.column == 1001
+    location = Source("a" * 1000 + "!" + "b" * 1000).location(1000)
+    assert location.excerpt == "a" * 80 + "!" + "b" * 79
+    assert location.show().split("\n")[1] == " " * 82 + "^"
+    assert location.column == 1001
 
 
 def test_errors_without_a_place():

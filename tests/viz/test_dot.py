@@ -83,7 +83,7 @@ def test_a_scalar_constant_that_is_more_than_an_operand_keeps_its_node():
     apply("negate", ordered, **{"control-predecessors": (ordered,)})  # pyright: ignore[reportArgumentType]
     main.set_output(output)
     drawn = "\n".join(lines(module))
-    assert all(f'"main/{each.name}" [' in drawn for each in (output, ordered, unused))
+    assert all(f'"main/{node.name}" [' in drawn for node in (output, ordered, unused))
     assert '"main/output" [' in "\n".join(lines(module, around="output"))
 
 
@@ -139,7 +139,7 @@ def test_no_text_breaks_dot(module_name, name, text):
     called = apply("call", x, name=text, to_apply=module.graphs[-1], metadata=f'op_name="{quoted}"')
     apply("custom-call", x, called, custom_call_target=text)
     drawn = json.loads(render(to_dot(module), "json"))
-    nodes = [each for each in drawn["objects"] if "nodes" not in each]
+    nodes = [item for item in drawn["objects"] if "nodes" not in item]
     assert len(nodes) == 5
     assert len(drawn["edges"]) == 5
 

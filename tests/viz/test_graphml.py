@@ -17,12 +17,12 @@ def elements(text: str, name: str) -> list[ElementTree.Element]:
 
 
 def data(element: ElementTree.Element) -> dict[str, str]:
-    return {str(each.get("key")): each.text or "" for each in element}
+    return {str(item.get("key")): item.text or "" for item in element}
 
 
 def test_nodes_and_edges():
     text = to_graphml(fused())
-    fusion = next(each for each in elements(text, "node") if each.get("id") == "main/fusion")
+    fusion = next(node for node in elements(text, "node") if node.get("id") == "main/fusion")
     assert data(fusion) == {
         "node_name": "fusion",
         "node_label": "fusion\nfusion\nkind=kLoop, calls=fused\nf32[2]",
@@ -31,7 +31,7 @@ def test_nodes_and_edges():
         "node_type": "f32[2]",
         "node_computation": "main",
     }
-    edges = [(each.get("source"), each.get("target"), data(each)) for each in elements(text, "edge")]
+    edges = [(edge.get("source"), edge.get("target"), data(edge)) for edge in elements(text, "edge")]
     assert ("main/x", "main/sum", {"edge_port": "1", "edge_kind": "operand"}) in edges
     assert ("main/loop", "body/b", {"edge_kind": "call", "edge_attribute": "body"}) in edges
 
@@ -49,16 +49,16 @@ def test_rustworkx_reads_it(tmp_path):
 @given(random_modules())
 def test_ids_are_unique_and_edges_refer_to_them(module):
     text = to_graphml(module)
-    known = [each.get("id") for each in elements(text, "node")]
+    known = [node.get("id") for node in elements(text, "node")]
     assert len(known) == len(set(known)) == module.node_count
-    assert {each.get(end) for each in elements(text, "edge") for end in ("source", "target")} <= set(known)
+    assert {edge.get(end) for edge in elements(text, "edge") for end in ("source", "target")} <= set(known)
 
 
 @given(strange_text, strange_text)
 def test_any_text_is_xml_and_reads_back(name, text):
     module, main = module_with(text)
     apply("custom-call", main.add_parameter(F32_2, name), name=text, custom_call_target=text)
-    read = [(each.get("id"), data(each)) for each in elements(to_graphml(module), "node")]
+    read = [(node.get("id"), data(node)) for node in elements(to_graphml(module), "node")]
     assert [(identifier, fields.get("node_label")) for identifier, fields in read] == [
         (node.id, node.label) for node in drawing_of(module).nodes
     ]

@@ -93,7 +93,9 @@ def test_every_node_and_use_is_there(module):
     assert sum(edge["kind"] == "operand" for edge in drawn["edges"]) == sum(len(node.inputs) for node in module.nodes())
     assert {end for edge in drawn["edges"] for end in (edge["source"], edge["target"])} <= set(known)
     assert {call["source"] for call in drawn["calls"]} <= set(known)
-    assert {call["computation"] for call in drawn["calls"]} <= {each["name"] for each in drawn["computations"]}
+    assert {call["computation"] for call in drawn["calls"]} <= {
+        computation["name"] for computation in drawn["computations"]
+    }
 
 
 @given(strange_text, strange_text)

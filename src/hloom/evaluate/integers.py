@@ -11,11 +11,11 @@ Function = Callable[..., np.ndarray]
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Towards zero; all ones where the divisor is zero, and the least integer over -1 is itself."""
-    is_nought = y == 0
-    divisor = np.where(is_nought, np.ones((), y.dtype), y)
+    is_zero = y == 0
+    divisor = np.where(is_zero, np.ones((), y.dtype), y)
     floor = x // divisor
     is_below = ((x < 0) != (divisor < 0)) & (floor * divisor != x)
-    return np.where(is_nought, ~np.zeros((), x.dtype), floor + is_below.astype(x.dtype))
+    return np.where(is_zero, ~np.zeros((), x.dtype), floor + is_below.astype(x.dtype))
 
 
 def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -30,24 +30,24 @@ def _reduce(node: Apply, operands: Values, run: Runner) -> Value:
         numbers, first = inputs[0].astype(wide, copy=False), initial[0].astype(wide)
         total = function.reduce(numbers, axis=tuple(axes), initial=first)
         if wide.kind == "f" and function in (np.maximum, np.minimum):
-            total = _with_signed_noughts(function, total, numbers, first, tuple(axes))
+            total = _with_signed_zeros(function, total, numbers, first, tuple(axes))
         results = (total.astype(initial[0].dtype),)
     else:
         results = reduced(run, graph, [rows_of(array, axes) for array in inputs], initial)
     return results if isinstance(type_of(node), TupleType) else results[0]
 
 
-def _with_signed_noughts(
+def _with_signed_zeros(
     function: np.ufunc, total: np.ndarray, numbers: np.ndarray, initial: np.ndarray, axes: tuple[int, ...]
 ) -> np.ndarray:
     """The greatest or least numbers, 0 being greater than -0."""
-    is_nought = total == 0
-    if not is_nought.any():
+    is_zero = total == 0
+    if not is_zero.any():
         return total
     wins = np.signbit if function is np.minimum else lambda x: ~np.signbit(x)
     is_won = ((numbers == 0) & wins(numbers)).any(axis=axes) | ((initial == 0) & wins(initial))
     won = -0.0 if function is np.minimum else 0.0
-    return np.where(is_nought, np.where(is_won, won, -won), total).astype(total.dtype)
+    return np.where(is_zero, np.where(is_won, won, -won), total).astype(total.dtype)
 
 
 def rows_of(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:

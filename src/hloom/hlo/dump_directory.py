@@ -154,7 +154,7 @@ def _by_label(entries: Sequence[DumpedModule]) -> dict[str, list[DumpedModule]]:
 
 
 def _inside(entry: DumpedModule) -> DumpedModule:
-    """The module, whose file must not lie outside the directory: a dump of somebody else's may hold any link."""
+    """The module, whose file must not be outside the directory: a dump of somebody else's may hold any link."""
     target = entry.path.resolve()
     if not target.is_relative_to(entry.path.parent.resolve()):
         raise HloomError(

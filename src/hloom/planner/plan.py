@@ -204,7 +204,7 @@ def plan_of(
             plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = value_spec
     plan.parameters.update({parameter.number: specs[parameter] for parameter in entry.parameters if parameter in specs})
     root = entry.output
-    plan = replace(plan, operand_specs=(*_handed(problem, specs), *_marked(problem, marks or {})))
+    plan = replace(plan, operand_specs=(*_operand_specs(problem, specs), *_marked(problem, marks or {})))
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
@@ -267,7 +267,7 @@ def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Sp
             yield from (Spec.replicated(len(leaf.dims) if isinstance(leaf, TensorType) else 0) for leaf in leaves)
 
 
-def _handed(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[OperandSpec]:
+def _operand_specs(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[OperandSpec]:
     """The inputs of phis whose specs are not the phi's; one that is computed again has the spec that is required."""
     entry = problem.module.entry
     for source in problem.clusters.dataflow.phi_inputs:

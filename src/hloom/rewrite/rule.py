@@ -84,11 +84,18 @@ class Family:
         return iter(self.rules)
 
     def rewrites(
-        self, *roots: str, benefit: int = 1, depth: int = 2, effects: bool = False, rows: Mapping[str, Op] = OPS
+        self,
+        *roots: str,
+        benefit: int = 1,
+        depth: int = 2,
+        effects: bool = False,
+        rows: Mapping[str, Op] = OPS,
+        formerly: str = "",
     ) -> Callable[[NativeRewrite], Rule]:
         """Make a rule of a function that is given a Builder and a node of one of these opcodes.
 
         It returns the node that replaces the given one (an existing one, or one made with the builder), or None.
+        `formerly` is the name that the rule had in earlier versions.
         """
 
         def define(function: NativeRewrite) -> Rule:
@@ -100,7 +107,8 @@ class Family:
             if unknown or not roots:
                 raise RuleError(f"rule {name} ({origin}): no op is called '{unknown[0] if unknown else ''}'")
             for family in self._names:
-                register(f"{family}.{name}", function)
+                for own_name in (name, formerly) if formerly else (name,):
+                    register(f"{family}.{own_name}", function)
             made = Rule(
                 name, roots, native=f"{self.name}.{name}", benefit=benefit, depth=depth, effects=effects,
                 family=self.name, statement=function.__doc__, rows=rows, origin=origin,

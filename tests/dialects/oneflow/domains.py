@@ -32,8 +32,8 @@ def t(*dims: int, element: str = "f32") -> str:
     return f"tensor<{''.join(f'{size}x' for size in dims)}{element}>"
 
 
-def numbers(values, kind: str) -> str:
-    return "[" + ", ".join(f"{value} : {kind}" for value in values) + "]"
+def numbers(values, element_type: str) -> str:
+    return "[" + ", ".join(f"{value} : {element_type}" for value in values) + "]"
 
 
 def shape(random: Random, least: int = 1, most: int = 4) -> list[int]:
@@ -328,7 +328,7 @@ class Heads:
         flat, split, turned = (
             t(self.batch, length, self.heads * size),
             t(*dims),
-            t(*[dims[place] for place in order]),
+            t(*[dims[dim] for dim in order]),
         )
         return (
             f'%{name}1 = "oneflow.reshape"(%{name}) {{shape = {numbers(dims, "si64")}}} : ({flat}) -> {split}\n'

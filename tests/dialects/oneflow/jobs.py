@@ -29,30 +29,30 @@ def rewritten(name: str, text: str, **options) -> tuple[Module, Report]:
 
 def assert_rewrites(name: str, before: str, after: str, **options) -> None:
     """A pass makes one job of another; the names of values and the order of attributes are as printed."""
-    found, wanted = oneflow.to_text(rewritten(name, before, **options)[0]), oneflow.to_text(oneflow.parse(after))
-    assert found == wanted, f"{name} made\n{found}\nand not\n{wanted}"
+    text, wanted = oneflow.to_text(rewritten(name, before, **options)[0]), oneflow.to_text(oneflow.parse(after))
+    assert text == wanted, f"{name} made\n{text}\nand not\n{wanted}"
 
 
 def assert_kept(name: str, text: str, reason: str) -> None:
     """A pass leaves a job as it is, and a rule of its says why at some node."""
     changed, report = rewritten(name, text)
-    found = oneflow.to_text(changed)
-    assert report.matched == 0, f"{name} made\n{found}"
-    assert found == oneflow.to_text(oneflow.parse(text))
+    text = oneflow.to_text(changed)
+    assert report.matched == 0, f"{name} made\n{text}"
+    assert text == oneflow.to_text(oneflow.parse(text))
     reasons = {why for node in oneflow.parse(text).entry.nodes for _, why in explain(PASSES[name].rules, node)}
     assert any(reason in why for why in reasons), reasons
 
 
 def lowered(module: Module) -> Module:
     """A job as HLO that takes its masks as bytes, whatever type they are used in."""
-    found = oneflow.lower(module)
-    graph, byte = found.entry, dtype("s8")
+    lowered = oneflow.lower(module)
+    graph, byte = lowered.entry, dtype("s8")
     for parameter in graph.parameters:
-        kind = parameter.type
-        if parameter.name.startswith("mask") and kind.dtype is not byte:  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+        parameter_type = parameter.type
+        if parameter.name.startswith("mask") and parameter_type.dtype is not byte:  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
             users = list(parameter.users)
-            graph.set_type(parameter, kind.with_dtype(byte))  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-            wide = graph.add_apply(OPS["convert"], [parameter], kind, before=users[0] if users else None)
+            graph.set_type(parameter, parameter_type.with_dtype(byte))  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+            wide = graph.add_apply(OPS["convert"], [parameter], parameter_type, before=users[0] if users else None)
             for user in users:
-                graph.set_inputs(user, [wide if each is parameter else each for each in user.inputs])
-    return found
+                graph.set_inputs(user, [wide if operand is parameter else operand for operand in user.inputs])
+    return lowered

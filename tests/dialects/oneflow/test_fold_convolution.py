@@ -31,12 +31,12 @@ def pad_and_conv(
     before=(0, 0, 1, 2), after=None, value="0.000000e+00", own="0 : si32, 0 : si32", layout="channels_first", more=""
 ) -> str:
     x, w, y = PADDED[layout]
-    dims = [int(each) for each in x[7:].split("x")[:-1]]
+    dims = [int(size) for size in x[7:].split("x")[:-1]]
     after = after or before
     wide = [p + n + q for p, n, q in zip(before, dims, after, strict=True)]
     padded = f"tensor<{'x'.join(map(str, wide))}xf32>"
     w, y = _fitting(wide, w, y, own, layout)
-    pads = (", ".join(f"{each} : si64" for each in each_side) for each_side in (before, after))
+    pads = (", ".join(f"{size} : si64" for size in each_side) for each_side in (before, after))
     lines = (
         f'%0 = "oneflow.pad"(%x) {{padding_before = [{next(pads)}], padding_after = [{next(pads)}],'
         f" floating_constant_value = {value} : f64, integral_constant_value = 0 : si64{more}}} : ({x}) -> {padded}\n"
@@ -47,7 +47,7 @@ def pad_and_conv(
 
 def _fitting(wide: list[int], w: str, y: str, own: str, layout: str) -> tuple[str, str]:
     """The types of weights and result that fit a padded image."""
-    pads = [int(each.split()[0]) for each in own.split(",")]
+    pads = [int(pad.split()[0]) for pad in own.split(",")]
     channels, sides = (wide[3], wide[1:3]) if layout == "channels_last" else (wide[1], wide[2:])
     sides = [side + 2 * pad - 1 for side, pad in zip(sides, pads, strict=True)]
     if layout == "channels_last":

@@ -25,15 +25,15 @@ ROOT = 1.4142135623730951
 
 def split(name: str, length: int, order: str = "0, 2, 1, 3") -> str:
     dims = [2, length, 2, 2]
-    perm = [int(each) for each in order.split(", ")]
+    perm = [int(dim) for dim in order.split(", ")]
     x, four, turned = (
         f"tensor<2x{length}x4xf32>",
-        *("x".join(map(str, each)) for each in (dims, [dims[p] for p in perm])),
+        *("x".join(map(str, sizes)) for sizes in (dims, [dims[p] for p in perm])),
     )
-    shape = ", ".join(f"{each} : si64" for each in dims)
+    shape = ", ".join(f"{size} : si64" for size in dims)
     return f"""
     %{name}1 = "oneflow.reshape"(%{name}) {{op_name = "{name}-reshape", shape = [{shape}]}} : ({x}) -> tensor<{four}xf32>
-    %{name}2 = "oneflow.transpose"(%{name}1) {{perm = [{", ".join(f"{each} : si32" for each in perm)}]}} : (tensor<{four}xf32>) -> tensor<{turned}xf32>"""
+    %{name}2 = "oneflow.transpose"(%{name}1) {{perm = [{", ".join(f"{dim} : si32" for dim in perm)}]}} : (tensor<{four}xf32>) -> tensor<{turned}xf32>"""
 
 
 def attention(
@@ -131,6 +131,6 @@ def test_numbers():
     changed, _ = rewritten(NAME, attention())
     before, after = lowered(oneflow.parse(attention())), lowered(changed)
     random = np.random.default_rng(0)
-    inputs = [random.normal(size=each.type.dims).astype("f4") for each in before.entry.parameters]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-    (one,), (other,) = (runtime.run(each, inputs).outputs for each in (before, after))
+    inputs = [random.normal(size=parameter.type.dims).astype("f4") for parameter in before.entry.parameters]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    (one,), (other,) = (runtime.run(module, inputs).outputs for module in (before, after))
     np.testing.assert_allclose(one, other, rtol=1e-5)

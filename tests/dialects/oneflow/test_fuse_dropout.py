@@ -37,7 +37,7 @@ def dropout(attributes="", *, rate="5.000000e-01", bias="", second="%b", mask="t
 
 
 def seeds(module: Module) -> list[int]:
-    return [int(each) for each in re.findall(r"seed = (-?\d+) : si64", oneflow.to_text(module))]
+    return [int(seed) for seed in re.findall(r"seed = (-?\d+) : si64", oneflow.to_text(module))]
 
 
 @pytest.mark.parametrize("name", [NAME, "oneflow"])
@@ -96,18 +96,18 @@ def layers(count: int, *, rate="0.25", used_masks: tuple[int, ...] = ()) -> str:
 
 
 def test_the_first_match_gets_the_seed_and_the_others_distinct_ones():
-    found = seeds(rewritten(NAME, layers(20), seed=SEED)[0])
-    assert found[0] == SEED
-    assert len(set(found)) == 20
-    assert all(0 <= each < 1 << 63 for each in found)
-    assert found == seeds(rewritten(NAME, layers(20), seed=SEED)[0])
-    assert set(found[1:]).isdisjoint(seeds(rewritten(NAME, layers(20), seed=SEED + 1)[0]))
+    layer_seeds = seeds(rewritten(NAME, layers(20), seed=SEED)[0])
+    assert layer_seeds[0] == SEED
+    assert len(set(layer_seeds)) == 20
+    assert all(0 <= seed < 1 << 63 for seed in layer_seeds)
+    assert layer_seeds == seeds(rewritten(NAME, layers(20), seed=SEED)[0])
+    assert set(layer_seeds[1:]).isdisjoint(seeds(rewritten(NAME, layers(20), seed=SEED + 1)[0]))
 
 
 def test_without_a_seed_all_are_derived():
-    found = seeds(rewritten(NAME, layers(20))[0])
-    assert len(set(found)) == 20
-    assert found == seeds(rewritten(NAME, layers(20))[0])
+    layer_seeds = seeds(rewritten(NAME, layers(20))[0])
+    assert len(set(layer_seeds)) == 20
+    assert layer_seeds == seeds(rewritten(NAME, layers(20))[0])
 
 
 def test_a_dropout_that_does_not_match_takes_no_seed():
@@ -119,9 +119,9 @@ def test_a_dropout_that_does_not_match_takes_no_seed():
 def test_a_seed_that_a_mask_has_already_is_not_given_again():
     line = f'%m = "oneflow.random_mask_like"(%a) {{rate = 0.5 : f32, seed = 7 : si64}} : ({X}) -> {X}\n'
     text = dropout(returned=f"%out, %m : {X}, {X}").replace('%0 = "oneflow', line + '%0 = "oneflow')
-    found = seeds(rewritten(NAME, text, seed=7)[0])
-    assert found[0] == 7
-    assert found[1] != 7
+    layer_seeds = seeds(rewritten(NAME, text, seed=7)[0])
+    assert layer_seeds[0] == 7
+    assert layer_seeds[1] != 7
 
 
 def test_a_seed_must_fit():
@@ -192,7 +192,7 @@ def test_unfused_and_fused_agree_under_one_mask(rate, axis):
     kept = (random.random(dims) >= rate).astype("i1")
     (one,) = runtime.run(oneflow.lower(oneflow.parse(text)), [*inputs, kept]).outputs
     (other,) = runtime.run(oneflow.lower(changed), [*inputs, kept.astype("f4")]).outputs
-    along = [-1 if place == axis % 3 else 1 for place in range(3)]
+    along = [-1 if dim == axis % 3 else 1 for dim in range(3)]
     scale = 1 / (1 - np.float32(rate)) if rate < 1 else 0
     np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(one, (inputs[0] + inputs[1].reshape(along)) * kept * scale, rtol=1e-6)
@@ -206,10 +206,10 @@ def test_a_larger_job_agrees_under_the_same_masks():
     assert report.matched == 30
     before, after = lowered(oneflow.parse(text)), lowered(changed)
     random = np.random.default_rng(1)
-    inputs = [random.uniform(0.1, 1, each.type.dims) for each in before.entry.parameters[:2]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-    inputs = [each.astype("f4") for each in inputs] + [random.integers(0, 2, (4, 3), dtype="i1") for _ in range(30)]
-    inputs[2:] = [each | (np.arange(3) % 2 == 0) for each in inputs[2:]]
-    one, other = (runtime.run(each, inputs).outputs for each in (before, after))
+    inputs = [random.uniform(0.1, 1, parameter.type.dims) for parameter in before.entry.parameters[:2]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    inputs = [array.astype("f4") for array in inputs] + [random.integers(0, 2, (4, 3), dtype="i1") for _ in range(30)]
+    inputs[2:] = [mask | (np.arange(3) % 2 == 0) for mask in inputs[2:]]
+    one, other = (runtime.run(module, inputs).outputs for module in (before, after))
     for ours, theirs in zip(one, other, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert np.any(one[0] != 0)

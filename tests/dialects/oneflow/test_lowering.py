@@ -27,10 +27,10 @@ from hloom import runtime
 
 def job(op: str, attributes: str, operands: list[str], results: list[str]) -> str:
     """A job of one op, which returns all its results."""
-    arguments = ", ".join(f"%arg{n}: tensor<{kind}>" for n, kind in enumerate(operands))
+    arguments = ", ".join(f"%arg{n}: tensor<{tensor_type}>" for n, tensor_type in enumerate(operands))
     uses = ", ".join(f"%arg{n}" for n in range(len(operands)))
-    types = ", ".join(f"tensor<{kind}>" for kind in operands)
-    kinds = ", ".join(f"tensor<{kind}>" for kind in results)
+    types = ", ".join(f"tensor<{tensor_type}>" for tensor_type in operands)
+    kinds = ", ".join(f"tensor<{tensor_type}>" for tensor_type in results)
     names = ", ".join(f"%r{n}" for n in range(len(results)))
     return (
         f"oneflow.job @j({arguments}) -> ({kinds}) {{\n"
@@ -148,19 +148,20 @@ def test_an_op_means_the_same_to_xla_and_to_numpy(op, attributes, operands, resu
     lowered = oneflow.lower(module)
     assert verify(lowered).level is Level.HLO
     arrays = inputs_of(module)
-    masks = [np.ones(each.type.dims, each.type.dtype.numpy) for each in lowered.entry.parameters[len(arrays) :]]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    added = [parameter.type for parameter in lowered.entry.parameters[len(arrays) :]]
+    masks = [np.ones(mask.dims, mask.dtype.numpy) for mask in added]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
     expected = evaluate(module, arrays)
-    found = runtime.run(lowered, [*arrays, *masks]).outputs
-    assert len(found) == len(expected) == len(results)
-    for ours, theirs in zip(expected, found, strict=True):
+    outputs = runtime.run(lowered, [*arrays, *masks]).outputs
+    assert len(outputs) == len(expected) == len(results)
+    for ours, theirs in zip(expected, outputs, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
-    assert [each.dtype for each in found] == [each.dtype for each in expected]
+    assert [output.dtype for output in outputs] == [output.dtype for output in expected]
 
 
 @pytest.mark.parametrize(("op", "attributes", "operands", "results"), CASES, ids=[case[0] for case in CASES])
 def test_the_written_type_is_the_inferred_one(op, attributes, operands, results):
     node = oneflow.parse(job(op, attributes, operands, results)).entry.nodes[len(operands)]
-    assert infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type) is node.type  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+    assert infer_type(node.op, [operand.type for operand in node.inputs], node.attributes, node.type) is node.type  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
 
 
 def test_every_op_is_covered():
@@ -202,8 +203,11 @@ def test_variables_are_given_to_the_program():
       oneflow.return %0 : tensor<2xf32>
     }""")
     lowered = oneflow.lower(module)
-    assert [each.name for each in lowered.entry.parameters] == ["a", "weight"]
-    assert runtime.run(lowered, [np.array([2, 3], np.float32), np.array([5, 7], np.float32)]).outputs[0].tolist() == [10, 21]
+    assert [parameter.name for parameter in lowered.entry.parameters] == ["a", "weight"]
+    assert runtime.run(lowered, [np.array([2, 3], np.float32), np.array([5, 7], np.float32)]).outputs[0].tolist() == [
+        10,
+        21,
+    ]
 
 
 def test_a_random_mask_is_not_invented():
@@ -240,4 +244,4 @@ REFUSED = [
 def test_what_does_not_go_together_is_refused(op, attributes, operands, message):
     node = oneflow.parse(job(op, attributes, operands, ["9xf32"])).entry.nodes[len(operands)]
     with pytest.raises(TypeProblem, match=re.escape(message)):
-        infer_type(node.op, [each.type for each in node.inputs], node.attributes, node.type)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+        infer_type(node.op, [operand.type for operand in node.inputs], node.attributes, node.type)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

@@ -29,8 +29,8 @@ def test_every_rule_has_a_domain_and_is_in_the_pass_of_all():
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_keeps_what_jobs_compute(name):
     pytest.importorskip("jaxlib")
-    found = check_rule(RULES[name], domain=DOMAINS[name], lower=lowered, firings=FIRINGS)
-    assert found.firings >= FIRINGS
+    check = check_rule(RULES[name], domain=DOMAINS[name], lower=lowered, firings=FIRINGS)
+    assert check.firings >= FIRINGS
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -53,7 +53,7 @@ def old_linear(x, size, name):
     """mul and elementwise_add, as paddle.static.nn.fc makes them."""
     block = paddle.static.default_main_program().current_block()
     w, b = weights(name + "_w", [x.shape[1], size]), weights(name + "_b", [size])
-    product, total = (block.create_var(name=name + kind, dtype="float32") for kind in ("_product", "_total"))
+    product, total = (block.create_var(name=name + suffix, dtype="float32") for suffix in ("_product", "_total"))
     slots = {"x_num_col_dims": 1, "y_num_col_dims": 1}
     block.append_op(type="mul", inputs={"X": x, "Y": w}, outputs={"Out": product}, attrs=slots)
     block.append_op(type="elementwise_add", inputs={"X": product, "Y": b}, outputs={"Out": total}, attrs={"axis": -1})
@@ -105,8 +105,8 @@ def training():
 
 def looping():
     count = paddle.full([1], 0, "int64")
-    found = paddle.static.nn.while_loop(lambda i: i < 10, lambda i: [i + 1], [count])
-    return paddle.increment(paddle.cast(found[0], "float32"))
+    loop = paddle.static.nn.while_loop(lambda i: i < 10, lambda i: [i + 1], [count])
+    return paddle.increment(paddle.cast(loop[0], "float32"))
 
 
 PROGRAMS = [
@@ -131,29 +131,30 @@ def build(folder: Path) -> None:
 
 def apply(folder: Path) -> None:
     outputs, said = json.loads((folder / "outputs.json").read_text()), {}
-    for place in sorted(folder.glob("*.pass")):
-        program = paddle.static.Program.parse_from_string((folder / f"{place.stem.split('-')[0]}.pb").read_bytes())
-        name = "hloom_" + place.stem
-        core.register_pass(name, place.read_bytes)
+    for pass_path in sorted(folder.glob("*.pass")):
+        program = paddle.static.Program.parse_from_string((folder / f"{pass_path.stem.split('-')[0]}.pb").read_bytes())
+        name = "hloom_" + pass_path.stem
+        core.register_pass(name, pass_path.read_bytes)
         graph = core.Graph(program.desc)
         try:
             core.get_pass(name).apply(graph)
         except Exception as error:
-            said[place.stem] = f"{type(error).__name__}: {error}"
+            said[pass_path.stem] = f"{type(error).__name__}: {error}"
             continue
         after = IrGraph(graph).to_program()
-        (folder / f"{place.stem}.theirs.pb").write_bytes(after.desc.serialize_to_string())
-        output = outputs[place.stem.split("-")[0]]
-        said[place.stem] = difference(run_one(program, output), run_one(after, output))
+        (folder / f"{pass_path.stem}.theirs.pb").write_bytes(after.desc.serialize_to_string())
+        output = outputs[pass_path.stem.split("-")[0]]
+        said[pass_path.stem] = difference(run_one(program, output), run_one(after, output))
     (folder / "said.json").write_text(json.dumps(said))
 
 
 def run(folder: Path) -> None:
     outputs, said = json.loads((folder / "outputs.json").read_text()), {}
-    for place in sorted(folder.glob("*.ours.pb")):
-        name = place.name.split(".")[0]
+    for our_path in sorted(folder.glob("*.ours.pb")):
+        name = our_path.name.split(".")[0]
         program, ours = (
-            paddle.static.Program.parse_from_string(each.read_bytes()) for each in (folder / f"{name}.pb", place)
+            paddle.static.Program.parse_from_string(program_path.read_bytes())
+            for program_path in (folder / f"{name}.pb", our_path)
         )
         said[name] = difference(run_one(program, outputs[name]), run_one(ours, outputs[name]))
     (folder / "ran.json").write_text(json.dumps(said))
@@ -187,9 +188,9 @@ COMMON = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device",
 def describe(folder: Path) -> None:
     ops = OpProtoHolder.instance().op_proto_map
     (folder / "ops.toml").write_text("".join(f"{type} = {line(ops[type])}\n" for type in sorted(ops)))
-    for each in (framework_pb2, pass_desc_pb2):
-        name = each.__name__.rpartition(".")[2]
-        (folder / f"{name}.descriptor").write_bytes(each.DESCRIPTOR.serialized_pb)
+    for module in (framework_pb2, pass_desc_pb2):
+        name = module.__name__.rpartition(".")[2]
+        (folder / f"{name}.descriptor").write_bytes(module.DESCRIPTOR.serialized_pb)
 
 
 def line(op) -> str:
@@ -197,17 +198,17 @@ def line(op) -> str:
     defaults = core.get_op_attrs_default_value(op.type.encode())
     kinds = framework_pb2.AttrType.Name
     attributes = [
-        [each.name, kinds(each.type), *([defaults[each.name]] if each.name in defaults else [])]
-        for each in op.attrs
-        if each.name not in COMMON
+        [attribute.name, kinds(attribute.type), *([defaults[attribute.name]] if attribute.name in defaults else [])]
+        for attribute in op.attrs
+        if attribute.name not in COMMON
     ]
     written = json.dumps(attributes, separators=(",", ":"))
     return f"['{' '.join(map(slot, op.inputs))}', '{' '.join(map(slot, op.outputs))}', '{written}']"
 
 
-def slot(each) -> str:
-    marks = (("?", each.dispensable), ("*", each.duplicable), ("~", each.intermediate))
-    return each.name + "".join(mark for mark, holds in marks if holds)
+def slot(slot) -> str:
+    marks = (("?", slot.dispensable), ("*", slot.duplicable), ("~", slot.intermediate))
+    return slot.name + "".join(mark for mark, holds in marks if holds)
 
 
 if __name__ == "__main__":

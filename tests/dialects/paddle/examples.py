@@ -10,8 +10,8 @@ from typing import Any
 
 def define(api: Any) -> None:
     """Register all passes with an API: `hloom.dialects.paddle`, or Paddle's own."""
-    for each in (linear, linear_with_relu, sums, double_transpose, products, scaled, layer_norm, by_shape):
-        each(api)
+    for function in (linear, linear_with_relu, sums, double_transpose, products, scaled, layer_norm, by_shape):
+        function(api)
 
 
 def linear(api: Any) -> None:
@@ -84,10 +84,10 @@ def products(api: Any) -> None:
             weights.SetAttr("axis", 1)
             product = api.PassDesc.OP.matmul_v2(X=x, Y=weights)
             first, second = api.PassDesc.OP.slice(Input=product), api.PassDesc.OP.slice(Input=product)
-            for each, start, end in ((first, 0, 12), (second, 12, 60)):
-                each.SetAttr("axes", [1])
-                each.SetAttr("starts", [start])
-                each.SetAttr("ends", [end])
+            for column, start, end in ((first, 0, 12), (second, 12, 60)):
+                column.SetAttr("axes", [1])
+                column.SetAttr("starts", [start])
+                column.SetAttr("ends", [end])
             return first, second
 
         return pattern, replace

@@ -20,11 +20,11 @@ def meaning(data: bytes) -> dict[str, Any]:
     read: set[Any] = set()
     block = PADDLE["ProgramDesc"].FromString(data).blocks[0]
     for op in block.ops:
-        inputs = [(each.parameter, [held.get(name, name) for name in each.arguments]) for each in op.inputs]
-        read |= {name for each in op.inputs for name in each.arguments}
-        shown = repr((op.type, sorted(each for each in inputs if each[1]), attributes(op)))
-        for each in op.outputs:
-            held.update({name: f"{shown}.{each.parameter}[{place}]" for place, name in enumerate(each.arguments)})
+        inputs = [(slot.parameter, [held.get(name, name) for name in slot.arguments]) for slot in op.inputs]
+        read |= {name for slot in op.inputs for name in slot.arguments}
+        shown = repr((op.type, sorted(slot for slot in inputs if slot[1]), attributes(op)))
+        for slot in op.outputs:
+            held.update({name: f"{shown}.{slot.parameter}[{position}]" for position, name in enumerate(slot.arguments)})
     return {name: value for name, value in held.items() if "/" not in name and name not in read and _matters(name)}
 
 
@@ -32,9 +32,9 @@ def attributes(op: Any) -> list[tuple[str, Any]]:
     """What an op's attributes say, defaults included."""
     known = signature(op.type)
     assert known is not None
-    found = {name: default for name, (_, default) in known.attributes.items()}
-    found |= {each.name: attribute_value(each) for each in op.attrs if each.name in found}
-    return sorted((name, value) for name, value in found.items() if name not in CARRIED)
+    values = {name: default for name, (_, default) in known.attributes.items()}
+    values |= {attribute.name: attribute_value(attribute) for attribute in op.attrs if attribute.name in values}
+    return sorted((name, value) for name, value in values.items() if name not in CARRIED)
 
 
 def _matters(name: str) -> bool:

@@ -34,9 +34,9 @@ def program(variables: Mapping[str, Sequence[int]], text: str, lasting: Sequence
             for slot, names in _SLOT.findall(slots):
                 messages.add(parameter=slot, arguments=names.strip("[]").replace(" ", "").split(","))
         for name, value in _SLOT.findall(attributes):
-            found = ast.literal_eval(value)
-            kind = attribute_type(type, name) or natural_type(found)
-            set_attribute(op.attrs.add(), name, converted(found, kind), kind)
+            literal = ast.literal_eval(value)
+            attribute_kind = attribute_type(type, name) or natural_type(literal)
+            set_attribute(op.attrs.add(), name, converted(literal, attribute_kind), attribute_kind)
     return message.SerializeToString()
 
 
@@ -50,8 +50,12 @@ def text_of(given: Module | bytes) -> str:
     data = given if isinstance(given, bytes) else paddle.write_program(given)
     lines = []
     for op in PADDLE["ProgramDesc"].FromString(data).blocks[0].ops:
-        inputs, outputs = (", ".join(map(_shown, each)) for each in (op.inputs, op.outputs))
-        attributes = [f" {each.name}={attribute_value(each)!r}" for each in op.attrs if each.name not in CARRIED]
+        inputs, outputs = (", ".join(map(_shown, slots)) for slots in (op.inputs, op.outputs))
+        attributes = [
+            f" {attribute.name}={attribute_value(attribute)!r}"
+            for attribute in op.attrs
+            if attribute.name not in CARRIED
+        ]
         lines.append(f"{outputs}: {op.type}({inputs}){''.join(attributes)}")
     return "\n".join(lines)
 

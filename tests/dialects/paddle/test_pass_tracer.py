@@ -31,7 +31,7 @@ def refusal(pattern, replace=lambda x: x, **specs) -> str:
 
 
 def conditions(pattern, **specs):
-    return [each.text for each in traced(pattern, **specs).pattern.conditions]
+    return [condition.text for condition in traced(pattern, **specs).pattern.conditions]
 
 
 def attributes_of(replace, pattern=lambda x: OP.transpose2(X=x).Output("Out")):
@@ -147,8 +147,8 @@ def test_conditions_on_shapes():
         x.Attr("shape").EQ(y.Attr("shape"))
         return OP.elementwise_add(X=x, Y=y)
 
-    found = [each.text for each in traced(pattern, lambda x, y: x).pattern.conditions]
-    assert found == [
+    texts = [condition.text for condition in traced(pattern, lambda x, y: x).pattern.conditions]
+    assert texts == [
         "x.rank == 2",
         "(x.shape[0] % 32) == 0",
         "(x.shape[-1] - 1) == 7",
@@ -281,13 +281,13 @@ def test_functions_with_parameters_are_refused():
             return flag
 
 
-@pytest.mark.parametrize("found", [None, [], (1, 2), [lambda x: x]])
-def test_anything_but_pairs_is_refused(found):
+@pytest.mark.parametrize("definition", [None, [], (1, 2), [lambda x: x]])
+def test_anything_but_pairs_is_refused(definition):
     with pytest.raises(RuleError, match="it must return a pair of functions"):
 
         @RegisterPass
         def wrong():
-            return found
+            return definition
 
 
 def test_unknown_passes_are_named():

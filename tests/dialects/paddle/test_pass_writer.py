@@ -45,12 +45,12 @@ def test_serialising_reads_back_to_equal_rules(name):
 
 
 def test_what_stands_in_the_message():
-    (found,) = message_of("linear").pass_descs
-    assert [op.type for op in found.pattern] == ["matmul_v2", "elementwise_add"]
-    assert [op.type for op in found.replace] == ["fc"]
-    names = [(each.pattern_var, each.replace_var) for each in found.var_maps]
+    (desc,) = message_of("linear").pass_descs
+    assert [op.type for op in desc.pattern] == ["matmul_v2", "elementwise_add"]
+    assert [op.type for op in desc.replace] == ["fc"]
+    names = [(var_map.pattern_var, var_map.replace_var) for var_map in desc.var_maps]
     assert names == [("x", "x"), ("w", "w"), ("b", "b"), ("elementwise_add_1", "made_fc_0")]
-    (mapping,) = found.op_attr_maps
+    (mapping,) = desc.op_attr_maps
     assert (mapping.pattern_attr.var_name, mapping.pattern_attr.name, mapping.replace_attr.name) == (
         "x", "shape", "in_num_col_dims",
     )  # fmt: skip
@@ -68,19 +68,19 @@ def test_defaults_are_written():
     """Paddle's own Python leaves them out, so that its pattern matches every value."""
 
     def pattern(x):
-        found = OP.softmax(X=x)
-        found.SetAttr("axis", -1)
-        return found
+        op = OP.softmax(X=x)
+        op.SetAttr("axis", -1)
+        return op
 
-    (found,) = message_of(helper(pattern)).pass_descs
-    assert [(each.name, each.i) for each in found.pattern[0].attrs] == [("axis", -1)]
+    (desc,) = message_of(helper(pattern)).pass_descs
+    assert [(attribute.name, attribute.i) for attribute in desc.pattern[0].attrs] == [("axis", -1)]
 
 
 def test_attributes_that_no_table_has():
     def pattern(x):
-        found = OP.softmax(X=x)
-        found.SetAttr("is_test", True)
-        return found
+        op = OP.softmax(X=x)
+        op.SetAttr("is_test", True)
+        return op
 
     def replace(x):
         made = OP.tanh(X=x)
@@ -89,8 +89,10 @@ def test_attributes_that_no_table_has():
         return made
 
     assert_round_trip(helper(pattern, replace))
-    (found,) = message_of(helper(pattern, replace)).pass_descs
-    assert [(each.name, each.b) for each in (*found.pattern[0].attrs, *found.replace[0].attrs)] == [("is_test", True)] * 2
+    (desc,) = message_of(helper(pattern, replace)).pass_descs
+    assert [(attribute.name, attribute.b) for attribute in (*desc.pattern[0].attrs, *desc.replace[0].attrs)] == [
+        ("is_test", True)
+    ] * 2
 
 
 def test_outputs_written_over_inputs():
@@ -103,8 +105,8 @@ def test_outputs_written_over_inputs():
         return OP.relu(X=OP.batch_norm(X=x, Mean=mean, Variance=variance).Output("Y"))
 
     assert_round_trip(helper(pattern, replace))
-    (found,) = message_of(helper(pattern, replace)).pass_descs
-    outputs = {each.parameter: list(each.arguments) for each in found.replace[0].outputs}
+    (desc,) = message_of(helper(pattern, replace)).pass_descs
+    outputs = {slot.parameter: list(slot.arguments) for slot in desc.replace[0].outputs}
     assert outputs["MeanOut"] == ["mean"]
 
 
@@ -135,9 +137,9 @@ def where_two(say, replace=lambda x, y: OP.elementwise_sub(X=x, Y=y)):
 
 def of_an_op(say):
     def pattern(x):
-        found = OP.softmax(X=x)
-        say(found)
-        return found
+        op = OP.softmax(X=x)
+        say(op)
+        return op
 
     return helper(pattern, lambda x: OP.tanh(X=x))
 
@@ -177,7 +179,10 @@ UNHONOURED = [
         helper(lambda x, y: OP.concat(X=[x, y]), lambda x, y: x),
         "concat reads 2 variables in its slot X: Paddle's runtime matches them in any order, and beside others",
     ),
-    (mapped(lambda op, x: op.SetAttr("scale", x.Attr("shape")[0] + 1)), "'scale = x.shape[0] + 1' has another operation"),
+    (
+        mapped(lambda op, x: op.SetAttr("scale", x.Attr("shape")[0] + 1)),
+        "'scale = x.shape[0] + 1' has another operation",
+    ),
 ]
 
 
@@ -188,7 +193,7 @@ def test_what_paddle_does_not_honour_is_refused_unless_forced(passes, reason):
     assert "would not do in Paddle what it says" in str(caught.value)
     assert reason in str(caught.value)
     assert "force=True" in str(caught.value)
-    assert any(reason in each for each in paddle.unhonoured(passes))
+    assert any(reason in warning for warning in paddle.unhonoured(passes))
     assert_round_trip(passes, force=True)
 
 
@@ -218,14 +223,14 @@ def declared(say, **options):
 def test_declared_rules_are_exported_too():
     def say(p):
         x, y = p.value("x"), p.value("y")
-        found = p.op("paddle.matmul_v2", x, y, trans_x=False, trans_y=ANY)
+        op = p.op("paddle.matmul_v2", x, y, trans_x=False, trans_y=ANY)
         p.where(x.rank == 2)
         with p.rewrite() as r:
-            r.replace({found: r.op("paddle.matmul_v2", x, y, trans_x=False, trans_y=found.trans_y)})
+            r.replace({op: r.op("paddle.matmul_v2", x, y, trans_x=False, trans_y=op.trans_y)})
 
-    (found,) = message_of(declared(say, name="again")).pass_descs
-    assert [(each.name, each.b) for each in found.pattern[0].attrs] == [("trans_x", False)]
-    assert len(found.op_attr_maps) == len(found.var_attr_conditions) == 1
+    (desc,) = message_of(declared(say, name="again")).pass_descs
+    assert [(attribute.name, attribute.b) for attribute in desc.pattern[0].attrs] == [("trans_x", False)]
+    assert len(desc.op_attr_maps) == len(desc.var_attr_conditions) == 1
 
 
 def test_attributes_left_out_are_refused():
@@ -233,9 +238,9 @@ def test_attributes_left_out_are_refused():
 
     def say(p):
         x, y = p.value("x"), p.any()
-        found = p.op("paddle.elementwise_add", x, y)
+        op = p.op("paddle.elementwise_add", x, y)
         with p.rewrite() as r:
-            r.replace({found: x})
+            r.replace({op: x})
 
     with pytest.raises(RuleError, match="elementwise_add leaves out axis, which is to be -1 then: to Paddle's runtime"):
         paddle.to_multi_pass_desc(declared(say))
@@ -250,17 +255,17 @@ def one(make=lambda p: p.value("x"), opcode="paddle.softmax", condition=None, bu
 
     def say(p):
         x = make(p)
-        found = p.op(opcode, x, **{"axis": ANY, **options})
+        op = p.op(opcode, x, **{"axis": ANY, **options})
         if condition:
-            p.where(condition(x, found))
+            p.where(condition(x, op))
         with p.rewrite() as r:
-            r.replace({found: build(r, x, found) if build else r.op("paddle.tanh", x)})
+            r.replace({op: build(r, x, op) if build else r.op("paddle.tanh", x)})
 
     return declared(say)
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("refused", "reason"),
     [
         (one(lambda p: p.value("x", dtype="f32")), "'x' is optional, variadic, or of given element types, which a"),
         (one(lambda p: p.constant("x")), "'x' is a constant, which a MultiPassDesc cannot say"),
@@ -275,9 +280,9 @@ def one(make=lambda p: p.value("x"), opcode="paddle.softmax", condition=None, bu
         (one(build=lambda r, x, op: r.constant(1.0, like=x)), "it makes something else than ops of Paddle's"),
     ],
 )  # fmt: skip
-def test_what_the_format_cannot_hold_is_refused_even_if_forced(found, reason):
+def test_what_the_format_cannot_hold_is_refused_even_if_forced(refused, reason):
     with pytest.raises(RuleError) as caught:
-        paddle.to_multi_pass_desc(found, force=True)
+        paddle.to_multi_pass_desc(refused, force=True)
     assert reason in str(caught.value)
     assert "cannot be exported to Paddle" in str(caught.value)
 
@@ -320,7 +325,7 @@ def test_no_rules_are_refused():
 
 def test_ops_may_stand_in_any_order():
     message = message_of("linear")
-    first, second = (type(each).FromString(each.SerializeToString()) for each in message.pass_descs[0].pattern)
+    first, second = (type(op_desc).FromString(op_desc.SerializeToString()) for op_desc in message.pass_descs[0].pattern)
     del message.pass_descs[0].pattern[:]
     message.pass_descs[0].pattern.extend([second, first])
     assert same_rule(paddle.from_multi_pass_desc(message.SerializeToString())[0], paddle.get_pass("linear").rules[0])

@@ -29,7 +29,10 @@ def test_there_are_programs():
 
 def test_a_program_as_a_module():
     read = module(SIZES, "Out=h: matmul_v2(X=x, Y=w)\nOut=y: relu(X=h)", lasting=["w"])
-    assert [(each.name, str(each.type)) for each in read.entry.parameters] == [("x", "f32[2,3]"), ("w", "f32[3,4]")]
+    assert [(parameter.name, str(parameter.type)) for parameter in read.entry.parameters] == [
+        ("x", "f32[2,3]"),
+        ("w", "f32[3,4]"),
+    ]
     assert [node.opcode for node in read.entry.nodes if not isinstance(node, Parameter)] == [
         "paddle.matmul_v2", "paddle.relu", "tuple",
     ]  # fmt: skip
@@ -56,7 +59,7 @@ def test_several_results_are_a_tuple():
     read = module({"x": [2, 3], "y": [6], "s": [0, 2, 3]}, "Out=y, XShape=s: reshape2(X=x) shape=[6]")
     whole = read.entry["y"].inputs[0]
     assert isinstance(whole.type, TupleType)
-    assert [str(each) for each in whole.type.elements] == ["f32[6]", "f32[0,2,3]"]
+    assert [str(element) for element in whole.type.elements] == ["f32[6]", "f32[0,2,3]"]
     assert "s" not in read.entry, "what only the gradient would read has no node of its own"
     assert text_of(read) == "Out=y, XShape=s: reshape2(X=x) shape=(6,)"
 
@@ -103,7 +106,7 @@ def test_inferred_types_are_those_that_paddle_wrote(path):
     read, asked = paddle.read_program(path), 0
     for node in read.entry.nodes:
         if node.opcode.startswith("paddle.") and node.op.infer is not None:  # pyright: ignore[reportAttributeAccessIssue]
-            operands = [each.type for each in node.inputs]
+            operands = [operand.type for operand in node.inputs]
             assert hloom.ir.infer_type(node.op, operands, node.attributes, node.type) is node.type, node  # pyright: ignore[reportAttributeAccessIssue]
             asked += 1
     assert asked or path.stem == "looping"

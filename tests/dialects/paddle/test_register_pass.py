@@ -17,9 +17,9 @@ def applied(passes, variables, text, lasting=()):
     """A program after a pass, given by its name or as a pair of functions."""
     if isinstance(passes, tuple):
         passes = paddle.RegisterPassHelper([passes], "p").traced
-    found = module(variables, text, lasting)
-    (passes if isinstance(passes, paddle.PaddlePass) else paddle.get_pass(passes)).apply(found)
-    return text_of(found)
+    program = module(variables, text, lasting)
+    (passes if isinstance(passes, paddle.PaddlePass) else paddle.get_pass(passes)).apply(program)
+    return text_of(program)
 
 
 LINEAR = {"x": [10, 16], "w": [16, 8], "b": [8], "h": [10, 8], "y": [10, 8], "z": [10, 8]}
@@ -41,9 +41,9 @@ def test_the_first_pair_goes_first():
 
 
 def test_a_program_of_paddle():
-    found = paddle.read_program(PROGRAMS / "linear_with_relu.pb")
-    paddle.get_pass("linear_with_relu").apply(found)
-    assert text_of(found) == (
+    program = paddle.read_program(PROGRAMS / "linear_with_relu.pb")
+    paddle.get_pass("linear_with_relu").apply(program)
+    assert text_of(program) == (
         "Out=relu_0.tmp_0: fc(Input=x, W=first_w, Bias=first_b) activation_type='relu'\n"
         "Out=second_total: fc(Input=relu_0.tmp_0, W=second_w, Bias=second_b)"
     )
@@ -93,9 +93,9 @@ def test_attributes_that_the_pattern_leaves_out_may_be_anything():
 
 def test_attributes_that_no_table_has():
     def pattern(x):
-        found = OP.softmax(X=x)
-        found.SetAttr("is_test", True)
-        return found
+        op = OP.softmax(X=x)
+        op.SetAttr("is_test", True)
+        return op
 
     pair, sizes = (pattern, lambda x: OP.relu(X=x)), {"x": [2], "y": [2]}
     assert applied(pair, sizes, "Out=y: softmax(X=x) is_test=True") == "Out=y: relu(X=x)"
@@ -112,8 +112,8 @@ def test_conditions(size, fires):
         x.Attr("shape")[0].Mod(32).EQ(0)
         return OP.relu(X=x)
 
-    found = applied((pattern, lambda x: OP.tanh(X=x)), {"x": size, "y": size}, "Out=y: relu(X=x)")
-    assert found == f"Out=y: {'tanh' if fires else 'relu'}(X=x)"
+    text = applied((pattern, lambda x: OP.tanh(X=x)), {"x": size, "y": size}, "Out=y: relu(X=x)")
+    assert text == f"Out=y: {'tanh' if fires else 'relu'}(X=x)"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_minus_one_is_a_wildcard_here(size, fires):
     passes = paddle.RegisterPassHelper(
         [(lambda x: OP.relu(X=x), lambda x: OP.tanh(X=x))], "p", {"x": InputSpec([-1, 8])}
     ).traced
-    found = applied(passes, {"x": size, "y": size}, "Out=y: relu(X=x)")
-    assert found == f"Out=y: {'tanh' if fires else 'relu'}(X=x)"
+    text = applied(passes, {"x": size, "y": size}, "Out=y: relu(X=x)")
+    assert text == f"Out=y: {'tanh' if fires else 'relu'}(X=x)"
 
 
 def test_conditions_on_two_variables_and_on_ops():
@@ -156,10 +156,8 @@ def test_attributes_are_computed():
 def test_what_becomes_an_input_leaves_no_op():
     pair = (lambda x: OP.relu(X=OP.relu(X=x)), lambda x: OP.relu(X=x))
     text = "Out=a: relu(X=x)\nOut=b: relu(X=a)\nOut=c: relu(X=b)\nOut=d: relu(X=c)\nOut=y: tanh(X=d)"
-    found = applied(pair, {name: [2] for name in "xabcdy"}, text)
-    assert found == "Out=d: relu(X=x)\nOut=y: tanh(X=d)", (
-        "until none matches; Paddle's runtime goes over a program once"
-    )
+    text = applied(pair, {name: [2] for name in "xabcdy"}, text)
+    assert text == "Out=d: relu(X=x)\nOut=y: tanh(X=d)", "until none matches; Paddle's runtime goes over a program once"
 
 
 def test_updates_in_place():
@@ -180,15 +178,15 @@ def test_updates_in_place():
 
     sizes = {"x": [2, 3], "m": [3], "v": [3], "y": [2, 3], "n": [3], "o": [3], "z": [2, 3]}
     norm = "Y={}, MeanOut=m, VarianceOut=v, SavedMean={}, SavedVariance={}: batch_norm(X=x, Mean=m, Variance=v)"
-    found = applied((pattern, replace), sizes, norm.format("y", "n", "o") + "\nOut=z: relu(X=y)", lasting=["m", "v"])
-    assert found == norm.format("z", "batch_norm/0", "batch_norm/1") + " momentum=0.5"
+    text = applied((pattern, replace), sizes, norm.format("y", "n", "o") + "\nOut=z: relu(X=y)", lasting=["m", "v"])
+    assert text == norm.format("z", "batch_norm/0", "batch_norm/1") + " momentum=0.5"
 
 
 def test_custom_ops_with_effects_can_be_taken_out():
     def pattern(x):
-        found = OP.c_identity
-        found.SetAttr("use_calc_stream", True)
-        return found(X=x)
+        op = OP.c_identity
+        op.SetAttr("use_calc_stream", True)
+        return op(X=x)
 
     text = "Out=y: c_identity(X=x) use_calc_stream=True\nOut=z: relu(X=y)"
     assert applied((pattern, lambda x: x), {"x": [2], "y": [2], "z": [2]}, text) == "Out=z: relu(X=x)"

@@ -31,11 +31,11 @@ def python(tmp_path_factory) -> Path:
         return Path(given)
     folder = tmp_path_factory.mktemp("paddle") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    found = folder / "bin" / "python"
-    installed = subprocess.run([found, "-m", "pip", "install", "-q", *REQUIREMENTS], capture_output=True, text=True)
+    python = folder / "bin" / "python"
+    installed = subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS], capture_output=True, text=True)
     if installed.returncode:
         pytest.skip(f"pip cannot install paddlepaddle 2.6.2: {installed.stderr.strip().splitlines()[-1]}")
-    return found
+    return python
 
 
 def ask(python: Path, what: str, folder: Path) -> None:
@@ -49,20 +49,20 @@ def ask(python: Path, what: str, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(python, tmp_path_factory) -> Path:
     """Programs of Paddle's, our passes, and what Paddle made of both."""
-    found = tmp_path_factory.mktemp("programs")
-    ask(python, "build", found)
+    programs = tmp_path_factory.mktemp("programs")
+    ask(python, "build", programs)
     examples.define(paddle)
     for name in PASSES:
-        found.joinpath(f"{name}.pass").write_bytes(paddle.to_multi_pass_desc(name))
+        programs.joinpath(f"{name}.pass").write_bytes(paddle.to_multi_pass_desc(name))
     for name, data in unhonoured_passes():
-        found.joinpath(f"by_shape-{name}.pass").write_bytes(data)
-    ask(python, "apply", found)
+        programs.joinpath(f"by_shape-{name}.pass").write_bytes(data)
+    ask(python, "apply", programs)
     for name in PASSES:
-        module = paddle.read_program(found / f"{name}.pb")
+        module = paddle.read_program(programs / f"{name}.pb")
         paddle.get_pass(name).apply(module)
-        found.joinpath(f"{name}.ours.pb").write_bytes(paddle.write_program(module))
-    ask(python, "run", found)
-    return found
+        programs.joinpath(f"{name}.ours.pb").write_bytes(paddle.write_program(module))
+    ask(python, "run", programs)
+    return programs
 
 
 def unhonoured_passes():
@@ -104,7 +104,9 @@ def test_paddle_applies_our_pass_and_the_numbers_stay(folder, name):
 def test_paddle_and_our_engine_make_the_same_program(folder, name):
     before = (folder / f"{name}.pb").read_bytes()
     theirs, ours = (folder / f"{name}.{who}.pb" for who in ("theirs", "ours"))
-    assert program_comparison.meaning(theirs.read_bytes()) != program_comparison.meaning(before), "the pass did something"
+    assert program_comparison.meaning(theirs.read_bytes()) != program_comparison.meaning(before), (
+        "the pass did something"
+    )
     assert program_comparison.ops_of(ours.read_bytes()) == program_comparison.ops_of(theirs.read_bytes())
     assert program_comparison.meaning(ours.read_bytes()) == program_comparison.meaning(theirs.read_bytes())
 
@@ -143,9 +145,9 @@ def test_what_the_runtime_does_not_implement(folder, name):
 
 @pytest.fixture(scope="module")
 def described(python, tmp_path_factory) -> Path:
-    found = tmp_path_factory.mktemp("described")
-    ask(python, "describe", found)
-    return found
+    described = tmp_path_factory.mktemp("described")
+    ask(python, "describe", described)
+    return described
 
 
 def test_our_table_of_ops_is_paddles(described):
@@ -158,16 +160,16 @@ def test_our_table_of_ops_is_paddles(described):
 def test_our_messages_have_paddles_fields(described, name):
     """Names, numbers, types and labels; what describes kinds of ops, OpProto, is left out."""
     file = FileDescriptorProto.FromString((described / f"{name}.descriptor").read_bytes())
-    pending = [(each, PADDLE[each.name].DESCRIPTOR) for each in file.message_type if each.name != "OpProto"]
+    pending = [(message, PADDLE[message.name].DESCRIPTOR) for message in file.message_type if message.name != "OpProto"]
     assert pending
     for theirs, descriptor in pending:
         ours = DescriptorProto()
         descriptor.CopyToProto(ours)
         assert fields_of(ours) == fields_of(theirs)
-        pending += [(each, descriptor.nested_types_by_name[each.name]) for each in theirs.nested_type]
+        pending += [(nested, descriptor.nested_types_by_name[nested.name]) for nested in theirs.nested_type]
 
 
 def fields_of(message):
     fields = {(f.name, f.number, f.type, f.label, f.default_value) for f in message.field}
-    enums = {(each.name, value.name, value.number) for each in message.enum_type for value in each.value}
+    enums = {(enum.name, value.name, value.number) for enum in message.enum_type for value in enum.value}
     return message.name, fields, enums

@@ -59,8 +59,12 @@ def test_buffers_are_kept(buffered):
 
 def located(proto) -> list[tuple[int, str]]:
     """Which instruction, by name, each logical buffer belongs to."""
-    names = {each.id: each.name for computation in proto.hlo_module.computations for each in computation.instructions}
-    return [(each.id, names[each.defined_at.instruction_id]) for each in proto.buffer_assignment.logical_buffers]
+    names = {
+        instruction.id: instruction.name
+        for computation in proto.hlo_module.computations
+        for instruction in computation.instructions
+    }
+    return [(buffer.id, names[buffer.defined_at.instruction_id]) for buffer in proto.buffer_assignment.logical_buffers]
 
 
 def test_xla_reads_the_module_again(buffered):

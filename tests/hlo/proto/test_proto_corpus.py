@@ -229,7 +229,7 @@ def test_refused_when_written(text, problem):
 def test_names_are_unique_in_the_module():
     text = "f { x = f32[] parameter(0) ROOT y = f32[] negate(x) } ENTRY e { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f }"
     proto = module_to_proto(parse(text))
-    assert [[each.name for each in computation.instructions] for computation in proto.computations] == [
+    assert [[instruction.name for instruction in computation.instructions] for computation in proto.computations] == [
         ["x", "y"],
         ["x.1", "y.1"],
     ]

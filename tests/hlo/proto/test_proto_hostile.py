@@ -47,8 +47,8 @@ EDITS = st.lists(st.tuples(st.integers(0, len(DATA)), st.integers(0, 9), st.bina
 def edited(edits: list[Edit]) -> bytes:
     """The data with some bytes cut out and others put in."""
     data = bytearray(DATA)
-    for place, removed, inserted in edits:
-        data[place : place + removed] = inserted
+    for position, removed, inserted in edits:
+        data[position : position + removed] = inserted
     return bytes(data)
 
 
@@ -88,7 +88,12 @@ def nest(proto: Any, depth: int) -> None:
 
 
 def instruction(proto: Any, name: str) -> Any:
-    return next(each for computation in proto.computations for each in computation.instructions if each.name == name)
+    return next(
+        instruction
+        for computation in proto.computations
+        for instruction in computation.instructions
+        if instruction.name == name
+    )
 
 
 @pytest.mark.parametrize(

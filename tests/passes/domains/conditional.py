@@ -16,19 +16,19 @@ def conditional(
     index: str,
     results: Sequence[int] = (0, 1, 2),
     unused: bool = False,
-    alike: bool = False,
+    are_equal: bool = False,
     constants: bool = False,
 ) -> str:
     """A module of one conditional; each branch takes (f32[3], f32[3], f32[3]) and yields three values.
 
     `index` is the expression of the choice, `results` are the elements used; with `unused` no branch uses its third
-    element; `alike` branches are the same and are given the same.
+    element; `are_equal` branches are the same and are given the same.
     """  # fmt: skip
     taken = "(f32[3], f32[3], f32[3])"
     body = [_branch_lines(random, unused) for _ in range(branches)]
     texts = []
     for number in range(branches):
-        lines = "\n".join(body[0 if alike else number])
+        lines = "\n".join(body[0 if are_equal else number])
         texts.append(f"b{number} {{\n  p = {taken} parameter(0)\n{lines}\n}}\n")
     predicate = index.startswith("pred")
     names = "true_computation=b0, false_computation=b1"
@@ -38,10 +38,10 @@ def conditional(
     operands = []
     for number in range(branches):
         order = ["x", "y", "z"]
-        if not alike:
+        if not are_equal:
             random.shuffle(order)
         operands.append(f"  t{number} = {taken} tuple({', '.join(order)})")
-    given = ", ".join("t0" if alike else f"t{number}" for number in range(branches))
+    given = ", ".join("t0" if are_equal else f"t{number}" for number in range(branches))
     return "\n".join([
         *texts, "ENTRY e {", "  x = f32[3] parameter(0)", "  y = f32[3] parameter(1)", f"  z = {third}",
         f"  q = {index}", *operands, f"  c = {taken} conditional(q, {given}), {names}",
@@ -76,7 +76,7 @@ def _index(random: Random) -> tuple[int, str]:
 
 def _equal(random: Random) -> str:
     count, index = _index(random)
-    return conditional(random, count, index=index, alike=True)
+    return conditional(random, count, index=index, are_equal=True)
 
 
 def _unused_results(random: Random) -> str:

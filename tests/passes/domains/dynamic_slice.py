@@ -169,8 +169,8 @@ def of_slice_by_sum(random: Random) -> str:
     first = smaller(random, dims)
     second = smaller(random, first)
     which, other = random.choice(("s32", "u32", "s64")), random.choice(INDICES)
-    lines, names, number = fitting_starts(random, _room(dims, first), 1, which)
-    more, others, _ = fitting_starts(random, _room(first, second), number, other, "j")
+    lines, names, number = fitting_starts(random, _differences(dims, first), 1, which)
+    more, others, _ = fitting_starts(random, _differences(first, second), number, other, "j")
     return entry(
         _given(name, dims), *lines, *more, _take(name, first, "x", names, "a"), _take(name, second, "a", others)
     )
@@ -200,7 +200,7 @@ def _take(name: str, some: list[int], operand: str, names: str, made: str = "s")
     )
 
 
-def _room(dims: list[int], some: list[int]) -> list[int]:
+def _differences(dims: list[int], some: list[int]) -> list[int]:
     return [size - part for size, part in zip(dims, some, strict=True)]
 
 

@@ -20,7 +20,7 @@ def _rank_of(random: Random) -> str:
 DOMAINS: dict[str, Domain] = {
     "extreme-of-the-same": domain((*_ALL, "pred"), "{f}(x, x)", **_EXTREME),
     "extreme-with-the-least": domain(FLOATS, "maximum(x, #-inf)", "minimum(#inf, x)"),
-    "extreme-of-what-lies-apart": domain(
+    "extreme-of-disjoint-ranges": domain(
         _SIGNED,
         f"{_IOTA}{{f}}(i, #{{c}})",
         f"{_IOTA}{{f}}(#{{d}}, i)",

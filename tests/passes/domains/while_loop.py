@@ -84,8 +84,8 @@ def elements(random: Random, count: int, *, first: int = 1) -> list[Element]:
 
 
 def _after(random: Random, array_text: str, number: int, types: list[str], first: int) -> str:
-    alike = [index for index, item in enumerate(types, first) if item == array_text]
-    mine, other = f"{{{number}}}", f"{{{random.choice(alike)}}}"
+    same_type = [index for index, item in enumerate(types, first) if item == array_text]
+    mine, other = f"{{{number}}}", f"{{{random.choice(same_type)}}}"
     if array_text.startswith("pred"):
         return random.choice([f"xor({mine}, {other})", f"and({mine}, {other})", mine])
     forms = [

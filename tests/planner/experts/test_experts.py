@@ -155,7 +155,7 @@ def seen(roles: ProgramRoles, logical_axis: LogicalAxis | None) -> set[str]:
     """A stream as the entry's parameters show it."""
     assert logical_axis is not None
     parameters = {leaf: node for node in roles.dataflow.module.entry.parameters for leaf in roles.dataflow.given(node)}
-    return {f"{parameters[leaf].name}:{place}" for leaf, place in logical_axis.places if leaf in parameters}
+    return {f"{parameters[leaf].name}:{dim}" for leaf, dim in logical_axis.places if leaf in parameters}
 
 
 def plans_of(text: str, mesh: str) -> dict[str, dict[str, str]]:
@@ -193,7 +193,7 @@ def test_fsdp_and_zero_split_what_is_stored():
     assert plans["data parallel on x, ZeRO-1 on x"] == {"momentum": "[-,x]", "x": "[x,-]"}
 
 
-def test_gradients_lie_as_their_weights_do():
+def test_gradients_are_sharded_as_their_weights():
     module = parse(GRADIENTS)
     (plan,) = [axis for axis in experts(module, Mesh.parse("x=8")) if axis.name == "FSDP on x"]
     assert {index: str(spec) for index, spec in plan.outputs.items()} == {0: "[-,x]", 1: "[x,-]"}

@@ -41,8 +41,8 @@ def extreme_with_the_least(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=3)
-def extreme_of_what_lies_apart(build: Builder, node: Apply) -> Node | None:
+@MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=3, formerly="extreme-of-what-lies-apart")
+def extreme_of_disjoint_ranges(build: Builder, node: Apply) -> Node | None:
     """maximum(x, y) -> x, where by their value ranges no element of the integer y is greater; the same of minimum."""
     left, right = node.inputs
     first, second = integer_bounds(left), integer_bounds(right)
