@@ -105,7 +105,7 @@ def test_an_edited_module_prints_what_it_is_now():
 
 
 @pytest.mark.parametrize(
-    "before, after, place, message",
+    "before, after, location, message",
     [
         ("%0(y) = ", "%0(y = ", "13:6", "expected ') = ' behind the node's name"),
         ("%1(CNode_2) = ", "%0(CNode_2) = ", "17:3", "%0 is defined twice"),
@@ -124,11 +124,11 @@ def test_an_edited_module_prints_what_it_is_now():
         (" None, @", " Tensor(shape=[1], dtype=Int32, value=[x]), @", "17:47", "'x' is no number of type s32"),
     ],
 )
-def test_a_broken_text_is_refused_at_its_place(before, after, place, message):
+def test_a_broken_text_is_refused_at_its_location(before, after, location, message):
     assert SMALL.count(before) == 1
     with pytest.raises(ParseError) as error:
         mindir.parse(SMALL.replace(before, after), "net.ir")
-    assert str(error.value).startswith(f"net.ir:{place}: ")
+    assert str(error.value).startswith(f"net.ir:{location}: ")
     assert message in str(error.value)
     assert "^" in str(error.value)
 
