@@ -1,4 +1,4 @@
-"""Measure our account of memory against XLA's buffer assignment, and write the outcome into docs/memory.md.
+"""Measure `hloom memory` against XLA's buffer assignment, and write the outcome into docs/memory.md.
 
     python scripts/measure_memory.py
 
@@ -23,7 +23,7 @@ DOCUMENT = ROOT / "docs" / "memory.md"
 LEAST = 1_000_000
 """Programs whose peak is smaller, in bytes, are left out."""
 WORST = 8
-TEXT = """# How near the account of memory is
+TEXT = """# How accurate `hloom memory` is
 
 This page is made by `scripts/measure_memory.py`: {count} programs of 1 MB or more (training steps with and without
 donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops,
@@ -40,7 +40,7 @@ Of the {held} programs where temporaries are a fifth of the peak or more, the te
 After optimisation the text holds the schedule, the fusions and the copies that XLA chose, so the peak is nearly XLA's.
 Before it, hloom takes elementwise work as fused into what reads it. What is then off is what the CPU compiler alone
 decides: whole chains of products run as one kernel (less memory), bf16 products run in f32, max-pooling and linear
-algebra expand into larger code, attention is laid out anew (all more memory).
+algebra expand into larger code, attention gets other layouts (all more memory).
 
 ## The programs that are furthest off
 
