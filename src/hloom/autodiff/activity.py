@@ -154,8 +154,6 @@ def _combined(node: Apply, values: dict[Node, list[int]]) -> list[int]:
     for operand in node.inputs:
         for mask in values[operand]:
             union |= mask
-    if count == 1:
-        return [union if differentiable(node.type) else 0]
     own = differentiable_leaves(node.type)
     return [union if own >> leaf & 1 else 0 for leaf in range(count)]
 
