@@ -187,7 +187,7 @@ def _convolved(sampler: Sampler, operand_index: int, known: Sequence[Type | None
     element = other.dtype if other else sampler.element
     letters = labels.lhs if operand_index == 0 else labels.rhs
     features = sampler.random.randint(1, 3)
-    if other:
+    if other and other.rank == len(letters):
         features = other.dims[labels.rhs.index("i")] if operand_index == 0 else other.dims[labels.lhs.index("f")]
     sizes = {"f": features, "i": features, "b": sampler.random.randint(1, 3), "o": sampler.random.randint(1, 3)}
     window = (3, 5) if operand_index == 0 else (1, 3)
