@@ -2,7 +2,7 @@
 
 An array f32[256] takes 1,024 bytes: K below.
 
-Covers `alias_info.py`, `buffers.py`, `heap_simulator.py`.
+Covers `alias_info.py`, `buffers.py`, `heap_simulator.py`, `dataflow.py`.
 """
 
 import pytest

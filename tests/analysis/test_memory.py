@@ -1,4 +1,7 @@
-"""What the report says of a program beside its peak, and what tests and the command line make of it."""
+"""What the report says of a program beside its peak, and what tests and the command line make of it.
+
+Covers `cli/memory.py`, `cli/plots/memory.py`.
+"""
 
 import json
 import re

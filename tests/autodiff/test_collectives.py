@@ -1,4 +1,7 @@
-"""Collectives: the objective is the sum over devices, so that what one receives, others have to send back."""
+"""Collectives: the objective is the sum over devices, so that what one receives, others have to send back.
+
+Covers `rules/collective.py`.
+"""
 
 from __future__ import annotations
 

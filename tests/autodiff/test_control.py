@@ -1,4 +1,7 @@
-"""Calls, branches and loops."""
+"""Calls, branches and loops.
+
+Covers `activity.py`, `calls.py`, `checkpointing.py`, `linearize.py`, `loop_state.py`, `loops.py`.
+"""
 
 from __future__ import annotations
 

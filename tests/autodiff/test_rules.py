@@ -1,4 +1,9 @@
-"""Rules by family: HLO in, both modes beside central differences, and the second order."""
+"""Rules by family: HLO in, both modes beside central differences, and the second order.
+
+Covers `linear.py`, `residuals.py`, `shift_invariance.py`, `rules/combiners.py`, `rules/contraction.py`,
+`rules/convolution.py`, `rules/data_movement.py`, `rules/elementwise.py`, `rules/indexing.py`, `rules/linalg.py`,
+`rules/reduction.py`, `rules/sort.py`, `rules/windows.py`.
+"""
 
 from __future__ import annotations
 

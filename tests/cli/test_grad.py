@@ -1,4 +1,7 @@
-"""`hloom grad` as a program: gradients, both modes, the check, and what it refuses."""
+"""`hloom grad` as a program: gradients, both modes, the check, and what it refuses.
+
+Covers `testing/derivatives.py`, `autodiff/widen.py`.
+"""
 
 from __future__ import annotations
 

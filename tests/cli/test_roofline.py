@@ -1,4 +1,7 @@
-"""`hloom roofline` and `hloom calibrate` as programs: tables, plots, JSON, devices of one's own."""
+"""`hloom roofline` and `hloom calibrate` as programs: tables, plots, JSON, devices of one's own.
+
+Covers `plots/svg.py`, `runtime/calibration.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""compare: before => after."""
+"""compare: before => after.
+
+Covers `value_range.py`.
+"""
 
 import pytest
 

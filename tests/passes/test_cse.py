@@ -1,4 +1,7 @@
-"""The pass `cse`: before and after."""
+"""The pass `cse`: before and after.
+
+Covers `value_numbering.py`.
+"""
 
 import hloom
 from hloom.ir import verify

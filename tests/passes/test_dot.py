@@ -1,4 +1,7 @@
-"""Products: before => after."""
+"""Products: before => after.
+
+Covers `dot_dimensions.py`.
+"""
 
 import hloom
 from hloom.passes.rules.dot import DOT

@@ -1,4 +1,7 @@
-"""Slices whose place is computed: before and after."""
+"""Slices whose place is computed: before and after.
+
+Covers `start_indices.py`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""multiply, abs and sign: before => after."""
+"""multiply, abs and sign: before => after.
+
+Covers `value_properties.py`.
+"""
 
 from hloom.passes.rules.multiply import MULTIPLY
 from tests.passes.forms import becomes, stays

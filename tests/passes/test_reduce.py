@@ -1,4 +1,7 @@
-"""Reductions: before => after."""
+"""Reductions: before => after.
+
+Covers `reducers.py`, `reduction.py`.
+"""
 
 from hloom.passes.rules.reduce import REDUCE
 from hloom.passes.rules.reduce_inexact import REDUCE_INEXACT

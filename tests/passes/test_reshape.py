@@ -1,4 +1,7 @@
-"""Reshapes, bitcasts and copies: before and after."""
+"""Reshapes, bitcasts and copies: before and after.
+
+Covers `dimensions.py`.
+"""
 
 import pytest
 

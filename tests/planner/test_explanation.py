@@ -1,4 +1,7 @@
-"""Why a plan is as it is: families, causes, limits, other plans."""
+"""Why a plan is as it is: families, causes, limits, other plans.
+
+Covers `tensor_families.py`.
+"""
 
 from __future__ import annotations
 

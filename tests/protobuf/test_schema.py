@@ -1,4 +1,7 @@
-"""Our schema says what XLA's says, its compiled form is up to date, and it keeps out of everyone else's way."""
+"""Our schema says what XLA's says, its compiled form is up to date, and it keeps out of everyone else's way.
+
+Covers `unknown.py`.
+"""
 
 from __future__ import annotations
 

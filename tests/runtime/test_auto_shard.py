@@ -1,4 +1,7 @@
-"""`hloom.auto_shard` on eight virtual devices, under both of XLA's partitioners; see `on_sharded_devices.py`."""
+"""`hloom.auto_shard` on eight virtual devices, under both of XLA's partitioners; see `on_sharded_devices.py`.
+
+Covers `auto_shard.py`, `api/auto_shard.py`, `api/jax_specs.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`hloom.differentiable`: jax's transformations of functions whose derivatives hloom makes."""
+"""`hloom.differentiable`: jax's transformations of functions whose derivatives hloom makes.
+
+Covers `differentiation.py`, `api/differentiable.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`jit` is `jax.jit` with another program: what it takes, gives, compiles and refuses.
 
-Covers `lowering.py`, `primitive.py`, `preflight.py`, `emitter.py`.
+Covers `lowering.py`, `primitive.py`, `preflight.py`, `emitter.py`, `jax_internals.py`.
 """
 
 import os

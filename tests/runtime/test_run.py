@@ -1,4 +1,7 @@
-"""Programs give the numbers that JAX gives, before and after XLA's optimisations, and through our printer."""
+"""Programs give the numbers that JAX gives, before and after XLA's optimisations, and through our printer.
+
+Covers `xla.py`.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
 """XLA's crashes, refusals and hangs cost an error, not the process; the errors' words are pinned.
 
-Covers `worker.py`, `messages.py`.
+Covers `worker.py`, `messages.py`, `xla_queries.py`.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""The plans that people write by hand: what is recognised in small programs, and what plans are called."""
+"""The plans that people write by hand: what is recognised in small programs, and what plans are called.
+
+Covers `description.py`, `layout.py`, `recipes.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The planners on problems of small programs: they agree with each other and with a look at every choice."""
+"""The planners on problems of small programs: they agree with each other and with a look at every choice.
+
+Covers `recursive.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""`hloom evaluate`: given and random inputs, JSON, outputs in a file, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from hloom.runtime import load_arrays, save_arrays
+from tests.cli.conftest import Call
+
+X = np.arange(32, dtype=np.float32).reshape(4, 8)
+W = np.ones((8, 2), np.float32)
+
+
+def test_given_inputs(call: Call, step: Path, tmp_path: Path):
+    save_arrays(tmp_path / "in.npz", {"x": X, "w": W})
+    result = call("evaluate", step, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert (result.exit_code, result.stderr) == (0, "")
+    outputs = load_arrays(tmp_path / "out.npz")
+    np.testing.assert_array_equal(outputs["output_0"], X @ W)
+    np.testing.assert_array_equal(outputs["output_1"], (X @ W).sum(1))
+
+
+def test_the_same_seed_gives_the_inputs_of_run(call: Call, step: Path, tmp_path: Path):
+    for command in ("evaluate", "run"):
+        assert call(command, step, "--seed", 3, "-o", tmp_path / f"{command}.npz").exit_code == 0
+    evaluated, compiled = load_arrays(tmp_path / "evaluate.npz"), load_arrays(tmp_path / "run.npz")
+    for name in ("output_0", "output_1"):
+        np.testing.assert_allclose(evaluated[name], compiled[name], rtol=1e-5)
+
+
+def test_json(call: Call, step: Path):
+    records = json.loads(call("evaluate", step, "--json").stdout)["outputs"]
+    assert [record["type"] for record in records] == ["f32[4,2]", "f32[4]"]
+
+
+def test_a_seed_beside_inputs_is_refused(call: Call, step: Path, tmp_path: Path):
+    result = call("evaluate", step, "--inputs", tmp_path / "in.npz", "--seed", 1)
+    assert result.exit_code == 2
+    assert "--seed chooses random inputs, and --inputs gives others: give one" in result.stderr
+
+
+def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
+    path = tmp_path / "dynamic.hlo"
+    path.write_text("ENTRY e { x = f32[<=4] parameter(0) ROOT y = f32[<=4] negate(x) }")
+    result = call("evaluate", path)
+    assert result.exit_code == 1
+    assert "parameter x of type f32[<=4] cannot be drawn: give --inputs" in result.stderr

@@ -1,0 +1,63 @@
+"""Tables on a terminal, and how numbers stand in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, note_tables, percent_text, time_text, write_tables
+
+
+def test_a_table_is_plain_text_outside_of_a_terminal(tmp_path: Path):
+    table = new_table("Sizes", "name", ">bytes")
+    table.add_row("x", "12")
+    table.add_row("weights", "4,096")
+    add_rest(table, total=5, limit=2, hint=" more")
+    write_tables([table, "a line"], tmp_path / "table.txt")
+    lines = (tmp_path / "table.txt").read_text().splitlines()
+    assert lines[0] == "Sizes"
+    assert [line.split() for line in lines if line.strip() and "─" not in line] == [
+        ["Sizes"],
+        ["name", "bytes"],
+        ["x", "12"],
+        ["weights", "4,096"],
+        ["3", "more", "more"],
+        ["a", "line"],
+    ]
+    (x,) = (line for line in lines if line.startswith(" x "))
+    assert x.endswith("   12"), "numbers are aligned to the right"
+
+
+def test_no_last_row_where_all_are_shown():
+    table = new_table(None, "name")
+    add_rest(table, total=2, limit=2)
+    assert table.row_count == 0
+
+
+def test_tables_beside_other_output_go_to_the_standard_error(capsys: pytest.CaptureFixture[str]):
+    note_tables(["a line"])
+    assert capsys.readouterr() == ("", "a line\n")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (2**60, "1,024.0 PiB")],
+)
+def test_bytes(count: int, text: str):
+    assert byte_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (2e-10, "0.2 ns"), (1e-6, "1 us"), (0.9999, "1e+03 ms"), (1, "1 s")]
+)
+def test_times(seconds: float, text: str):
+    assert time_text(seconds) == text
+
+
+def test_shares():
+    assert (percent_text(1, 8), percent_text(0, 8), percent_text(1, 0)) == ("12.5", "0.0", "")
+
+
+def test_long_names_lose_their_middle():
+    assert (cut("name", 4), cut("a_long_name", 7)) == ("name", "a_l…ame")
