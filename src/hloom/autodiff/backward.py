@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.autodiff.emitter import Emitter
+from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
 from hloom.autodiff.table import TRANSPOSITIONS
 from hloom.ir import Apply, Constant, Graph, Node
@@ -19,8 +19,11 @@ from hloom.text import Unsupported
 Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
-MASKABLE = frozenset({"convert", "divide", "multiply", "negate", "select"})
-"""Linear ops that a masked cotangent passes with its mask: they act element by element and change no dimension."""
+MASKABLE = frozenset(
+    ("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision", "real", "imag", "complex",
+     "reshape", "transpose", "reverse")
+)  # fmt: skip
+"""Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
 REBUILT = frozenset({"broadcast", "iota", "reshape"})
 """Ops that cost no arithmetic and whose operand is never larger: made again rather than kept."""
@@ -53,6 +56,7 @@ class Backward(Emitter):
         self._values: dict[Linear, list[Node | Masked]] = {}
         self._mask: tuple[Node, bool] | None = None
         self._updates: dict[Linear, list[Update]] = {}
+        self._cleared: dict[Masked, Node] = {}
 
     def use(self, node: Node) -> Node:
         """A forward value as this graph has it."""
@@ -91,8 +95,11 @@ class Backward(Emitter):
         """Add to the cotangent of a tangent, but only where the predicate is `holds`."""
         if not isinstance(tangent, Linear):
             return
-        if self._mask is not None:
-            predicate, holds = self.op("and", self._true(*self._mask), self._true(predicate, holds)), True
+        if self._mask is not None and self._mask != (predicate, holds):
+            dims = array_type(cotangent).dims
+            both = [self.broadcast(self._true(*mask), dims) if not array_type(mask[0]).rank else self._true(*mask)
+                    for mask in (self._mask, (predicate, holds))]  # fmt: skip
+            predicate, holds = self.op("and", *both), True
         self._values.setdefault(tangent, []).append(Masked(predicate, holds, cotangent))
 
     def _true(self, predicate: Node, holds: bool) -> Node:
@@ -126,19 +133,47 @@ class Backward(Emitter):
                 other = by_mask.get((value.predicate, not value.holds))
                 if other in waiting:
                     del waiting[other]
-                    rest = other.value
+                    yield self._select(value, other.value)
                 else:
-                    rest = self.like(0, value.value)
-                branches = (value.value, rest) if value.holds else (rest, value.value)
-                yield self.select(value.predicate, *branches)
+                    if value not in self._cleared:
+                        self._cleared[value] = self._select(value, self.like(0, value.value))
+                    yield self._cleared[value]
+
+    def _select(self, masked: Masked, rest: Node) -> Node:
+        branches = (masked.value, rest) if masked.holds else (rest, masked.value)
+        return self.select(masked.predicate, *branches)
 
     def _take_masked(self, entry: Linear) -> Masked | None:
-        """The cotangent of a tangent, if it is a single masked value whose mask can pass the entry."""
+        """The cotangent of a tangent, if all that was given has one mask, and the mask can pass the entry."""
         values = self._values.get(entry, ())
-        if entry.opcode not in MASKABLE or len(values) != 1 or entry in self._updates:
+        if entry.opcode not in MASKABLE or not values or entry in self._updates:
             return None
-        value = values[0]
-        return self._values.pop(entry)[0] if isinstance(value, Masked) else None  # type: ignore[return-value]
+        first = values[0]
+        if not isinstance(first, Masked):
+            return None
+        total = first.value
+        for value in values[1:]:
+            if not isinstance(value, Masked) or (value.predicate, value.holds) != (first.predicate, first.holds):
+                return None
+        for value in values[1:]:
+            assert isinstance(value, Masked), "all are"
+            total = self.add(total, value.value)
+        del self._values[entry]
+        return Masked(first.predicate, first.holds, total)
+
+    def _operand_mask(self, entry: Linear, masked: Masked) -> tuple[Node, bool]:
+        """The mask as it stands in the operand of an entry."""
+        predicate, attributes = masked.predicate, entry.attributes
+        if not array_type(predicate).rank:
+            return predicate, masked.holds
+        if entry.opcode == "reshape":
+            predicate = self.reshape(predicate, array_type(entry.operands[0]).dims)
+        elif entry.opcode == "transpose":
+            order = attributes["dimensions"]
+            predicate = self.transpose(predicate, [order.index(dim) for dim in range(len(order))])
+        elif entry.opcode == "reverse":
+            predicate = self.op("reverse", predicate, dimensions=attributes["dimensions"])
+        return predicate, masked.holds
 
     def run(self, tape: Tape) -> None:
         """Transpose a whole tape; cotangents of results have been given, those of inputs are there to take."""
@@ -151,7 +186,7 @@ class Backward(Emitter):
                 continue
             masked = self._take_masked(entry)
             if masked is not None:
-                self._mask = masked.predicate, masked.holds
+                self._mask = self._operand_mask(entry, masked)
                 _transposition(entry)(self, entry, masked.value)
                 self._mask = None
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,7 +14,7 @@ from typing import Any, TypeVar, cast
 from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
 from hloom.autodiff.activity import Activity, differentiable, leaf_count
-from hloom.autodiff.backward import Backward
+from hloom.autodiff.backward import MASKABLE, Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
 from hloom.autodiff.linearize import Options, Session, Walk, linearized, transposed
@@ -42,6 +43,11 @@ from hloom.text import HloomError, Unsupported
 
 SMALL = 64
 """How many instructions a computation may have to be inlined at every call."""
+MOST_ADDED = 10_000
+"""How many instructions may be added by inlining guarded calls, or as many as the module has."""
+MOST_SEEN = 100
+"""How many values are looked at to see whether one is guarded."""
+GUARDABLE = MASKABLE | {"get-tuple-element", "copy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 ModuleLike = Module | str | Path
 Which = int | str | Iterable[int | str] | None
@@ -247,7 +253,7 @@ class _Work:
         _check(given, checkpoints, max_iterations)
         copy = given.clone()
         infer_types(copy)
-        inline_small_calls(copy)
+        inline_calls(copy)
         self.module = copy
         self.entry = copy.entry
         self.wrt = _chosen(self.entry, wrt)
@@ -328,17 +334,55 @@ class _Work:
         return module
 
 
-def inline_small_calls(module: Module) -> None:
-    """Put small computations in place of their calls, so that loops show which slices they take.
+def inline_calls(module: Module) -> None:
+    """Put computations in place of their calls where that costs little, or where a select guards the result.
 
-    XLA inlines every call before it does anything else.
+    Small ones, so that loops show which slices they take; those that are called once, since nothing becomes longer;
+    and those whose result a select may discard, since masks of cotangents do not pass calls. XLA inlines every call
+    before it does anything else.
     """
     for graph in callees_first(module):
         for node in graph.nodes:
-            if node.opcode == "call" and not any(not referent.is_graph for referent in node.attributes.referents()):
-                callee = next(iter(node.called_graphs))
-                if callee.output is not None and len(callee.nodes) <= SMALL and not callee.missing:
-                    graph.inline(node)
+            if _may_inline(node) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
+                graph.inline(node)
+    sites = Counter(next(iter(node.called_graphs)) for node in module.nodes() if _may_inline(node))
+    others = {graph for node in module.nodes() if node.opcode != "call" for graph in node.called_graphs}
+    budget = max(MOST_ADDED, module.node_count)
+    for graph in reversed(callees_first(module) if sites else []):
+        waiting = [node for node in graph.nodes if _may_inline(node)]
+        while waiting:
+            node = waiting.pop()
+            callee = next(iter(node.called_graphs))
+            if sites[callee] > 1 or callee in others:
+                if len(callee.nodes) > budget or not is_guarded(node):
+                    continue
+                budget -= len(callee.nodes)
+            mapping: dict[Any, Any] = dict(zip(callee.parameters, node.inputs, strict=True))
+            graph.copy_nodes(callee.nodes, mapping, before=node)
+            waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner)]
+            graph.replace_uses(node, mapping[callee.root])
+            graph.erase(node)
+
+
+def _may_inline(node: Node) -> bool:
+    if node.opcode != "call" or any(not referent.is_graph for referent in node.attributes.referents()):
+        return False
+    callee = next(iter(node.called_graphs))
+    return callee.output is not None and not callee.missing
+
+
+def is_guarded(node: Node) -> bool:
+    """Whether a select may discard what is made of a value, element by element."""
+    pending, seen = [node], {node}
+    while pending and len(seen) <= MOST_SEEN:
+        value = pending.pop()
+        for user in value.users:
+            if user.opcode == "select" and value is not user.inputs[0]:
+                return True
+            if user not in seen and user.opcode in GUARDABLE:
+                seen.add(user)
+                pending.append(user)
+    return False
 
 
 COLLECTIVES = frozenset(

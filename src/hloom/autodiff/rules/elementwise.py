@@ -109,10 +109,10 @@ def select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("abs")
 def absolute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """sign(x) dx; of a complex number Re(conj(z) dz) / |z|, and zero at zero."""
+    """dx or -dx, dx at zero, as in JAX; of a complex number Re(conj(z) dz) / |z|, and zero at zero."""
     p, x = t.primal, node.inputs[0]
     if array_type(x).dtype not in REAL_OF:
-        return t.mul(p.op("sign", x), tangents[0])
+        return t.select(p.compare("GE", x, p.like(0, x)), tangents[0], t.neg(tangents[0]))
     is_zero = p.compare("EQ", node, p.like(0.0, node))
     divisor = p.select(is_zero, p.like(1.0, node), node)
     unit = p.op("complex", p.div(p.op("real", x), divisor), p.neg(p.div(p.op("imag", x), divisor)))
