@@ -20,9 +20,9 @@ Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
 MASKABLE = frozenset(
-    ("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision", "real", "imag", "complex",
-     "reshape", "transpose", "reverse")
-)  # fmt: skip
+    ("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision", "real", "imag")
+    + ("complex", "reshape", "transpose", "reverse")
+)
 """Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
 REBUILT = frozenset({"broadcast", "iota", "reshape"})

@@ -67,7 +67,8 @@ class LinearCall:
 class LinearOps:
     """The linear ops that rules use. `primal` emits what they scale by.
 
-    `shared` holds tangents that one rule makes and another passes on, by the primal value they belong to.
+    `shared` holds what one rule makes and another needs, by the primal value it belongs to; `source` is the
+    instruction of the program that is linearized.
     """
 
     is_forward = False
@@ -75,6 +76,7 @@ class LinearOps:
     def __init__(self, primal: Emitter) -> None:
         self.primal = primal
         self.shared: dict[Node, Any] = {}
+        self.source: Any = None
 
     def op(self, opcode: str, *operands: Any, type: Type | None = None, **attributes: Any) -> Any:
         """A linear op: of one tangent and primal values, or of several tangents (or `Zero`s) together."""

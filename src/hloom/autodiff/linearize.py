@@ -148,6 +148,7 @@ class Walk:
 
     def _by_rule(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], tangents: Any, rule: Any) -> None:
         self.emitter.graph.copy_nodes((node,), values)
+        self.ops.source = node
         result = rule(self.ops, values[node], tangents)
         if result is not None:
             known[node] = result

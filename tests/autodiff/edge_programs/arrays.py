@@ -129,7 +129,7 @@ def pooling_with_gaps(x):
     return (
         lax.reduce_window(x, -jnp.inf, lax.max, (3, 2), (1, 2), "VALID", window_dilation=(2, 3)),
         lax.reduce_window(x, jnp.inf, lax.min, (2, 2), (2, 1), ((1, 1), (0, 2)), None, (3, 2)),
-        lax.reduce_window(x, -jnp.inf, lax.max, (2, 3), (1, 1), "VALID", (2, 2), (1, 2)),
+        lax.reduce_window(x, -9.0, lax.max, (2, 3), (1, 1), "VALID", (2, 2), (1, 2)),
         lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (2, 2), ((1, 2), (2, 0)), (2, 1), (1, 1)),
     )
 

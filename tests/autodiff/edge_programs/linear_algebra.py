@@ -119,6 +119,39 @@ def qr_pivoted(a):
     return jsl.qr(a, pivoting=True, mode="economic")[:2]
 
 
+@declare(PROGRAMS, normal(5, 3), reference=DIFFERENCES)
+def qr_reflectors_as_data(a):
+    """The reflectors and their scales themselves."""
+    return jnp.linalg.qr(a, mode="raw")
+
+
+@declare(PROGRAMS, complex_normal(4, 2), reference=DIFFERENCES)
+def qr_reflectors_complex(a):
+    return jnp.linalg.qr(a, mode="raw")
+
+
+@declare(PROGRAMS, complex_normal(2, 4), reference=DIFFERENCES)
+def qr_wide_complex(a):
+    return jnp.linalg.qr(a)
+
+
+@declare(PROGRAMS, normal(5, 3), normal(5, 2, seed=1), normal(2, 5, seed=2), reference=DIFFERENCES)
+def qr_times_others(a, b, c):
+    """Q and its transpose applied, from either side."""
+    packed, scales = jnp.linalg.qr(a, mode="raw")
+    packed = packed.T
+    apply = lax.linalg.ormqr
+    return (
+        apply(packed, scales, b), apply(packed, scales, b, transpose=True),
+        apply(packed, scales, c, left=False), apply(packed, scales, c, left=False, transpose=True),
+    )  # fmt: skip
+
+
+@declare(PROGRAMS, complex_normal(3, 3) + np.diag([0.0, 3.0, 7.0]), reference=DIFFERENCES, tolerance=1e-6)
+def eigenvectors_of_both_sides(a):
+    return lax.linalg.eig(a, compute_left_eigenvectors=True)
+
+
 @declare(PROGRAMS, definite(4))
 def eigenvalues_of_symmetric(a):
     return jnp.linalg.eigvalsh(a)

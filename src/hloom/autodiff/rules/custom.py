@@ -17,6 +17,12 @@ from hloom.text import Unsupported
 CUSTOM_CALLS: dict[str, Callable[..., Any]] = {}
 """The linearizations of custom calls, by target."""
 
+EXPANSIONS: dict[str, Callable[..., Any]] = {}
+"""Custom calls that are said by others: from (session, instruction) to a graph, None where a rule is to be used."""
+
+REFUSED: dict[str, str] = {}
+"""Why custom calls have no derivative, by target."""
+
 MARKERS = frozenset(
     (
         "Sharding",
@@ -26,6 +32,8 @@ MARKERS = frozenset(
         "annotate_device_placement",
         "MoveToHost",
         "MoveToDevice",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.ShardingGroup",
     )
 )
 """Targets that only constrain the sharding of an array: the tangent has the same."""
@@ -51,7 +59,41 @@ def custom_call(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return declare
 
 
-@rules("custom-call")
+def expanded_call(*targets: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how custom calls are said by other instructions, by their targets."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for target in targets:
+            EXPANSIONS[target] = function
+        return function
+
+    return declare
+
+
+def refuse(*targets: str, because: str) -> None:
+    """Say why custom calls have no derivative."""
+    for target in targets:
+        REFUSED[target] = because
+
+
+refuse(
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+    because="the devices that share a part are not written: lower the program for GSPMD, or partition it first",
+)
+refuse(
+    *[f"xla_{form}python_{device}_callback" for form in ("", "ffi_", "ffi_partitioned_") for device in ("cpu", "gpu")],
+    because="what Python computes there is not known",
+)
+
+
+def expansion_of(session: Any, node: Apply) -> Any:
+    """The graph that a custom call is said by, if any."""
+    expand = EXPANSIONS.get(node.attributes["custom_call_target"])
+    return None if expand is None else expand(session, node)
+
+
+@rules("custom-call", expand=expansion_of)
 def linearize(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     target = node.attributes["custom_call_target"]
     if target in MARKERS:
@@ -59,7 +101,8 @@ def linearize(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     rule = CUSTOM_CALLS.get(target)
     if rule is None:
         raise Unsupported(
-            f"{place_of(node)}: the custom call '{target}' has no derivative",
+            f"{place_of(node)}: the custom call '{target}' has no derivative"
+            + (f": {REFUSED[target]}" if target in REFUSED else ""),
             hint=f'give it one: @hloom.autodiff.custom_call("{target}"), or cut there: stop=["{node.name}"]',
         )
     return rule(t, node, tangents)

@@ -7,27 +7,28 @@ singular value decomposition (2016); Walter and Lehmann, Algorithmic differentia
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
+from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import REAL_OF, S32, Emitter, array_type, leaf_types
-from hloom.autodiff.linear import LinearOps
-from hloom.autodiff.linearize import place_of
+from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
-from hloom.autodiff.rules.custom import custom_call
+from hloom.autodiff.rules.custom import custom_call, refuse
 from hloom.autodiff.rules.linalg import adjoint, swapped, times, triangle
 from hloom.autodiff.rules.sort import take_rows
+from hloom.autodiff.table import transposition
 from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, TupleType
-from hloom.text import Unsupported
 
 _SETTING = re.compile(r"(\w+)\s*=\s*(\w+)")
 
 
-def _lapack(*names: str) -> list[str]:
+def lapack(*names: str) -> list[str]:
     """The targets of some routines on the CPU, for each element type."""
     return [f"lapack_{value_type}{name}_ffi" for name in names for value_type in "sdcz"]
 
 
-def _setting(node: Apply, name: str, default: str) -> str:
+def setting(node: Apply, name: str, default: str) -> str:
     """A letter among the settings of the call: `uplo = 76 : ui8` is L."""
     result = dict(_SETTING.findall(str(node.attributes.get("backend_config", ""))))
     value = result.get(name)
@@ -40,26 +41,26 @@ def _half(t: LinearOps, tangent: Any, value_type: TensorType, *, lower: bool) ->
     """The hermitian matrix of which a triangle is read."""
     p = t.primal
     strict = t.select(triangle(p, value_type, lower=lower, strict=True), tangent, None)
-    diagonal = t.select(_eye(p, value_type), tangent, None)
+    diagonal = t.select(eye(p, value_type), tangent, None)
     if value_type.dtype in REAL_OF:
-        diagonal = t.op("complex", t.op("real", diagonal), t.zero(_Real(value_type)))
+        diagonal = t.op("complex", t.op("real", diagonal), t.zero(RealPart(value_type)))
     return t.add(t.add(strict, diagonal), adjoint(t, strict))
 
 
-class _Real:
+class RealPart:
     """Something of the type of the real part."""
 
     def __init__(self, value_type: TensorType) -> None:
         self.type = value_type.with_dtype(REAL_OF[value_type.dtype])
 
 
-def _eye(p: Emitter, value_type: TensorType) -> Node:
+def eye(p: Emitter, value_type: TensorType) -> Node:
     square = value_type.dims[-2:]
     same = p.compare("EQ", p.iota(S32, square, 0), p.iota(S32, square, 1))
     return p.broadcast(same, value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
-def _conjugate_transpose(p: Emitter, node: Node) -> Node:
+def conjugate_transpose(p: Emitter, node: Node) -> Node:
     return p.transpose(p.conjugate(node), swapped(array_type(node).rank))
 
 
@@ -67,7 +68,7 @@ def _matrix(node: Node) -> TensorType:
     return array_type(node)
 
 
-def _part(p: Any, value: Any, rows: int, columns: int) -> Any:
+def matrix_part(p: Any, value: Any, rows: int, columns: int) -> Any:
     """The upper left part of matrices."""
     dims = array_type(value).dims
     if dims[-2:] == (rows, columns):
@@ -76,7 +77,7 @@ def _part(p: Any, value: Any, rows: int, columns: int) -> Any:
     return p.op("slice", value, slice=(*whole, SliceDimension(0, rows), SliceDimension(0, columns)))
 
 
-def _padded(p: Any, value: Any, rows: int, columns: int, zero: Node) -> Any:
+def padded_matrix(p: Any, value: Any, rows: int, columns: int, zero: Node) -> Any:
     dims = array_type(value).dims
     if dims[-2:] == (rows, columns):
         return value
@@ -85,18 +86,18 @@ def _padded(p: Any, value: Any, rows: int, columns: int, zero: Node) -> Any:
     return p.op("pad", value, zero, padding=tuple(sides))
 
 
-def _nothing(node: Apply, result: dict[int, Any]) -> list[Any]:
+def leaves_from(node: Apply, result: dict[int, Any]) -> list[Any]:
     return [result.get(leaf) for leaf in range(len(leaf_types(node.type)))]
 
 
-@custom_call(*_lapack("trsm"), "cublas_trsm_ffi", "cusolver_trsm_ffi")
+@custom_call(*lapack("trsm"), "cublas_trsm_ffi", "cusolver_trsm_ffi")
 def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A triangular solve: as of the instruction triangular-solve."""
     p, matrix = t.primal, node.inputs[0]
     value_type, solution = _matrix(matrix), _matrix(node)
-    lower, left = _setting(node, "uplo", "L") == "L", _setting(node, "side", "L") == "L"
-    unit = _setting(node, "diag", "N") == "U"
-    turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[_setting(node, "trans_x", "N")]
+    lower, left = setting(node, "uplo", "L") == "L", setting(node, "side", "L") == "L"
+    unit = setting(node, "diag", "N") == "U"
+    turned = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[setting(node, "trans_x", "N")]
     total = tangents[1]
     if tangents[0] is not None:
         change = t.select(triangle(p, value_type, lower=lower, strict=unit), tangents[0], None)
@@ -106,27 +107,27 @@ def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     return t.op("triangular-solve", matrix, total, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=turned)
 
 
-@custom_call(*_lapack("potrf"), "cusolver_potrf_ffi")
+@custom_call(*lapack("potrf"), "cusolver_potrf_ffi")
 def potrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The Cholesky factor in the triangle that is read; the other triangle, left as it was, has its own tangent."""
     p, value_type = t.primal, _matrix(node.inputs[0])
-    lower = _setting(node, "uplo", "L") == "L"
+    lower = setting(node, "uplo", "L") == "L"
     own = triangle(p, value_type, lower=lower)
     result = p.element(node, 0)
-    factor = result if lower else _conjugate_transpose(p, result)
+    factor = result if lower else conjugate_transpose(p, result)
     mask = triangle(p, value_type, lower=True)
     factor = p.select(mask, factor, p.like(0, factor))
     whole = _half(t, tangents[0], value_type, lower=lower)
     solved = t.op("triangular-solve", factor, whole, left_side=False, lower=True, transpose_a="ADJOINT")
     inner = t.op("triangular-solve", factor, solved, left_side=True, lower=True, transpose_a="NO_TRANSPOSE")
     strict = triangle(p, value_type, lower=True, strict=True)
-    phi = p.select(strict, p.like(1, factor), p.select(_eye(p, value_type), p.like(0.5, factor), p.like(0, factor)))
+    phi = p.select(strict, p.like(1, factor), p.select(eye(p, value_type), p.like(0.5, factor), p.like(0, factor)))
     value = times(t, factor, t.mul(phi, inner), value_type)
     value = value if lower else adjoint(t, value)
-    return _nothing(node, {0: t.select(own, value, tangents[0])})
+    return leaves_from(node, {0: t.select(own, value, tangents[0])})
 
 
-@custom_call(*_lapack("getrf"), "cusolver_getrf_ffi", "LuDecomposition")
+@custom_call(*lapack("getrf"), "cusolver_getrf_ffi", "LuDecomposition")
 def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dL = L low(X), dU = up(X) U with X = L^-1 (P dA) U^-1; both triangles in one matrix."""
     p = t.primal
@@ -140,21 +141,21 @@ def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     zero = p.constant(0, value_type.dtype)
     tall = TensorType(value_type.dtype, [*value_type.dims[:-2], rows, rows])
     wide = TensorType(value_type.dtype, [*value_type.dims[:-2], columns, columns])
-    below = _padded(p, _part(p, packed, rows, least), rows, rows, zero)
+    below = padded_matrix(p, matrix_part(p, packed, rows, least), rows, rows, zero)
     below = p.select(triangle(p, tall, lower=True, strict=True), below, p.constant(0, tall))
-    below = p.select(_eye(p, tall), p.constant(1, tall), below)
-    above = _padded(p, _part(p, packed, least, columns), columns, columns, zero)
+    below = p.select(eye(p, tall), p.constant(1, tall), below)
+    above = padded_matrix(p, matrix_part(p, packed, least, columns), columns, columns, zero)
     above = p.select(triangle(p, wide, lower=False), above, p.constant(0, wide))
     if columns > least:
         corner = p.compare("GE", p.iota(S32, wide.dims, wide.rank - 1), p.constant(least, TensorType(S32, wide.dims)))
-        above = p.select(p.op("and", corner, _eye(p, wide)), p.constant(1, wide), above)
+        above = p.select(p.op("and", corner, eye(p, wide)), p.constant(1, wide), above)
     solved = t.op(
         "triangular-solve", below, moved, left_side=True, lower=True, unit_diagonal=True, transpose_a="NO_TRANSPOSE"
     )
     both = t.op("triangular-solve", above, solved, left_side=False, lower=False, transpose_a="NO_TRANSPOSE")
     strict = triangle(p, value_type, lower=True, strict=True)
     low, up = t.select(strict, both, None), t.select(strict, None, both)
-    return _nothing(node, {0: t.add(times(t, below, low, value_type), times(t, up, above, value_type))})
+    return leaves_from(node, {0: t.add(times(t, below, low, value_type), times(t, up, above, value_type))})
 
 
 def _permutation(p: Emitter, pivots: Node, rows: int, *, one_based: bool) -> Node:
@@ -189,27 +190,27 @@ def _permutation(p: Emitter, pivots: Node, rows: int, *, one_based: bool) -> Nod
     return loop(p, "permutation", [p.constant(0, S32), numbers, swaps], condition, body)[1]
 
 
-@custom_call(*_lapack("syevd", "heevd"), "cusolver_syevd_ffi", "Eigh")
+@custom_call(*lapack("syevd", "heevd"), "cusolver_syevd_ffi", "Eigh")
 def eigh(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dw = diag(V^H dA V), dV = V (F * V^H dA V), F = 1 / (w_j - w_i) off the diagonal."""
     p = t.primal
     vectors, values = p.element(node, 0), p.element(node, 1)
     value_type = _matrix(vectors)
-    lower = _setting(node, "uplo", "L") == "L"
+    lower = setting(node, "uplo", "L") == "L"
     change = _half(t, tangents[0], value_type, lower=lower)
-    inner = times(t, _conjugate_transpose(p, vectors), times(t, change, vectors, value_type), value_type)
-    on_diagonal = t.select(_eye(p, value_type), inner, None)
+    inner = times(t, conjugate_transpose(p, vectors), times(t, change, vectors, value_type), value_type)
+    on_diagonal = t.select(eye(p, value_type), inner, None)
     moved = t.sum(on_diagonal, [value_type.rank - 1])
     moved = t.op("real", moved) if value_type.dtype in REAL_OF else moved
     rank = value_type.rank
     rows = p.broadcast(values, value_type.dims, [*range(rank - 2), rank - 1])
     columns = p.broadcast(values, value_type.dims, list(range(rank - 1)))
     apart = p.sub(rows, columns)
-    same = _eye(p, value_type)
+    same = eye(p, value_type)
     safe = p.select(same, p.like(1, apart), apart)
     factor = p.select(same, p.like(0, apart), p.div(p.like(1, apart), safe))
     turned = times(t, vectors, t.mul(_like_matrix(p, factor, value_type), inner), value_type)
-    return _nothing(node, {0: turned, 1: moved})
+    return leaves_from(node, {0: turned, 1: moved})
 
 
 def _like_matrix(p: Emitter, factor: Node, value_type: TensorType) -> Node:
@@ -223,36 +224,55 @@ def _like_matrix(p: Emitter, factor: Node, value_type: TensorType) -> Node:
     )
 
 
-@custom_call(*_lapack("gesdd"), "cusolver_gesvdj_ffi", "cusolver_gesvd_ffi")
+@dataclass(frozen=True, slots=True)
+class SingularVectors:
+    """Which results of a decomposition are the left and the right vectors, and whether the right ones are columns."""
+
+    left: int
+    right: int
+    are_columns: bool
+
+
+def _svd_form(node: Apply) -> SingularVectors:
+    """Source: jax/_src/lax/linalg.py, _svd_cpu_gpu_lowering and _svd_gpu_sub_lowering."""
+    target = node.attributes["custom_call_target"]
+    if setting(node, "transposed", "false") == "true":
+        return SingularVectors(3, 2, False)
+    return SingularVectors(2, 3, "gesvdj" in target or "gesvdp" in target)
+
+
+@custom_call(*lapack("gesdd", "gesvd"), *[f"cusolver_{name}_ffi" for name in ("gesvd", "gesvdj", "gesvdp", "gesdd")])
 def svd(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """Singular values, and of the thin decomposition the vectors."""
+    """Singular values and vectors.
+
+    The further columns of full matrices turn among each other as they like: they move only out of their space.
+    """
     p = t.primal
-    if not node.attributes["custom_call_target"].startswith("lapack"):
-        raise Unsupported(f"{place_of(node)}: the singular value decomposition of a GPU has no derivative here yet")
     given = node.inputs[0]
     rows, columns = _matrix(given).dims[-2:]
     least = min(rows, columns)
-    full = node
-    if _setting(node, "mode", "S") == "N":
-        full = _with_vectors(p, node, rows, columns, least)
-    values, left, right = (p.element(full, number) for number in (1, 2, 3))
-    if _matrix(left).dims[-1] != least or _matrix(right).dims[-2] != least:
-        raise Unsupported(f"{place_of(node)}: a singular value decomposition with full matrices has no derivative")
+    form = _svd_form(node)
+    full, asked = node, True
+    if setting(node, "mode", "S") == "N" or setting(node, "compute_uv", "true") == "false":
+        full, asked = _with_vectors(p, node, form, rows, columns, least), False
+    values, left, right = (p.element(full, number) for number in (1, form.left, form.right))
+    if form.are_columns:
+        right = conjugate_transpose(p, right)
     value_type = _matrix(given).with_layout(None)
     square = TensorType(value_type.dtype, [*value_type.dims[:-2], least, least])
-    right_vectors = _conjugate_transpose(p, right)
-    left_adjoint = _conjugate_transpose(p, left)
+    first_left, first_right = matrix_part(p, left, rows, least), matrix_part(p, right, least, columns)
+    right_vectors = conjugate_transpose(p, first_right)
     change = tangents[0]
     along = times(t, change, right_vectors, value_type)
-    inner = times(t, left_adjoint, along, square)
-    moved = t.sum(t.select(_eye(p, square), inner, None), [square.rank - 1])
+    inner = times(t, conjugate_transpose(p, first_left), along, square)
+    moved = t.sum(t.select(eye(p, square), inner, None), [square.rank - 1])
     moved = t.op("real", moved) if value_type.dtype in REAL_OF else moved
-    if full is not node:
-        return _nothing(node, {1: moved})
+    if not asked:
+        return leaves_from(node, {1: moved})
     rank = square.rank
     of_columns = p.broadcast(values, square.dims, [*range(rank - 2), rank - 1])
     of_rows = p.broadcast(values, square.dims, list(range(rank - 1)))
-    same = _eye(p, square)
+    same = eye(p, square)
     apart = p.mul(p.sub(of_columns, of_rows), p.add(of_columns, of_rows))
     safe = p.select(same, p.like(1, apart), apart)
     factor = _like_matrix(p, p.select(same, p.like(0, apart), p.div(p.like(1, apart), safe)), value_type)
@@ -263,16 +283,31 @@ def svd(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         inverse = p.div(p.like(0.5, of_columns), of_columns)
         inverse = _like_matrix(p, p.select(same, inverse, p.like(0, inverse)), value_type)
         turn = t.add(turn, t.mul(inverse, t.sub(inner, adjoint(t, inner))))
-    of_left = times(t, left, turn, TensorType(value_type.dtype, _matrix(left).dims))
+    of_left = times(t, first_left, turn, TensorType(value_type.dtype, _matrix(first_left).dims))
     of_right = times(t, right_vectors, t.mul(factor, t.add(other, adjoint(t, other))), square)
     if rows > columns:
-        outside = t.sub(along, times(t, left, inner, value_type))
-        of_left = t.add(of_left, t.div(outside, _over_columns(p, values, _matrix(left), value_type)))
+        outside = t.sub(along, times(t, first_left, inner, value_type))
+        of_left = t.add(of_left, t.div(outside, _over_columns(p, values, _matrix(first_left), value_type)))
     if columns > rows:
-        across = times(t, adjoint(t, change), left, value_type)
-        outside = t.sub(across, times(t, right_vectors, times(t, right, across, square), value_type))
+        across = times(t, adjoint(t, change), first_left, value_type)
+        outside = t.sub(across, times(t, right_vectors, times(t, first_right, across, square), value_type))
         of_right = t.add(of_right, t.div(outside, _over_columns(p, values, _matrix(right_vectors), value_type)))
-    return _nothing(node, {1: moved, 2: of_left, 3: adjoint(t, of_right)})
+    of_left = _with_complement(t, left, first_left, of_left)
+    of_right = _with_complement(t, conjugate_transpose(p, right), right_vectors, of_right)
+    of_right = of_right if form.are_columns else adjoint(t, of_right)
+    return leaves_from(node, {1: moved, form.left: of_left, form.right: of_right})
+
+
+def _with_complement(t: LinearOps, whole: Node, first: Node, tangent: Any) -> Any:
+    """The tangent of all columns: dU_2 = -U_1 dU_1^H U_2, since U_1^H U_2 = 0."""
+    p, value_type = t.primal, _matrix(whole)
+    size, count = value_type.dims[-1], _matrix(first).dims[-1]
+    if size == count:
+        return tangent
+    rows = [SliceDimension(0, dim) for dim in value_type.dims[:-1]]
+    rest = p.op("slice", whole, slice=(*rows, SliceDimension(count, size)))
+    beyond = times(t, first, times(t, adjoint(t, tangent), rest, value_type), value_type)
+    return t.op("concatenate", tangent, t.neg(beyond), dimensions=(value_type.rank - 1,))
 
 
 def _over_columns(p: Emitter, values: Node, shape: TensorType, value_type: TensorType) -> Node:
@@ -280,78 +315,129 @@ def _over_columns(p: Emitter, values: Node, shape: TensorType, value_type: Tenso
     return _like_matrix(p, wide, value_type)
 
 
-def _with_vectors(p: Emitter, node: Apply, rows: int, columns: int, least: int) -> Node:
+def _with_vectors(p: Emitter, node: Apply, form: SingularVectors, rows: int, columns: int, least: int) -> Node:
     """The same decomposition with singular vectors, for one that asked for the values alone."""
-    first, values, _, _, info = node.type.elements  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-    batch = first.dims[:-2]
-    order = first.layout
-    left = TensorType(first.dtype, [*batch, rows, least], order)
-    right = TensorType(first.dtype, [*batch, least, columns], order)
+    types = list(node.type.elements)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    first = types[0]
+    batch, order = first.dims[:-2], first.layout
+    if not form.are_columns:
+        types[form.left] = TensorType(first.dtype, [*batch, rows, least], order)
+        types[form.right] = TensorType(first.dtype, [*batch, least, columns], order)
     config = re.sub(r"mode\s*=\s*\d+", f"mode = {ord('S')}", str(node.attributes.get("backend_config", "")))
+    config = re.sub(r"compute_uv\s*=\s*false", "compute_uv = true", config)
+    if not form.are_columns:
+        config = re.sub(r"full_matrices\s*=\s*true", "full_matrices = false", config)
     attributes = {**node.attributes, "backend_config": config, "frontend_attributes": None}
-    return p.op("custom-call", *node.inputs, type=TupleType([first, values, left, right, info]), **attributes)
+    return p.op("custom-call", *node.inputs, type=TupleType(types), **attributes)
 
 
-_GENERATORS = {"geqrf": "orgqr", "Qr": "ProductOfElementaryHouseholderReflectors"}
+@custom_call(*lapack("geev"), "cuhybrid_eig_real", "cuhybrid_eig_comp")
+def eig(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """dw = diag(L^-1 dA R), dR = R (B / (w_j - w_i)), each column kept at length 1 and its largest element real.
 
-
-@custom_call(*_lapack("geqrf"), "cusolver_geqrf_ffi", "Qr")
-def geqrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """dQ and dR of the thin decomposition: dR in the upper triangle; dQ for the call that makes Q of the reflectors.
-
-    The reflectors themselves have no tangent, so that only such calls may read them.
+    L and R are the left and right vectors, whose products say what R^-1 is. Source: Boeddeker et al., On the
+    computation of complex-valued gradients with application to statistically optimum beamforming (2017).
     """
     p = t.primal
-    packed, scales = p.element(node, 0), p.element(node, 1)
-    value_type = _matrix(packed)
-    rows, columns = value_type.dims[-2:]
-    if rows < columns:
-        raise Unsupported(f"{place_of(node)}: the decomposition of a wide matrix (more columns than rows)")
-    square = TensorType(value_type.dtype, [*value_type.dims[:-2], columns, columns])
-    orthogonal = _reflected(p, node, packed, scales)
-    upper = p.select(triangle(p, square, lower=False), _part(p, packed, columns, columns), p.constant(0, square))
-    solved = t.op("triangular-solve", upper, tangents[0], left_side=False, lower=False, transpose_a="NO_TRANSPOSE")
-    inner = times(t, _conjugate_transpose(p, orthogonal), solved, square)
-    low = t.select(triangle(p, square, lower=True, strict=True), inner, None)
-    turn = t.sub(low, adjoint(t, low))
-    if value_type.dtype in REAL_OF:
-        diagonal = t.select(_eye(p, square), inner, None)
-        imaginary = t.sub(diagonal, t.op("complex", t.op("real", diagonal), t.zero(_Real(square))))
-        turn = t.add(turn, imaginary)
-    of_upper = times(t, t.sub(inner, turn), upper, square)
-    t.shared[packed] = t.add(times(t, orthogonal, t.sub(turn, inner), value_type), solved)
-    spread = _padded(t, of_upper, rows, columns, p.constant(0, value_type.dtype))
-    return _nothing(node, {0: spread})
+    value_type = _matrix(node.inputs[0])
+    is_real = value_type.dtype not in REAL_OF
+    first = 2 if is_real else 1
+    config = str(node.attributes.get("backend_config", ""))
+    config = re.sub(r"(compute_(?:left|right))\s*=\s*78", r"\1 = 86", config)
+    config = re.sub(r"\b(left|right)\s*=\s*false", r"\1 = true", config)
+    full = p.op("custom-call", *node.inputs, type=node.type,
+                **{**node.attributes, "backend_config": config, "frontend_attributes": None})  # fmt: skip
+    values = p.op("complex", p.element(full, 0), p.element(full, 1)) if is_real else p.element(full, 0)
+    left, right = p.element(full, first), p.element(full, first + 1)
+    change = t.op("complex", tangents[0], t.zero(node.inputs[0])) if is_real else tangents[0]
+    moved, of_right = _eigenvectors(t, values, left, right, change)
+    result = {0: t.op("real", moved), 1: t.op("imag", moved)} if is_real else {0: moved}
+    if _asks(node, "right"):
+        result[first + 1] = of_right
+    if _asks(node, "left"):
+        result[first] = _eigenvectors(t, p.conjugate(values), right, left, adjoint(t, change))[1]
+    return leaves_from(node, result)
 
 
-def _reflected(p: Emitter, node: Apply, packed: Node, scales: Node) -> Node:
-    """Q of the reflectors, as the program itself computes it."""
-    target = node.attributes["custom_call_target"]
-    for name, other in _GENERATORS.items():
-        target = target.replace(name, other)
-    if target.startswith(("lapack_c", "lapack_z")):
-        target = target.replace("orgqr", "ungqr")
-    kept = {name: node.attributes[name] for name in ("api_version", "backend_config") if name in node.attributes}
-    types = node.type.elements  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-    if "operand_layout_constraints" in node.attributes:
-        kept["operand_layout_constraints"] = types[:2]
-    return p.op("custom-call", packed, scales, type=types[0], custom_call_target=target, **kept)
+def _asks(node: Apply, side: str) -> bool:
+    return setting(node, f"compute_{side}", "N") == "V" or setting(node, side, "false") == "true"
 
 
-@custom_call(*_lapack("orgqr", "ungqr"), "cusolver_orgqr_ffi", "ProductOfElementaryHouseholderReflectors")
-def orgqr(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """dQ, as the call that made the reflectors has it."""
-    packed = node.inputs[0]
-    while packed not in t.shared and packed.opcode in ("copy", "slice", "pad") and packed.inputs:
-        packed = packed.inputs[0]
-    for known, tangent in t.shared.items():
-        same = known is packed or (
-            known.opcode == packed.opcode == "get-tuple-element"
-            and known.inputs == packed.inputs
-            and known.attributes == packed.attributes
-        )
-        if same:
-            if array_type(tangent).dims != array_type(node).dims:
-                raise Unsupported(f"{place_of(node)}: a QR decomposition with full matrices has no derivative")
-            return tangent
-    raise Unsupported(f"{place_of(node)}: the product of reflectors that no QR decomposition here made")
+def _eigenvectors(t: LinearOps, values: Node, left: Node, right: Node, change: Any) -> tuple[Any, Any]:
+    """The tangents of the eigenvalues and of the right vectors."""
+    p = t.primal
+    square = _matrix(right).with_layout(None)
+    rank = square.rank
+    left_adjoint = conjugate_transpose(p, left)
+    same = eye(p, square)
+    products = p.mul(p.conjugate(left), right)
+    scales = p.reduce("add", products, [rank - 2])
+    inner = times(t, left_adjoint, times(t, change, right, square), square)
+    inner = t.div(inner, p.broadcast(scales, square.dims, list(range(rank - 1))))
+    moved = t.sum(t.select(same, inner, None), [rank - 1])
+    apart = p.sub(p.broadcast(values, square.dims, [*range(rank - 2), rank - 1]),
+                  p.broadcast(values, square.dims, list(range(rank - 1))))  # fmt: skip
+    factor = p.select(same, p.like(0, apart), p.div(p.like(1, apart), p.select(same, p.like(1, apart), apart)))
+    turned = times(t, right, t.mul(factor, inner), square)
+    along = t.op("real", t.sum(t.mul(p.conjugate(right), turned), [rank - 2]))
+    sizes = p.op("abs", right)
+    columns = [*range(rank - 2), rank - 1]
+    largest = p.compare("EQ", sizes, p.broadcast(p.reduce("maximum", sizes, [rank - 2]), square.dims, columns))
+    count = p.reduce("add", p.convert(largest, array_type(sizes).dtype), [rank - 2])
+    real = p.op("real", right)
+    weight = p.mul(p.broadcast(count, square.dims, columns), p.select(largest, real, p.like(1, real)))
+    weight = p.select(largest, p.div(p.like(1, weight), weight), p.like(0, weight))
+    across = t.sum(t.mul(weight, t.op("imag", turned)), [rank - 2])
+    both = t.broadcast(t.op("complex", along, across), square.dims, columns)
+    return moved, t.sub(turned, t.mul(right, both))
+
+
+@custom_call(*lapack("gtsv"), "cusparse_gtsv2_ffi")
+def gtsv(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """d(T^-1 B) = T^-1 (dB - dT X), T of three diagonals."""
+    p = t.primal
+    is_tuple = isinstance(node.type, TupleType)
+    solution = p.element(node, 3) if is_tuple else node
+    value_type = _matrix(solution).with_layout(None)
+    total = tangents[3]
+    for tangent, shift in zip(tangents[:3], (1, 0, -1), strict=True):
+        if tangent is not None:
+            wide = t.broadcast(tangent, value_type.dims, list(range(value_type.rank - 1)))
+            total = t.sub(total, t.mul(_moved_rows(p, solution, shift), wide))
+    result = t.op(TRIDIAGONAL, total, *node.inputs[:3], type=value_type, call=node)
+    return leaves_from(node, {3: result}) if is_tuple else result
+
+
+TRIDIAGONAL = "tridiagonal-solve"
+"""The linear op that solves with a matrix of three diagonals."""
+
+
+def _moved_rows(p: Emitter, node: Node, shift: int, *, from_end: int = 2) -> Node:
+    """The rows one further down or up, zeros where there are none."""
+    value_type = array_type(node)
+    if not shift:
+        return node
+    padding = [PaddingDimension(0, 0)] * value_type.rank
+    padding[value_type.rank - from_end] = PaddingDimension(shift, -shift)
+    return p.op("pad", node, p.constant(0, value_type.dtype), padding=tuple(padding))
+
+
+def _tridiagonal_solve(p: Emitter, right: Node, low: Node, middle: Node, high: Node, *, type: Any, call: Apply) -> Node:
+    made = p.op("custom-call", low, middle, high, right, type=call.type, **call.attributes)
+    return p.element(made, 3) if isinstance(call.type, TupleType) else made
+
+
+FORWARD_FORMS[TRIDIAGONAL] = _tridiagonal_solve
+
+
+@transposition(TRIDIAGONAL)
+def transpose_tridiagonal_solve(b: Backward, value: Linear, cotangent: Node) -> None:
+    """A solve with the transposed matrix: the outer diagonals change sides."""
+    right, low, middle, high = value.operands
+    low, middle, high = (b.use(node) if node.graph is not b.graph else node for node in (low, middle, high))
+    turned = _moved_rows(b, high, 1, from_end=1), middle, _moved_rows(b, low, -1, from_end=1)
+    b.give(right, _tridiagonal_solve(b, cotangent, *turned, type=value.type, call=value.attributes["call"]))
+
+
+refuse(*lapack("gees"), because="a Schur form; write what is needed of it by eigenvalues and eigenvectors")
+refuse(*lapack("gehrd", "sytrd", "hetrd"), "cusolver_sytrd_ffi", because="a reduction by reflectors; use qr or eigh")

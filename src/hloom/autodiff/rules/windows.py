@@ -111,9 +111,19 @@ SELECTED = "select-and-gather"
 
 
 def select_and_gather(
-    emitter: Emitter, operand: Node, tangent: Node, *, window: Window, direction: str, type: Any = None
+    emitter: Emitter,
+    operand: Node,
+    tangent: Node,
+    *,
+    window: Window,
+    direction: str,
+    type: Any = None,
+    outside: int = 0,
 ) -> Node:
-    """The element of an array at the place that a window of another selects: one reduce-window of both."""
+    """The element of an array where a window of another selects: one reduce-window of both.
+
+    `outside` is what a window has in which nothing is selected.
+    """
     element, own = array_type(operand).dtype, array_type(tangent).dtype
     module = emitter.graph.module
     name = f"autodiff.selected.{direction}.{element}.{own}"
@@ -129,7 +139,7 @@ def select_and_gather(
         first = inner.compare(direction, a, b)
         combine.set_output(inner.tuple([inner.select(first, a, b), inner.select(first, x, y)]))
     least = identity_value("maximum" if direction in ("GE", "GT") else "minimum", element)
-    starts = emitter.constant(least, element), emitter.constant(0, own)
+    starts = emitter.constant(least, element), emitter.constant(outside, own)
     both = emitter.op("reduce-window", operand, tangent, *starts, window=window, to_apply=combine)
     return emitter.element(both, 1)
 
@@ -144,6 +154,9 @@ def transpose_select_and_gather(b: Backward, value: Linear, cotangent: Node) -> 
     element = array_type(cotangent).dtype
     select = _selector(b, direction, array_type(operand).dtype)
     scatter = b.reducer("add", element)
+    if any(dimension.window_dilation != 1 for dimension in window.dimensions):
+        b.give(tangent, _scattered(b, operand, cotangent, window, direction, array_type(tangent).dims))
+        return
     padded, cropped = _selectable(b, operand, window, direction)
     zero = b.constant(0, element)
     made = b.op("select-and-scatter", padded, cotangent, zero, window=cropped, select=select, scatter=scatter)
@@ -157,12 +170,33 @@ def transpose_select_and_gather(b: Backward, value: Linear, cotangent: Node) -> 
     b.give(tangent, made)
 
 
+def _scattered(
+    b: Backward, operand: Node, cotangent: Node, window: Window, direction: str, dims: Sequence[int]
+) -> Node:
+    """The cotangents added where each window selects: for windows with gaps, which select-and-scatter does not take."""
+    element = array_type(cotangent).dtype
+    count = int(np.prod(dims, dtype=np.int64))
+    numbers = b.reshape(b.iota(S32, [count], 0), dims)
+    chosen = select_and_gather(b, operand, numbers, window=window, direction=direction, outside=count)
+    total = int(np.prod(array_type(cotangent).dims, dtype=np.int64))
+    made = b.op(
+        "scatter",
+        b.zeros(TensorType(element, [count])),
+        b.reshape(chosen, [total, 1]),
+        b.reshape(cotangent, [total]),
+        update_window_dims=(),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        to_apply=b.reducer("add", element),
+    )
+    return b.reshape(made, dims)
+
+
 def _selectable(b: Backward, operand: Node, window: Window, direction: str) -> tuple[Node, Window]:
     """The operand and window that select-and-scatter takes: dilations are written out as padding with the least."""
     if all(d.base_dilation == 1 and d.window_dilation == 1 for d in window.dimensions):
         return operand, window
-    if any(d.window_dilation != 1 for d in window.dimensions):
-        raise Unsupported("the gradient of an extreme over a window with gaps (window_dilation)")
     element = array_type(operand).dtype
     least = b.constant(identity_value("maximum" if direction == "GE" else "minimum", element), element)
     padding = tuple(
