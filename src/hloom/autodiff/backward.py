@@ -19,10 +19,8 @@ from hloom.text import Unsupported
 Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
-MASKABLE = frozenset(
-    ("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision", "real", "imag")
-    + ("complex", "reshape", "transpose", "reverse")
-)
+_ELEMENTWISE = "add subtract negate multiply divide select convert reduce-precision real imag complex"
+MASKABLE = frozenset([*_ELEMENTWISE.split(), "reshape", "transpose", "reverse"])
 """Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
 REBUILT = frozenset({"broadcast", "iota", "reshape"})
