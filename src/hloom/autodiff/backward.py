@@ -120,22 +120,25 @@ class Backward(Emitter):
         return total
 
     def _unmasked(self, values: Sequence[Node | Masked]) -> Iterator[Node]:
-        """Cotangents with their zeros put in; two that one predicate keeps apart become one select."""
-        waiting = dict.fromkeys(value for value in values if isinstance(value, Masked))
-        by_mask = {(masked.predicate, masked.holds): masked for masked in waiting}
+        """Cotangents with their zeros put in; those that one predicate keeps apart become one select."""
+        totals: dict[tuple[Node, bool], Node] = {}
         for value in values:
-            if not isinstance(value, Masked):
+            if isinstance(value, Masked):
+                mask = value.predicate, value.holds
+                totals[mask] = self.add(totals[mask], value.value) if mask in totals else value.value
+            else:
                 yield value
-            elif value in waiting:
-                del waiting[value]
-                other = by_mask.get((value.predicate, not value.holds))
-                if other in waiting:
-                    del waiting[other]
-                    yield self._select(value, other.value)
-                else:
-                    if value not in self._cleared:
-                        self._cleared[value] = self._select(value, self.like(0, value.value))
-                    yield self._cleared[value]
+        while totals:
+            (predicate, holds), value = next(iter(totals.items()))
+            del totals[predicate, holds]
+            masked = Masked(predicate, holds, value)
+            other = totals.pop((predicate, not holds), None)
+            if other is not None:
+                yield self._select(masked, other)
+            else:
+                if masked not in self._cleared:
+                    self._cleared[masked] = self._select(masked, self.like(0, value))
+                yield self._cleared[masked]
 
     def _select(self, masked: Masked, rest: Node) -> Node:
         branches = (masked.value, rest) if masked.holds else (rest, masked.value)
