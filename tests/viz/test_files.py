@@ -23,8 +23,8 @@ def test_text_formats(tmp_path: Path, suffix: str, writer):
 
 
 def test_json_with_a_selection(tmp_path: Path):
-    path = draw(fused(), tmp_path / "module.json", entry_only=True)
-    assert json.loads(path.read_text()) == json.loads(to_json(fused(), entry_only=True))
+    path = draw(fused(), tmp_path / "module.json", computation="main")
+    assert json.loads(path.read_text()) == json.loads(to_json(fused(), computation="main"))
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed: no program 'dot'")

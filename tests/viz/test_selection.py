@@ -233,3 +233,10 @@ def test_ids_are_unique_and_edges_refer_to_them(module, collapse):
     assert len(set(known)) == len(known)
     assert all(edge.source in known and edge.target in known for edge in drawing.edges)
     assert {call.computation for call in drawing.calls} <= set(graph_names(drawing))
+
+
+def test_an_unknown_keyword_is_refused_with_the_known_ones():
+    with pytest.raises(HloomError) as caught:
+        drawing_of(fused(), collapse=True)  # pyright: ignore[reportCallIssue]
+    assert caught.value.message == "nothing is drawn by 'collapse'"
+    assert caught.value.hint == "choose by computation, around, hops, across_calls, collapse_fusions"

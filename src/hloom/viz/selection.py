@@ -34,8 +34,12 @@ class Selection(TypedDict, total=False):
 def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
     """Choose what to draw of a module, and describe it; see `Selection` for the keywords.
 
-    Raises HloomError for a computation or a node that the module does not have, with near misses.
+    Raises HloomError for a computation or a node that the module does not have, with near misses, and for a keyword
+    that there is none of.
     """
+    unknown = [name for name in selection if name not in Selection.__annotations__]
+    if unknown:
+        raise HloomError(f"nothing is drawn by '{unknown[0]}'", hint=f"choose by {', '.join(Selection.__annotations__)}")
     hops = selection.get("hops", 2)
     if hops < 0:
         raise HloomError(f"hops={hops}: the number of hops around a node is 0 or more")
