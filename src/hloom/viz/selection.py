@@ -39,7 +39,8 @@ def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
     """
     unknown = [name for name in selection if name not in Selection.__annotations__]
     if unknown:
-        raise HloomError(f"nothing is drawn by '{unknown[0]}'", hint=f"choose by {', '.join(Selection.__annotations__)}")
+        hint = f"choose by {', '.join(Selection.__annotations__)}"
+        raise HloomError(f"nothing is drawn by '{unknown[0]}'", hint=hint)
     hops = selection.get("hops", 2)
     if hops < 0:
         raise HloomError(f"hops={hops}: the number of hops around a node is 0 or more")
