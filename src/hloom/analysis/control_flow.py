@@ -5,7 +5,7 @@ are derived from the rows: to teach them an opcode that calls computations, or t
 `FLOWS`.
 
 Source: xla/service/call_graph.cc, GetInstructionCallContext; xla/hlo/analysis/hlo_dataflow_analysis.cc,
-HloDataflowAnalysis::Update*ValueSet (jaxlib 0.10.2).
+HloDataflowAnalysis::UpdateInstructionValueSet and what it calls (jaxlib 0.10.2).
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ A policy per purpose says which opcodes are fused into which; what all policies 
 for a module that is not compiled yet which values take memory, `KERNELS` what runs as one kernel on an accelerator;
 XLA's CPU compiler is followed in detail by `hloom.xla_cpu.instruction_fusion`, with its own policy.
 
-Source: xla/service/instruction_fusion.cc, InstructionFusion::ShouldFuse and IsExpensive; xla/service/gpu/transforms/
-priority_fusion.cc (jaxlib 0.10.2). The two estimates are much simpler: compilers fuse more (producers into several
-consumers, siblings) and less (groups that are too large, bad access patterns).
+Source: xla/service/instruction_fusion.cc, InstructionFusion::ShouldFuse and IsExpensive;
+xla/backends/gpu/transforms/priority_fusion.cc (openxla/xla of early 2026). The two estimates are much simpler:
+compilers fuse more (producers into several consumers, siblings) and less (groups that are too large, bad access
+patterns).
 """
 
 from __future__ import annotations

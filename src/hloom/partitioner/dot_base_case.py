@@ -1,7 +1,7 @@
 """The base case of dots: all devices split dimensions of one role, and no groups are needed.
 
-Follows `PartitionBaseCase` in xla/service/spmd/dot_handler.cc; windowed einsums, which XLA emits for accelerators, are
-left out.
+Follows `PartitionBaseCase` and `PartitionBaseCaseBeforePartialMatch` in xla/service/spmd/dot_handler.cc; windowed
+einsums, which XLA emits for accelerators, are left out.
 """
 
 from __future__ import annotations

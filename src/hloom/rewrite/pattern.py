@@ -1,8 +1,8 @@
 """Declared rules as data: terms to match, conditions, operations to make, and the results that they replace.
 
 Terms are listed in topological order, operands first, and referred to by index; a `Reference` is a term and, for an
-operation with several results, the number of the result. Like MLIR's PDL (mlir/docs/Dialects/PDLOps.md), restricted to
-one graph.
+operation with several results, the number of the result. Like MLIR's PDL
+(mlir/include/mlir/Dialect/PDL/IR/PDLOps.td), restricted to one graph.
 """
 
 from __future__ import annotations
