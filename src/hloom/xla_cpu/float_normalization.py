@@ -8,13 +8,14 @@ Follows `FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simpl
 
 from __future__ import annotations
 
+from hloom.analysis import is_control_flow
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
 
 LOW_PRECISION = "bf16"
 HIGH_PRECISION = "f32"
-FORWARDING = frozenset({"get-tuple-element", "tuple", "while", "conditional", "call", "opt-barrier"})
-"""Opcodes that forward values, whose types stay."""
+FORWARDING = frozenset({"get-tuple-element", "tuple", "opt-barrier"})
+"""Opcodes that forward values, whose types stay, as do those of control flow."""
 CONVERTING = frozenset({"dot", "convolution", "all-reduce"})
 """Opcodes whose operands are converted before; all others compute the conversion themselves, as part of a loop."""
 
@@ -26,7 +27,7 @@ def normalize_floats(graph: Graph) -> None:
             continue
         if node.opcode in CONVERTING and any(_is(operand, LOW_PRECISION) for operand in node.inputs):
             graph.set_inputs(node, [_converted(graph, operand, HIGH_PRECISION, node) for operand in node.inputs])
-        if node.opcode not in FORWARDING and _is(node, LOW_PRECISION):
+        if not _forwards(node) and _is(node, LOW_PRECISION):
             assert isinstance(node.type, TensorType)
             graph.set_type(node, TensorType(dtype(HIGH_PRECISION), node.type.dims))
         elif node.opcode == "tuple" and isinstance(node.type, TupleType):
@@ -52,6 +53,10 @@ def _converted(graph: Graph, value: Node, name: str, before: Node) -> Node:
         return value
     converted = TensorType(dtype(name), value.type.dims)
     return graph.add_apply(OPS["convert"], (value,), converted, before=before)
+
+
+def _forwards(node: Node) -> bool:
+    return node.opcode in FORWARDING or is_control_flow(node)
 
 
 def _is(node: Node, name: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from hloom.ir import FactorKind
+from hloom.analysis import flow_of
+from hloom.ir import FactorKind, Node
 from hloom.planner.entry_results import aliases
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.propagation import DataflowGraph, Equation
@@ -16,21 +17,8 @@ LEAST_TABLES = 0.1
 LEAST_CARRIED = 0.5
 """What a sequence carries at least, as a share of what the batch carries."""
 READING = CONTRACTIONS | {"gather"}
-RENAMING = frozenset(
-    {
-        "bitcast",
-        "conditional",
-        "convert",
-        "copy",
-        "dynamic-slice",
-        "opt-barrier",
-        "reshape",
-        "slice",
-        "transpose",
-        "while",
-    }
-)
-"""What passes an array on as it is, in parts, or in another order."""
+RENAMING = frozenset({"convert", "copy", "dynamic-slice", "reshape", "slice", "transpose"})
+"""What passes an array on as it is, in parts, or in another order, beside control flow and what forwards operands."""
 
 
 class ProgramRoles:
@@ -231,7 +219,7 @@ class ProgramRoles:
         while waiting:
             for number, slot in self.dataflow.equations_of[waiting.pop()]:
                 equation = self.dataflow.equations[number]
-                if equation.node.opcode not in RENAMING or slot >= equation.rule.results:
+                if not _renames(equation.node) or slot >= equation.rule.results:
                     continue
                 results = equation.leaves[equation.rule.results :]
                 made = results[min(slot, len(results) - 1)]  # a barrier passes several on
@@ -239,6 +227,11 @@ class ProgramRoles:
                     values.add(made)
                     waiting.append(made)
         return values
+
+
+def _renames(node: Node) -> bool:
+    flow = flow_of(node)
+    return node.opcode in RENAMING or (flow is not None and not flow.is_embedded)
 
 
 def _features(logical_axis: LogicalAxis, parameters: frozenset[int]) -> tuple[float, float, float]:
