@@ -16,7 +16,8 @@ from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.dataflow import ValueTable
 
 TRIES_PER_BUFFER = 20
-"""How many allocations are tried per buffer on average; beyond, buffers (the smaller ones) become temporaries."""
+"""How many allocations are tried per buffer on average, which bounds the time; beyond, buffers (smaller ones) become
+temporaries."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from hloom.analysis.buffers import Buffer
 ALIGNMENT = 64
 """Each buffer begins at a multiple of so many bytes (the CPU client's)."""
 MOST_PACKED = 2000
-"""So many buffers, the largest, are packed; the others are taken to fit into the gaps."""
+"""How many buffers, the largest, are packed, in time that is quadratic in them; the others are taken to fit into the
+gaps."""
 
 
 def height(buffers: Sequence[Buffer], length: int) -> int:

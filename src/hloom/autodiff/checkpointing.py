@@ -30,7 +30,10 @@ from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
 SLOTS = 128
 """The default number of slots: 10^5 iterations are then each computed twice more, and once with their derivative."""
 MOST_REPETITIONS = 40
+"""Columns of the table of binomials: how often an iteration may be computed again. With the default slots beta(128, 4)
+is 12 million iterations already, so that more columns are for loops with few slots only."""
 LARGEST = 2**30
+"""Entries of the table are cut to this many iterations, so that they fit into s32."""
 
 
 @dataclass(slots=True)

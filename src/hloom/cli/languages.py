@@ -22,6 +22,7 @@ from hloom.text import HloomError, Source
 _MLIR_NAMES = (".mlir", ".mlir.gz", ".mlir.zst")
 _PACKED = (".pb", ".gz", ".zst")
 _HEAD = 4096
+"""How many bytes of a file say in which language it is: a comment and a module's name come first, and are shorter."""
 _MLIR = re.compile(
     rb"\s*(?://[^\n]*\n\s*)*(?:(?:builtin\.)?module\s*(?:@[^\s{]*\s*)?(?:attributes\b|\{)|\"builtin\.module\""
     rb"|(?:func\.func|oneflow\.job)\b)"

@@ -20,6 +20,7 @@ RULE_FILE = ".json"
 
 _NAME = re.compile(r"[^\s,()]+")
 _DEEPEST = 20
+"""How deep fixpoints may nest: reading is recursive, and nobody writes more than two."""
 
 
 class PipelineReader:

@@ -84,6 +84,7 @@ def _paired_dimension(dims: Sequence[int]) -> int:
 
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""By how many bits Threefry-2x32 rotates in even and in odd groups of four rounds (Salmon et al. 2011)."""
 _PARITY = np.uint64(0x1BD11BDA)
 
 

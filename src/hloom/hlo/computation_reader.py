@@ -45,8 +45,9 @@ _TYPED = re.compile(r"\s*(\((?:[^()]++|\([^()]*+\))*+\)|[a-z][^ ]*+) ([A-Za-z_][
 _BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
 _REST_OF_LINE = re.compile(r"[ \t\r]*+\n")
 LARGE = 1 << 16
+"""How many characters the fast way looks ahead at most: some hundreds of instructions in one match."""
 SMALL = 1 << 8
-"""How many characters the fast way looks ahead, at most and just after something stopped it."""
+"""The same just after something stopped it, as the next line may too: it grows fourfold each time that nothing does."""
 MEMORABLE = 256
 """Texts longer than this are not remembered: they hardly repeat."""
 

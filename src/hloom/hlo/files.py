@@ -27,6 +27,8 @@ _TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= "
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Bytes that every proto has among its first (the tags of its fields), and no text."""
 _HEAD = 4096
+"""How many bytes of a file say in which format it is: what tells formats apart stands at the very beginning, behind
+comments at most."""
 _FOREIGN = (
     (
         re.compile(r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b|func\.func\b)"),

@@ -23,6 +23,7 @@ BRACED_STEP = re.compile(r'[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+([{}])', re
 _PLAIN_INTEGERS = re.compile(r"\{((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*+)?)\}")
 
 LOWEST_INTEGER = -(2**63)
+"""The least HLO integer: that of s64."""
 HIGHEST_INTEGER = 2**64
 """HLO integers are in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed one is wanted."""
 

@@ -23,6 +23,7 @@ _FEWER_DIGITS = {"f32": 6, "f64": 15}
 """How many digits are tried first (digits10); they stay where they read back."""
 
 _CHUNK = 2**18
+"""How many numbers are written at once, so that their texts beside the arrays take tens of megabytes at most."""
 
 
 def format_literal(literal: Literal, *, limit: int | None = None) -> str:

@@ -16,7 +16,9 @@ PAYLOAD_BITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e5m2": 2, "f8e4m3
 _DIRECT = ("f32", "f64")
 _THROUGH_F32 = ("f16", "bf16")
 _PAYLOAD = 2**52 - 1
+"""The 52 bits of a double's fraction, in which a NaN has its payload."""
 _QUIET = 2**51
+"""The payload of a plain NaN: the highest bit of the fraction, which makes it quiet (IEEE 754)."""
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:

@@ -31,6 +31,7 @@ NEIGHBOURS = 2
 """How many nodes before and after the bad one an error shows."""
 
 LONGEST_LINE = 140
+"""How many characters of a node an error shows: a line on a terminal and some more."""
 
 
 class Level(IntEnum):

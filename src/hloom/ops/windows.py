@@ -10,6 +10,7 @@ from hloom.ops.shapes import Extent
 
 NO_WINDOW = Window()
 LARGEST = 2**63 - 1
+"""The largest size of a dimension, in elements: XLA's are signed and of 64 bits."""
 
 
 def positions(base: Sequence[Extent], window: Window) -> list[Extent]:

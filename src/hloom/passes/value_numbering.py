@@ -15,6 +15,7 @@ from hloom.passes.rules.call_graph import callees_first
 NOTES = frozenset(("origin", "statistics"))
 """Attributes that say where a value comes from, as metadata do."""
 _SMALL = 64
+"""Up to how many elements literals are compared by their bytes, which a table keeps; larger ones by value."""
 
 
 class ValueNumbering:

@@ -23,9 +23,10 @@ from hloom.planner.solvers.lagrangian import repaired
 from hloom.planner.solvers.memory_prices import memory_use
 
 ROUNDS = 12
-"""How often a problem is solved before the best of what was met is taken."""
+"""How often a problem is solved, at most, before the best of what was met is taken; SECONDS mostly ends it before."""
 SECONDS = 8.0
-"""After so much of the processor's time no further round begins where something fits."""
+"""Seconds of the processor's time after which no further round begins where something fits: of the process, so that
+other programs do not change the plan."""
 LEAST_ROUNDS = 6
 """So many rounds there are in any case as long as nothing fits."""
 AGAIN = 0.3

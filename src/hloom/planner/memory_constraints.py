@@ -25,13 +25,15 @@ from hloom.planner.spec_tables import StrategySpecs
 from hloom.sharding import Spec
 
 NEAR = 0.9
-"""A moment counts that holds so large a share of the peak."""
+"""The share of the peak, in bytes, from which a moment becomes a constraint: others seldom become the peak."""
 MOST = 6
-"""So many moments of a choice are taken."""
+"""How many moments of a choice become constraints at most: each is a row more in all later problems."""
 OVERLAP = 0.9
-"""Of two moments that have so large a share of their bytes in common, only the larger counts."""
+"""Of two moments that have so large a share of their bytes in common, only the larger becomes a constraint: they would
+say the same."""
 SMALL = 1e-4
-"""Values whose bytes on all devices are less than this share of the peak stay in the constant."""
+"""Values whose bytes on all devices are less than this share of the peak stay in the constant: they cannot
+change which plan fits, and tables without them are smaller."""
 
 
 def peak_rows(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> list[MemoryRow]:

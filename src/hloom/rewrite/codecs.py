@@ -29,6 +29,7 @@ from hloom.text import HloomError
 MAX_DEPTH = 64
 """How deep values and expressions may nest in a rule file."""
 MAX_INTEGER = 1 << 128
+"""The greatest absolute value of an integer in a rule file: twice the width of any element type."""
 MAX_LENGTH = 1 << 20
 """How many elements a list, an array or a string may have."""
 

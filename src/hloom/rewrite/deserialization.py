@@ -43,6 +43,7 @@ MAX_OPERATORS = 20_000
 MAX_TERMS = 1_000
 """How many terms one rule of a file may have."""
 MAX_RESULTS = 256
+"""How many results an operation of a rule file may have: more than any op of the tables."""
 
 
 class RuleDecoder:

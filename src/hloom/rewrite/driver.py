@@ -43,7 +43,9 @@ Replacement = Mapping[Node, Node]
 MAX_INDIRECT_USERS = 64
 """How many users of a changed node are looked at again, beyond the direct ones."""
 _MAX_REWRITES_PER_NODE = 64
+"""How many rewrites a run may take for each node that the module had: rules that grow without a cycle end there."""
 _MIN_MAX_REWRITES = 100_000
+"""How many rewrites any run may take, so that small modules may grow by unrolling and folding."""
 
 
 def rewrite(

@@ -15,6 +15,7 @@ from hloom.rewrite.rule_compiler import compile_rule
 _LEAF_SIZE = 3
 """So many rules are tried one after the other rather than told apart further."""
 _MAX_DEPTH = 6
+"""How many questions lead to a leaf of the decision tree: with two answers each they tell 64 groups of rules apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

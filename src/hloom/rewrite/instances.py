@@ -58,6 +58,7 @@ MAX_REDRAWS = 24
 MAX_FAILURES = 400
 """How many programs in a row may come to nothing before no more are tried."""
 _NUMBERS = (2, -1, 3, 1, 0, 0.5, -0.25)
+"""What constants are drawn from; the first five, which are integers, are those of arrays with several values."""
 _REDUCERS = ("add", "maximum", "minimum", "multiply")
 
 

@@ -11,6 +11,7 @@ from hloom.ir import Apply, Constant, Literal, Node, TensorType
 _VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
 """Ops that only place values: one number in every element stays so."""
 _MAX_DEPTH = 16
+"""Through how many ops a splat is seen; chains of broadcasts and reshapes are mostly of two."""
 
 
 def literal_value(node: Node) -> Literal | None:

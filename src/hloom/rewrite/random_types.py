@@ -22,6 +22,7 @@ COMMON_DTYPES = ("f32",) * 6 + ("s32",) * 3 + ("pred", "f16", "bf16", "f64", "s8
 _SIZES = ((2,), (2,), (3,), (3,), (2, 3), (2, 3), (1, 2, 3), (2, 3, 4), (1, 2), (0, 2, 3))
 """Of one size alone, any two arrays of a rank fit together, whatever moves."""
 _RANKS = (0, 1, 2, 2, 3, 3, 3, 4)
+"""What ranks are drawn from: most rules are about matrices and arrays of rank 3."""
 
 Values = Mapping[str, Any]
 

@@ -19,6 +19,7 @@ from hloom.rewrite.rule_compiler import compile_rule
 _PROGRAM_COUNT = 4
 """How many programs are made, and in how many types must differ before a rule is refused."""
 _MAX_REDRAWS = 6
+"""How often what one operation is given is drawn again: definitions of rules wait for this check."""
 
 
 def check_types(rule: Rule) -> None:

@@ -10,6 +10,7 @@ from hloom.rewrite.registry import RuleError
 MAX_DEPTH = 64
 """How deep tuples may nest in a rule file."""
 _LARGEST = 1 << 62
+"""The largest dimension of a type in a rule file, in elements: products with small numbers stay within 64 bits."""
 
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\](?:\{([0-9,]*)\})?")
 _INDEX = re.compile(r"/\*index=\d+\*/")

@@ -17,11 +17,13 @@ SAMPLES = 4
 ROUNDS = 3
 """How often all programs are gone through: what slows a machine for a while then does not slow one of them always."""
 MATRIX_SIZES = (256, 512, 1024)
+"""Rows and columns of the matrices that are multiplied: 2 n^3 operations, up to tens of milliseconds on a core."""
 MATRIX_DTYPES = ("f32", "bf16", "f64")
 VECTOR_DTYPES = ("f32", "bf16", "f64", "s32")
 CHAIN = 32
 """How many operations a vector probe makes of each element that it reads."""
 VECTOR_ELEMENTS = 1 << 19
+"""How many elements a vector probe reads per operand: 2 MiB of f32, near the processor and long against a start."""
 COPY_ELEMENTS = tuple(1 << power for power in (14, 15, 16, 17, 18, 20, 21, 22, 23, 24))
 """How many f32 a copy reads, and as many writes."""
 STEADY_ELEMENTS = (1 << 20, 1 << 21, 1 << 22)
@@ -35,10 +37,13 @@ FUNCTIONS = (
     *("sqrt", "rsqrt", "cbrt", "erf", "power", "atan2"),
 )
 LOOP_TRIPS = 20_000
+"""How often the loop probe's body runs, so that a run takes long against starting it."""
 LOOP_GROUPS = 4
 """How many groups of instructions the loop probe runs in each trip: the condition, the counter, and two dots."""
 COLLECTIVE_DEVICES = 2
+"""How many devices the collective probes run on: the least that send."""
 COLLECTIVE_ELEMENTS = (1 << 10, 1 << 22)
+"""How many f32 the collective probes give: 4 KiB, in which latency shows, and 16 MiB, in which bandwidth does."""
 
 SUM = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
 LESS = """less {

@@ -22,6 +22,7 @@ from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 PARENT_CHECK_SECONDS = 2.0
+"""After how many seconds a worker looks again whether its parent is there: so long it may outlive it."""
 
 
 def main() -> None:

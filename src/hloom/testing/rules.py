@@ -36,7 +36,9 @@ TOLERANCES: Mapping[str, float] = {
 }  # fmt: skip
 """Relative tolerance of results: a few roundings. Narrower floats get NARROW."""
 NARROW = 0.26
+"""Relative tolerance of floats narrower than 16 bits: two roundings of f8e5m2, of 1/8 each, and some more."""
 LOOSEST = 0.3
+"""The greatest relative tolerance that any type gets: at a third, wrong factors such as 1.5 would pass."""
 TRIES = 8
 """How many programs may be made for each in which the rule fires, before its domain is called wrong."""
 PATTERN_TRIES = 60

@@ -22,6 +22,7 @@ MARGIN = (80, 30, 20, 46)
 HEADROOM = 1.05
 """How much higher a picture's axis ends than its greatest value."""
 TICKS = 4
+"""Into how many equal parts labels divide a picture's axis of bytes."""
 COLOURS = {"fixed": "#9ecae1", "temporary": "#3182bd", "budget": "#d62728"}
 
 

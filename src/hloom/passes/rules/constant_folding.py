@@ -54,6 +54,7 @@ HEAVY_OPS = frozenset(
 FILLING = frozenset(("dynamic-update-slice", "pad", "reduce-window", "select-and-scatter"))
 """What makes many different numbers of a few: a short text becomes a long one."""
 _MAX_DEPTH = 8
+"""How many broadcasts and tuples above a constant are looked through: the search is repeated at each node."""
 
 
 @CONSTANT_FOLDING.rewrites(*POINTWISE, benefit=3, depth=3)

@@ -20,8 +20,9 @@ GATHER_AS_XLA = Family("gather-as-xla", formerly="gathering-as-xla")
 
 _NONE = PaddingDimension(0, 0)
 _MAX_SELECTED_ELEMENTS = 4
-_MAX_IOTA_ELEMENTS = 1 << 12
 """From so few elements XLA takes by selects."""
+_MAX_IOTA_ELEMENTS = 1 << 12
+"""How many elements an iota of indices may have to be written out as numbers for a look at them."""
 
 
 @GATHER.rewrites("gather", benefit=3)

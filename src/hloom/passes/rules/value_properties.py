@@ -17,6 +17,7 @@ from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
 ORDINARY = frozenset({"f16", "bf16", "f32", "f64"})
 """The floats that have both zeros, both infinities and NaN."""
 _MAX_DEPTH = 6
+"""How many operands of operands are looked at: both operands of a sum are followed, so that work doubles with each."""
 
 
 def element(node: Node) -> DType | None:

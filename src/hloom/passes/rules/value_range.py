@@ -7,6 +7,7 @@ from hloom.passes.rules.value_properties import element
 from hloom.rewrite import array_value, scalar_integer, tensor_type
 
 _MAX_DEPTH = 4
+"""How many operands of operands are looked at: bounds get wider with each, and work doubles."""
 
 Bounds = tuple[int, int]
 

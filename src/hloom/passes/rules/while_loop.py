@@ -24,6 +24,7 @@ WHILE_LOOP.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
 CHEAP = frozenset(("broadcast", "convert", "iota", "negate", "reshape"))
 """What is as well computed in a loop as kept for it."""
 _MAX_DEPTH = 4
+"""How many cheap ops above a constant are computed again inside a loop: each is an instruction more in its body."""
 
 
 def trip_count(loop: Apply) -> int | None:

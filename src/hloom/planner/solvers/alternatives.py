@@ -22,6 +22,7 @@ FAMILIES = 12
 SLACK = 0.1
 """By what share of its cost a plan may cost more than the best and still be considered."""
 SWEEPS = 10
+"""How often messages are passed for an alternative, at most: its order matters, not its last per mille."""
 
 
 def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: float = 5.0) -> list[Assignment]:

@@ -12,10 +12,11 @@ from hloom.planner.solvers.message_passing import MessagePassing, copy_messages
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 ROUNDS = 40
+"""How often the bound is looked at, at most, after EVERY sweeps each: SLOW or the deadline mostly end it before."""
 ENOUGH = 1e-3
 """A gap of this share of the cost is small enough: what the tables are wrong about is more."""
 EVERY = 5
-"""After so many sweeps it is seen how the bound has moved."""
+"""After so many sweeps it is seen how the bound has moved; to see it costs about as much as a sweep."""
 SLOW = 0.05
 """Where a round has closed less than this share of the gap, further ones are not worth their time."""
 

@@ -10,14 +10,16 @@ from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.message_passing import MessagePassing, descend
 
 CLOSED = 1e-6
-"""The share of the cost below which a gap counts as closed."""
+"""The share of the cost below which a gap counts as closed: costs are sums of doubles, right to about 1e-12."""
 SWEEPS = 600
+"""How often messages are passed, at most: SLOW ends a search that gets nowhere much earlier, this one that creeps."""
 EVERY = 10
-"""After so many sweeps a choice is suggested, and strategies that no better choice can have are left out."""
+"""After so many sweeps a choice is suggested, and strategies that no better choice can have are left out: both cost
+about as much as a sweep."""
 SLOW = 0.02
 """Where the last round has closed less than this share of the gap, further ones are not worth their time."""
 FEWER = 0.8
-"""Strategies are left out once no more than this share of them is left."""
+"""Strategies are left out once no more than this share of them is left: smaller tables have to repay their making."""
 
 
 @dataclass(slots=True)

@@ -22,18 +22,21 @@ from hloom.planner.solvers.message_passing import MessagePassing
 ROUNDS = 16
 """How often prices are changed: a good choice comes early, and the solver proves the rest faster."""
 LIGHT_ROUNDS = 20
+"""How often weights of moments are changed in the search for what holds least: the bound on bytes is best after most of
+them, and a round costs SWEEPS sweeps."""
 SWEEPS = 5
-"""How often messages are passed at the same prices."""
+"""How often messages are passed at the same prices: they are wrong at first, so an exact answer is not worth it."""
 SHARPNESS = 8.0
-"""How fast weights move to the moments at which most is held."""
+"""The rate of the multiplicative weights: the weight of a moment that holds a share s of the most is multiplied by
+exp(-SHARPNESS (1 - s)), a third at s = 0.86."""
 STALLED = 2
 """After so many rounds without a better bound the steps are halved."""
 SHORTEST = 1 / 8
-"""Steps that are shorter are not worth their time."""
+"""The factor of Polyak's step, 1 at first and halved where the search stalls, below which it ends."""
 SECONDS = 2.0
-"""How long the solver may look at what is left."""
+"""For how many seconds the integer program over the strategies that are left may be solved, at most."""
 FEWER = 0.9
-"""Strategies are left out once no more than this share of them is left."""
+"""Strategies are left out once no more than this share of them is left: smaller tables have to repay their making."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 
 MOST_NODES = 100_000
-"""Of the solver's tree."""
+"""How many nodes the solver's tree of branches may have: a bound on work that is the same on every machine."""
 
 
 @dataclass(frozen=True, slots=True)

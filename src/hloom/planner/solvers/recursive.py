@@ -23,6 +23,7 @@ from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.strategies import ClassAxes, Strategy
 
 SWEEPS = 100
+"""How often messages are passed for one mesh axis, and for the bound, at most; one axis has few strategies."""
 
 _Decided = dict[int, Strategy]
 """By node a strategy on some of the axes."""

@@ -11,6 +11,7 @@ TOLERANCE = 1e-5
 """How far the scale may be from 1 / sqrt(head size), which kernels that take no scale use."""
 PRODUCTS = ("oneflow.batch_matmul", "oneflow.broadcast_matmul")
 HEADS_FIRST = (0, 2, 1, 3)
+"""The permutation from (batch, length, head, feature) to (batch, head, length, feature), and back."""
 
 
 def _split(p: PatternBuilder, x: Handle, order: tuple[int, ...]) -> tuple[Handle, Handle]:

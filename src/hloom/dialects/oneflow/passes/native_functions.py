@@ -15,6 +15,7 @@ from hloom.text import HloomError
 _OPERANDS: Mapping[str, str] = {"oneflow.conv2d": CONVOLUTION, "oneflow.normalization": OPERANDS}
 _MASK = "oneflow.random_mask_like"
 _SEED_BITS = 63
+"""The width of seeds, in bits: OneFlow's are signed and of 64 bits, and those made here are not negative."""
 
 
 def operands_of(node: Node) -> str:
