@@ -13,6 +13,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from doctest import DocTestParser
 from functools import cache
 from pathlib import Path
 
@@ -75,7 +76,17 @@ def texts() -> dict[str, str]:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {path: ast.parse(text) for path, text in texts().items() if path.endswith(".py")}
+    """The Python of each file: of a document, its examples."""
+    return {path: ast.parse(text) if path.endswith(".py") else examples(text) for path, text in texts().items()}
+
+
+def examples(text: str) -> ast.Module:
+    """The examples of a document as one module, with the lines at which they stand there."""
+    tree = ast.Module([], [])
+    for example in DocTestParser().get_examples(text):
+        part = ast.increment_lineno(ast.parse(example.source), example.lineno)
+        tree.body += part.body
+    return tree
 
 
 def word_lines(word: str) -> Iterator[tuple[str, int]]:
