@@ -1,4 +1,7 @@
-"""Edge programs: both modes agree with each other, and with JAX's derivatives or central differences, in f64."""
+"""Edge programs: both modes agree with each other, and with JAX's derivatives or central differences, in f64.
+
+Covers `rules/orthogonal.py`.
+"""
 
 from __future__ import annotations
 
