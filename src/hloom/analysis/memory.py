@@ -163,6 +163,10 @@ def _report(module: Module, schedule: str | None) -> MemoryReport:
     )
 
 
+LARGEST_SIZE = 2.0**63
+"""The greatest number of bytes that a text may name."""
+
+
 def bytes_of(text: str) -> int:
     """The bytes that a text names; raises ValueError where it names none.
 
@@ -173,7 +177,10 @@ def bytes_of(text: str) -> int:
     if match is None:
         raise ValueError(f"'{text}' is no number of bytes, such as 80GiB, 500MB or 4096")
     power = " KMGTP".index(match[2].upper() or " ")
-    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+    size = float(match[1]) * (1024 if match[3] else 1000) ** power
+    if size > LARGEST_SIZE:
+        raise ValueError(f"'{text[:40]}' is more bytes than there are")
+    return int(size)
 
 
 def _at_peak(live: Liveness, time: int) -> Iterator[LiveBuffer]:

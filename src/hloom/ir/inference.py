@@ -43,11 +43,15 @@ def infer_axes(
 ) -> AxisMap | None:
     """The axis map of an op applied to operands of these types; None where the op has none.
 
-    `result` is the result's type where it is known.
+    `result` is the result's type where it is known. Raises TypeProblem where the types do not follow from each other.
     """
     if op.axes is None:
         return None
-    return op.axes(*operand_types, **arguments(op, op.axes, attributes, result))
+    try:
+        return op.axes(*operand_types, **arguments(op, op.axes, attributes, result))
+    except Exception:
+        infer_type(op, operand_types, attributes, result)  # axis maps rely on types that follow: says what does not
+        raise
 
 
 def node_axes(node: Apply) -> AxisMap | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.analysis import BOUNDARIES
-from hloom.ir import Apply, Module, Node, TensorType, TupleType
+from hloom.ir import Apply, Module, Node, TensorType, TupleType, verify
 from hloom.text import HloomError
 
 OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}
@@ -11,9 +11,15 @@ OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlob
 FEEDS = frozenset(("infeed", "outfeed", "send", "recv"))
 """What moves data between one device and its host."""
 
+NEEDED = frozenset(("computation", "operand", "type"))
+"""What must be known of a program that is planned."""
+
 
 def check_plannable(module: Module) -> None:
-    """Raise HloomError for what XLA's partitioner cannot spread, whatever a plan says of it."""
+    """Raise HloomError for what is not sound or whole, and for what XLA's partitioner cannot spread in any plan."""
+    gaps = [gap for gap in verify(module).unresolved if gap.referent in NEEDED]
+    if gaps:
+        raise HloomError(f"{module.name} is a fragment, and cannot be planned: the {gaps[0]} is not known")
     nodes = [node for node in module.nodes() if isinstance(node, Apply)]
     for check in (_check_boundaries, _check_feeds, _check_collectives):
         for node in nodes:

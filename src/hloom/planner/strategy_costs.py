@@ -99,13 +99,14 @@ def window_share(node: Node, axis_map: AxisMap) -> float:
     """The share of a convolution's iteration space in which a window meets an element."""
     if not isinstance(node, Apply) or node.opcode != "convolution":
         return 1.0
-    return products(node) / math.prod(factor.size for factor in axis_map.factors)
+    points = math.prod(factor.size for factor in axis_map.factors)
+    return products(node) / points if points else 1.0
 
 
 def _written_bytes(problem: Problem, specs: StrategySpecs, node: Node) -> np.ndarray:
     """Bytes of a result on one device, by strategy."""
     elements = [math.prod(problem.mesh.local_dims(dims_of(node), spec)) for spec in specs.specs]
-    return (np.array(elements) * itemsize_of(node) * problem.times(node))[specs.index]
+    return (np.array(elements, np.float64) * itemsize_of(node) * problem.times(node))[specs.index]
 
 
 def _add_partial_results(problem: Problem, costs: Sequence[StepCost], cluster: Cluster, node: Node) -> None:

@@ -97,7 +97,8 @@ def neighbourhood(center: Node, hops: int, called: set[Graph]) -> set[Node]:
     """The nodes within so many uses of a node, either way; hops lead into and out of the `called` graphs only."""
     chosen = {center}
     border = [center]
-    for _ in range(hops):
+    while border and hops:
+        hops -= 1
         reached: list[Node] = []
         for node in border:
             for other in _neighbours(node, called):

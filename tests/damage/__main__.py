@@ -1,0 +1,32 @@
+"""Try damaged inputs: `python -m tests.damage FIRST COUNT`, or `--show NUMBER`. A line for each that went wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.damage.campaign import attempt, limited, problems_of
+from tests.damage.inputs import damaged
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--show"]:
+        shown = damaged(int(arguments[1]))
+        print("hloom", *map(repr, shown.arguments))  # noqa: T201
+        for name, data in shown.files.items():
+            Path(name).write_bytes(data)
+        print(f"wrote {', '.join(shown.files)}")  # noqa: T201
+        return 0
+    first, count = map(int, arguments[:2])
+    limited()
+    attempt(damaged(first))  # what is imported and allocated once
+    wrong = 0
+    for problem in problems_of(range(first, first + count)):
+        print(problem, flush=True)  # noqa: T201
+        wrong += 1
+    print(f"tried {count}", flush=True)  # noqa: T201
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

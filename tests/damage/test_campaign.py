@@ -1,0 +1,37 @@
+"""No damaged input makes hloom fail in another way than by its own errors, take 5 s, or much more memory than its size.
+
+`make test` tries a thousand inputs, `make test-long` a million, each thousand in a process of its own: what kills the
+process is named by the number of the last input.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PORTION = 1000
+PORTIONS = 1000
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
+
+
+def tried(first: int, count: int) -> str:
+    """What a process of its own says of so many inputs."""
+    command = [sys.executable, "-m", "tests.damage", str(first), str(count)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    is_whole = result.stdout.endswith(f"tried {count}\n")
+    return result.stdout if is_whole else f"{result.stdout}{result.stderr[-5000:]}status {result.returncode}"
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 250))
+def test_a_thousand_damaged_inputs(first: int):
+    assert tried(first, 250) == "tried 250\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("portion", range(1, PORTIONS))
+def test_a_million_damaged_inputs(portion: int):
+    assert tried(portion * PORTION, PORTION) == f"tried {PORTION}\n"
