@@ -38,12 +38,12 @@ class Problem(NamedTuple):
     """What went wrong with an input."""
 
     number: int
-    kind: str
+    maker: str
     command: str
     what: str
 
     def __str__(self) -> str:
-        return f"{self.number} ({self.kind}) hloom {self.command}: {self.what}"
+        return f"{self.number} ({self.maker}) hloom {self.command}: {self.what}"
 
 
 class TooLong(BaseException):
@@ -63,7 +63,7 @@ def problems_of(numbers: Iterable[int]) -> Iterator[Problem]:
         faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
         given = damaged(number)
         if what := attempt(given):
-            yield Problem(number, given.kind, " ".join(given.arguments), what)
+            yield Problem(number, given.maker, " ".join(given.arguments), what)
     faulthandler.cancel_dump_traceback_later()
 
 

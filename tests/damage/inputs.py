@@ -68,7 +68,7 @@ class Damaged:
     """One input: files by name, and the arguments of `hloom`, among which the files' names stand."""
 
     number: int
-    kind: str
+    maker: str
     arguments: list[str]
     files: dict[str, bytes] = field(default_factory=dict)
     piped: bytes | None = None
@@ -82,9 +82,9 @@ class Damaged:
 def damaged(number: int) -> Damaged:
     """The input of this number, the same every time."""
     random = Random(f"damage {number}")
-    kind = random.choice(tuple(KINDS))
-    made = KINDS[kind](random)
-    made.number, made.kind = number, kind
+    maker = random.choice(tuple(KINDS))
+    made = KINDS[maker](random)
+    made.number, made.maker = number, maker
     return made
 
 
@@ -238,8 +238,8 @@ def _mlir(random: Random) -> Damaged:
 
 @lru_cache(1)
 def _mlir_texts() -> tuple[str, ...]:
-    found = [path.read_text() for path in sorted((Path(__file__).parents[1] / "dialects").rglob("*.mlir"))]
-    return tuple(text for text in found if "stablehlo" not in text and len(text) < MOST_BYTES)
+    modules = [path.read_text() for path in sorted((Path(__file__).parents[1] / "dialects").rglob("*.mlir"))]
+    return tuple(text for text in modules if "stablehlo" not in text and len(text) < MOST_BYTES)
 
 
 _OPTIONS = (
@@ -254,8 +254,8 @@ _OPTIONS = (
 
 def _options(random: Random) -> Damaged:
     name, *options = random.choice(_OPTIONS)
-    place = random.randrange(1, len(options), 2)
-    options[place] = damaged_text(random, options[place])[:500].replace("\0", "0") or "-"
+    position = random.randrange(1, len(options), 2)
+    options[position] = damaged_text(random, options[position])[:500].replace("\0", "0") or "-"
     return Damaged(0, "", [name, "step.hlo", *options], {"step.hlo": STEP.encode()})
 
 

@@ -76,13 +76,13 @@ def altered_message(random: Random, message: Any) -> None:
         if random.random() < 0.15 or _is_map(descriptor):
             holder.ClearField(descriptor.name)
         elif _is_repeated(descriptor) and len(value):
-            place = random.randrange(len(value))
+            position = random.randrange(len(value))
             if random.random() < 0.3:
-                del value[place]
+                del value[position]
             elif descriptor.message_type is not None:
                 value.append(random.choice(value))
             else:
-                value[place] = _scalar(random, value[place])
+                value[position] = _scalar(random, value[position])
         elif descriptor.message_type is None:
             setattr(holder, descriptor.name, _scalar(random, value))
 
@@ -113,7 +113,7 @@ JSON_VALUES = (
     *("", "x", "add", "transpose", "[x]", "f32", "f32[2]", "x" * 3000, [], {}, [0], [[]], [0, 1], ["x", 1], {"x": 1}),
     *({"term": 0}, {"made": 0}, {"term": 99}, ["variable", "x"], ["equal", 1, 2], ["divide", 1, 0], {"": None}),
 )
-"""Values that a place in a file may not be made for."""
+"""Values that a position in a file may not be made for."""
 
 
 def damaged_bytes(random: Random, data: bytes, others: tuple[bytes, ...] = ()) -> bytes:
@@ -156,13 +156,13 @@ def _type(random: Random, text: str, others: tuple[str, ...]) -> str:
     places = [index for index, char in enumerate(text) if char == "["]
     if not places:
         return text
-    place = random.choice(places)
+    position = random.choice(places)
     if random.random() < 0.4:
-        return text[: place + 1] + "<=" + text[place + 1 :]
-    start = place
+        return text[: position + 1] + "<=" + text[position + 1 :]
+    start = position
     while start and text[start - 1].isalnum():
         start -= 1
-    end = text.find("]", place) + 1 or len(text)
+    end = text.find("]", position) + 1 or len(text)
     return text[:start] + random.choice(TYPES) + text[end:]
 
 
@@ -176,8 +176,8 @@ def _lines(random: Random, text: str, others: tuple[str, ...]) -> str:
     if change != 1:
         del lines[position : position + count]
     if change:
-        place = random.randint(0, len(lines))
-        lines[place:place] = taken
+        target = random.randint(0, len(lines))
+        lines[target:target] = taken
     return "\n".join(lines)
 
 
@@ -191,20 +191,20 @@ def _splice(random: Random, text: str, others: tuple[str, ...]) -> str:
     """Put a part of another text inside."""
     other = random.choice(others)
     first, last = sorted((random.randint(0, len(other)), random.randint(0, len(other))))
-    place = random.randint(0, len(text))
-    return text[:place] + other[first:last][:2000] + text[place:]
+    position = random.randint(0, len(text))
+    return text[:position] + other[first:last][:2000] + text[position:]
 
 
 def _nest(random: Random, text: str, others: tuple[str, ...]) -> str:
     """Put many opening brackets inside."""
-    place = random.randint(0, len(text))
-    return text[:place] + random.choice(BRACKETS) * random.choice((3, 70, 1200)) + text[place:]
+    position = random.randint(0, len(text))
+    return text[:position] + random.choice(BRACKETS) * random.choice((3, 70, 1200)) + text[position:]
 
 
 def _characters(random: Random, text: str, others: tuple[str, ...]) -> str:
     """Exchange a character for any other."""
-    place = random.randint(0, len(text))
-    return text[:place] + chr(random.choice((random.randrange(256), random.randrange(0xD800)))) + text[place + 1 :]
+    position = random.randint(0, len(text))
+    return text[:position] + chr(random.choice((random.randrange(256), random.randrange(0xD800)))) + text[position + 1 :]
 
 
 def _rename(random: Random, text: str, others: tuple[str, ...]) -> str:
@@ -223,13 +223,13 @@ def _like(random: Random, text: str, others: tuple[str, ...]) -> str:
             sort = "number" if token.lstrip("-").isdigit() else f"word {after if after in '([=' else ''}"
             sorts.setdefault(sort, []).append(index)
     if sorts:
-        alike = random.choice(list(sorts.values()))
-        tokens[random.choice(alike)] = tokens[random.choice(alike)]
+        similar = random.choice(list(sorts.values()))
+        tokens[random.choice(similar)] = tokens[random.choice(similar)]
     return "".join(tokens)
 
 
 def _small_number(random: Random, text: str, others: tuple[str, ...]) -> str:
-    """Replace a number by a small one, or a large one, that its place may take."""
+    """Replace a number by a small one, or a large one, that its position may take."""
     tokens = TOKEN.findall(text)
     numbers = [index for index, token in enumerate(tokens) if token.isdigit()]
     if numbers:
@@ -248,7 +248,7 @@ def _attribute(random: Random, text: str, others: tuple[str, ...]) -> str:
 
 
 def _element(random: Random, text: str, others: tuple[str, ...]) -> str:
-    """Exchange an element type for another one, in one place or in all."""
+    """Exchange an element type for another one, in one position or in all."""
     places = sorted(set(ELEMENTS.findall(text)))
     if not places:
         return text
@@ -277,21 +277,21 @@ def _flip(random: Random, data: bytearray, others: tuple[bytes, ...]) -> None:
 
 def _overwrite(random: Random, data: bytearray, others: tuple[bytes, ...]) -> None:
     if data:
-        place = random.randrange(len(data))
+        position = random.randrange(len(data))
         count = random.choice((1, 1, 2, 4, 8))
-        data[place : place + count] = random.choice((bytes(count), b"\xff" * count, random.randbytes(count)))
+        data[position : position + count] = random.choice((bytes(count), b"\xff" * count, random.randbytes(count)))
 
 
 def _insert(random: Random, data: bytearray, others: tuple[bytes, ...]) -> None:
-    place = random.randint(0, len(data))
+    position = random.randint(0, len(data))
     other = random.choice(others)
     first, last = sorted((random.randint(0, len(other)), random.randint(0, len(other))))
-    data[place:place] = random.choice((other[first:last], random.randbytes(random.randint(1, 9))))
+    data[position:position] = random.choice((other[first:last], random.randbytes(random.randint(1, 9))))
 
 
 def _remove(random: Random, data: bytearray, others: tuple[bytes, ...]) -> None:
-    place = random.randint(0, len(data))
-    del data[place : place + random.choice((1, 1, 2, 10, 1000))]
+    position = random.randint(0, len(data))
+    del data[position : position + random.choice((1, 1, 2, 10, 1000))]
 
 
 BYTE_CHANGES = (_flip, _flip, _overwrite, _overwrite, _insert, _remove)

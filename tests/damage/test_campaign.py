@@ -22,8 +22,8 @@ def tried(first: int, count: int) -> str:
     """What a process of its own says of so many inputs."""
     command = [sys.executable, "-m", "tests.damage", str(first), str(count)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    is_whole = result.stdout.endswith(f"tried {count}\n")
-    return result.stdout if is_whole else f"{result.stdout}{result.stderr[-5000:]}status {result.returncode}"
+    is_complete = result.stdout.endswith(f"tried {count}\n")
+    return result.stdout if is_complete else f"{result.stdout}{result.stderr[-5000:]}status {result.returncode}"
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 250))
