@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from numbers import Number
-from typing import Any, cast
+from typing import Any
 
 from hloom.ir import Apply, Node, TensorType, TupleType, Type
 from hloom.rewrite.expressions import Expression
@@ -48,7 +48,7 @@ def compiled(expression: Expression) -> Compute:
 def number(value: Any) -> Any:
     """The number inside a value that has a type of its own, those inside a tuple's; other values as they are."""
     inner = getattr(value, "value", value)
-    return tuple(map(number, cast("tuple[Any, ...]", inner))) if type(inner) is tuple else inner
+    return tuple(map(number, inner)) if inner.__class__ is tuple else inner
 
 
 def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
