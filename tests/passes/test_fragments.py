@@ -76,3 +76,26 @@ def test_verify_refuses_an_undefined_output():
     module.entry.set_output(module.entry.missing[0])
     with pytest.raises(HloomError, match="its output is gone, which nothing defines"):
         verify(module)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", [
+    "c = (f32[], s32[]) parameter(0)\n  ROOT g = f32[] get-tuple-element(c)",
+    "c = f32[] parameter(0)\n  ROOT w = f32[] while(c)",
+    "c = f32[2] parameter(0)\n  ROOT t = f32[2] transpose(c)",
+])  # fmt: skip
+def test_a_missing_attribute_is_named(name: str, text: str):
+    module = hloom.parse(f"ENTRY e {{\n  {text}\n}}")
+    with pytest.raises(HloomError, match=r"has no attribute (index|condition|body|dimensions)"):
+        hloom.passes.apply_in_place(module, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_of_any_numbers(name: str):
+    """Numbers with gaps, in what is called and in the entry."""
+    module = hloom.parse(
+        "f { x = f32[] parameter(7)  ROOT y = f32[] parameter(1000000000) }\n"
+        "ENTRY e { a = f32[] parameter(3)  b = f32[] parameter(9)  ROOT r = f32[] call(a, b), to_apply=f }"
+    )
+    hloom.passes.apply_in_place(module, name)
+    check_readable(module)

@@ -37,6 +37,8 @@ from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec, mesh_with_links
 from hloom.text import HloomError, read_limited
 
+MOST_DEVICES = 1 << 18
+"""The largest mesh that is planned for: ids of devices are listed one by one."""
 PLAN_BYTES = 1 << 26
 """The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
 
@@ -67,6 +69,8 @@ def plan(
     module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
     """
     check_plannable(module)
+    if mesh.device_count > MOST_DEVICES:
+        raise HloomError(f"a mesh of {mesh.device_count:,} devices: {MOST_DEVICES:,} are the most that are planned for")
     space, rates = _on_device(mesh_of(mesh), device)
     chosen = search_plans(
         module,

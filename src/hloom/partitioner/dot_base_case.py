@@ -91,13 +91,13 @@ def _match_output(dot: Dot) -> bool:
     """Reshard the operands to match the output, where that is split along dimensions of one role."""
     if dot.partitions(OUTPUT, dot.dimensions.batch) == dot.device_count:
         lhs, rhs = dot.transposed_tiles(OUTPUT, LHS), dot.transposed_tiles(OUTPUT, RHS)
-        assert lhs is not None and rhs is not None
-        dot.resharded(LHS, lhs).resharded(RHS, rhs).create()
-        return True
+        if lhs is not None and rhs is not None:
+            dot.resharded(LHS, lhs).resharded(RHS, rhs).create()
+            return True
     for either in (dot, dot.swapped()):
         if either.partitions(OUTPUT, either.dimensions.lhs_non_contracting) == dot.device_count:
             wanted = either.transposed_tiles(OUTPUT, LHS)
-            assert wanted is not None
-            either.resharded(LHS, wanted).replicated(RHS).create()
-            return True
+            if wanted is not None:
+                either.resharded(LHS, wanted).replicated(RHS).create()
+                return True
     return False

@@ -102,8 +102,9 @@ def _obstacle(call: Apply, inner: Graph | None, done: Container[Graph], awaited:
 
 def _yields_missing(call: Apply, inner: Graph) -> bool:
     """Whether inlining a call would make a name that nothing defines the output of its graph."""
-    result = call.inputs[inner.root.number] if isinstance(inner.root, Parameter) else None
-    return call.is_output and isinstance(result, Missing)
+    if not call.is_output or not isinstance(inner.root, Parameter):
+        return False
+    return isinstance(call.inputs[inner.parameters.index(inner.root)], Missing)
 
 
 def _is_kept(node: Node) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from hloom.ir import Module, verify
+from hloom.ir import Apply, Module, Op, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
 from hloom.text import HloomError
 
@@ -146,10 +146,25 @@ def apply_in_place(
 ) -> Report:
     """Run passes over a module, one after the other.
 
-    With `verify_each` the module is verified after each pass, and the error names the pass that broke it.
+    With `verify_each` the module is verified after each pass, and the error names the pass that broke it. Raises
+    HloomError where an instruction lacks an attribute that its opcode must have.
     """
+    _check_attributes(module)
     watch = watch or Watch()
     return _Composite(name, _as_list(passes))(module, _verifying(watch) if verify_each else watch)
+
+
+def _check_attributes(module: Module) -> None:
+    """Raise HloomError where a node lacks an attribute that its op requires: passes rely on it."""
+    required: dict[Op, list[str]] = {}
+    for node in module.nodes():
+        if isinstance(node, Apply) and isinstance(op := node.function, Op):
+            names = required.get(op)
+            if names is None:
+                names = required[op] = [name for name, attribute in op.attributes.items() if attribute.required]
+            for name in names:
+                if name not in node.attributes:
+                    raise HloomError(f"{node.name} in {node.graph.name}: {op.name} has no attribute {name}")
 
 
 class _RuleApplication:
