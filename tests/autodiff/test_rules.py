@@ -319,3 +319,43 @@ def test_a_maximum_that_only_keeps_exponentials_small_is_a_constant(end):
 @pytest.mark.parametrize("end", ["g = f64[3] log(s) ROOT r = f64[3] subtract(g, m)", "ROOT r = f64[3,4] add(e, b)"])
 def test_a_maximum_that_moves_the_result_is_not(end):
     assert_derivatives(entry(f"{SOFTMAX} {end}"))
+
+
+RAGGED = {
+    "groups of rows": "x = f64[7,3] parameter(0) y = f64[2,3,4] parameter(1) n = s64[2] constant({3, 2}) "
+    "ROOT r = f64[7,4] ragged-dot(x, y, n), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}",
+    "groups of rows, turned": "x = f64[3,7] parameter(0) y = f64[4,2,3] parameter(1) n = s64[2] constant({3, 4}) "
+    "ROOT r = f64[7,4] ragged-dot(x, y, n), lhs_contracting_dims={0}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={1}",
+    "groups of rows in batches": "x = f64[2,5,3] parameter(0) y = f64[3,2,3,4] parameter(1) n = s64[2,3] constant({{1, 2, 1}, {0, 3, 2}}) "
+    "ROOT r = f64[2,5,4] ragged-dot(x, y, n), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={1}, "
+    "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}",
+    "groups of the sum": "x = f64[5,7] parameter(0) y = f64[7,4] parameter(1) n = s64[3] constant({3, 0, 2}) "
+    "ROOT r = f64[3,5,4] ragged-dot(x, y, n), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
+    "groups of the sum in batches": "x = f64[2,5,7] parameter(0) y = f64[2,4,7] parameter(1) n = s64[2,2] constant({{3, 4}, {1, 2}}) "
+    "ROOT r = f64[2,2,5,4] ragged-dot(x, y, n), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, "
+    "rhs_contracting_dims={2}, lhs_ragged_dims={2}",
+    "groups of the batch": "x = f64[4,5,3] parameter(0) y = f64[4,3,2] parameter(1) n = s64[2] constant({1, 3}) "
+    "ROOT r = f64[4,5,2] ragged-dot(x, y, n), lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, "
+    "rhs_contracting_dims={1}, lhs_ragged_dims={0}",
+}
+
+
+@pytest.mark.parametrize("name", RAGGED)
+def test_ragged_products(name):
+    assert_derivatives(entry(RAGGED[name]))
+
+
+def test_product_with_scales():
+    assert_derivatives(entry("x = f64[4,6] parameter(0) y = f64[6,5] parameter(1) a = f64[4,3] parameter(2) b = f64[1,1] parameter(3) "
+                             "ROOT r = f64[4,5] scaled-dot(x, y, a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "because"),
+    [("lapack_dgees_ffi", "Schur"), ("xla_python_cpu_callback", "Python"), ("mine", "has no derivative")],
+)
+def test_custom_calls_without_a_derivative(target, because):
+    program = entry(f'x = f64[3,3] parameter(0) ROOT r = f64[3,3] custom-call(x), custom_call_target="{target}"')
+    with pytest.raises(hloom.HloomError, match=because) as caught:
+        hloom.vjp(program)
+    assert target in str(caught.value)

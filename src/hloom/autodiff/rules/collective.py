@@ -4,6 +4,9 @@ all-reduce by add    its cotangent all-reduced
 all-gather           reduce-scatter            and the other way round
 all-to-all           itself
 collective-permute   the pairs turned around
+collective-broadcast the sum, at the device that sends
+
+An all-reduce or reduce-scatter by another computation gathers or exchanges the operands, which are then combined by it.
 """
 
 from __future__ import annotations
@@ -11,16 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import Emitter, array_type
-from hloom.autodiff.linear import Linear, LinearOps, Tape, Zero
+from hloom.autodiff.emitter import PREDICATE, Emitter, array_type
+from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps, Tape, Zero
 from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
+from hloom.autodiff.rules.combiners import expanded
+from hloom.autodiff.rules.reduction import halved
 from hloom.autodiff.table import none, rules, structural, transposition
-from hloom.ir import Apply, Graph, Node, TensorType, TupleType
+from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType
 from hloom.ops import OPS, reducer_of
 from hloom.text import Unsupported
 
-none("collective-broadcast ragged-all-to-all", because="who sends is known only when the program runs")
+none("ragged-all-to-all", because="who sends is known only when the program runs")
 structural(
     "all-reduce-start all-reduce-done all-gather-start all-gather-done collective-permute-start "
     "collective-permute-done copy-start copy-done"
@@ -57,7 +64,81 @@ def combining_opcode(graph: Graph) -> str:
     return reducer_of(graph)
 
 
-@rules("all-reduce")
+def _groups(node: Apply) -> tuple[tuple[int, ...], ...]:
+    """The groups of a collective, of replicas or of devices as it says; those that are not listed are of one device."""
+    attributes = node.graph.module.attributes
+    replicas, partitions = (attributes.get(name) or 1 for name in ("replica_count", "num_partitions"))
+    count = replicas
+    if node.attributes.get("channel_id"):
+        count = replicas * partitions if node.attributes.get("use_global_device_ids") else partitions
+    groups = node.attributes["replica_groups"].groups(count)
+    rest = set(range(count)) - {device for group in groups for device in group}
+    return (*groups, *[(device,) for device in sorted(rest)])
+
+
+def _group_size(node: Apply) -> int:
+    sizes = {len(group) for group in _groups(node)}
+    if len(sizes) != 1:
+        raise Unsupported(f"{place_of(node)}: {node.opcode} by a computation of its own in groups of different sizes")
+    return sizes.pop()
+
+
+def gathered(session: Any, node: Apply) -> Graph | None:
+    """An all-reduce by any computation: all operands gathered, and combined in a tree."""
+    graph: Graph = node.attributes["to_apply"]
+    if combining_opcode(graph) in ("add", "maximum", "minimum"):
+        return None
+    attributes = node.graph.module.attributes
+    size = _group_size(node)
+    if node.attributes.get("channel_id") and not node.attributes.get("use_global_device_ids"):
+        replicas, partitions = (attributes.get(name) or 1 for name in ("replica_count", "num_partitions"))
+        if replicas > 1 and partitions > 1:
+            raise Unsupported(f"{place_of(node)}: all-reduce by a computation of its own over replicas and partitions")
+        size = max(replicas, partitions)
+
+    def make(emitter: Emitter, operands: list[Node]) -> Node | list[Node]:
+        results = []
+        for operand in operands:
+            value_type = array_type(operand)
+            column = emitter.reshape(operand, [*value_type.dims, 1])
+            made = TensorType(value_type.dtype, [*value_type.dims, size])
+            every = emitter.op("all-gather", column, type=made, dimensions=(value_type.rank,), **_kept(node))
+            results += halved(emitter, graph, [every])
+        return results if isinstance(node.type, TupleType) else results[0]
+
+    return expanded(session, node, make)
+
+
+def exchanged(session: Any, node: Apply) -> Graph | None:
+    """A reduce-scatter by any computation: the parts sent to where they belong, and combined there."""
+    graph: Graph = node.attributes["to_apply"]
+    opcode = combining_opcode(graph)
+    if opcode == "add":
+        return None
+    attributes = node.graph.module.attributes
+    if node.attributes.get("channel_id") and (attributes.get("replica_count") or 1) > 1:
+        raise Unsupported(f"{place_of(node)}: a reduce-scatter over replicas and partitions that does not add")
+    size, (along,) = _group_size(node), node.attributes["dimensions"]
+    kept = {name: node.attributes[name] for name in ("replica_groups", "channel_id") if name in node.attributes}
+
+    def make(emitter: Emitter, operands: list[Node]) -> Node | list[Node]:
+        results = []
+        for operand in operands:
+            value_type = array_type(operand)
+            sent = emitter.op("all-to-all", operand, type=value_type, dimensions=(along,), **kept)
+            dims = value_type.dims
+            parts = emitter.reshape(sent, [*dims[:along], size, dims[along] // size, *dims[along + 1 :]])
+            if opcode in ("maximum", "minimum"):
+                results.append(emitter.reduce(opcode, parts, [along]))
+            else:
+                order = [dim for dim in range(value_type.rank + 1) if dim != along]
+                results += halved(emitter, graph, [emitter.transpose(parts, [*order, along])])
+        return results if isinstance(node.type, TupleType) else results[0]
+
+    return expanded(session, node, make)
+
+
+@rules("all-reduce", expand=gathered)
 def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A sum; of an extreme the mean of the tangents that equal it."""
     opcode = combining_opcode(node.attributes["to_apply"])
@@ -70,14 +151,11 @@ def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         attributes = {**_kept(node), "to_apply": t.primal.reducer("add", value_type.dtype)}
         if opcode == "add":
             results.append(t.op("all-reduce", tangent, type=value_type, **attributes))
-        elif opcode in ("maximum", "minimum"):
+        else:
             p = t.primal
             weights = p.convert(p.compare("EQ", operand, _value(t, node, number)), value_type.dtype)
             count = p.op("all-reduce", weights, type=value_type, **attributes)
             results.append(t.div(t.op("all-reduce", t.mul(weights, tangent), type=value_type, **attributes), count))
-        else:
-            raise Unsupported(f"{place_of(node)}: all-reduce by {opcode or 'a computation of its own'} has no "
-                              "derivative")  # fmt: skip
     return _gathered(node, results)
 
 
@@ -91,10 +169,59 @@ def all_gather(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     return _one_by_one(t, node, tangents, "dimensions")
 
 
-@rules("reduce-scatter")
+@rules("collective-broadcast")
+def collective_broadcast(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    if node.attributes.get("has_dynamic_root"):
+        raise Unsupported(f"{place_of(node)}: who sends a collective-broadcast is known only when the program runs")
+    results = [
+        None if tangent is None else t.op(BROADCAST, tangent, type=array_type(operand), call=node)
+        for operand, tangent in zip(node.inputs, tangents, strict=True)
+    ]
+    return _gathered(node, results)
+
+
+BROADCAST = "broadcast-from-root"
+"""The linear op that yields what the first device of each group has, and zeros where no group is."""
+
+
+def _from_root(emitter: Emitter, operand: Node, *, type: Any, call: Apply) -> Node:
+    return emitter.op("collective-broadcast", operand, type=type, **_kept(call))
+
+
+FORWARD_FORMS[BROADCAST] = _from_root
+
+
+@transposition(BROADCAST)
+def transpose_from_root(b: Backward, value: Linear, cotangent: Node) -> None:
+    """The sum over each group, at its root; zeros elsewhere."""
+    call: Apply = value.attributes["call"]
+    attributes = call.graph.module.attributes
+    replicas, partitions = (attributes.get(name) or 1 for name in ("replica_count", "num_partitions"))
+    across = bool(call.attributes.get("channel_id"))
+    listed = call.attributes["replica_groups"].groups(partitions if across else replicas)
+    roots = np.zeros(partitions if across else replicas, bool)
+    roots[[group[0] for group in listed]] = True
+    groups = _groups(call)
+    if across:
+        groups = tuple(tuple(n * partitions + device for device in group) for n in range(replicas) for group in groups)
+    value_type = array_type(cotangent)
+    total = b.op(
+        "all-reduce",
+        cotangent,
+        type=value_type,
+        to_apply=b.reducer("add", value_type.dtype),
+        channel_id=call.attributes.get("channel_id"),
+        replica_groups=ExplicitGroups(groups),
+        use_global_device_ids=across,
+    )
+    number = b.op("partition-id" if across else "replica-id")
+    table = b.constant(roots, TensorType(PREDICATE, roots.shape))
+    own = b.reshape(b.op("dynamic-slice", table, number, dynamic_slice_sizes=(1,)), [])
+    b.give(value.operands[0], b.select(b.broadcast(own, value_type.dims), total, b.zeros(value_type)))
+
+
+@rules("reduce-scatter", expand=exchanged)
 def reduce_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    if combining_opcode(node.attributes["to_apply"]) != "add":
-        raise Unsupported(f"{place_of(node)}: a reduce-scatter that does not add has no derivative")
     return _one_by_one(t, node, tangents, "dimensions", "to_apply")
 
 

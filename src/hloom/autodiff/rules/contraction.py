@@ -1,4 +1,4 @@
-"""Matrix products: linear in each operand.
+"""Matrix products: linear in each operand; ragged ones too, and those with scales said by plain ones.
 
 Source of the transpositions' dimension numbers: jax/_src/lax/lax.py, _dot_general_transpose_lhs.
 """
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import array_type
+from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
-from hloom.autodiff.table import none, rules, transposition
-from hloom.ir import Apply, Node
-
-none("ragged-dot", because="its group sizes are known only when the program runs; write it as dots of masked operands")
-none("scaled-dot", because="its operands are of eight bits or fewer, with scales, for inference")
+from hloom.autodiff.linearize import place_of
+from hloom.autodiff.rules.combiners import expanded
+from hloom.autodiff.table import expansion, rules, transposition
+from hloom.ir import Apply, Graph, Node, TensorType
+from hloom.text import Unsupported
 
 
 @rules("dot")
@@ -69,3 +69,118 @@ def transpose_dot(b: Backward, value: Linear, cotangent: Node) -> None:
     order = [*own_batch, *own_free, *[own_contracting[number] for number in its_order]]
     turned = b.transpose(made, [order.index(dim) for dim in range(own_rank)])
     b.give(tangent, b.convert(turned, value_type.dtype))
+
+
+_RAGGED = ("lhs_ragged_dims", "rhs_group_dims")
+
+
+@rules("ragged-dot")
+def ragged_dot(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    x, y, sizes = node.inputs
+    attributes, value_type = dict(node.attributes), array_type(node)
+    (ragged,) = attributes["lhs_ragged_dims"]
+    opcode, further = "ragged-dot", (sizes,)
+    if ragged in attributes.get("lhs_batch_dims", ()):
+        opcode, further = "dot", ()
+        attributes = {name: item for name, item in attributes.items() if name not in _RAGGED}
+    elif array_type(sizes).rank > 1 + len(attributes.get("lhs_batch_dims", ())):
+        raise Unsupported(f"{place_of(node)}: a ragged-dot whose group sizes differ along more than batch dimensions")
+    total = None
+    if tangents[0] is not None:
+        total = t.op(opcode, tangents[0], y, *further, type=value_type, **attributes)
+    if tangents[1] is not None:
+        total = t.add(total, t.op(opcode, x, tangents[1], *further, type=value_type, **attributes))
+    return total
+
+
+@transposition("ragged-dot")
+def transpose_ragged_dot(b: Backward, value: Linear, cotangent: Node) -> None:
+    """A ragged product again. Of groups of rows, each right operand is a sum over a group, and the other way round.
+
+    Source: jax/_src/lax/lax.py, _ragged_dot_general_transpose_rule, and the modes in hloom.ops.ragged_dot_rules.
+    """
+    left, right, sizes = value.operands
+    names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")
+    left_batch, left_sum, right_batch, right_sum, group = (list(value.attributes.get(name) or ()) for name in names)
+    (ragged,) = value.attributes["lhs_ragged_dims"]
+    left_free = _rest(array_type(left).rank, left_batch, left_sum)
+    right_free = _rest(array_type(right).rank, right_batch, right_sum, group)
+    is_sum_grouped = not group
+    batch = len(left_batch)
+    start = batch + is_sum_grouped
+    of_batch = list(range(is_sum_grouped, start))
+    of_left = list(range(start, start + len(left_free)))
+    of_right = list(range(start + len(left_free), array_type(cotangent).rank))
+    in_left_order = sorted(range(len(left_sum)), key=lambda number: left_sum[number])
+    in_right_order = sorted(range(len(right_sum)), key=lambda number: right_sum[number])
+    is_left = isinstance(left, Linear)
+    if is_left and not is_sum_grouped:
+        made = _ragged(b, value, cotangent, right, sizes, (of_batch, right_batch), (of_right, right_free),
+                       of_left[left_free.index(ragged)], group)  # fmt: skip
+        order = [*left_batch, *left_free, *[left_sum[number] for number in in_right_order]]
+    elif is_left:
+        row = right_sum[left_sum.index(ragged)]
+        made = _ragged(b, value, right, cotangent, sizes, (right_batch, of_batch), (right_free, of_right), row, [0])
+        order = [*left_batch, *[left_sum[number] for number in in_right_order], *left_free]
+    elif not is_sum_grouped:
+        made = _ragged(b, value, left, cotangent, sizes, (left_batch, of_batch), (left_free, of_left), ragged, [])
+        order = [*group, *right_batch, *[right_sum[number] for number in in_left_order], *right_free]
+    else:
+        made = _ragged(b, value, left, cotangent, sizes, (left_batch, of_batch), (left_free, of_left), ragged, [0])
+        order = [*right_batch, *[right_sum[number] for number in in_left_order], *right_free]
+    tangent = left if is_left else right
+    turned = b.transpose(made, [order.index(dim) for dim in range(len(order))])
+    b.give(tangent, b.convert(turned, array_type(tangent).dtype))
+
+
+def _ragged(
+    b: Backward,
+    value: Linear,
+    left: Node,
+    right: Node,
+    sizes: Node,
+    batch: tuple[list[int], list[int]],
+    contracting: tuple[list[int], list[int]],
+    ragged: int,
+    group: list[int],
+) -> Node:
+    """A ragged product of values that are converted to the wider type of the two."""
+    element = array_type(value).dtype
+    further = {name: value.attributes[name] for name in ("operand_precision",) if name in value.attributes}
+    return b.op(
+        "ragged-dot",
+        b.convert(left, element),
+        b.convert(right, element),
+        sizes,
+        lhs_batch_dims=tuple(batch[0]),
+        rhs_batch_dims=tuple(batch[1]),
+        lhs_contracting_dims=tuple(contracting[0]),
+        rhs_contracting_dims=tuple(contracting[1]),
+        lhs_ragged_dims=(ragged,),
+        rhs_group_dims=tuple(group),
+        **further,
+    )
+
+
+@expansion("scaled-dot")
+def scaled_dot(session: Any, node: Apply) -> Graph:
+    """The plain product of operands that are multiplied by their scales."""
+    element = array_type(node).dtype
+    names = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
+    numbers = {name: node.attributes[name] for name in names if name in node.attributes}
+
+    def scaled(emitter: Emitter, operand: Node, scale: Node) -> Node:
+        wide, factor = emitter.convert(operand, element), emitter.convert(scale, element)
+        dims = array_type(operand).dims
+        counts = array_type(scale).dims or (1,) * len(dims)
+        blocks = [(count, size // count) for count, size in zip(counts, dims, strict=True)]
+        split = [size for block in blocks for size in block]
+        factor = emitter.reshape(factor, [count for count, _ in blocks])
+        spread = emitter.broadcast(factor, split, [2 * number for number in range(len(dims))])
+        return emitter.mul(wide, emitter.reshape(spread, dims))
+
+    def make(emitter: Emitter, given: list[Node]) -> Node:
+        left, right = scaled(emitter, given[0], given[2]), scaled(emitter, given[1], given[3])
+        return emitter.op("dot", left, right, type=TensorType(element, array_type(node).dims), **numbers)
+
+    return expanded(session, node, make)
