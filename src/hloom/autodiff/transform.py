@@ -321,6 +321,8 @@ class _Work:
         graph.set_output(emitter.tuple(results))
         former = self.entry
         module.entry = graph
+        if not former.callers:
+            module.erase_graph(former)
         dce(module)
         while drop_unused_collectives(module):
             dce(module)
@@ -341,6 +343,8 @@ def inline_calls(module: Module) -> None:
     and those whose result a select may discard, since masks of cotangents do not pass calls. XLA inlines every call
     before it does anything else.
     """
+    if not any(node.opcode == "call" for node in module.nodes()):
+        return
     for graph in callees_first(module):
         for node in graph.nodes:
             if _may_inline(node) and len(next(iter(node.called_graphs)).nodes) <= SMALL:

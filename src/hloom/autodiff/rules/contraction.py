@@ -6,6 +6,7 @@ Source of the transpositions' dimension numbers: jax/_src/lax/lax.py, _dot_gener
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from hloom.autodiff.backward import Backward
@@ -40,35 +41,50 @@ def transpose_dot(b: Backward, value: Linear, cotangent: Node) -> None:
     """dot(ct, y) over y's free dimensions, brought into the order of x; likewise for y."""
     left, right = value.operands
     names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
-    left_batch, left_contracting, right_batch, right_contracting = (value.attributes.get(name, ()) for name in names)
     is_left = isinstance(left, Linear)
     other = right if is_left else left
     tangent = left if is_left else right
+    given, order = _transposed_numbers(
+        *[value.attributes.get(name, ()) for name in names], array_type(left).rank, array_type(right).rank, is_left
+    )
+    further = {name: value.attributes[name] for name in ("operand_precision", "algorithm") if name in value.attributes}
+    value_type = array_type(tangent)
+    wide = array_type(cotangent).dtype
+    converted = other if array_type(other).dtype is wide else b.convert(other, wide)
+    made = b.op("dot", cotangent, converted, **given, **further)
+    b.give(tangent, b.convert(b.transpose(made, order), value_type.dtype))
+
+
+@lru_cache(1024)
+def _transposed_numbers(
+    left_batch: tuple[int, ...],
+    left_contracting: tuple[int, ...],
+    right_batch: tuple[int, ...],
+    right_contracting: tuple[int, ...],
+    left_rank: int,
+    right_rank: int,
+    is_left: bool,
+) -> tuple[dict[str, tuple[int, ...]], tuple[int, ...]]:
+    """The dimension numbers of the dot with the cotangent, and how its result is turned."""
     own_batch, own_contracting = (left_batch, left_contracting) if is_left else (right_batch, right_contracting)
     its_batch, its_contracting = (right_batch, right_contracting) if is_left else (left_batch, left_contracting)
-    own_rank, its_rank = array_type(tangent).rank, array_type(other).rank
+    own_rank, its_rank = (left_rank, right_rank) if is_left else (right_rank, left_rank)
     its_free = _rest(its_rank, its_batch, its_contracting)
     own_free = _rest(own_rank, own_batch, own_contracting)
     batch = len(own_batch)
-    left_free = _rest(array_type(left).rank, left_batch, left_contracting)
+    left_free = _rest(left_rank, left_batch, left_contracting)
     result_of_left = range(batch, batch + len(left_free))
-    result_of_right = range(batch + len(left_free), array_type(cotangent).rank)
+    result_of_right = range(batch + len(left_free), left_rank + right_rank - batch - 2 * len(left_contracting))
     given = {
         "lhs_batch_dims": tuple(range(batch)),
         "rhs_batch_dims": tuple(its_batch),
         "lhs_contracting_dims": tuple(result_of_right if is_left else result_of_left),
         "rhs_contracting_dims": tuple(its_free),
     }
-    further = {name: value.attributes[name] for name in ("operand_precision", "algorithm") if name in value.attributes}
-    value_type = array_type(tangent)
-    wide = array_type(cotangent).dtype
-    converted = other if array_type(other).dtype is wide else b.convert(other, wide)
-    made = b.op("dot", cotangent, converted, **given, **further)
     # the result's dimensions: batch, this operand's free ones, then those contracted, in the other operand's order
     its_order = sorted(range(len(its_contracting)), key=lambda number: its_contracting[number])
     order = [*own_batch, *own_free, *[own_contracting[number] for number in its_order]]
-    turned = b.transpose(made, [order.index(dim) for dim in range(own_rank)])
-    b.give(tangent, b.convert(turned, value_type.dtype))
+    return given, tuple(order.index(dim) for dim in range(own_rank))
 
 
 _RAGGED = ("lhs_ragged_dims", "rhs_group_dims")
@@ -139,10 +155,10 @@ def _ragged(
     left: Node,
     right: Node,
     sizes: Node,
-    batch: tuple[list[int], list[int]],
-    contracting: tuple[list[int], list[int]],
+    batch: tuple[Sequence[int], Sequence[int]],
+    contracting: tuple[Sequence[int], Sequence[int]],
     ragged: int,
-    group: list[int],
+    group: Sequence[int],
 ) -> Node:
     """A ragged product of values that are converted to the wider type of the two."""
     element = array_type(value).dtype
