@@ -69,9 +69,9 @@ def plan(
     module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
     """
     check_plannable(module)
-    if mesh.device_count > MOST_DEVICES:
-        raise HloomError(f"a mesh of {mesh.device_count:,} devices: {MOST_DEVICES:,} are the most that are planned for")
     space, rates = _on_device(mesh_of(mesh), device)
+    if space.device_count > MOST_DEVICES:
+        raise HloomError(f"a mesh of {space.device_count:,} devices: at most {MOST_DEVICES:,} are planned for")
     chosen = search_plans(
         module,
         space,
