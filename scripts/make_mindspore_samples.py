@@ -4,8 +4,9 @@
     /tmp/mindspore-venv/bin/python scripts/make_mindspore_samples.py tests/dialects/mindir/samples
 
 Writes, for each net, `NAME.validate.ir` (the graph that MindSpore runs), for those with control flow `NAME.optimize.ir`
-(the graph before its closures are lifted), `NAME.mindir`, and `NAME.npz`: arguments (`argument_0`, ...), weights by
-their names (`weight:...`) and results (`result_0`, ...). Source lines of MindSpore's own code are left out.
+(the graph before its closures are lifted), `NAME.mindir`, and `NAME.npz`: weights by their names (`weight:...`), and for
+each run arguments (`run_0_argument_0`, ...) and results (`run_0_result_0`, ...). Source lines of MindSpore's own code are
+left out. Further arguments are the names of the only nets to make.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import mindspore  # pyright: ignore[reportMissingImports]
 import numpy as np
 from mindspore import Tensor, jit, nn, ops  # pyright: ignore[reportMissingImports]
 
-CONTROL_FLOW = ("loop", "branch", "nested", "closure", "recursion")
+CONTROL_FLOW = ("loop", "branch", "nested", "closure", "recursion", "break", "early_return", "choices", "higher_order")
 RANDOM = np.random.default_rng(0)
 
 
@@ -179,18 +180,246 @@ class Recursion(nn.Cell):
         return power(x, n)
 
 
+class Break(nn.Cell):
+    """A loop that is left in its middle."""
+
+    def construct(self, x, n):
+        i = ops.zeros((), mindspore.int32)
+        while i < n:
+            x = x * 1.5 + i
+            if x.sum() > 50:
+                break
+            i = i + 1
+        return x, i
+
+
+class EarlyReturn(nn.Cell):
+    """A function that is left in the middle of a loop inside a loop."""
+
+    def construct(self, x, n):
+        i = ops.zeros((), mindspore.int32)
+        while i < n:
+            j = ops.zeros((), mindspore.int32)
+            while j < 4:
+                x = x * 0.9 + 1
+                j = j + 1
+                if j > i:
+                    continue
+                if x.sum() > 20:
+                    return x - 100
+            i = i + 1
+        return x - i
+
+
+class Choices(nn.Cell):
+    """Choices whose arms return, go on together, and lead into a loop."""
+
+    def construct(self, x, p, q):
+        if p > 0:
+            if q > 0:
+                y = x + 1
+            else:
+                return x * 3
+        else:
+            y = x - 1
+            if q < -1:
+                y = y / 2
+        while y.sum() < 10:
+            y = y * 2 + 1
+        if p + q > 3:
+            return y
+        return y - q
+
+
+class HigherOrder(nn.Cell):
+    """A function of functions, chosen by data and carried into a loop."""
+
+    def construct(self, x, n):
+        def twice(f):
+            return lambda v: f(f(v))
+
+        f = twice(lambda v: v + 1)
+        if n > 0:
+            f = twice(lambda v: v * 2)
+        y = f(x)
+        i = ops.zeros((), mindspore.int32)
+        while i < n:
+            y = f(y)
+            i = i + 1
+        return y
+
+
+class Layers(nn.Cell):
+    """One of several cells, by an index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.CellList([nn.ReLU(), nn.Tanh(), nn.Sigmoid()])
+
+    def construct(self, x, i):
+        return self.layers[i](x) + 1
+
+
+@jit
+def gcd(a, b):
+    if b == 0:
+        return a
+    return gcd(b, a % b)
+
+
+class Gcd(nn.Cell):
+    """Recursion in a tail call."""
+
+    def construct(self, a, b):
+        return gcd(a, b)
+
+
+@jit
+def is_even(n):
+    if n == 0:
+        return Tensor(True)
+    return is_odd(n - 1)
+
+
+@jit
+def is_odd(n):
+    if n == 0:
+        return Tensor(False)
+    return is_even(n - 1)
+
+
+class Mutual(nn.Cell):
+    """Two functions that call each other."""
+
+    def construct(self, n):
+        return is_even(n)
+
+
+class Elementwise(nn.Cell):
+    """Primitives that work element by element."""
+
+    def construct(self, x, y, i, j, b):
+        arithmetic = (x + y, x - y, x * y, x / y, x // y, x % y, i + j, i - j, i * j, i / j, i // j, i % j, -i, x + i)
+        scalars = (x + 2, 2 - x, x * 3, 3 / x, x % 2, i // 2, i % -3, x**2, 2**x, i + 1.5, i % 5, 1 - i)
+        functions = (ops.exp(x), ops.log(ops.abs(x)), ops.sqrt(ops.abs(x)), ops.rsqrt(ops.abs(x)), ops.tanh(x))
+        activations = (
+            *(ops.relu(x), ops.sigmoid(x), ops.gelu(x), ops.gelu(x, approximate="tanh"), ops.silu(x)),
+            *(ops.relu6(x * 8), ops.leaky_relu(x, 0.1), ops.elu(x), ops.hardswish(x * 4), ops.hardsigmoid(x * 4)),
+            *(ops.softplus(x), ops.mish(x), ops.erf(x), ops.sin(x), ops.cos(x), ops.atan(x), ops.reciprocal(x)),
+        )
+        comparisons = (x > y, x >= 0.5, i == j, i != 2, i < j, x <= y, i > 1.5)
+        logic = (ops.logical_and(b, x > 0), ops.logical_or(b, x > 0), ops.logical_not(b), ops.logical_xor(b, x > 0))
+        others = (
+            *(ops.maximum(x, y), ops.minimum(x, y), ops.square(x), ops.sign(x), ops.floor(x), ops.ceil(x)),
+            *(ops.round(x * 4), ops.clamp(x, -0.5, 0.25), ops.where(b, x, y), ops.select(b, x, 1.0), ops.pow(y, 2.0)),
+            *(
+                x.astype(mindspore.int32),
+                i.astype(mindspore.float32),
+                b.astype(mindspore.int32),
+                i.astype(mindspore.bool_),
+            ),
+            *(
+                x.astype(mindspore.float16),
+                ops.masked_fill(x, b, 7.0),
+                ops.zeros_like(x),
+                ops.ones_like(i),
+                ops.expm1(x),
+            ),
+            *(ops.log1p(ops.abs(x)), ops.addn([x, y, x]), ops.isnan(x / 0), ops.isfinite(x), ops.trunc(x * 3)),
+        )
+        return arithmetic + scalars + functions + activations + comparisons + logic + others
+
+
+class Shapes(nn.Cell):
+    """Primitives that move elements."""
+
+    def construct(self, x, y, i):
+        views = (
+            *(x.reshape(-1, 4), x.transpose(2, 0, 1), x.swapaxes(0, 2), x.flatten(), ops.flatten(x, start_dim=1)),
+            *(x.expand_dims(1), x[:, None].squeeze(1), ops.broadcast_to(y, (2, 3, 4)), ops.tile(y, (2, 1, 2)), x.T),
+        )
+        parts = (
+            *(ops.concat((x, x), 1), ops.stack((x, x), 1), *ops.split(x, 2, axis=2), *ops.split(x, [1, 2], axis=1)),
+            *(x[0], x[:, 1:], x[..., ::2], x[1, 2, 3], x[:, -1], x[:, :, 1:3], *ops.chunk(x, 2, 2)),
+        )
+        indexed = (ops.gather(x, i, 1), x[:, i], ops.one_hot(i, 4, Tensor(2.0), Tensor(-1.0)), ops.flip(x, (1, 2)))
+        made = (
+            *(ops.zeros((2, 3), mindspore.float32), ops.ones((2,), mindspore.int32), ops.full((2, 2), 7.0)),
+            *(
+                ops.arange(0, 10, 3),
+                ops.tril(x),
+                ops.triu(x, 1),
+                ops.pad(x, (1, 2)),
+                ops.pad(x, (1, 0, 2, 1), value=3.0),
+            ),
+            *(ops.full_like(x, 2.0), ops.range(Tensor(0), Tensor(6), Tensor(2))),
+        )
+        return views + parts + indexed + made
+
+
+class Reductions(nn.Cell):
+    """Primitives that put elements together, products of matrices, pooling, normalisation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(4, 6, 3, stride=2, group=2, dilation=1, has_bias=True)
+        self.conv2 = nn.Conv2d(4, 2, (3, 2), pad_mode="pad", padding=(1, 0, 2, 1), dilation=2)
+        self.max_pool = nn.MaxPool2d(3, 2, pad_mode="same")
+        self.avg_pool = nn.AvgPool2d(3, 2, pad_mode="same")
+        self.group_norm = nn.LayerNorm([4, 6, 6], begin_norm_axis=1, begin_params_axis=1)
+        self.dense = nn.Dense(6, 3, has_bias=False)
+        self.embedding = nn.Embedding(5, 3)
+
+    def construct(self, x, i, a, b):
+        sums = (
+            *(x.sum(), x.sum(1), ops.sum(x, (2, 3), keepdim=True), x.mean(), ops.mean(x, (1, 2)), i.sum()),
+            *(ops.mean(x, -1, True), x.max(), x.min(), ops.amax(x, (0, 1)), ops.amin(x, 2, True), ops.prod(x, 3)),
+            *(ops.all(x > -2, 1), ops.any(x > 0.9, 1), ops.argmax(x, 1), ops.argmin(x, 2), ops.cumsum(x, 2)),
+            *(ops.softmax(x, 1), ops.log_softmax(x, 2)),
+        )
+        products = (
+            *(ops.matmul(a, b), ops.matmul(a[0, 0], b[0, 0]), ops.bmm(a[0], b[0, :1]), ops.matmul(a, b[0, 0, :, 0])),
+            *(ops.matmul(a[0, 0, 0], b), self.dense(x), self.embedding(i)),
+        )
+        nets = (
+            *(self.conv1(x), self.conv2(x), self.max_pool(x), self.avg_pool(x), self.group_norm(x)),
+            ops.adaptive_avg_pool2d(x, (3, 2)),
+        )
+        return sums + products + nets
+
+
 def nets():
+    """Each net with its name and the arguments of its runs."""
     mask = np.triu(np.ones((3, 3), bool), 1)[None, None]
-    two = np.array(2, np.float32)
-    yield "mlp", MLP(), (array(4, 8),)
-    yield "lenet", LeNet(), (array(2, 1, 16, 16),)
-    yield "residual_block", ResidualBlock(), (array(2, 2, 8, 8),)
-    yield "transformer_layer", TransformerLayer(), (array(2, 3, 8), mask)
-    yield "loop", Loop(), (two,)
-    yield "branch", Branch(), (array(2),)
-    yield "nested", Nested(), (np.array(7, np.int32),)
-    yield "closure", Closure(), (array(3), array(3))
-    yield "recursion", Recursion(), (array(3), np.array(5, np.int32))
+    yield "mlp", MLP(), [(array(4, 8),)]
+    yield "lenet", LeNet(), [(array(2, 1, 16, 16),)]
+    yield "residual_block", ResidualBlock(), [(array(2, 2, 8, 8),)]
+    yield "transformer_layer", TransformerLayer(), [(array(2, 3, 8), mask)]
+    yield "loop", Loop(), [(np.array(2, np.float32),), (np.array(9, np.float32),)]
+    yield "branch", Branch(), [(array(2),), (-np.ones(2, np.float32),), (np.ones(2, np.float32),)]
+    yield "nested", Nested(), [(integer(7),), (integer(0),)]
+    yield "closure", Closure(), [(array(3), array(3)), (np.ones(3, np.float32), array(3))]
+    yield "recursion", Recursion(), [(array(3), integer(5))]
+    yield "break", Break(), [(np.ones(3, np.float32), integer(n)) for n in (0, 2, 9)]
+    yield "early_return", EarlyReturn(), [(np.ones(3, np.float32), integer(n)) for n in (0, 2, 6)]
+    yield "choices", Choices(), [(array(3), integer(p), integer(q)) for p in (-1, 1, 3) for q in (-2, 0, 2)]
+    yield "higher_order", HigherOrder(), [(array(3), integer(n)) for n in (-1, 2)]
+    yield "layers", Layers(), [(array(3), integer(i)) for i in (0, 2, -2)]
+    yield "gcd", Gcd(), [(integer(48), integer(36)), (integer(7), integer(0))]
+    yield "mutual", Mutual(), [(integer(7),), (integer(4),)]
+    i, j = np.array([[7, -7, 7, -7, 0, 6]], np.int32), np.array([[3, 3, -3, -3, 2, 3]], np.int32)
+    bools = np.array([[True, False, True, False, True, True]])
+    yield "elementwise", Elementwise(), [(array(2, 6), array(2, 6) + 2, i, j, bools)]
+    yield "shapes", Shapes(), [(array(2, 3, 4), array(3, 1), np.array([2, 0, 1], np.int32))]
+    yield (
+        "reductions",
+        Reductions(),
+        [(array(2, 4, 6, 6), np.array([[4, 0], [1, 2]], np.int32), array(2, 1, 3, 4), array(1, 3, 4, 5))],
+    )
+
+
+def integer(value: int) -> np.ndarray:
+    return np.array(value, np.int32)
 
 
 def dumped(pattern: str, before: set[Path]) -> str:
@@ -211,23 +440,25 @@ def set_norms(net: nn.Cell) -> None:
 def main(folder: Path) -> None:
     mindspore.set_context(mode=mindspore.GRAPH_MODE)
     mindspore.set_seed(1)
-    for name, net, arguments in nets():
+    for name, net, runs in nets():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         net.set_train(False)
         set_norms(net)
         before = set(Path(DUMPS).rglob("*.ir"))
-        tensors = [Tensor(argument) for argument in arguments]
-        results = net(*tensors)
-        results = results if isinstance(results, tuple) else (results,)
-        arrays = {f"argument_{index}": argument for index, argument in enumerate(arguments)}
-        arrays |= {f"weight:{parameter.name}": parameter.asnumpy() for parameter in net.get_parameters()}
-        arrays |= {f"result_{index}": result.asnumpy() for index, result in enumerate(results)}
+        arrays = {f"weight:{parameter.name}": parameter.asnumpy() for parameter in net.get_parameters()}
+        for number, arguments in enumerate(runs):
+            results = net(*map(Tensor, arguments))
+            results = results if isinstance(results, tuple) else (results,)
+            arrays |= {f"run_{number}_argument_{index}": argument for index, argument in enumerate(arguments)}
+            arrays |= {f"run_{number}_result_{index}": result.asnumpy() for index, result in enumerate(results)}
         np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **arrays)
         (folder / f"{name}.validate.ir").write_text(dumped("*_validate_*.ir", before))
         if name in CONTROL_FLOW:
             (folder / f"{name}.optimize.ir").write_text(dumped("*_optimize_parallel_*.ir", before))
         target = folder / f"{name}.mindir"
         target.unlink(missing_ok=True)
-        mindspore.export(net, *tensors, file_name=str(target), file_format="MINDIR")
+        mindspore.export(net, *map(Tensor, runs[0]), file_name=str(target), file_format="MINDIR")
         target.chmod(0o644)
 
 

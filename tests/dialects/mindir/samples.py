@@ -1,21 +1,59 @@
-"""The samples that `scripts/make_mindspore_samples.py` made with MindSpore 2.10.0."""
+"""The samples that `scripts/make_mindspore_samples.py` made with MindSpore 2.10.0, and their numbers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+import hloom
+from hloom import Module
+from hloom.dialects import mindir
+
 FOLDER = Path(__file__).parent / "samples"
 TEXTS = sorted(path.name for path in FOLDER.glob("*.ir"))
 NETS = sorted(path.stem for path in FOLDER.glob("*.npz"))
+NOT_LOWERED = "recursion"
+"""The net whose recursion is no tail call."""
+
+Run = tuple[list[np.ndarray], list[np.ndarray]]
 
 
 def text(name: str) -> str:
     return (FOLDER / name).read_text()
 
 
-def arrays(net: str) -> dict[str, np.ndarray]:
-    """Arguments, weights and results of a net, by their names."""
-    with np.load(FOLDER / f"{net}.npz") as archive:
-        return {name: archive[name] for name in archive.files}
+def runs(net: str, names: list[str], folder: Path = FOLDER) -> Iterator[Run]:
+    """For each run the arrays for parameters of these names, and the results that MindSpore gave."""
+    with np.load(folder / f"{net}.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    weights = {name.removeprefix("weight:"): array for name, array in arrays.items() if name.startswith("weight:")}
+    number = 0
+    while results := numbered(arrays, f"run_{number}_result_"):
+        arguments = iter(numbered(arrays, f"run_{number}_argument_"))
+        yield [weights[name] if name in weights else next(arguments) for name in names], results
+        number += 1
+
+
+def numbered(arrays: dict[str, np.ndarray], stem: str) -> list[np.ndarray]:
+    return [arrays[f"{stem}{index}"] for index in range(len(arrays)) if f"{stem}{index}" in arrays]
+
+
+def check_numbers(net: str, module: Module, folder: Path = FOLDER) -> int:
+    """Compare the lowered module's results with MindSpore's, of all runs; how many arrays were compared."""
+    names = [re.sub(r"^para[0-9]+_", "", parameter.name) for parameter in module.entry.parameters]
+    lowered = mindir.lower(module)
+    assert hloom.verify(lowered).level is hloom.Level.HLO
+    count = 0
+    for arguments, expected in runs(net, names, folder):
+        outputs = hloom.run(lowered, arguments).outputs
+        results = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        assert len(results) == len(expected)
+        for result, array in zip(results, expected, strict=True):
+            made = np.asarray(result)
+            assert (made.dtype, made.shape) == (array.dtype, array.shape)
+            np.testing.assert_allclose(made.astype(np.float64), array.astype(np.float64), rtol=2e-5, atol=2e-6)
+            count += 1
+    return count

@@ -6,6 +6,7 @@ module = mindir.parse(text)
 print(mindir.to_text(module))
 """
 
+from hloom.dialects.mindir.lowering import lower as lower
 from hloom.dialects.mindir.rows import ROWS as ROWS
 from hloom.dialects.mindir.text_printer import to_text as to_text
 from hloom.dialects.mindir.text_reader import parse as parse

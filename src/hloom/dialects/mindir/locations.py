@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hloom.ir import Metadata
+from hloom.dialects.mindir.annotations import COMMENTS, annotations_of
+from hloom.ir import Metadata, Node
+from hloom.text import Location, Unsupported
 
 _SCOPE = re.compile(r"# (?:Fullname with scope|Scope): \(([^()]*)\)")
 _LOCATION = re.compile(r"# In file ([^\n]*?):([0-9]{1,9})(?:~([0-9]{1,9}))?(?:, ([0-9]{1,9})~([0-9]{1,9}))?/")
@@ -35,3 +37,19 @@ def metadata_text(primitive: str, lines: Sequence[str]) -> str | None:
         source_column=numbers[2],
         source_end_column=numbers[3],
     ).text()
+
+
+def error_at(node: Node, message: str, hint: str | None = None) -> Unsupported:
+    """The error at a node, with the source line that made it where the text says that; the caller raises it."""
+    where = f"{node.name} of @{node.graph.name}: {message}"
+    metadata = node.metadata
+    if metadata is None or not metadata.source_file:
+        return Unsupported(where, None, hint)
+    excerpt = ""
+    for line in annotations_of(node).get(COMMENTS, "").split("\n"):
+        match = _LOCATION.match(line)
+        if match and (match[1], match[2]) == (metadata.source_file, str(metadata.source_line)):
+            excerpt = line[match.end() :].partition("/<~~")[0].removesuffix("/")
+    column = metadata.source_column
+    location = Location(metadata.source_file, metadata.source_line, column + 1, excerpt, min(column, len(excerpt)))
+    return Unsupported(where, location, hint)

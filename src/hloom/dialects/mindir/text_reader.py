@@ -141,8 +141,7 @@ class _Reader:
         if first is None:
             hint = "a text of MindSpore's has `subgraph @name() {` for each of its graphs"
             raise ParseError("this text holds no graph", self.source.location(0), hint)
-        opening = self.preamble_start(first.start())
-        self.read_header(opening)
+        opening = self.read_header(first.start())
         preambles: dict[str, str] = {}
         position = opening
         while match := _SUBGRAPH.search(text, position):
@@ -166,23 +165,23 @@ class _Reader:
             start = line
         return start
 
-    def read_header(self, end: int) -> None:
+    def read_header(self, end: int) -> int:
+        """Read what stands before the first graph; where the lines that belong to that graph begin."""
         text = self.text
         entry = _ENTRY.search(text, 0, end)
         if entry:
             self.entry = entry[1]
         match = _PARAMETERS.search(text, 0, end)
-        if match is None:
-            self.module.attachments[HEADER] = (text[:end], "")
-            return
-        position = match.end()
-        while parameter := _PARAMETER.match(text, position, end):
+        position = before = match.end() if match else 0
+        while match and (parameter := _PARAMETER.match(text, position, end)):
             close = closing(self.source, parameter.end(), angles=True) + 1
             line_end = self.line_end(close)
             abstract = text[parameter.end() : close]
             self.entry_parameters.append((parameter.start(), parameter[1], abstract, text[close:line_end]))
             position = min(line_end + 1, end)
-        self.module.attachments[HEADER] = (text[: match.end()], text[position:end])
+        opening = max(position, self.preamble_start(end))
+        self.module.attachments[HEADER] = (text[:before], text[position:opening])
+        return opening
 
     def parameter_types(self, start: int, end: int) -> list[str]:
         """The abstracts of a graph's parameters, which stand in a comment before it."""

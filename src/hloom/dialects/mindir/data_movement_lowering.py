@@ -1,0 +1,427 @@
+"""The lowering of primitives that move elements."""
+
+from __future__ import annotations
+
+import math
+
+from hloom.dialects.mindir.data_types import TYPE_IDS
+from hloom.dialects.mindir.lowered_values import LoweredValue, aggregate
+from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.ir import Literal, Node, PaddingDimension, SliceDimension, TensorType, dtype
+
+TABLE, lowers = table_of()
+
+
+@lowers("Reshape", "View")
+def _reshape(primitive: Primitive) -> Node:
+    """One dimension may be -1, which is what is left."""
+    x, dims = primitive.x, primitive.dims(1)
+    if dims.count(-1) == 1:
+        known = -math.prod(dims)
+        dims = tuple(tensor(x).element_count // max(known, 1) if size == -1 else size for size in dims)
+    if any(size < 0 for size in dims) or math.prod(dims) != tensor(x).element_count:
+        raise primitive.error(f"{tensor(x)} cannot be reshaped to {list(primitive.dims(1))}")
+    return primitive.build.reshape(x, dims)
+
+
+@lowers("Flatten", "FlattenExt")
+def _flatten(primitive: Primitive) -> Node:
+    """Dimensions from one to another as one; Flatten keeps the first alone."""
+    x, rank = primitive.x, tensor(primitive.x).rank
+    first, last = 1, rank - 1
+    if primitive.node.opcode.endswith("Ext"):
+        first, last = primitive.axis(1, x, 0), primitive.axis(2, x, -1)
+    dims = tensor(x).dims
+    if first > last:
+        return primitive.build.reshape(x, (*dims, 1)) if rank == 1 else x
+    return primitive.build.reshape(x, (*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]))
+
+
+@lowers("Transpose", "TransposeView")
+def _transpose(primitive: Primitive) -> Node:
+    rank = primitive.x_type.rank
+    order = [primitive.axis_of(axis, rank) for axis in primitive.dims(1)]
+    if sorted(order) != list(range(rank)):
+        raise primitive.error(f"{order} is no order of {rank} dimensions")
+    return primitive.build.transpose(primitive.x, order)
+
+
+@lowers("TransposeExtView", "SwapAxes", "TransposeExt")
+def _swap(primitive: Primitive) -> Node:
+    x = primitive.x
+    order = list(range(tensor(x).rank))
+    first, second = primitive.axis(1, x), primitive.axis(2, x)
+    order[first], order[second] = order[second], order[first]
+    return primitive.build.transpose(x, order)
+
+
+@lowers("ExpandDims", "ExpandDimsView")
+def _expand(primitive: Primitive) -> Node:
+    x = primitive.x
+    rank = tensor(x).rank
+    axis = primitive.axis_of(primitive.static(1), rank + 1)
+    dims = tensor(x).dims
+    return primitive.build.reshape(x, (*dims[:axis], 1, *dims[axis:]))
+
+
+@lowers("Squeeze")
+def _squeeze(primitive: Primitive) -> Node:
+    """Without the dimensions given; where none are, without all of size 1."""
+    x = primitive.x
+    dims = tensor(x).dims
+    given = primitive.static(1, primitive.attribute("axis", ()))
+    axes = given if isinstance(given, tuple) else (given,)
+    dropped = {primitive.axis_of(axis, len(dims)) for axis in axes} or {i for i, size in enumerate(dims) if size == 1}
+    if any(dims[axis] != 1 for axis in dropped):
+        raise primitive.error(f"the dimensions {sorted(dropped)} of {tensor(x)} are not of size 1")
+    return primitive.build.reshape(x, [size for dim, size in enumerate(dims) if dim not in dropped])
+
+
+@lowers("BroadcastTo", "BroadcastToView")
+def _broadcast_to(primitive: Primitive) -> Node:
+    """-1 keeps a dimension."""
+    x = primitive.x
+    wanted = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("shape", ())
+    own = tensor(x).dims
+    ahead = len(wanted) - len(own)
+    dims = [own[dim - ahead] if size == -1 and dim >= ahead else size for dim, size in enumerate(wanted)]
+    if (
+        ahead < 0
+        or any(size < 0 for size in dims)
+        or any(size not in (1, dims[ahead + dim]) for dim, size in enumerate(own))
+    ):
+        raise primitive.error(f"{tensor(x)} cannot be broadcast to {list(wanted)}")
+    return primitive.build.stretch(x, dims)
+
+
+@lowers("Tile")
+def _tile(primitive: Primitive) -> Node:
+    """An array repeated so many times along each dimension, counted from the last."""
+    build, x = primitive.build, primitive.x
+    counts = list(primitive.dims(1))
+    dims = list(tensor(x).dims)
+    rank = max(len(counts), len(dims))
+    dims = [1] * (rank - len(dims)) + dims
+    counts = [1] * (rank - len(counts)) + counts
+    spread_dims = [size for pair in zip(counts, dims, strict=True) for size in pair]
+    spread = build.spread(build.reshape(x, dims), spread_dims, tuple(range(1, 2 * rank, 2)))
+    return build.reshape(spread, [count * size for count, size in zip(counts, dims, strict=True)])
+
+
+@lowers("Concat")
+def _concat(primitive: Primitive) -> Node:
+    """A tuple of arrays, or arrays, and the dimension."""
+    if len(primitive.operands) == 2 and not isinstance(primitive.operands[0], Node):
+        values, axis = primitive.elements(0), primitive.static(1)
+    else:
+        values = _operands_of_tuple(primitive)
+        axis = primitive.attribute("axis", 0)
+    arrays = [primitive.as_array(value) for value in values]
+    element = primitive.result.dtype if primitive.result else tensor(arrays[0]).dtype
+    arrays = [primitive.build.convert(array, element) for array in arrays]
+    dimension = primitive.axis_of(axis, tensor(arrays[0]).rank)
+    return primitive.build.apply("concatenate", *arrays, dimensions=(dimension,))
+
+
+def _operands_of_tuple(primitive: Primitive) -> tuple[LoweredValue, ...]:
+    return primitive.operands if isinstance(primitive.operands[0], Node) else primitive.elements(0)
+
+
+@lowers("Stack", "StackExt")
+def _stack(primitive: Primitive) -> Node:
+    build = primitive.build
+    arrays = [primitive.as_array(value) for value in _operands_of_tuple(primitive)]
+    rank = tensor(arrays[0]).rank
+    given = primitive.static(1) if primitive.node.opcode.endswith("Ext") else primitive.attribute("axis", 0)
+    axis = primitive.axis_of(given, rank + 1)
+    dims = tensor(arrays[0]).dims
+    parts = [build.reshape(array, (*dims[:axis], 1, *dims[axis:])) for array in arrays]
+    return build.apply("concatenate", *parts, dimensions=(axis,))
+
+
+@lowers("Split")
+def _split(primitive: Primitive) -> tuple[Node, ...]:
+    """Into so many parts of equal size: (x, dimension, count)."""
+    x = primitive.x
+    axis = primitive.axis(1, x, primitive.attribute("axis", 0))
+    count = primitive.static(2, primitive.attribute("output_num", 1))
+    size = tensor(x).dims[axis]
+    if not isinstance(count, int) or count < 1 or size % count:
+        raise primitive.error(f"{size} elements cannot be split into {count} parts")
+    return tuple(_slices(primitive.build, x, axis, [size // count] * count))
+
+
+@lowers("SplitTensor", "SplitTensorView")
+def _split_by_size(primitive: Primitive) -> tuple[Node, ...]:
+    """Into parts of a size, the last one smaller where it must be: (x, size, dimension)."""
+    x = primitive.x
+    size, axis = primitive.static(1), primitive.axis(2, x, 0)
+    whole = tensor(x).dims[axis]
+    if not isinstance(size, int) or size < 1:
+        raise primitive.error(f"{size} is no size of parts")
+    sizes = [min(size, whole - start) for start in range(0, whole, size)]
+    return tuple(_slices(primitive.build, x, axis, sizes))
+
+
+@lowers("SplitWithSize", "SplitWithSizeView", "SplitV")
+def _split_by_sizes(primitive: Primitive) -> tuple[Node, ...]:
+    x = primitive.x
+    axis = primitive.axis(2, x, primitive.attribute("split_dim", 0))
+    sizes = list(primitive.dims(1)) if len(primitive.operands) > 1 else list(primitive.attribute("size_splits", ()))
+    if sum(sizes) != tensor(x).dims[axis]:
+        raise primitive.error(f"{tensor(x).dims[axis]} elements cannot be split into parts of {sizes}")
+    return tuple(_slices(primitive.build, x, axis, sizes))
+
+
+def _slices(build: HloBuilder, x: Node, axis: int, sizes: list[int]) -> list[Node]:
+    parts: list[Node] = []
+    start = 0
+    for size in sizes:
+        parts.append(narrowed(build, x, axis, start, size))
+        start += size
+    return parts
+
+
+def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> Node:
+    """Some of the indices of one dimension."""
+    ranges = [SliceDimension(0, size) for size in tensor(x).dims]
+    ranges[axis] = SliceDimension(start, start + length)
+    return build.apply("slice", x, slice=tuple(ranges))
+
+
+@lowers("Slice")
+def _slice(primitive: Primitive) -> Node:
+    """(x, first indices, sizes); a size of -1 goes to the end."""
+    dims = primitive.x_type.dims
+    starts, sizes = primitive.dims(1), primitive.dims(2)
+    limits = [end if size == -1 else start + size for start, size, end in zip(starts, sizes, dims, strict=True)]
+    ranges = tuple(SliceDimension(start, limit) for start, limit in zip(starts, limits, strict=True))
+    return primitive.build.apply("slice", primitive.x, slice=ranges)
+
+
+@lowers("SliceExt", "SliceExtView", "Narrow", "NarrowView")
+def _slice_of_dimension(primitive: Primitive) -> Node:
+    """SliceExt is (x, dimension, start, end, step), Narrow (x, dimension, start, length)."""
+    x = primitive.x
+    axis = primitive.axis(1, x)
+    size = tensor(x).dims[axis]
+    start = _within(primitive.static(2), size)
+    if "Narrow" in primitive.node.opcode:
+        return narrowed(primitive.build, x, axis, start, primitive.static(3))
+    ranges = [SliceDimension(0, size) for size in tensor(x).dims]
+    limit = max(_within(primitive.static(3), size), start)
+    ranges[axis] = SliceDimension(start, limit, primitive.static(4, 1))
+    return primitive.build.apply("slice", x, slice=tuple(ranges))
+
+
+def _within(index: int, size: int) -> int:
+    """An index, negative ones counted from the end, within bounds."""
+    return max(0, min(size, index + size if index < 0 else index))
+
+
+@lowers("SelectExtView", "SelectView")
+def _select_index(primitive: Primitive) -> Node:
+    """One index of a dimension: (x, dimension, index)."""
+    x = primitive.x
+    axis, index = primitive.axis(1, x), primitive.static(2)
+    dims = tensor(x).dims
+    index = primitive.axis_of(index, dims[axis])
+    part = narrowed(primitive.build, x, axis, index, 1)
+    return primitive.build.reshape(part, (*dims[:axis], *dims[axis + 1 :]))
+
+
+@lowers("StridedSlice")
+def _strided_slice(primitive: Primitive) -> Node:
+    """(x, starts, ends, steps) and bit masks: which starts and ends do not count, which dimensions are dropped."""
+    build, x = primitive.build, primitive.x
+    masks = [
+        primitive.static(4 + index, primitive.attribute(name, 0))
+        for index, name in enumerate(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"))
+    ]
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
+    if ellipsis_mask or new_axis_mask:
+        raise primitive.error("ellipsis_mask and new_axis_mask have no lowering")
+    dims = tensor(x).dims
+    starts, ends, steps = primitive.dims(1), primitive.dims(2), primitive.dims(3)
+    ranges = [SliceDimension(0, size) for size in dims]
+    reversed_dims: list[int] = []
+    dropped: set[int] = set()
+    for axis, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        size = dims[axis]
+        if shrink_mask >> axis & 1:
+            index = primitive.axis_of(start, size)
+            ranges[axis] = SliceDimension(index, index + 1)
+            dropped.add(axis)
+            continue
+        bounds = slice(None if begin_mask >> axis & 1 else start, None if end_mask >> axis & 1 else end, step)
+        indices = range(size)[bounds]
+        if step < 0 and len(indices):
+            reversed_dims.append(axis)
+            ranges[axis] = SliceDimension(indices[-1], indices[0] + 1, -step)
+        else:
+            ranges[axis] = SliceDimension(indices.start, max(indices.stop, indices.start), abs(step))
+    part: Node = build.apply("slice", x, slice=tuple(ranges))
+    if reversed_dims:
+        part = build.apply("reverse", part, dimensions=tuple(reversed_dims))
+    return build.reshape(part, [size for dim, size in enumerate(tensor(part).dims) if dim not in dropped])
+
+
+@lowers("Gather", "Embedding", "IndexSelect")
+def _gather(primitive: Primitive) -> Node:
+    """Rows by index, zeros out of range: Gather is (x, indices, dimension, ...), Embedding (indices, x)."""
+    build = primitive.build
+    if primitive.node.opcode.endswith("Embedding"):
+        x, indices, axis = primitive.array(1), primitive.array(0), 0
+    elif primitive.node.opcode.endswith("IndexSelect"):
+        x, indices = primitive.array(0), primitive.array(2)
+        axis = primitive.axis(1, x)
+    else:
+        x, indices = primitive.array(0), primitive.array(1)
+        axis = primitive.axis(2, x, 0)
+        if primitive.static(3, primitive.attribute("batch_dims", 0)):
+            raise primitive.error("batch_dims other than 0 have no lowering")
+    dims, index_dims = tensor(x).dims, tensor(indices).dims
+    if primitive.node.opcode.endswith("Gather"):
+        below = build.compare(indices, build.filled(0, indices), "LT")
+        wrapped = build.apply("add", indices, build.filled(dims[axis], indices))
+        indices = build.apply("select", below, wrapped, indices)
+    rank = len(index_dims)
+    offsets = [dim if dim < axis else dim + rank - 1 for dim in range(len(dims)) if dim != axis]
+    gathered: Node = build.apply(
+        "gather",
+        x,
+        indices,
+        offset_dims=tuple(offsets),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=rank,
+        slice_sizes=tuple(1 if dim == axis else size for dim, size in enumerate(dims)),
+    )
+    inside = build.apply(
+        "and",
+        build.compare(indices, build.filled(0, indices), "GE"),
+        build.compare(indices, build.filled(dims[axis], indices), "LT"),
+    )
+    result_dims = tensor(gathered).dims
+    is_inside = build.spread(inside, result_dims, tuple(range(axis, axis + rank)))
+    return build.apply("select", is_inside, gathered, build.filled(0, gathered))
+
+
+@lowers("GatherNd")
+def _gather_nd(primitive: Primitive) -> Node:
+    """Parts of an array at indices into its first dimensions, which the last dimension of the indices holds."""
+    x, indices = primitive.x, primitive.array(1)
+    dims, index_dims = tensor(x).dims, tensor(indices).dims
+    count, batch = index_dims[-1], len(index_dims) - 1
+    return primitive.build.apply(
+        "gather",
+        x,
+        indices,
+        offset_dims=tuple(range(batch, batch + len(dims) - count)),
+        collapsed_slice_dims=tuple(range(count)),
+        start_index_map=tuple(range(count)),
+        index_vector_dim=batch,
+        slice_sizes=(1,) * count + dims[count:],
+    )
+
+
+@lowers("OneHot", "OneHotExt")
+def _one_hot(primitive: Primitive) -> Node:
+    """One value at an index and another elsewhere, along a further dimension."""
+    build, indices = primitive.build, primitive.x
+    depth = primitive.static(1)
+    on, off = primitive.array(2), primitive.array(3)
+    rank = tensor(indices).rank
+    axis = primitive.axis_of(primitive.static(4, primitive.attribute("axis", -1)), rank + 1)
+    own = tensor(indices).dims
+    dims = (*own[:axis], depth, *own[axis:])
+    others = tuple(dim for dim in range(rank + 1) if dim != axis)
+    places = build.iota(dims, axis, tensor(indices).dtype)
+    is_set = build.compare(places, build.spread(indices, dims, others), "EQ")
+    return build.apply(
+        "select", is_set, build.spread(build.reshape(on, ()), dims, ()), build.spread(build.reshape(off, ()), dims, ())
+    )
+
+
+@lowers("Zeros", "Ones", "ZerosLikeExt", "OnesLikeExt")
+def _constant_array(primitive: Primitive) -> Node:
+    name = primitive.node.opcode.removeprefix("mindir.")
+    if name.endswith("LikeExt"):
+        type_ = primitive.result or primitive.x_type
+    else:
+        element = TYPE_IDS.get(primitive.static(1, 43)) or dtype("f32")
+        type_ = primitive.result or TensorType(element, primitive.dims(0))
+    literal = Literal.splat(type_, type_.dtype.numpy.type(name.startswith("Ones")))
+    return primitive.build.graph.add_constant(literal, type_)
+
+
+@lowers("FillScalar", "Fill", "FillV2", "FillTensor", "Full", "FullLike")
+def _filled(primitive: Primitive) -> Node:
+    """One number everywhere: Fill is (type, dimensions, number), the others (dimensions, number, type)."""
+    name = primitive.node.opcode.removeprefix("mindir.")
+    dims_index, number_index = (1, 2) if name == "Fill" else (0, 1)
+    dims = primitive.x_type.dims if name == "FullLike" else primitive.dims(dims_index)
+    element = primitive.result.dtype if primitive.result else None
+    number = primitive.array(number_index, element)
+    return primitive.build.spread(primitive.build.reshape(number, ()), dims, ())
+
+
+@lowers("Arange", "Range")
+def _range(primitive: Primitive) -> Node:
+    """Numbers from one to another by a step."""
+    build = primitive.build
+    start, end, step = (primitive.static(index) for index in range(3))
+    count = max(0, math.ceil((end - start) / step))
+    element = primitive.result.dtype if primitive.result else dtype("s64")
+    places = build.iota((count,), 0, element)
+    scaled = build.apply("multiply", places, build.filled(step, places))
+    return build.apply("add", scaled, build.filled(start, scaled))
+
+
+@lowers("Tril", "TrilExt", "Triu", "TriuExt")
+def _triangle(primitive: Primitive) -> Node:
+    """The elements on and below (above) a diagonal; zero elsewhere."""
+    build, x = primitive.build, primitive.x
+    diagonal = primitive.static(1, primitive.attribute("diagonal", 0))
+    dims = tensor(x).dims
+    rows, columns = (build.iota(dims, len(dims) - 2 + index, dtype("s64")) for index in (0, 1))
+    limit = build.apply("add", rows, build.filled(diagonal, rows))
+    direction = "LE" if "Tril" in primitive.node.opcode else "GE"
+    return build.apply("select", build.compare(columns, limit, direction), x, build.filled(0, x))
+
+
+@lowers("Pad", "PadV3", "ConstantPadND")
+def _pad(primitive: Primitive) -> Node:
+    """Pad has pairs by dimension in its attribute; the others numbers from the last dimension on, and a value."""
+    build, x = primitive.build, primitive.x
+    dims = tensor(x).dims
+    if primitive.node.opcode.endswith(".Pad"):
+        pairs, value = primitive.attribute("paddings", ()), build.number(0, tensor(x).dtype)
+    else:
+        numbers = primitive.dims(1)
+        if primitive.node.opcode.endswith("PadV3") and primitive.attribute("mode", "constant") != "constant":
+            raise primitive.error("padding other than by a constant has no lowering")
+        given = [(numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 2)]
+        pairs = [(0, 0)] * (len(dims) - len(given)) + given[::-1]
+        value = build.number(0, tensor(x).dtype)
+        if len(primitive.operands) > 2 and primitive.static(2) is not None:
+            value = build.reshape(primitive.array(2, tensor(x).dtype), ())
+    padding = tuple(PaddingDimension(low, high) for low, high in pairs)
+    return build.apply("pad", x, value, padding=padding)
+
+
+@lowers("ReverseV2", "Flip")
+def _reverse(primitive: Primitive) -> Node:
+    x = primitive.x
+    axes = primitive.axes(1, x) if len(primitive.operands) > 1 else primitive.attribute("axis", ())
+    rank = tensor(x).rank
+    return primitive.build.apply("reverse", x, dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
+
+
+@lowers("Shape", "TensorShape")
+def _shape(primitive: Primitive) -> LoweredValue:
+    from_dims = [
+        Literal.array(TensorType(dtype("s64")), dtype("s64").numpy.type(size)) for size in primitive.x_type.dims
+    ]
+    return aggregate([primitive.build.graph.add_constant(literal, literal.type) for literal in from_dims])

@@ -1,0 +1,434 @@
+"""The lowering of primitives that work element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from hloom.dialects.mindir.data_types import DATA_TYPES, TYPE_IDS
+from hloom.dialects.mindir.lowered_values import LoweredValue
+from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.mindir.values import Number
+from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.ir import DType, Node, dtype, dtype_of
+
+TABLE, lowers = table_of()
+PRED, F32 = dtype("pred"), dtype("f32")
+
+Unary = Callable[[HloBuilder, Node], Node]
+
+
+def broadcast_dims(primitive: Primitive, operands: Iterable[Node]) -> tuple[int, ...]:
+    """The dimensions of arrays that are stretched to each other."""
+    shapes = [tensor(operand).dims for operand in operands]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise primitive.error(f"dimensions {' and '.join(map(str, shapes))} cannot be broadcast") from None
+
+
+def common_type(primitive: Primitive, operands: Iterable[LoweredValue]) -> DType:
+    """The element type in which operands meet: that of tensors, unless a number is of a higher family."""
+    arrays = [tensor(operand).dtype for operand in operands if isinstance(operand, Node)]
+    numbers = [operand.dtype for operand in operands if isinstance(operand, Number)]
+    types = arrays or numbers
+    if any(element.name == "bf16" for element in types):
+        names = {element.name for element in types if element.is_float}
+        return dtype("bf16") if names == {"bf16"} else F32
+    result = dtype_of(np.result_type(*[element.numpy for element in types]))
+    if arrays and any(number.is_float for number in numbers) and not (result.is_float or result.is_complex):
+        return F32
+    if arrays and result is PRED and any(number.is_integer for number in numbers):
+        return dtype("s64")
+    return result
+
+
+def binary(primitive: Primitive, opcode: str, element: DType | None = None) -> Node:
+    """An op of two operands, stretched to each other; `element` is the type they are converted to."""
+    left, right = operand_pair(primitive, element or result_type(primitive))
+    return primitive.build.apply(opcode, left, right)
+
+
+def operand_pair(primitive: Primitive, element: DType) -> tuple[Node, Node]:
+    operands = [primitive.array(index, element) for index in (0, 1)]
+    dims = broadcast_dims(primitive, operands)
+    left, right = (primitive.build.stretch(operand, dims) for operand in operands)
+    return left, right
+
+
+def result_type(primitive: Primitive) -> DType:
+    """The element type that the text says of the result; that in which the operands meet where it says none."""
+    result = primitive.result
+    return result.dtype if result is not None else common_type(primitive, primitive.operands[:2])
+
+
+# Arithmetic
+
+for _name, _opcode in {
+    "Add": "add",
+    "Adds": "add",
+    "ScalarAdd": "add",
+    "Sub": "subtract",
+    "Subs": "subtract",
+    "ScalarSub": "subtract",
+    "Mul": "multiply",
+    "Muls": "multiply",
+    "ScalarMul": "multiply",
+    "Div": "divide",
+    "Divs": "divide",
+    "RealDiv": "divide",
+    "ScalarDiv": "divide",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+    "Pow": "power",
+    "PowTensorScalar": "power",
+    "PowScalarTensor": "power",
+    "Atan2": "atan2",
+    "BitwiseAnd": "and",
+    "BitwiseOr": "or",
+    "BitwiseXor": "xor",
+}.items():
+    lowers(_name)(lambda primitive, opcode=_opcode: binary(primitive, opcode))
+
+
+@lowers("AddExt", "SubExt")
+def _scaled_sum(primitive: Primitive) -> Node:
+    """x + alpha * y, x - alpha * y."""
+    element = result_type(primitive)
+    left, right = operand_pair(primitive, element)
+    alpha = primitive.static(2, 1)
+    if alpha != 1:
+        right = primitive.build.apply("multiply", right, primitive.build.filled(alpha, right))
+    return primitive.build.apply("add" if primitive.node.opcode.endswith("AddExt") else "subtract", left, right)
+
+
+@lowers("AddN", "Addn")
+def _sum_of_all(primitive: Primitive) -> Node:
+    values = primitive.elements(0) if len(primitive.operands) == 1 else primitive.operands
+    total, *rest = [primitive.as_array(value) for value in values]
+    for array in rest:
+        total = primitive.build.apply("add", total, array)
+    return total
+
+
+@lowers("FloorDiv", "FloorDivScalar", "ScalarFloorDiv")
+def _floor_division(primitive: Primitive) -> Node:
+    element = result_type(primitive)
+    left, right = operand_pair(primitive, element)
+    build = primitive.build
+    if element.is_float:
+        return build.apply("floor", build.apply("divide", left, right))
+    quotient = build.apply("divide", left, right)
+    return build.apply("subtract", quotient, build.convert(_is_off(build, left, right), element))
+
+
+@lowers("FloorMod", "Mod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
+def _floor_remainder(primitive: Primitive) -> Node:
+    """The remainder with the divisor's sign, as Python has it."""
+    element = result_type(primitive)
+    left, right = operand_pair(primitive, element)
+    build = primitive.build
+    remainder = build.apply("remainder", left, right)
+    return build.apply("select", _is_off(build, left, right), build.apply("add", remainder, right), remainder)
+
+
+def _is_off(build: HloBuilder, left: Node, right: Node) -> Node:
+    """Where truncated division is not floored division: the remainder is not zero and has the dividend's sign."""
+    remainder = build.apply("remainder", left, right)
+    is_nonzero = build.compare(remainder, build.filled(0, remainder), "NE")
+    signs = [build.compare(value, build.filled(0, value), "LT") for value in (remainder, right)]
+    return build.apply("and", is_nonzero, build.compare(signs[0], signs[1], "NE"))
+
+
+@lowers("DivNoNan")
+def _division_without_nan(primitive: Primitive) -> Node:
+    left, right = operand_pair(primitive, result_type(primitive))
+    build = primitive.build
+    zero = build.filled(0, right)
+    return build.apply("select", build.compare(right, zero, "EQ"), zero, build.apply("divide", left, right))
+
+
+@lowers("SquaredDifference")
+def _squared_difference(primitive: Primitive) -> Node:
+    difference = binary(primitive, "subtract")
+    return primitive.build.apply("multiply", difference, difference)
+
+
+# Comparisons
+
+for _name, _direction in {
+    "Equal": "EQ",
+    "EqScalar": "EQ",
+    "ScalarEq": "EQ",
+    "NotEqual": "NE",
+    "NeScalar": "NE",
+    "Less": "LT",
+    "LtScalar": "LT",
+    "ScalarLt": "LT",
+    "LessEqual": "LE",
+    "LeScalar": "LE",
+    "ScalarLe": "LE",
+    "Greater": "GT",
+    "GtScalar": "GT",
+    "ScalarGt": "GT",
+    "GreaterEqual": "GE",
+    "GeScalar": "GE",
+    "ScalarGe": "GE",
+    "LessScalar": "LT",
+    "LessEqualScalar": "LE",
+    "GreaterScalar": "GT",
+    "GreaterEqualScalar": "GE",
+    "NotEqualScalar": "NE",
+}.items():
+    lowers(_name)(lambda primitive, direction=_direction: _comparison(primitive, direction))
+
+
+def _comparison(primitive: Primitive, direction: str) -> Node:
+    left, right = operand_pair(primitive, common_type(primitive, primitive.operands[:2]))
+    return primitive.build.compare(left, right, direction)
+
+
+@lowers("LogicalAnd", "LogicalOr", "LogicalXor")
+def _logical(primitive: Primitive) -> Node:
+    return binary(primitive, primitive.node.opcode.removeprefix("mindir.Logical").lower(), PRED)
+
+
+@lowers("LogicalNot", "ScalarNot")
+def _not(primitive: Primitive) -> Node:
+    return primitive.build.apply("not", primitive.array(0, PRED))
+
+
+# Functions of one array
+
+
+def relu(build: HloBuilder, x: Node) -> Node:
+    """The positive part."""
+    return build.apply("maximum", x, build.filled(0, x))
+
+
+def tanh_gelu(build: HloBuilder, x: Node) -> Node:
+    """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
+    cube = build.apply("multiply", build.apply("multiply", x, x), x)
+    inner = build.apply("add", x, build.apply("multiply", cube, build.filled(0.044715, x)))
+    bent = build.apply("tanh", build.apply("multiply", inner, build.filled(math.sqrt(2 / math.pi), x)))
+    half = build.apply("multiply", x, build.filled(0.5, x))
+    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+
+
+def erf_gelu(build: HloBuilder, x: Node) -> Node:
+    """0.5 * x * (1 + erf(x / sqrt 2))."""
+    bent = build.apply("erf", build.apply("multiply", x, build.filled(math.sqrt(0.5), x)))
+    half = build.apply("multiply", x, build.filled(0.5, x))
+    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+
+
+def _relu6(build: HloBuilder, x: Node) -> Node:
+    return build.apply("minimum", relu(build, x), build.filled(6, x))
+
+
+def _hard_sigmoid(build: HloBuilder, x: Node) -> Node:
+    """max(0, min(1, (x + 3) / 6))."""
+    shifted = build.apply("divide", build.apply("add", x, build.filled(3, x)), build.filled(6, x))
+    return build.apply("minimum", relu(build, shifted), build.filled(1, x))
+
+
+def _reciprocal(build: HloBuilder, x: Node) -> Node:
+    return build.apply("divide", build.filled(1, x), x)
+
+
+def _softplus(build: HloBuilder, x: Node) -> Node:
+    """log(1 + exp(x)), without overflow."""
+    small = build.apply("log-plus-one", build.apply("exponential", build.apply("negate", build.apply("abs", x))))
+    return build.apply("add", relu(build, x), small)
+
+
+def _of(opcode: str) -> Unary:
+    return lambda build, x: build.apply(opcode, x)
+
+
+UNARY: dict[str, Unary] = {
+    "ReLU": relu,
+    "ReLU6": _relu6,
+    "GeLU": tanh_gelu,
+    "Gelu": tanh_gelu,
+    "HSigmoid": _hard_sigmoid,
+    "HSwish": lambda build, x: build.apply("multiply", x, _hard_sigmoid(build, x)),
+    "HSwishOp": lambda build, x: build.apply("multiply", x, _hard_sigmoid(build, x)),
+    "Sigmoid": _of("logistic"),
+    "SiLU": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
+    "SoftplusExt": _softplus,
+    "Softplus": _softplus,
+    "Mish": lambda build, x: build.apply("multiply", x, build.apply("tanh", _softplus(build, x))),
+    "Tanh": _of("tanh"),
+    "Exp": _of("exponential"),
+    "Expm1": _of("exponential-minus-one"),
+    "Log": _of("log"),
+    "Log1p": _of("log-plus-one"),
+    "Sqrt": _of("sqrt"),
+    "Rsqrt": _of("rsqrt"),
+    "Reciprocal": _reciprocal,
+    "Inv": _reciprocal,
+    "Square": lambda build, x: build.apply("multiply", x, x),
+    "Abs": _of("abs"),
+    "Neg": _of("negate"),
+    "Sign": _of("sign"),
+    "Floor": _of("floor"),
+    "Ceil": _of("ceil"),
+    "Rint": _of("round-nearest-even"),
+    "Sin": _of("sine"),
+    "Cos": _of("cosine"),
+    "Tan": _of("tan"),
+    "Atan": lambda build, x: build.apply("atan2", x, build.filled(1, x)),
+    "Erf": _of("erf"),
+    "IsFinite": _of("is-finite"),
+    "IsNan": lambda build, x: build.compare(x, x, "NE"),
+    "ZerosLike": lambda build, x: build.filled(0, x),
+    "OnesLike": lambda build, x: build.filled(1, x),
+    "Identity": lambda build, x: x,
+    "Copy": lambda build, x: x,
+    "BitwiseNot": _of("not"),
+}
+"""Functions of one array, by primitive."""
+
+_FLOAT_RESULTS = {"Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Rsqrt", "Reciprocal", "Sin", "Cos", "Erf", "Log1p", "Expm1"}
+
+for _name, _function in UNARY.items():
+    lowers(_name)(lambda primitive, function=_function, name=_name: _unary(primitive, function, name))
+
+
+def _unary(primitive: Primitive, function: Unary, name: str) -> Node:
+    x = primitive.x
+    if name in _FLOAT_RESULTS and primitive.result is not None:
+        x = primitive.build.convert(x, primitive.result.dtype)
+    return function(primitive.build, x)
+
+
+@lowers("Round")
+def _round(primitive: Primitive) -> Node:
+    """To the nearest even number, of so many decimals."""
+    build, x = primitive.build, primitive.x
+    decimals = primitive.static(1, 0)
+    if not tensor(x).dtype.is_float:
+        return x
+    if not decimals:
+        return build.apply("round-nearest-even", x)
+    factor = build.filled(10.0**decimals, x)
+    return build.apply("divide", build.apply("round-nearest-even", build.apply("multiply", x, factor)), factor)
+
+
+@lowers("Trunc")
+def _truncated(primitive: Primitive) -> Node:
+    build, x = primitive.build, primitive.x
+    if not tensor(x).dtype.is_float:
+        return x
+    below = build.compare(x, build.filled(0, x), "LT")
+    return build.apply("select", below, build.apply("ceil", x), build.apply("floor", x))
+
+
+@lowers("GeluExt")
+def _gelu(primitive: Primitive) -> Node:
+    """With `approximate` "tanh" or 1 the one with tanh."""
+    approximate = primitive.static(1, "none")
+    function = tanh_gelu if approximate in ("tanh", 1) else erf_gelu
+    return function(primitive.build, primitive.x)
+
+
+@lowers("LeakyReLU", "LeakyReLUExt")
+def _leaky_relu(primitive: Primitive) -> Node:
+    build, x = primitive.build, primitive.x
+    slope = primitive.static(1, 0.01)
+    scaled = build.apply("multiply", x, build.filled(slope, x))
+    return build.apply("select", build.compare(x, build.filled(0, x), "GT"), x, scaled)
+
+
+@lowers("Elu", "EluExt")
+def _elu(primitive: Primitive) -> Node:
+    build, x = primitive.build, primitive.x
+    alpha = primitive.static(1, 1.0)
+    low = build.apply("multiply", build.apply("exponential-minus-one", x), build.filled(alpha, x))
+    return build.apply("select", build.compare(x, build.filled(0, x), "GT"), x, low)
+
+
+@lowers("ClampScalar", "ClampTensor", "ClipByValue")
+def _clamp(primitive: Primitive) -> Node:
+    """Between two bounds, of which one may be None; the upper one wins."""
+    element = result_type(primitive)
+    result = primitive.array(0, element)
+    for index, opcode in ((1, "maximum"), (2, "minimum")):
+        bound = primitive.operands[index]
+        if isinstance(bound, (Node, Number)):
+            array = primitive.array(index, element)
+            result = primitive.build.apply(opcode, result, primitive.build.stretch(array, tensor(result).dims))
+    return result
+
+
+# Types and choices
+
+
+@lowers("Cast", "ScalarCast")
+def _cast(primitive: Primitive) -> Node:
+    """As C converts: floats towards zero; bools are what is not zero."""
+    wanted = primitive.static(1)
+    element = DATA_TYPES.get(wanted) if isinstance(wanted, str) else TYPE_IDS.get(wanted)
+    if element is None and primitive.result is not None:
+        element = primitive.result.dtype
+    if element is None:
+        raise primitive.error(f"{wanted} is no element type that can be computed with")
+    x = primitive.x
+    if element is PRED and tensor(x).dtype is not PRED:
+        return primitive.build.compare(x, primitive.build.filled(0, x), "NE")
+    return primitive.build.convert(x, element)
+
+
+@lowers("ScalarToTensor", "TensorToScalar")
+def _as_tensor(primitive: Primitive) -> Node:
+    element = primitive.result.dtype if primitive.result is not None else None
+    return primitive.build.reshape(primitive.array(0, element), ())
+
+
+@lowers("Select", "Where")
+def _select(primitive: Primitive) -> Node:
+    build = primitive.build
+    element = primitive.result.dtype if primitive.result else common_type(primitive, primitive.operands[1:])
+    operands = [primitive.array(0, PRED), primitive.array(1, element), primitive.array(2, element)]
+    dims = broadcast_dims(primitive, operands)
+    return build.apply("select", *[build.stretch(operand, dims) for operand in operands])
+
+
+@lowers("MaskedFill", "MaskedFillScalar", "MaskedFillTensor")
+def _masked_fill(primitive: Primitive) -> Node:
+    """A number where the mask is set."""
+    build, x = primitive.build, primitive.x
+    mask, value = primitive.array(1, PRED), primitive.array(2, tensor(x).dtype)
+    dims = broadcast_dims(primitive, (x, mask))
+    value = build.spread(build.reshape(value, ()), dims, ())
+    return build.apply("select", build.stretch(mask, dims), value, build.stretch(x, dims))
+
+
+@lowers("BiasAdd")
+def _bias_add(primitive: Primitive) -> Node:
+    """A bias per channel: dimension 1 for NCHW, the last one for NHWC."""
+    build, x = primitive.build, primitive.x
+    dims = tensor(x).dims
+    axis = len(dims) - 1 if data_format(primitive, 2) == "NHWC" else 1
+    return build.apply("add", x, build.spread(primitive.array(1, tensor(x).dtype), dims, (axis,)))
+
+
+FORMATS = {0: "NCHW", 1: "NHWC", 2: "NHWC4", 3: "HWKC", 4: "HWCK", 11: "NCDHW"}
+"""Data formats by number. Source: mindapi/base/format.h."""
+
+
+def data_format(primitive: Primitive, index: int) -> str:
+    """The data format that an operand or the attribute `format` says: NCHW or NHWC."""
+    given = primitive.static(index) if index < len(primitive.operands) else primitive.attribute("format", "NCHW")
+    name = FORMATS.get(given, str(given)) if isinstance(given, int) else (given or "NCHW")
+    if name not in ("NCHW", "NHWC", "NCDHW"):
+        raise primitive.error(f"the data format {name} has no lowering")
+    return name
+
+
+@lowers("Dropout", "DropoutExt")
+def _dropout(primitive: Primitive) -> tuple[Node, Node]:
+    raise primitive.error("random numbers have no lowering: set_train(False) makes nets without them")

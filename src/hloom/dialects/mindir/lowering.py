@@ -1,0 +1,360 @@
+"""From MindIR to HLO: closures resolved, graphs joined by conditionals and whiles, primitives by table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hloom.dialects.mindir import (
+    data_movement_lowering,
+    elementwise_lowering,
+    linear_lowering,
+    normalisation_lowering,
+    reduction_lowering,
+)
+from hloom.dialects.mindir.control_flow_lowering import ControlFlow, Region, TailCall, Task, run
+from hloom.dialects.mindir.emitter import PREDICATE, Emitter, hlo_name
+from hloom.dialects.mindir.locations import error_at
+from hloom.dialects.mindir.lowered_values import (
+    INDEX_TYPE,
+    MONAD,
+    Aggregate,
+    Choice,
+    Closure,
+    LoweredValue,
+    aggregate,
+    choice,
+    closure,
+    constant_value,
+    described,
+    joined,
+    options_of,
+    skeleton_of,
+    with_arrays,
+)
+from hloom.dialects.mindir.lowering_context import Primitive, Rule, type_of_value, value_of
+from hloom.dialects.mindir.rows import PREFIX, RETURN, VALUE, VALUE_ROW
+from hloom.dialects.mindir.values import MONADS, Number, Sequence, Word
+from hloom.ir import (
+    OPAQUE,
+    TOKEN,
+    Apply,
+    Constant,
+    Graph,
+    Literal,
+    Missing,
+    Module,
+    Node,
+    Op,
+    TensorType,
+    TupleType,
+    TypeProblem,
+    compatible,
+)
+from hloom.text import Unsupported
+
+TABLE: dict[str, Rule] = {
+    **elementwise_lowering.TABLE,
+    **reduction_lowering.TABLE,
+    **data_movement_lowering.TABLE,
+    **normalisation_lowering.TABLE,
+    **linear_lowering.TABLE,
+}
+"""By primitive: what builds its HLO."""
+
+
+def lower(module: Module) -> Module:
+    """A module of MindIR as a module of HLO: the entry graph's parameters are the program's, weights among them.
+
+    Calls, choices of functions and recursion in tail calls become HLO's `call`, `conditional` and `while`; results
+    are a tuple where MindSpore's are. Raises Unsupported, with the source line, for primitives that have no lowering,
+    for recursion that is no tail call, and where a value must be known that is not.
+    """
+    return _Lowering(module).lower()
+
+
+class _Lowering:
+    """One module on its way."""
+
+    def __init__(self, module: Module) -> None:
+        self.source = module
+        self.lowered = Module(hlo_name(module.name))
+        self.lowered.source_name = module.source_name
+        self.entry = Graph(hlo_name(module.entry.name), self.lowered)
+        self.emitter = Emitter(self.lowered, self.entry)
+        self.control_flow = ControlFlow(module, self.emitter, self.body)
+        self.orders: dict[Graph, tuple[list[Node], Node, bool]] = {}
+
+    def lower(self) -> Module:
+        entry = self.source.entry
+        arguments: list[LoweredValue] = []
+        for parameter in entry.parameters:
+            if parameter.type is TOKEN:
+                arguments.append(MONAD)
+                continue
+            if not isinstance(parameter.type, (TensorType, TupleType)) or parameter.type is OPAQUE:
+                raise error_at(parameter, f"a parameter of type {parameter.type} has no lowering")
+            arguments.append(self.unpacked(self.entry.add_parameter(parameter.type, hlo_name(parameter.name))))
+        call = TailCall(closure(entry, ()), tuple(arguments), entry.root)
+        outcome = run(self.control_flow.jump(Region(), call))
+        self.entry.set_output(self.output(outcome.values[None]))
+        self.entry.name = self.lowered.unique_graph_name(self.entry.name)
+        self.lowered.append_graph(self.entry)
+        self.lowered.entry = self.entry
+        _drop_unreachable(self.lowered)
+        return self.lowered
+
+    def unpacked(self, node: Node) -> LoweredValue:
+        """A node's value: a tuple's elements."""
+        if not isinstance(node.type, TupleType):
+            return node
+        return aggregate([self.unpacked(element) for element in self.emitter.elements(node)])
+
+    def output(self, value: LoweredValue) -> Node:
+        """The node that yields a value; raises Unsupported for functions."""
+        if isinstance(value, Aggregate):
+            return self.emitter.packed([self.output(part) for part in value.elements])
+        if isinstance(value, Number):
+            return self.emitter.number(value)
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, Word):
+            return self.emitter.packed([])
+        raise Unsupported(f"the program yields {described(value)}, which is no array")
+
+    # Graphs
+
+    def body(self, graph: Graph, given: Mapping[Node, LoweredValue], region: Region) -> Task:
+        """The value of a graph's nodes, or the call that ends it."""
+        order, last, is_call = self.order_of(graph)
+        values: dict[Node, LoweredValue] = dict(given)
+        for node in order:
+            if node in values:
+                continue
+            if isinstance(node, Apply) and not isinstance(node.function, Op):
+                call = TailCall(values[node.function], tuple(values[used] for used in node.inputs), node)
+                values[node] = yield self.control_flow.value_of_call(call, region)
+            else:
+                values[node] = self.value_of(node, values)
+        if is_call:
+            assert isinstance(last, Apply), "a call is an application"
+            assert isinstance(last.function, Node), "a call applies a value"
+            return TailCall(values[last.function], tuple(values[used] for used in last.inputs), last)
+        return values[last]
+
+    def order_of(self, graph: Graph) -> tuple[list[Node], Node, bool]:
+        """A graph's nodes that its value needs, each behind what it needs; the last one; whether it is a tail call."""
+        if graph not in self.orders:
+            self.orders[graph] = self.ordered(graph)
+        return self.orders[graph]
+
+    def ordered(self, graph: Graph) -> tuple[list[Node], Node, bool]:
+        last, besides = graph.root, list[Node]()
+        while isinstance(last, Apply) and last.opcode in (PREFIX + "Return", PREFIX + "Depend"):
+            besides += last.inputs[1:]
+            last = last.inputs[0]
+        is_call = last.graph is graph and isinstance(last, Apply) and not isinstance(last.function, Op)
+        if is_call:
+            order = self.needed([*self.needs(last), *besides], graph, last)
+            if last not in order:
+                return order, last, True
+        return self.needed([last, *besides], graph, None), last, False
+
+    def needed(self, roots: Iterable[Node], graph: Graph, call: Node | None) -> list[Node]:
+        """The nodes of a graph that some need, in order; what only orders side effects does not need the tail call."""
+        order: dict[Node, None] = {}
+        opened: set[Node] = set()
+        stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(list(roots))]
+        while stack:
+            node, is_done = stack.pop()
+            if is_done:
+                order[node] = None
+                continue
+            if node.graph is not graph or node in order or isinstance(node, Missing):
+                if isinstance(node, Missing):
+                    raise error_at(node, "nothing defines it")
+                continue
+            if node in opened:
+                raise error_at(node, "its value depends on itself")
+            opened.add(node)
+            stack.append((node, True))
+            used = self.needs(node)
+            if call is not None and node.opcode == PREFIX + "UpdateState":
+                used = [operand for operand in used if operand is not call]
+            stack.extend((operand, False) for operand in reversed(used) if operand not in order)
+        return list(order)
+
+    def needs(self, node: Node) -> list[Node]:
+        """The nodes that a node's value is made of; for a graph as a value, its free variables."""
+        if isinstance(node, Constant) and isinstance(node.value, Graph):
+            return list(self.control_flow.references.free.get(node.value, ()))
+        if isinstance(node, Apply) and isinstance(node.function, Node):
+            return [node.function, *node.inputs]
+        return list(node.inputs)
+
+    # Nodes
+
+    def value_of(self, node: Node, values: Mapping[Node, LoweredValue]) -> LoweredValue:
+        if isinstance(node, Constant):
+            return self.constant(node, values)
+        assert isinstance(node, Apply), "parameters have values"
+        if node.function is VALUE_ROW:
+            return _constant(node.attributes[VALUE])
+        if node.function is RETURN:
+            return values[node.inputs[0]]
+        name = node.opcode.removeprefix(PREFIX)
+        operands = tuple(values[used] for used in node.inputs)
+        primitive = Primitive(node, operands, self.emitter.build)
+        structure = STRUCTURE.get(name)
+        if structure is not None:
+            return structure(self.emitter, primitive)
+        rule = TABLE.get(name)
+        if rule is None:
+            raise error_at(node, f"the primitive {name} has no lowering to HLO")
+        try:
+            value = value_of(rule(primitive))
+        except TypeProblem as problem:
+            raise primitive.error(problem.message) from None
+        except Unsupported as problem:
+            raise problem if problem.location else primitive.error(problem.message) from None
+        self.check_type(node, value)
+        return value
+
+    def constant(self, node: Constant, values: Mapping[Node, LoweredValue]) -> LoweredValue:
+        if isinstance(node.value, Graph):
+            return self.control_flow.function_of(node.value, values)
+        if isinstance(node.value, Literal):
+            return self.emitter.graph.add_constant(node.value, node.value.type)
+        raise error_at(node, "an op as a value has no lowering")
+
+    def check_type(self, node: Apply, value: LoweredValue) -> None:
+        """Compare what was built with the type that the text says."""
+        made = type_of_value(value)
+        if made is not None and node.type is not None and _is_known(node.type) and not compatible(made, node.type):
+            raise error_at(node, f"its type is {node.type}, but its lowering yields {made}")
+
+
+def _is_known(type_: object) -> bool:
+    if isinstance(type_, TupleType):
+        return all(map(_is_known, type_.elements))
+    return isinstance(type_, TensorType) and type_.is_static
+
+
+def _constant(value: object) -> LoweredValue:
+    if isinstance(value, Sequence):
+        return constant_value(value)
+    if isinstance(value, Word) and value.text in MONADS:
+        return MONAD
+    assert isinstance(value, (Number, Word)) or hasattr(value, "text"), "the reader makes values"
+    return value  # type: ignore[return-value]
+
+
+def _tuple(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    return aggregate(primitive.operands)
+
+
+def _element(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    elements, index = primitive.elements(0), primitive.static(1)
+    if not isinstance(index, int) or not -len(elements) <= index < len(elements):
+        raise primitive.error(f"there is no element {index} among {len(elements)}")
+    return elements[index]
+
+
+def _first(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    return primitive.operands[0]
+
+
+def _monad(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    return MONAD
+
+
+def _partial(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    function, *arguments = primitive.operands
+    if isinstance(function, Choice):
+        options = [closure(option.graph, option.captured, (*option.bound, *arguments)) for option in function.options]
+        return choice(function.selector, tuple(options))
+    if not isinstance(function, Closure):
+        raise primitive.error(f"operand 0 must be a function, not {described(function)}")
+    return closure(function.graph, function.captured, (*function.bound, *arguments))
+
+
+def _switch(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    condition, left, right = primitive.operands
+    if isinstance(condition, Number):
+        return left if condition.value else right
+    condition = emitter.build.reshape(primitive.array(0), ())
+    if condition.type is not PREDICATE:
+        condition = emitter.build.compare(condition, emitter.build.filled(0, condition), "NE")
+    if isinstance(left, (Closure, Choice)) and isinstance(right, (Closure, Choice)):
+        return _chosen(emitter, condition, left, right)
+    skeleton = joined(skeleton_of(left), skeleton_of(right), "a value")
+    arrays = [emitter.conformed(side, skeleton, "a value") for side in (left, right)]
+    pairs = zip(*arrays, strict=True)
+    return with_arrays(skeleton, iter([emitter.build.apply("select", condition, *pair) for pair in pairs]))
+
+
+def _chosen(emitter: Emitter, condition: Node, left: Closure | Choice, right: Closure | Choice) -> LoweredValue:
+    options = (*options_of(left), *options_of(right))
+    if len(options) == 2:
+        return choice(condition, options)
+    first = emitter.as_index(left.selector) if isinstance(left, Choice) else emitter.index(0)  # type: ignore[arg-type]
+    count = emitter.index(len(options_of(left)))
+    second: Node = count
+    if isinstance(right, Choice):
+        second = emitter.build.apply("add", emitter.as_index(right.selector), count)  # type: ignore[arg-type]
+    return choice(emitter.build.apply("select", condition, first, second), options)
+
+
+def _switch_layer(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+    """One of a tuple of functions; a negative index counts from the end."""
+    functions = primitive.elements(1)
+    closures = [function for function in functions if isinstance(function, Closure)]
+    if len(closures) < len(functions) or not closures:
+        raise primitive.error("operand 1 must be a tuple of functions")
+    if isinstance(primitive.operands[0], Number):
+        return _element_of(closures, primitive)
+    build = emitter.build
+    index = build.convert(build.reshape(primitive.array(0), ()), INDEX_TYPE.dtype)
+    negative = build.compare(index, emitter.index(0), "LT")
+    wrapped = build.apply("select", negative, build.apply("add", index, emitter.index(len(closures))), index)
+    return choice(wrapped, tuple(closures))
+
+
+def _element_of(closures: list[Closure], primitive: Primitive) -> Closure:
+    index = primitive.static(0)
+    if not -len(closures) <= index < len(closures):
+        raise primitive.error(f"there is no function {index} among {len(closures)}")
+    return closures[index]
+
+
+STRUCTURE = {
+    "MakeTuple": _tuple,
+    "make_tuple": _tuple,
+    "MakeList": _tuple,
+    "TupleGetItem": _element,
+    "tuple_getitem": _element,
+    "ListGetItem": _element,
+    "Depend": _first,
+    "Load": _first,
+    "StopGradient": _first,
+    "Return": _first,
+    "UpdateState": _monad,
+    "Partial": _partial,
+    "Switch": _switch,
+    "SwitchLayer": _switch_layer,
+    "switch_layer": _switch_layer,
+}
+"""By primitive of structure and control flow: its value."""
+
+
+def _drop_unreachable(module: Module) -> None:
+    """Take out what a loop's attempts left behind."""
+    reached: set[Graph] = set()
+    waiting = [module.entry]
+    while waiting:
+        graph = waiting.pop()
+        if graph not in reached:
+            reached.add(graph)
+            waiting.extend(called for node in graph.nodes for called in node.called_graphs)
+    for graph in reversed(list(module.graphs)):
+        if graph not in reached:
+            module.erase_graph(graph)
