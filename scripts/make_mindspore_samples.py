@@ -4,8 +4,8 @@
     /tmp/mindspore-venv/bin/python scripts/make_mindspore_samples.py tests/dialects/mindir/samples
 
 Writes, for each net, `NAME.validate.ir` (the graph that MindSpore runs), for those with control flow `NAME.optimize.ir`
-(the graph before its closures are lifted), `NAME.mindir`, and `NAME.npz`: weights by their names (`weight:...`), and for
-each run arguments (`run_0_argument_0`, ...) and results (`run_0_result_0`, ...). Source lines of MindSpore's own code are
+(the graph before its closures are lifted), `NAME.mindir`, and `NAME.npz`: weights by name (`weight:...`), and for
+each run arguments (`run_0_argument_0`, ...) and results (`run_0_result_0`, ...). Source lines of its own code are
 left out. Further arguments are the names of the only nets to make.
 """
 

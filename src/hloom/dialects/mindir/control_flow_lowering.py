@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.dialects.mindir.emitter import PREDICATE, Emitter, Within
+from hloom.dialects.mindir.emitter import PREDICATE, ComputationEmitter, Within
 from hloom.dialects.mindir.free_variables import References
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.lowered_values import (
@@ -129,7 +129,7 @@ GraphBody = Callable[[Graph, Mapping[Node, LoweredValue], Region], Task]
 class ControlFlow:
     """Lowers calls of functional graphs."""
 
-    def __init__(self, module: Module, emitter: Emitter, body: GraphBody) -> None:
+    def __init__(self, module: Module, emitter: ComputationEmitter, body: GraphBody) -> None:
         self.references = References(module)
         self.order: dict[Target, int] = {graph: index for index, graph in enumerate(module.graphs)}
         self.emitter = emitter

@@ -49,7 +49,7 @@ class Within:
     before: Graph
 
 
-class Emitter:
+class ComputationEmitter:
     """Builds one computation after another: `build` adds to the innermost one that is begun and not left."""
 
     def __init__(self, module: Module, graph: Graph) -> None:

@@ -12,7 +12,7 @@ from hloom.dialects.mindir import (
     reduction_lowering,
 )
 from hloom.dialects.mindir.control_flow_lowering import ControlFlow, Region, TailCall, Task, run
-from hloom.dialects.mindir.emitter import PREDICATE, Emitter, hlo_name
+from hloom.dialects.mindir.emitter import PREDICATE, ComputationEmitter, hlo_name
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.lowered_values import (
     INDEX_TYPE,
@@ -80,7 +80,7 @@ class _Lowering:
         self.lowered = Module(hlo_name(module.name))
         self.lowered.source_name = module.source_name
         self.entry = Graph(hlo_name(module.entry.name), self.lowered)
-        self.emitter = Emitter(self.lowered, self.entry)
+        self.emitter = ComputationEmitter(self.lowered, self.entry)
         self.control_flow = ControlFlow(module, self.emitter, self.body)
         self.orders: dict[Graph, tuple[list[Node], Node, bool]] = {}
 
@@ -248,26 +248,26 @@ def _constant(value: object) -> LoweredValue:
     return value  # type: ignore[return-value]
 
 
-def _tuple(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _tuple(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     return aggregate(primitive.operands)
 
 
-def _element(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _element(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     elements, index = primitive.elements(0), primitive.static(1)
     if not isinstance(index, int) or not -len(elements) <= index < len(elements):
         raise primitive.error(f"there is no element {index} among {len(elements)}")
     return elements[index]
 
 
-def _first(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _first(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     return primitive.operands[0]
 
 
-def _monad(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _monad(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     return MONAD
 
 
-def _partial(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _partial(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     function, *arguments = primitive.operands
     if isinstance(function, Choice):
         options = [closure(option.graph, option.captured, (*option.bound, *arguments)) for option in function.options]
@@ -277,7 +277,7 @@ def _partial(emitter: Emitter, primitive: Primitive) -> LoweredValue:
     return closure(function.graph, function.captured, (*function.bound, *arguments))
 
 
-def _switch(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _switch(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     condition, left, right = primitive.operands
     if isinstance(condition, Number):
         return left if condition.value else right
@@ -292,7 +292,9 @@ def _switch(emitter: Emitter, primitive: Primitive) -> LoweredValue:
     return with_arrays(skeleton, iter([emitter.build.apply("select", condition, *pair) for pair in pairs]))
 
 
-def _chosen(emitter: Emitter, condition: Node, left: Closure | Choice, right: Closure | Choice) -> LoweredValue:
+def _chosen(
+    emitter: ComputationEmitter, condition: Node, left: Closure | Choice, right: Closure | Choice
+) -> LoweredValue:
     options = (*options_of(left), *options_of(right))
     if len(options) == 2:
         return choice(condition, options)
@@ -304,7 +306,7 @@ def _chosen(emitter: Emitter, condition: Node, left: Closure | Choice, right: Cl
     return choice(emitter.build.apply("select", condition, first, second), options)
 
 
-def _switch_layer(emitter: Emitter, primitive: Primitive) -> LoweredValue:
+def _switch_layer(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     """One of a tuple of functions; a negative index counts from the end."""
     functions = primitive.elements(1)
     closures = [function for function in functions if isinstance(function, Closure)]
