@@ -8,11 +8,14 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from hloom.analysis import Cost, CostReport, cost
+from hloom.analysis.rules import contractions
 from hloom.hlo import parse
+from hloom.ir import WindowDimension
 from hloom.runtime import cost as ask_xla
 
 LAYERS = 12
@@ -104,3 +107,30 @@ def test_true_and_false_branches():
     )
     (conditional,) = cost(parse(text)).conditionals
     assert [name for name, _ in conditional.branches] == ["few", "none"]
+
+
+@pytest.mark.parametrize("most", [0, 2, 1 << 20])
+def test_pairs_of_window_and_result_positions(monkeypatch: pytest.MonkeyPatch, most: int):
+    """Counted by windows, by results, or from above: the first two are what going through all pairs gives."""
+    random = Random(most)
+    monkeypatch.setattr(contractions, "MOST_POSITIONS", most)
+    contractions.positions.cache_clear()
+    for _ in range(400):
+        base, kernel, result = (random.randint(1, 6) for _ in range(3))
+        stride, hole, dilation = (random.randint(1, 3) for _ in range(3))
+        low = random.randint(-2, 4)
+        window = WindowDimension(kernel, stride, low, 0, hole, dilation)
+        met = sum(
+            (place := o * stride - low + k * dilation) % hole == 0 and 0 <= place // hole < base
+            for o in range(result)
+            for k in range(kernel)
+        )
+        counted = contractions.positions(base, kernel, result, window)
+        assert counted == met if most > 6 or result < most else counted >= met
+    contractions.positions.cache_clear()
+
+
+def test_a_window_of_a_billion_is_counted_soon():
+    window = WindowDimension(10**9, padding_low=10**9 - 1)
+    assert contractions.positions(4, 10**9, 4, window) == 10
+    assert contractions.positions(10**9, 10**9, 4, window) == 10

@@ -10,6 +10,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -75,7 +78,9 @@ def test_a_dump_directory(call: Call, tmp_path: Path):
         (tmp_path / f"module_0000.jit_{name}.before_optimizations.txt").write_text(STEP)
     result = call("inspect", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "module_0000.jit_g: before_optimizations" in result.stderr
+    assert re.search(r"module_0000\.jit_g +before_optimizations +\d+ +10 +\d+\n", result.stderr), result.stderr
+    assert f"holds 2 modules: name one, as in '{tmp_path}/module_0000.jit_f'" in result.stderr
+    assert call("inspect", tmp_path / "jit_g").exit_code == 0
     assert call("inspect", tmp_path, "--module", "jit_g", "--stage", "before_optimizations").exit_code == 0
 
 
@@ -115,3 +120,33 @@ def test_a_bar_appears_where_work_takes_long(monkeypatch: pytest.MonkeyPatch, ca
     with cli_input.progress("waiting"):
         pass
     assert "waiting" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bars"),
+    [
+        (("opt", "-p", "cse"), ("reading", "rewriting")),
+        (("memory",), ("reading", "placing buffers")),
+        (("plan", "--mesh", "m=2"), ("reading", "planning")),
+        (("run",), ("reading", "running")),
+        (("evaluate",), ("reading", "evaluating")),
+        (("grad", "--vjp"), ("reading", "differentiating")),
+    ],
+    ids=lambda value: value[0],
+)
+def test_subcommands_show_what_takes_long(
+    call: Call, step: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], bars: tuple[str, ...]
+):
+    shown: list[str] = []
+
+    @contextmanager
+    def progress(what: str) -> Iterator[None]:
+        shown.append(what)
+        yield
+
+    for name in (arguments[0], "input"):
+        monkeypatch.setattr(import_module(f"hloom.cli.{name}"), "progress", progress)
+    name, *options = arguments
+    assert call(name, step, *options).exit_code == 0
+    for bar in bars:
+        assert any(what.startswith(bar) for what in shown), shown

@@ -100,3 +100,14 @@ def test_bad_usage(call: Call, step: Path, options: tuple[str, ...], message: st
     result = call("run", step, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
+
+
+def test_the_mesh_of_a_headers_shardings_gives_the_devices(call: Call, tmp_path: Path):
+    path = tmp_path / "shard_map.hlo"
+    path.write_text(
+        """HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=4]>}}
+        ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]} ROOT y = f32[8] negate(x) }"""
+    )
+    result = call("run", path)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[-1].endswith(" on 4 devices")

@@ -50,3 +50,10 @@ def test_what_cannot_be_planned(text: str, says: str):
 
 def test_shardings_that_are_there_do_not_matter():
     check_plannable(parse("ENTRY e { ROOT x = f32[64] parameter(0), sharding={devices=[8]<=[8]} }"))
+
+
+def test_fragments_and_unsound_modules_are_refused():
+    with pytest.raises(HloomError, match="m is a fragment, and cannot be planned: the operand gone in e is not known"):
+        check_plannable(parse("HloModule m\nENTRY e { ROOT x = f32[2] negate(gone) }"))
+    with pytest.raises(HloomError, match="its type is"):
+        check_plannable(parse("HloModule m\nENTRY e { y = f32[2] parameter(0) ROOT x = f32[3] negate(y) }"))

@@ -53,7 +53,7 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
     _check_dots(Source(text, name))
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:  # of tomllib, and of int() for numbers of thousands of digits
         raise HloomError(f"{name}: this is no TOML: {problem}") from None
     except RecursionError:
         raise HloomError(f"{name}: its values nest too deep for a file of devices") from None

@@ -134,7 +134,9 @@ class _State:
         apart = self.element_types is not None and root.opcode == "tuple"
         for user in parameter.users:
             if self.elements is not None and user.opcode == _GET and user.inputs[0] is parameter:
-                mapping[user] = self.elements[user.attributes["index"]]
+                index = user.attributes["index"]
+                if index < len(self.elements):
+                    mapping[user] = self.elements[index]
         if any(user not in mapping for user in parameter.users) or root is parameter:
             mapping[parameter] = self.whole()
         skipped = {root} if apart and not root.users else set()

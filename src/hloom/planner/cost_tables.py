@@ -106,8 +106,10 @@ def _reads(problem: Problem) -> dict[Node, list[Read]]:
         parameters = {parameter.number: parameter for parameter in problem.module.entry.parameters}
         for alias in aliases(problem.module):
             value = output_at(root, alias.output_index)
-            if value is not None and _is_planned(problem, value) and not alias.parameter_index:
-                reads[value].append(Read(root, 0, destination=parameters[alias.parameter]))
+            destination = parameters.get(alias.parameter)
+            is_whole = destination is not None and not alias.parameter_index
+            if value is not None and is_whole and _is_planned(problem, value):
+                reads[value].append(Read(root, 0, destination=destination))
     return dict(reads)
 
 

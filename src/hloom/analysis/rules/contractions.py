@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 from hloom.analysis.cost_properties import Cost
@@ -85,6 +86,10 @@ def _products(instruction: Instruction) -> int:
     return features * batch * result[labels.output.index("f")] * count
 
 
+MOST_POSITIONS = 1 << 20
+"""How many positions of a window or of a result are looked at one by one."""
+
+
 @lru_cache(maxsize=4096)
 def positions(base: int, kernel: int, result: int, window: WindowDimension) -> int:
     """How many pairs of a window position and a result position meet an element of the base.
@@ -92,10 +97,21 @@ def positions(base: int, kernel: int, result: int, window: WindowDimension) -> i
     In one dimension, position `k` of the window at position `o` of the result meets the element
     (o * stride - padding_low + k * window_dilation) / base_dilation, where that is one.
 
+    Where both are more than MOST_POSITIONS, all pairs count.
+
     >>> positions(4, 3, 4, WindowDimension(3, padding_low=1, padding_high=1))
     10
     """
-    return sum(_meetings(base, result, window, position * window.window_dilation) for position in range(kernel))
+    reach = window.padding_low + (base - 1) * window.base_dilation
+    first = max(0, -(((result - 1) * window.stride - window.padding_low) // window.window_dilation))
+    last = min(kernel - 1, reach // window.window_dilation)
+    if last - first < MOST_POSITIONS:
+        offsets = (position * window.window_dilation for position in range(first, last + 1))
+        return sum(_meetings(base, result, window, offset) for offset in offsets)
+    if result < MOST_POSITIONS:
+        swapped = replace(window, stride=window.window_dilation, window_dilation=window.stride)
+        return sum(_meetings(base, kernel, swapped, position * window.stride) for position in range(result))
+    return (last - first + 1) * result
 
 
 def _meetings(base: int, result: int, window: WindowDimension, offset: int) -> int:
