@@ -19,6 +19,7 @@ from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.rewriting import rewriting
 from benchmarks.sharding import sharding
+from benchmarks.startup import startup
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
@@ -39,5 +40,6 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "propagation": propagation,
     "planning": planning,
     "ranks": ranks,
+    "startup": startup,
     "autodiff": autodiff,
 }
