@@ -127,3 +127,25 @@ def test_a_custom_call_without_a_rule_is_named():
     call = entry('x = f64[] parameter(0) ROOT r = f64[] custom-call(x), custom_call_target="mystery"')
     with pytest.raises(HloomError, match="the custom call 'mystery' has no derivative"):
         hloom.grad(call)
+
+
+def test_an_error_says_where_the_instruction_stands(tmp_path):
+    path = tmp_path / "program.hlo"
+    path.write_text('HloModule m\n\nENTRY e {\n  x = f64[2] parameter(0)\n  ROOT c = f64[2] custom-call(x), custom_call_target="mine"\n}\n')
+    with pytest.raises(hloom.HloomError, match=r"program\.hlo:5:8: .*the custom call 'mine' has no derivative") as caught:
+        hloom.vjp(path)
+    assert "custom_call_target" in str(caught.value)
+
+
+def test_calls_nested_to_any_depth():
+    """sin(x) x^n, by a chain of calls."""
+    depth = 400
+    lines = ["f0 { a = f64[] parameter(0) ROOT r = f64[] sine(a) }"]
+    lines += [f"f{n} {{ a = f64[] parameter(0) c = f64[] call(a), to_apply=f{n - 1} ROOT r = f64[] multiply(c, a) }}"
+              for n in range(1, depth)]  # fmt: skip
+    program = module("\n".join([*lines, f"ENTRY e {{ x = f64[] parameter(0) ROOT r = f64[] call(x), to_apply=f{depth - 1} }}"]))
+    gradient = hloom.grad(program)
+    assert gradient.node_count < 10 * depth
+    (slope,) = run(gradient, [np.array(0.9)])
+    n = depth - 1
+    np.testing.assert_allclose(slope, np.cos(0.9) * 0.9**n + n * np.sin(0.9) * 0.9 ** (n - 1))

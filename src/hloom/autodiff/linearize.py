@@ -6,8 +6,10 @@ what is active is linearized: what depends on an input asked for and is needed b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hloom.autodiff.activity import (
@@ -24,7 +26,12 @@ from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
 from hloom.autodiff.table import RULES
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError, Location, Source, Unsupported
+
+LARGEST_SOURCE = 1 << 28
+"""Of how many bytes a file may be that is read again to say where an instruction stands."""
+LONGEST_TYPE = 10_000
+"""Within how many characters of its name an instruction's opcode is looked for."""
 
 
 @dataclass(slots=True)
@@ -116,7 +123,11 @@ class Walk:
                 copy_nodes((node,), values)
                 continue
             emitter.metadata = node.raw_metadata
-            self._linearize(node, values, known, needed)
+            try:
+                self._linearize(node, values, known, needed)
+            except HloomError as error:
+                error.location = error.location or location_of(node)
+                raise
         session.depth -= 1
         root = graph.root
         result = known.get(root)
@@ -162,6 +173,25 @@ class Walk:
 def place_of(node: Node) -> str:
     """Where an instruction stands: the module's source, its computation, its name."""
     return f"{node.graph.module.source_name}: {node.graph.name}: {node.name}"
+
+
+def location_of(node: Node) -> Location | None:
+    """The line and column of an instruction, where its module was read from a file of text that still has it."""
+    path = Path(node.graph.module.source_name)
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_SOURCE:
+            return None
+        text = path.read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+    definitions = re.compile(rf"^[ \t]*(?:ROOT[ \t]+)?(%?{re.escape(node.name)})[ \t]*=", re.MULTILINE)
+    header = re.search(rf"^[ \t]*(?:ENTRY[ \t]+)?%?{re.escape(node.graph.name)}[ \t]*[({{]", text, re.MULTILINE)
+    after = definitions.search(text, header.end()) if header else None
+    matches = list(definitions.finditer(text))
+    chosen = after or (matches[0] if len(matches) == 1 else None)
+    if chosen is None or f" {node.opcode}(" not in text[chosen.end() : chosen.end() + LONGEST_TYPE]:
+        return None
+    return Source(text, str(path)).location(chosen.start(1))
 
 
 def flattened(node: Apply, tangents: Sequence[Any]) -> list[Any]:

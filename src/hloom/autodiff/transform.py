@@ -349,10 +349,14 @@ def inline_calls(module: Module) -> None:
         for node in graph.nodes:
             if _may_inline(node) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
                 graph.inline(node)
-    sites = Counter(next(iter(node.called_graphs)) for node in module.nodes() if _may_inline(node))
-    others = {graph for node in module.nodes() if node.opcode != "call" for graph in node.called_graphs}
+    reached = _reached(module)
+    nodes = [node for graph in reached for node in graph.nodes]
+    sites = Counter(next(iter(node.called_graphs)) for node in nodes if _may_inline(node))
+    others = {graph for node in nodes if not _may_inline(node) for graph in node.called_graphs}
     budget = max(MOST_ADDED, module.node_count)
     for graph in reversed(callees_first(module) if sites else []):
+        if graph not in reached:
+            continue
         waiting = [node for node in graph.nodes if _may_inline(node)]
         while waiting:
             node = waiting.pop()
@@ -366,6 +370,18 @@ def inline_calls(module: Module) -> None:
             waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner)]
             graph.replace_uses(node, mapping[callee.root])
             graph.erase(node)
+
+
+def _reached(module: Module) -> dict[Graph, None]:
+    """The computations that the entry leads to."""
+    reached: dict[Graph, None] = {}
+    pending = [module.entry]
+    while pending:
+        graph = pending.pop()
+        if graph not in reached:
+            reached[graph] = None
+            pending += [callee for node in graph.nodes for callee in node.called_graphs]
+    return reached
 
 
 def _may_inline(node: Node) -> bool:
