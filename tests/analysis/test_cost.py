@@ -121,7 +121,7 @@ def test_pairs_of_window_and_result_positions(monkeypatch: pytest.MonkeyPatch, m
         low = random.randint(-2, 4)
         window = WindowDimension(kernel, stride, low, 0, hole, dilation)
         met = sum(
-            (place := o * stride - low + k * dilation) % hole == 0 and 0 <= place // hole < base
+            (position := o * stride - low + k * dilation) % hole == 0 and 0 <= position // hole < base
             for o in range(result)
             for k in range(kernel)
         )

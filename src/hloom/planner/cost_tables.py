@@ -107,8 +107,8 @@ def _reads(problem: Problem) -> dict[Node, list[Read]]:
         for alias in aliases(problem.module):
             value = output_at(root, alias.output_index)
             destination = parameters.get(alias.parameter)
-            is_whole = destination is not None and not alias.parameter_index
-            if value is not None and is_whole and _is_planned(problem, value):
+            names_array = destination is not None and not alias.parameter_index
+            if value is not None and names_array and _is_planned(problem, value):
                 reads[value].append(Read(root, 0, destination=destination))
     return dict(reads)
 
