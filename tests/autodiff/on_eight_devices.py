@@ -22,9 +22,14 @@ OWN_RULES = {
     "elementwise.complex_complex128": "sign of a complex number: JAX says zero",
     "elementwise.complex_complex64": "sign of a complex number: JAX says zero",
     "elementwise.select_among_many": "JAX's rule for clamp is not the derivative where bounds cross",
+    "linalg.cholesky": "one triangle of the matrix is read; JAX takes the change to be symmetric",
 }
 """Programs whose gradients differ from JAX's; central differences agree with hloom's."""
-WITHOUT = {"control.mapped_while": "runs without end on random inputs"}
+WITHOUT = {
+    "control.mapped_while": "runs without end on random inputs",
+    "control.debug_print_ordered": "calls Python",
+    "control.debug_print_unordered": "calls Python",
+}
 
 
 def compare(family: str) -> dict[str, str]:
@@ -59,15 +64,15 @@ def check(name: str) -> str:
     point = [leaves[number] for number in moving]
     try:
         results, pullback = jax.vjp(function, *point)
+        cotangents = [
+            rng.standard_normal(np.shape(result)).astype(result.dtype)
+            if is_inexact(result)
+            else np.zeros(np.shape(result), jax.dtypes.float0)
+            for result in results
+        ]
+        expected = pullback(cotangents)
     except Exception as error:  # what JAX says of what it has no derivative for is of many classes
         return f"not compared: JAX does not differentiate it: {error!s:.80}"
-    cotangents = [
-        rng.standard_normal(np.shape(result)).astype(result.dtype)
-        if is_inexact(result)
-        else np.zeros(np.shape(result), jax.dtypes.float0)
-        for result in results
-    ]
-    expected = pullback(cotangents)
     gradient = hloom.vjp(hloom.load(jax.jit(function, keep_unused=True).lower(*point)))
     given = [*point, *[value for value in cotangents if value.dtype != jax.dtypes.float0]]
     outputs = hloom.run(gradient, [np.asarray(value) for value in given]).outputs
