@@ -25,8 +25,8 @@ def load(
     """Read a module from whatever holds one.
 
     `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, packed or
-    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers. MindSpore's `.ir` texts are
-    read as well. Raises HloomError for what cannot be read, with the place.
+    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers. MindSpore's `.ir` texts
+    and `.mindir` files are read as well. Raises HloomError for what cannot be read, with the place.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'
@@ -45,5 +45,16 @@ def _mindir_text(data: bytes, name: str) -> Module:
     return import_module("hloom.dialects.mindir").parse(Source(data.decode("utf-8", "surrogateescape"), name))
 
 
-FORMATS = (FileFormat(_is_mindir_text, _mindir_text),)
+_MODEL = re.compile(rb"\n[\x01-\x20][0-9.]+\x12\x09MindSpore")
+
+
+def _is_mindir_model(head: bytes) -> bool:
+    return _MODEL.match(head) is not None
+
+
+def _mindir_model(data: bytes, name: str) -> Module:
+    return import_module("hloom.dialects.mindir").read_model(data, name)
+
+
+FORMATS = (FileFormat(_is_mindir_text, _mindir_text), FileFormat(_is_mindir_model, _mindir_model))
 """The formats that are not HLO's."""

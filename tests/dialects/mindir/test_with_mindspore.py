@@ -56,3 +56,7 @@ def test_todays_graphs_read_print_back_and_yield_mindspores_numbers(folder, net)
         assert mindir.to_text(module) == path.read_text()
         if net != NOT_LOWERED:
             assert check_numbers(net, module, folder) > 0
+    model = hloom.load(folder / f"{net}.mindir")
+    hloom.verify(model)
+    if net != NOT_LOWERED:
+        assert check_numbers(net, model, folder) > 0

@@ -7,6 +7,8 @@ print(mindir.to_text(module))
 """
 
 from hloom.dialects.mindir.lowering import lower as lower
+from hloom.dialects.mindir.model_reader import WEIGHTS as WEIGHTS
+from hloom.dialects.mindir.model_reader import read_model as read_model
 from hloom.dialects.mindir.rows import ROWS as ROWS
 from hloom.dialects.mindir.text_printer import to_text as to_text
 from hloom.dialects.mindir.text_reader import parse as parse

@@ -159,8 +159,8 @@ def tensor_text(literal: Literal) -> str:
         return f"{head}[...])"
     array = literal.numpy()
     if not array.ndim:
-        return f"{head}{_number_text(array.flat[0])})"
-    words = [_number_text(number) for number in array.flat]
+        return f"{head}{number_text(array.flat[0])})"
+    words = [number_text(number) for number in array.flat]
     width = max(map(len, words), default=0)
     return f"{head}{_rows(type_.dims, [word.rjust(width) for word in words])})"
 
@@ -182,7 +182,8 @@ def _rows(dims: tuple[int, ...], words: list[str]) -> str:
     return "\n" * (len(dims) > 1) + "\n".join(lines)
 
 
-def _number_text(number: np.generic) -> str:
+def number_text(number: np.generic) -> str:
+    """A number with the six digits that MindSpore writes, or with as many as it needs."""
     if isinstance(number, np.bool_):
         return str(bool(number))
     if isinstance(number, np.integer):
