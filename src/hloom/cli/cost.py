@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
 from hloom.analysis import Table as Rows
-from hloom.cli.input import note_whole_program, progress, read_module
+from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
@@ -57,7 +57,7 @@ def command(
       hloom cost step.hlo --by source --json | jq '.groups[0]'
       hloom cost step.hlo --trips while.6=100
     """
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     note_whole_program(program)
     with progress("counting"):
         report = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.input import progress, read_module
+from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.run import arrays_in_order, check_output, output_record, output_tables, save_outputs
@@ -47,7 +47,7 @@ def command(
     if inputs is not None and seed is not None:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
     check_output(output, json_output)
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     arrays = random_inputs(_input_types(program), seed or 0) if inputs is None else arrays_in_order(load_arrays(inputs))
     with progress(f"evaluating {file}"):
         outputs = evaluate(program, arrays)

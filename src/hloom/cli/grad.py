@@ -11,7 +11,7 @@ import click
 from rich.console import RenderableType
 
 from hloom import autodiff
-from hloom.cli.input import progress, read_module
+from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_text
 from hloom.cli.tables import new_table, note_tables
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("--json is for what --check finds")
     if output is not None:
         check_folder(output)
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     chosen = _names(wrt)
     with progress("differentiating"):
         if is_jvp:

@@ -53,6 +53,21 @@ def read_module(source: ModuleSource, *, show_notes: bool = True) -> Module:
     return module
 
 
+def read_program(source: ModuleSource) -> Module:
+    """Load the module as HLO: MindIR, which XLA does not read, is lowered."""
+    module = read_module(source)
+    if not is_mindir(module):
+        return module
+    from hloom.dialects import mindir  # only here: few files are MindIR
+
+    return mindir.lower(module)
+
+
+def is_mindir(module: Module) -> bool:
+    """Whether a module is one of MindSpore's graphs, whose ops are not HLO's."""
+    return module.entry.root.opcode.startswith("mindir.")
+
+
 def note_whole_program(module: Module) -> None:
     """Say on standard error where numbers will be of all devices together, which share the program once it is cut."""
     if awaits_partitioning(module):

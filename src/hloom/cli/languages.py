@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.input import read_module
+from hloom.cli.input import is_mindir, read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
 from hloom.hlo import LIMITS, STDIN, decompress, read_bytes, save, to_text
@@ -44,9 +44,9 @@ class Language:
 
 def dialect_ops() -> Mapping[str, Op]:
     """The op rows of all dialects, by full name; the dialects are imported for it."""
-    from hloom.dialects import oneflow
+    from hloom.dialects import mindir, oneflow
 
-    return oneflow.OPS
+    return {**oneflow.OPS, **mindir.ROWS}
 
 
 def _mlir_text(module: Module) -> str:
@@ -63,19 +63,44 @@ def _lowered(module: Module) -> Module:
 
 HLO = Language("HLO", to_text, lambda module: to_text(module, "short"), lambda module: module)
 MLIR = Language("MLIR", _mlir_text, _mlir_text, _lowered)
+MINDIR = Language(
+    "MindIR",
+    lambda module: mindir_text(module) if is_mindir(module) else to_text(module),
+    lambda module: mindir_text(module) if is_mindir(module) else to_text(module, "short"),
+    lambda module: _lowered_mindir(module) if is_mindir(module) else module,
+)
+"""MindSpore's graphs; the pass `lower-mindir` makes HLO of them."""
+
+
+def mindir_text(module: Module) -> str:
+    """MindSpore's graphs as its `.ir` text."""
+    from hloom.dialects import mindir
+
+    return mindir.to_text(module)
+
+
+def _lowered_mindir(module: Module) -> Module:
+    from hloom.dialects import mindir
+
+    return mindir.lower(module)
 
 
 def read_any(source: ModuleSource) -> tuple[Module, Language]:
     """The module that a command line names, and its language, which the file's name or its first characters say."""
     if source.file == STDIN:
         with _standard_input() as data:
-            return (_read_mlir(source, data), MLIR) if _is_ours(data) else (read_module(source), HLO)
+            return (_read_mlir(source, data), MLIR) if _is_ours(data) else _read_other(source)
     path = Path(source.file)
     if path.is_file() and _is_mlir(path):
         if source.module is not None or source.stage is not None:
             raise HloomError(f"cannot read {path}: it is no directory, which --module and --stage choose from")
         return _read_mlir(source, read_bytes(path)), MLIR
-    return read_module(source), HLO
+    return _read_other(source)
+
+
+def _read_other(source: ModuleSource) -> tuple[Module, Language]:
+    module = read_module(source)
+    return module, MINDIR if is_mindir(module) else HLO
 
 
 def write_any(module: Module, language: Language, output: Path | None) -> None:

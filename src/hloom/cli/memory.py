@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import SCHEDULES, LiveBuffer, MemoryReport, bytes_of, memory
-from hloom.cli.input import note_whole_program, progress, read_module
+from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import characters, png, svg
@@ -60,7 +60,7 @@ def command(
     writer = WRITERS.get(output.suffix.lower()) if output is not None else None
     if output is not None and writer is None and not json_output:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(WRITERS)}", param_hint="-o")
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     note_whole_program(program)
     with progress("placing buffers"):
         report = memory(program, schedule=schedule)

@@ -10,7 +10,7 @@ import click
 
 from hloom.analysis import bytes_of
 from hloom.api.plan import PlanResult, load_plan, plan
-from hloom.cli.input import progress, read_module
+from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.plan_report import record, tables
@@ -102,7 +102,7 @@ def command(
         "pins": _parse_pins(pins),
         "forbidden": list(map(_parse_forbidden, forbidden)),
     }
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     keep = None if like is None else load_plan(like, program)
     with progress("planning"):
         planned = plan(program, like=keep, marks=output is None or output.suffix != ".json", **asked, **options)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.input import read_module
+from hloom.cli.input import is_mindir, read_module
+from hloom.cli.languages import mindir_text
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.hlo import PrintOptions, save, to_text
@@ -39,7 +40,7 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Print a module as HLO text.
+    """Print a module as HLO text, or MindSpore's graphs as theirs.
 
     Without options nothing is left out, and the text reads back to the same module. OUT may be called .gz or .zst
     (the text is packed) or .pb (a proto is written).
@@ -58,6 +59,11 @@ def command(
     if form == "ir" and given:
         raise click.UsageError(f"{given[0]} styles HLO text, and --ir is another form")
     program = read_module(ModuleSource(file, strict, module, stage))
+    if is_mindir(program) and form != "ir":
+        if form != "hlo" or given:
+            raise click.UsageError(f"{file} is MindIR, which prints as MindSpore's text or, with --ir, as a listing")
+        _write({"module": program.name, "form": "mindir", "text": mindir_text(program)}, json_output, output)
+        return
     options = FORMS[form]
     if options is not None:
         options = replace(
@@ -71,10 +77,14 @@ def command(
         save(program, output, options)
         return
     text = to_text(program, options or "ir")
+    _write({"module": program.name, "form": form, "text": text}, json_output, output)
+
+
+def _write(record: dict[str, str], json_output: bool, output: Path | None) -> None:
     if json_output:
-        write_json({"module": program.name, "form": form, "text": text}, output)
+        write_json(record, output)
     else:
-        write_text(text, output)
+        write_text(record["text"], output)
 
 
 FORMS: dict[str, PrintOptions | None] = {

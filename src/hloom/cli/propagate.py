@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Table as Rows
-from hloom.cli.input import progress, read_module
+from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
@@ -61,7 +61,7 @@ def command(
       hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data --set w:1=model --json
       hloom propagate step.hlo --mesh x=8 --enumerate --prune
     """
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     chosen = _mesh(mesh, settings, lists, prune)
     if lists:
         with progress("listing tilings"):

@@ -13,7 +13,7 @@ from rich.text import Text
 from hloom.analysis import BY, Roofline, Timing, device, devices, roofline
 from hloom.analysis import Table as Rows
 from hloom.cli.cost import trip
-from hloom.cli.input import note_whole_program, progress, read_module
+from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import characters, plotted, svg
@@ -78,7 +78,7 @@ def command(
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
     chosen = device(name, listed)
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_program(ModuleSource(file, strict, module, stage))
     note_whole_program(program)
     with progress("estimating"):
         report = roofline(program, chosen, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)

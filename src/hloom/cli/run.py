@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.cli.input import progress, read_module
+from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import new_table, note_tables, write_tables
@@ -67,8 +67,8 @@ def command(
     if rtol is not None and check is None:
         raise click.UsageError("--rtol is the tolerance of --check")
     check_output(output, json_output)
-    program = read_module(ModuleSource(file, strict, module, stage))
-    other = None if check is None else read_module(ModuleSource(check, strict))
+    program = read_program(ModuleSource(file, strict, module, stage))
+    other = None if check is None else read_program(ModuleSource(check, strict))
     arrays = None if inputs is None else load_arrays(inputs)
     with progress(f"running {file}"):
         result = run(program, arrays_in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)

@@ -7,6 +7,7 @@ print(mindir.to_text(module))
 """
 
 from hloom.dialects.mindir.lowering import lower as lower
+from hloom.dialects.mindir.lowering_pass import LOWER as LOWER
 from hloom.dialects.mindir.model_reader import WEIGHTS as WEIGHTS
 from hloom.dialects.mindir.model_reader import read_model as read_model
 from hloom.dialects.mindir.rows import ROWS as ROWS
