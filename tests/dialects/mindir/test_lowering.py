@@ -17,6 +17,8 @@ from hloom import HloomError, Unsupported
 from hloom.dialects import mindir
 from hloom.dialects.mindir.emitter import hlo_name
 from hloom.dialects.mindir.free_variables import References
+from hloom.dialects.mindir.lowering import STRUCTURE, TABLE
+from hloom.dialects.mindir.rows import PREFIX, ROWS
 from tests.dialects.mindir.samples import FOLDER, NOT_LOWERED, TEXTS, check_numbers
 
 
@@ -184,6 +186,10 @@ def test_references_and_free_variables():
     assert set(references.free[body]) == {entry.parameters[0], header.parameters[0], header.parameters[1]}
     assert references.reachable([body], frozenset()) == {header, body, after}
     assert references.reachable([body], frozenset([header])) == {body}
+
+
+def test_the_rows_are_the_primitives_that_have_a_lowering():
+    assert {PREFIX + name for name in {**TABLE, **STRUCTURE}} == set(ROWS)
 
 
 def test_names_are_those_that_hlo_takes():
