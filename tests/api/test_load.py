@@ -22,7 +22,7 @@ def test_mindspores_files_whatever_their_names_packed_or_not(tmp_path, name):
 
 def test_hlo_is_read_as_before():
     assert hloom.load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode == "negate"
-    with pytest.raises(HloomError, match="cannot read gone.ir"):
+    with pytest.raises(HloomError, match=r"cannot read gone\.ir"):
         hloom.load("gone.ir")
 
 

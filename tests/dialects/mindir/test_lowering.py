@@ -119,6 +119,19 @@ def test_a_type_that_the_lowering_does_not_yield_is_an_error():
         mindir.lower(module)
 
 
+def test_a_side_effect_is_refused_and_not_dropped():
+    """Only the order of effects leads to it, no value does."""
+    module = program(
+        "%0(write) = Assign(%para1_x, %para1_x, UMonad[U])",
+        "%1(order) = UpdateState(UMonad[U], %0)",
+        "%2(y) = PrimFunc_Exp(%para1_x)",
+        "%3(z) = Depend(%2, %1)",
+        "Return(%3)",
+    )
+    with pytest.raises(Unsupported, match="write of @main: the primitive Assign has no lowering to HLO"):
+        mindir.lower(module)
+
+
 def test_functions_are_shared_where_several_calls_want_them():
     """f calls g twice, g calls h twice, ...: the program grows by a computation per function."""
     graphs = "".join(
