@@ -38,7 +38,7 @@ class AxisRef:
 class HloMesh:
     """Devices in an array whose axes have names; without `devices` they stand in their natural order.
 
-    >>> mesh = Mesh(("x", "y"), (2, 4), IotaDevices((4, 2), (1, 0)))
+    >>> mesh = HloMesh(("x", "y"), (2, 4), IotaDevices((4, 2), (1, 0)))
     >>> str(mesh)
     "mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0))"
     >>> mesh.assignment().tolist()
@@ -93,7 +93,7 @@ class HloMesh:
     def cut(self, used: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
         """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
 
-        >>> print(*Mesh(("x", "y"), (2, 8)).cut([AxisRef("y", 2, 2)]))
+        >>> print(*HloMesh(("x", "y"), (2, 8)).cut([AxisRef("y", 2, 2)]))
         'x' 'y':(1)2 'y':(2)2 'y':(4)2
         """
         pieces: list[AxisRef] = []

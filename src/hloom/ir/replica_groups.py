@@ -69,7 +69,7 @@ class IotaGroups:
 class MeshGroups:
     """The devices that differ only in their places on these axes of a mesh are a group.
 
-    >>> groups = MeshGroups(Mesh(("x", "y"), (2, 4)), (AxisRef("x"),))
+    >>> groups = MeshGroups(HloMesh(("x", "y"), (2, 4)), (AxisRef("x"),))
     >>> str(groups), groups.groups(8)
     ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7)))
     """

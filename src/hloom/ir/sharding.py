@@ -139,7 +139,7 @@ class DimensionAxes:
 class MeshSharding:
     """Each dimension over axes of a mesh; axes named nowhere hold copies.
 
-    >>> mesh = Mesh(("x", "y"), (2, 4))
+    >>> mesh = HloMesh(("x", "y"), (2, 4))
     >>> print(MeshSharding(mesh, (DimensionAxes((AxisRef("x"),)), DimensionAxes()), unreduced=(AxisRef("y"),)))
     {mesh['x'=2,'y'=4], [{'x'}, {}], unreduced={'y'}}
     >>> print(MeshSharding(mesh))
