@@ -6,6 +6,7 @@ To differentiate an opcode, add a rule in its family's file in `rules`; to chang
 edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
 """
 
+from hloom.autodiff.emitter import Emitter as Emitter
 from hloom.autodiff.rules.custom import custom_call as custom_call
 from hloom.autodiff.table import RULES as RULES
 from hloom.autodiff.table import DerivativeRule as DerivativeRule
