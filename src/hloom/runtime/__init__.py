@@ -32,6 +32,9 @@ from hloom.runtime.inside_jit import inside_jit as inside_jit
 from hloom.runtime.jax_shardings import hlo_mesh as hlo_mesh
 from hloom.runtime.jit import jit as jit
 from hloom.runtime.legalization import legalize as legalize
+from hloom.runtime.library_calls import JaxTracing as JaxTracing
+from hloom.runtime.library_calls import callable_of as callable_of
+from hloom.runtime.library_calls import compiled as compiled
 from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
 from hloom.runtime.run import OutputRow as OutputRow

@@ -1,0 +1,26 @@
+"""Python functions as graphs: abstract interpretation, specialisation, closure conversion, recursion, derivatives.
+
+To teach a Python function, add a row to `BUILTINS` in `builtin_functions.py`; statements and expressions are in
+`interpreter.py`, branches and loops in `control.py`, calls and recursion in `calls.py`.
+"""
+
+from hloom.functional.builtin_functions import BUILTINS as BUILTINS
+from hloom.functional.closure_conversion import DEFAULT_DEPTH as DEFAULT_DEPTH
+from hloom.functional.interpreter import Interpreter as Interpreter
+from hloom.functional.interpreter import Settings as Settings
+from hloom.functional.library import Placeholder as Placeholder
+from hloom.functional.library import Traced as Traced
+from hloom.functional.print_log import printed_lines as printed_lines
+from hloom.functional.program import ArgumentArray as ArgumentArray
+from hloom.functional.program import ArgumentTree as ArgumentTree
+from hloom.functional.program import CompiledFunction as CompiledFunction
+from hloom.functional.program import Static as Static
+from hloom.functional.program import compile_program as compile_program
+from hloom.functional.program import rebuilt as rebuilt
+from hloom.functional.state import Captured as Captured
+from hloom.functional.values import AbstractValue as AbstractValue
+from hloom.functional.values import Const as Const
+from hloom.functional.values import Derived as Derived
+from hloom.functional.values import ErrorSite as ErrorSite
+from hloom.functional.values import FunctionClosure as FunctionClosure
+from hloom.functional.values import Tuple as Tuple

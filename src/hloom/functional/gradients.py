@@ -1,0 +1,425 @@
+"""Derivatives of functions inside programs: the function as a module of its own, differentiated, and put back.
+
+What the function captures becomes further parameters of the module, so nothing but its arguments is differentiated
+with respect to, and derivatives nest without being confused (Siskind and Pearlmutter 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom import autodiff
+from hloom.autodiff import Emitter
+from hloom.functional.closure_conversion import first_order
+from hloom.functional.control import Arm
+from hloom.functional.joins import CellSpec, Join, JoinSpec, LeafSpec, PartsSpec
+from hloom.functional.library import import_graphs
+from hloom.functional.state import PathEnds
+from hloom.functional.store import MISSING, Store
+from hloom.functional.values import (
+    NONE,
+    AbstractValue,
+    Array,
+    Const,
+    Derived,
+    Fields,
+    PartialCall,
+    Ref,
+    Tuple,
+    described,
+)
+from hloom.ir import Module, Node, TensorType
+from hloom.ops import OPS
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+
+def call_derived(
+    interpreter: Interpreter, derived: Derived, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+) -> AbstractValue:
+    """A call of what `grad` or `value_and_grad` made of a function."""
+    options = derived.options
+    if derived.transformation == "pullback":
+        return options["pullback"](interpreter, arguments)
+    if derived.transformation == "jacobian":
+        return _jacobian(interpreter, derived, arguments, keywords)
+    wrt = options["wrt"]
+    numbers = wrt if isinstance(wrt, tuple) else (wrt,)
+    for number in numbers:
+        if not -len(arguments) <= number < len(arguments):
+            interpreter.raise_error(TypeError, f"wrt={number}, but only {len(arguments)} arguments are given")
+    chosen = [number % len(arguments) for number in numbers]
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True)
+    cotangents = linear.pull_back([linear.one()]) if linear.moving else linear.zeros()
+    made = [linear.tree(number, cotangents) for number in chosen]
+    gradient = Tuple(tuple(made)) if isinstance(wrt, tuple) else made[0]
+    value = linear.value
+    if options.get("has_aux"):
+        assert isinstance(value, Tuple)
+        if derived.transformation == "grad":
+            return Tuple((gradient, value.items[1]))
+    return gradient if derived.transformation == "grad" else Tuple((value, gradient))
+
+
+MAX_ROWS = 4096
+"""How many elements a result may have whose Jacobian is taken: each is a call of the pull-back."""
+
+
+def _jacobian(
+    interpreter: Interpreter, derived: Derived, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+) -> AbstractValue:
+    """The derivative of every element of a result: one pull-back for each, the dimensions of the result first."""
+    wrt = derived.options["wrt"]
+    numbers = [number % len(arguments) for number in (wrt if isinstance(wrt, tuple) else (wrt,))]
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, numbers)
+    leaves = [leaf for leaf in _leaves(interpreter, linear.value) if leaf is not None]
+    emitter = interpreter.emitter
+    made: list[list[AbstractValue]] = [[] for _ in numbers]
+    for position, leaf in enumerate(leaves):
+        result = interpreter.numbers.array(leaf).type
+        if position not in linear.moving:
+            interpreter.refuse(f"{described(leaf)} has no derivative", TypeError)
+        if result.element_count > MAX_ROWS:
+            interpreter.refuse(f"the Jacobian of a result of {result.element_count} elements is too large")
+        rows: list[dict[int, Node]] = []
+        for number in range(result.element_count):
+            one_hot = np.zeros(result.dims, result.dtype.numpy)
+            one_hot.reshape(-1)[number] = 1
+            cotangents = [emitter.zeros(linear.part.result_types[moving]) for moving in linear.moving]
+            cotangents[linear.moving.index(position)] = (
+                emitter.constant(one_hot, result) if result.dims else emitter.constant(1, result)
+            )
+            rows.append(linear.pull_back(cotangents))
+        for column, argument in enumerate(numbers):
+            trees = [linear.tree(argument, row) for row in rows]
+            made[column].append(_stacked(interpreter, trees, result.dims))
+    columns = [
+        made[column][0] if len(leaves) == 1 and isinstance(linear.value, Array) else Tuple(tuple(made[column]))
+        for column in range(len(numbers))
+    ]
+    return Tuple(tuple(columns)) if isinstance(wrt, tuple) else columns[0]
+
+
+def _stacked(interpreter: Interpreter, trees: Sequence[AbstractValue], dims: tuple[int, ...]) -> AbstractValue:
+    """Trees of one structure as one tree of arrays with further dimensions in front."""
+    first = trees[0]
+    if isinstance(first, Array):
+        emitter = interpreter.emitter
+        if not dims:
+            return first
+        rows = [emitter.reshape(tree.node, (1, *tree.dims)) for tree in trees if isinstance(tree, Array)]
+        whole = rows[0] if len(rows) == 1 else emitter.op("concatenate", *rows, dimensions=(0,))
+        return Array(emitter.reshape(whole, (*dims, *first.dims)))
+    if isinstance(first, Tuple):
+        columns = zip(*(tree.items for tree in trees if isinstance(tree, Tuple)), strict=True)
+        return Tuple(tuple(_stacked(interpreter, column, dims) for column in columns), first.cls)
+    if isinstance(first, Ref):
+        fields = [interpreter.contents(tree) for tree in trees if isinstance(tree, Ref)]
+        columns = zip(*(row.items for row in fields), strict=True)
+        items = tuple(_stacked(interpreter, column, dims) for column in columns)
+        return interpreter.new_object(first.cell.cls, Fields(fields[0].keys, items))
+    return first
+
+
+class LinearizedFunction:
+    """A function at a point: its value, and its derivative transposed."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        function: AbstractValue,
+        arguments: Sequence[AbstractValue],
+        keywords: dict[str, AbstractValue],
+        chosen: Sequence[int],
+        *,
+        is_scalar: bool = False,
+        has_aux: bool = False,
+    ) -> None:
+        self.interpreter = interpreter
+        self.arguments = list(arguments)
+        self.chosen = list(chosen)
+        part = _Part(interpreter, function, arguments, keywords, chosen)
+        self.part = part
+        if is_scalar:
+            part.check_scalar()
+        self.moving = part.moving
+        if not part.moving:
+            self.residuals: list[Node] = []
+            self.value = part.finish(_call(interpreter, part.module, part.operands, "value"))
+            return
+        self.forward, self.backward = autodiff.vjp_parts(part.module, part.wrt)
+        outputs = _call(interpreter, self.forward, part.operands, "forward")
+        self.residuals = outputs[len(part.result_types) :]
+        self.value = part.finish(outputs)
+
+    def zeros(self) -> dict[int, Node]:
+        """The cotangents of a result that depends on nothing."""
+        return {number: self.interpreter.emitter.zeros(self.part.leaves[number].type) for number in self.part.wrt}
+
+    def one(self) -> Node:
+        """The cotangent 1 of a scalar result."""
+        return self.interpreter.emitter.constant(1, self.part.result_types[self.part.moving[0]])
+
+    def pull_back(self, cotangents: Sequence[Node]) -> dict[int, Node]:
+        """The cotangents of the parameters that are differentiated with respect to, by parameter."""
+        emitter = self.interpreter.emitter
+        given = list(cotangents)
+        given += [emitter.zeros(self.part.result_types[number]) for number in self.part.moving[len(given) :]]
+        made = _call(self.interpreter, self.backward, [*given, *self.residuals], "backward")
+        return dict(zip(self.part.wrt, made, strict=True))
+
+    def tree(self, number: int, cotangents: dict[int, Node]) -> AbstractValue:
+        """The gradient of an argument, in its structure; None for what is no floating-point number."""
+        return self.part.gradient_of(self.arguments[number], self.part.first_leaf[number], cotangents)
+
+
+class _Part:
+    """A function of some arguments as a first-order module, with the operands that stand for what it captures."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        function: AbstractValue,
+        arguments: Sequence[AbstractValue],
+        keywords: dict[str, AbstractValue],
+        chosen: Sequence[int],
+    ) -> None:
+        self.interpreter = interpreter
+        calls = interpreter.calls
+        module = interpreter.module
+        graph = module.add_graph(module.unique_graph_name("differentiated"), parent=interpreter.emitter.graph)
+        arm = Arm(Emitter(graph), Store(interpreter.store))
+        join = Join(interpreter, interpreter.store)
+        self.first_leaf: dict[int, int] = {}
+        given = list(arguments)
+        specs: dict[int, JoinSpec] = {}
+        operands: list[Node] = []
+        for number in chosen:
+            specs[number] = calls.parameter_spec(arguments[number], join, broaden=True)
+            self.first_leaf[number] = len(operands)
+            operands += specs[number].lower(join, arguments[number], interpreter.store)
+        self.leaves: list[LeafSpec] = []
+        alive = True
+        before = interpreter.frame
+        part, scope = (before.part, before.scope) if before else (None, None)
+        active, calls.active = calls.active, {}
+        try:
+            with interpreter.within(arm.emitter, arm.store):
+                inside = Join(interpreter, arm.store)
+                for number, spec in specs.items():
+                    leaves = list(spec.leaves())
+                    nodes = iter([graph.add_parameter(leaf.type, f"wrt{number}") for leaf in leaves])
+                    self.leaves += leaves
+                    given[number] = spec.lift(inside, nodes)
+                value = calls.call(function, given, keywords)
+        except PathEnds:
+            alive, value = False, NONE
+        finally:
+            calls.active = active
+            interpreter.frame = before
+            if before is not None and part is not None and scope is not None:
+                before.part, before.scope = part, scope
+        self.arm, self.alive, self.value = arm, alive, value
+        self.result = calls.parameter_spec(value, Join(interpreter, arm.store), broaden=False) if not isinstance(
+            value, (Ref, Tuple)
+        ) else self._spec_in(arm, value)  # fmt: skip
+        self.written: dict[Any, JoinSpec] = {}
+        with interpreter.within(arm.emitter, arm.store):
+            inside = Join(interpreter, arm.store)
+            outputs: list[Node] = list(self.result.lower(inside, value, arm.store))
+            for key in arm.store.changed() if alive else [key for key in arm.store.entries if key is interpreter.error]:
+                held = arm.store.get(key)
+                entry = join.store.get(key)
+                spec = join.unify([key if entry is MISSING else entry, held], [join.store, arm.store], widen=True)
+                self.written[key] = spec
+                outputs += spec.lower(inside, held, arm.store)
+            self.result_types = [_type_of(node) for node in outputs]
+            graph.set_output(arm.emitter.tuple(outputs))
+        self.module, captured = first_order(
+            module, graph, depth=interpreter.settings.depth, recursive=calls.recursive_graphs()
+        )
+        self.operands = [*operands, *captured]
+        self.moving = [number for number, made in enumerate(self.result_types) if _moves(made)]
+        self.wrt = [number for number, leaf in enumerate(self.leaves) if _moves(leaf.type)]
+        if not self.wrt:
+            interpreter.refuse(
+                "there is nothing to differentiate with respect to: the arguments hold no floating-point numbers",
+                TypeError, hint="pass floats, such as 2.0 for 2",
+            )  # fmt: skip
+
+    def _spec_in(self, arm: Arm, value: AbstractValue) -> JoinSpec:
+        with self.interpreter.within(arm.emitter, arm.store):
+            return _thawed(
+                self.interpreter.calls.parameter_spec(value, Join(self.interpreter, arm.store), broaden=False)
+            )
+
+    def check_scalar(self) -> None:
+        interpreter = self.interpreter
+        value = self.value
+        if isinstance(value, Tuple) and value.items:
+            value = value.items[0]
+        if not self.alive:
+            raise PathEnds
+        if isinstance(value, Const) and isinstance(value.value, (int, float)):
+            with interpreter.within(self.arm.emitter, self.arm.store):
+                pass
+        if not isinstance(value, Array) or value.dims or not _moves(value.type):
+            if isinstance(value, Const) and isinstance(value.value, float):
+                return
+            interpreter.refuse(
+                f"a gradient needs a function whose result is one floating-point number, not {described(value)}",
+                TypeError, hint="use hloom.vjp or hloom.jacobian for other results",
+            )  # fmt: skip
+
+    def finish(self, outputs: Sequence[Node]) -> AbstractValue:
+        """The value of the function, and what it changed, of the results of its forward part."""
+        interpreter = self.interpreter
+        join = Join(interpreter, interpreter.store)
+        nodes = iter(outputs[: len(self.result_types)])
+        value = self.result.lift(join, nodes)
+        for key, spec in self.written.items():
+            interpreter.store.set(key, spec.lift(join, nodes))
+        if not self.alive:
+            raise PathEnds
+        return value
+
+    def gradient_of(self, argument: AbstractValue, first: int, cotangents: dict[int, Node]) -> AbstractValue:
+        """A tree of cotangents in an argument's structure."""
+        numbers = iter(range(first, len(self.leaves)))
+        return self._gradient(argument, numbers, cotangents)
+
+    def _gradient(self, argument: Any, numbers: Any, cotangents: dict[int, Node]) -> Any:
+        interpreter = self.interpreter
+        if isinstance(argument, Array) or (
+            isinstance(argument, Const) and isinstance(argument.value, (int, float, complex))
+        ):
+            number = next(numbers)
+            if number not in cotangents:
+                return NONE
+            return Array(cotangents[number], self.leaves[number].weak)
+        if isinstance(argument, Tuple):
+            return Tuple(tuple(self._gradient(item, numbers, cotangents) for item in argument.items), argument.cls)
+        if isinstance(argument, Ref):
+            fields = interpreter.contents(argument)
+            items = tuple(self._gradient(item, numbers, cotangents) for item in fields.items)
+            return interpreter.new_object(argument.cell.cls, Fields(fields.keys, items))
+        if isinstance(argument, PartialCall):
+            for _ in (argument.function, *argument.arguments, *argument.keywords.values()):
+                pass
+            return NONE
+        return NONE
+
+
+def _thawed(spec: JoinSpec) -> JoinSpec:
+    """A spec whose objects may be changed: they are the caller's own."""
+    if isinstance(spec, CellSpec):
+        spec.cell.frozen = None
+        _thawed(spec.content)
+    elif isinstance(spec, PartsSpec):
+        for part in spec.parts:
+            _thawed(part)
+    return spec
+
+
+def _call(interpreter: Interpreter, module: Module, operands: Sequence[Node], name: str) -> list[Node]:
+    emitter = interpreter.emitter
+    graph = import_graphs(interpreter.module, module, name)
+    used = list(operands)[: len(graph.parameters)]
+    if len(graph.nodes) <= 64:
+        root = emitter.copy_graph(graph, used)
+    else:
+        root = emitter.graph.add_apply(OPS["call"], used, graph.root.type, {"to_apply": graph})
+    return [emitter.element(root, number) for number in range(len(root.type.elements))]  # type: ignore[union-attr]
+
+
+def _type_of(node: Node) -> TensorType:
+    assert isinstance(node.type, TensorType)
+    return node.type
+
+
+def _moves(value_type: TensorType) -> bool:
+    return value_type.dtype.is_float or value_type.dtype.is_complex
+
+
+def vjp(
+    interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+) -> AbstractValue:
+    """`vjp(function, *primals)`: the value, and the function of a cotangent."""
+    function, *primals = arguments
+    has_aux = bool(keywords) and interpreter.static(keywords.get("has_aux", Const(False)), "has_aux")
+    linear = LinearizedFunction(interpreter, function, primals, {}, range(len(primals)))
+    del has_aux
+
+    def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:
+        (cotangent,) = given
+        join = Join(inner, inner.store)
+        nodes: list[Node] = []
+        types = [linear.part.result_types[number] for number in linear.part.moving]
+        leaves = _leaves(inner, cotangent)
+        count = len(list(linear.part.result.leaves()))
+        wanted = [number for number in linear.part.moving if number < count]
+        kept = [leaf for leaf in leaves if leaf is not None]
+        if len(kept) != len(wanted):
+            inner.raise_error(TypeError, f"the cotangent has {len(kept)} arrays, but the result {len(wanted)}")
+        for leaf, number in zip(kept, wanted, strict=True):
+            nodes.append(inner.numbers.as_type(leaf, linear.part.result_types[number]))
+        del types, join
+        cotangents = linear.pull_back(nodes)
+        return Tuple(tuple(linear.tree(number, cotangents) for number in range(len(primals))))
+
+    return Tuple((linear.value, Derived("pullback", function, {"pullback": pull_back})))
+
+
+def jvp(
+    interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+) -> AbstractValue:
+    """`jvp(function, primals, tangents)`: the value, and the derivative in the direction of the tangents."""
+    function, primals, tangents = [*arguments, *keywords.values()]
+    given = list(interpreter.members.items(primals))
+    part = _Part(interpreter, function, given, {}, range(len(given)))
+    moved = [leaf for leaf in _leaves(interpreter, tangents) if leaf is not None]
+    nodes: list[Node] = []
+    leaves = iter(moved)
+    for number, leaf in enumerate(part.leaves):
+        held = next(leaves, None)
+        if held is None:
+            interpreter.raise_error(TypeError, "there are fewer tangents than primals")
+        if number in part.wrt:
+            nodes.append(interpreter.numbers.as_type(held, leaf.type))
+    module = autodiff.jvp(part.module, part.wrt)
+    outputs = _call(interpreter, module, [*part.operands, *nodes], "tangent")
+    value = part.finish(outputs)
+    further = dict(zip(part.moving, outputs[len(part.result_types) :], strict=True))
+    count = len(list(part.result.leaves()))
+    results = [further.get(number) for number in range(count)]
+    return Tuple((value, _shaped(interpreter, value, iter(results))))
+
+
+def _leaves(interpreter: Interpreter, value: AbstractValue) -> list[Any]:
+    if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, (int, float, complex))):
+        return [value]
+    if isinstance(value, Tuple):
+        return [leaf for item in value.items for leaf in _leaves(interpreter, item)]
+    if isinstance(value, Ref):
+        return [leaf for item in interpreter.contents(value).items for leaf in _leaves(interpreter, item)]
+    return []
+
+
+def _shaped(interpreter: Interpreter, value: AbstractValue, nodes: Any) -> AbstractValue:
+    """Tangents in the structure of a result."""
+    if isinstance(value, Array):
+        node = next(nodes)
+        return NONE if node is None else Array(node, value.weak)
+    if isinstance(value, Const) and isinstance(value.value, (int, float)):
+        return Const(0.0)
+    if isinstance(value, Tuple):
+        return Tuple(tuple(_shaped(interpreter, item, nodes) for item in value.items), value.cls)
+    if isinstance(value, Ref):
+        fields = interpreter.contents(value)
+        items = tuple(_shaped(interpreter, item, nodes) for item in fields.items)
+        return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
+    return NONE

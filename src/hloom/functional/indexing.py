@@ -1,0 +1,420 @@
+"""`x[i]`, `x[i] = v` and `del x[i]`: of arrays with NumPy's rules and checked bounds, and of containers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.values import (
+    AbstractValue,
+    Array,
+    Const,
+    Fields,
+    Method,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    described,
+)
+from hloom.ir import dtype
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+PREDICATE = dtype("pred")
+S32 = dtype("s32")
+
+
+class _Whole(AbstractValue):
+    """An array of the owner's shape, of which only the elements at the index are assigned."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: AbstractValue) -> None:
+        self.value = value
+
+
+class Indexing:
+    """The indexing of one program."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    def get(self, owner: AbstractValue, index: AbstractValue, *, is_checked: bool = True) -> AbstractValue:
+        """`owner[index]`"""
+        interpreter = self.interpreter
+        if isinstance(owner, ValueChoice):
+            return interpreter.control.choices(owner, lambda value: self.get(value, index))
+        if isinstance(owner, Array):
+            return self._of_array(owner, index, is_checked)
+        if isinstance(owner, Method) and owner.name == "at":
+            return Method(Tuple((owner.owner, index)), "at[]")
+        if isinstance(owner, Tuple):
+            return self._of_sequence(owner, owner.items, index)
+        if isinstance(owner, Ref):
+            if owner.cell.cls is dict:
+                key = interpreter.static(index, "the key of a dict")
+                held = interpreter.contents(owner).get(key)
+                if held is None:
+                    interpreter.raise_error(KeyError, repr(key))
+                return held
+            if owner.cell.cls is list:
+                return self._of_sequence(owner, interpreter.contents(owner).items, index)
+            method = interpreter.members.class_attribute(owner, "__getitem__")
+            if method is not None:
+                return interpreter.calls.call(method, [index], {})
+        if isinstance(owner, Const):
+            if isinstance(owner.value, type) or not hasattr(owner.value, "__getitem__"):
+                interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
+            held = owner.value
+            key = self._plain(index)
+            try:
+                return interpreter.embed(held[key])
+            except Exception as error:
+                interpreter.raise_error(type(error), str(error))
+        if isinstance(owner, Series):
+            if owner.rule == "range" and not (isinstance(index, Tuple) and index.cls is slice):
+                return interpreter.members.item(owner, self._in_bounds(index, interpreter.members.length(owner)))
+            return self._of_sequence(owner, tuple(interpreter.members.items(owner)), index)
+        interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
+
+    def _plain(self, index: AbstractValue) -> Any:
+        if isinstance(index, Tuple) and index.cls is slice:
+            return slice(*(self.interpreter.static(part, "a bound of a slice") for part in index.items))
+        return self.interpreter.static(index, "an index")
+
+    def _in_bounds(self, index: AbstractValue, length: int | Array) -> AbstractValue:
+        """A number of the run as an index from the start, checked."""
+        interpreter = self.interpreter
+        operators, emitter = interpreter.operators, interpreter.emitter
+        size: AbstractValue = length if isinstance(length, Array) else Const(length)
+        if isinstance(index, Const) and isinstance(size, Const):
+            number = operator.index(index.value)
+            if not -size.value <= number < size.value:
+                interpreter.raise_error(IndexError, "index out of range")
+            return Const(number % size.value)
+        below = operators.compare("<", index, size)
+        above = operators.compare(">=", index, operators.unary("-", size))
+        interpreter.check(
+            emitter.elementwise("and", interpreter.numbers.array(below).node, interpreter.numbers.array(above).node),
+            IndexError,
+            "index out of range",
+        )
+        made = interpreter.numbers.array(index)
+        wrapped = interpreter.numbers.array(operators.binary("+", index, size))
+        negative = emitter.compare("LT", made.node, emitter.like(0, made.node))
+        return Array(emitter.select(negative, interpreter.numbers.convert(wrapped.node, made.dtype), made.node), True)
+
+    def _of_sequence(self, owner: AbstractValue, items: Sequence[AbstractValue], index: AbstractValue) -> AbstractValue:
+        interpreter = self.interpreter
+        if isinstance(index, Tuple) and index.cls is slice:
+            chosen = items[self._plain(index)]
+            return Tuple(tuple(chosen)) if isinstance(owner, Tuple) else interpreter.new_list(chosen)
+        number = index
+        if isinstance(number, Array) and number.literal is not None and not number.dims:
+            number = Const(number.literal.item())
+        if isinstance(number, Const):
+            try:
+                return items[operator.index(number.value)]
+            except (IndexError, TypeError) as error:
+                interpreter.raise_error(type(error), str(error))
+        if not isinstance(number, Array) or number.dims or number.dtype.is_float:
+            interpreter.raise_error(TypeError, f"indices must be integers or slices, not {described(index)}")
+        if not items:
+            interpreter.raise_error(IndexError, "index out of range")
+        position = self._in_bounds(number, len(items))
+        assert isinstance(position, Array)
+        tag = interpreter.numbers.convert(position.node, S32)
+        if len(items) == 1:
+            return items[0]
+        return interpreter.control.switch(tag, [lambda item=item: item for item in items])
+
+    # Arrays
+
+    def _of_array(self, owner: Array, index: AbstractValue, is_checked: bool) -> AbstractValue:
+        interpreter = self.interpreter
+        if owner.weak or not owner.dims:
+            if isinstance(index, Tuple) and not index.items and index.cls is tuple:
+                return owner
+            interpreter.raise_error(
+                TypeError if owner.weak else IndexError,
+                f"{described(owner)} is not subscriptable: it has no dimensions",
+            )
+        parts = self._parts(owner, index)
+        if is_checked:
+            self._check(owner, parts)
+        known = [part for part in parts if not isinstance(part, Array)]
+        if any(isinstance(part, Array) and part.dtype is PREDICATE and part.literal is None for part in parts):
+            interpreter.refuse(
+                "the shape would depend on data: how many elements a mask selects only the run knows",
+                hint="use numpy.where(mask, x, 0), or assign through the mask",
+            )
+        value = interpreter.library.subscript(owner, parts)
+        if len(known) == len(parts) and not any(isinstance(part, (list, np.ndarray)) for part in parts) and value.dims:
+            value.base = owner.base or (owner.root or owner, owner)
+        return value
+
+    def _parts(self, owner: Array, index: AbstractValue) -> list[Any]:
+        """The parts of an index: Python objects, and arrays that the run knows."""
+        interpreter = self.interpreter
+        parts: list[Any] = []
+        for part in index.items if isinstance(index, Tuple) and index.cls is not slice else (index,):
+            if isinstance(part, Ref) and part.cell.cls is list:
+                part = interpreter.library.as_array(part)
+            if isinstance(part, Tuple) and part.cls is not slice:
+                part = interpreter.library.as_array(part)
+            if isinstance(part, Array):
+                if part.dtype.is_float or part.dtype.is_complex:
+                    interpreter.raise_error(IndexError, "arrays used as indices must be of integer (or boolean) type")
+                known = part.literal
+                parts.append(part if known is None else known if known.shape else known.item())
+            elif isinstance(part, Tuple):
+                parts.append(self._slice(owner, part))
+            elif isinstance(part, Const) and (
+                part.value is None or part.value is Ellipsis or isinstance(part.value, (int, np.integer, bool, slice))
+            ):
+                parts.append(part.value)
+            else:
+                interpreter.raise_error(
+                    IndexError, f"only integers, slices, None, ... and arrays index an array, not {described(part)}"
+                )
+        return parts
+
+    def _slice(self, owner: Array, part: Tuple) -> slice:
+        bounds: list[Any] = []
+        for bound in part.items:
+            if isinstance(bound, Array) and bound.literal is None:
+                self.interpreter.refuse(
+                    "the bounds of a slice must be known when the program is compiled: its length is part of the type",
+                    hint="jax.lax.dynamic_slice takes a start that only the run knows",
+                )
+            bounds.append(self.interpreter.static(bound, "a bound of a slice"))
+        if bounds[2] == 0:
+            self.interpreter.raise_error(ValueError, "slice step cannot be zero")
+        return slice(*bounds)
+
+    def _check(self, owner: Array, parts: Sequence[Any]) -> None:
+        """Check that each number is within its dimension."""
+        interpreter = self.interpreter
+        emitter = interpreter.emitter
+        taken = sum(
+            part.type.rank if isinstance(part, Array) and part.dtype is PREDICATE else
+            np.ndim(part) if isinstance(part, np.ndarray) and part.dtype == bool else 1
+            for part in parts if part is not None and part is not Ellipsis
+        )  # fmt: skip
+        if taken > owner.type.rank:
+            interpreter.raise_error(
+                IndexError, f"too many indices for array: it has {owner.type.rank} dimensions, but {taken} were indexed"
+            )
+        axis = 0
+        for part in parts:
+            if part is None:
+                continue
+            if part is Ellipsis:
+                axis += owner.type.rank - taken
+                continue
+            if isinstance(part, Array) and part.dtype is PREDICATE:
+                axis += part.type.rank
+                continue
+            size = owner.dims[axis]
+            message = f"index is out of bounds for axis {axis} with size {size}"
+            if isinstance(part, Array):
+                node = part.node
+                low, high = emitter.like(-size, node), emitter.like(size, node)
+                if part.dtype.name.startswith("u"):
+                    low = emitter.like(0, node)
+                if np.iinfo(part.dtype.numpy).max < size:
+                    continue
+                inside = emitter.elementwise("and", emitter.compare("GE", node, low), emitter.compare("LT", node, high))
+                if part.dims:
+                    made = interpreter.library.call(np.all, [Array(inside)], {})
+                    assert isinstance(made, Array)
+                    inside = made.node
+                interpreter.check(inside, IndexError, message)
+            elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+                if not -size <= part < size:
+                    interpreter.raise_error(
+                        IndexError, f"index {part} is out of bounds for axis {axis} with size {size}"
+                    )
+            elif isinstance(part, np.ndarray) and part.dtype != bool and part.size:
+                is_inside = -size <= part.min() and part.max() < size
+                if not is_inside:
+                    interpreter.raise_error(IndexError, message)
+            axis += 1
+
+    def set(self, owner: AbstractValue, index: AbstractValue, value: AbstractValue) -> None:
+        """`owner[index] = value`"""
+        interpreter = self.interpreter
+        if isinstance(owner, Array):
+            self._set_array(owner, index, value)
+            return
+        if isinstance(owner, Ref):
+            if owner.cell.cls is dict:
+                key = interpreter.static(index, "the key of a dict")
+                interpreter.change(owner, interpreter.contents(owner).changed(key, value))
+                return
+            if owner.cell.cls is list:
+                self._set_list(owner, index, value)
+                return
+            method = interpreter.members.class_attribute(owner, "__setitem__")
+            if method is not None:
+                interpreter.calls.call(method, [index, value], {})
+                return
+        interpreter.raise_error(TypeError, f"{described(owner)} does not support item assignment")
+
+    def _set_list(self, owner: Ref, index: AbstractValue, value: AbstractValue) -> None:
+        interpreter = self.interpreter
+        items = list(interpreter.contents(owner).items)
+        if isinstance(index, Tuple) and index.cls is slice:
+            items[self._plain(index)] = list(interpreter.members.items(value))
+        elif isinstance(index, Const):
+            try:
+                items[operator.index(index.value)] = value
+            except (IndexError, TypeError) as error:
+                interpreter.raise_error(type(error), str(error))
+        else:
+            position = self._in_bounds(index, len(items))
+            if isinstance(position, Const):
+                items[position.value] = value
+            else:
+                for number, item in enumerate(items):
+                    truth = interpreter.operators.truth(interpreter.operators.compare("==", position, Const(number)))
+                    assert not isinstance(truth, bool)
+                    items[number] = interpreter.control.choose(truth, lambda: value, lambda item=item: item)
+        interpreter.change(owner, Fields(None, tuple(items)))
+
+    def _set_array(self, owner: Array, index: AbstractValue, value: AbstractValue) -> None:
+        interpreter = self.interpreter
+        if owner.weak:
+            interpreter.raise_error(TypeError, f"{described(owner)} does not support item assignment")
+        root = owner.root or owner
+        reason = interpreter.protected.get(root)
+        if reason is not None:
+            interpreter.refuse(f"the elements of this array cannot be assigned: {reason}", hint="copy() it first")
+        if owner.base is not None:
+            interpreter.refuse(
+                "this is a view of another array, whose elements would change too",
+                hint="copy() it first, or index once",
+            )
+        if self._has_moving_bounds(index):
+            self._set_within(root, owner, index, value)
+            return
+        parts = self._parts(owner, index)
+        self._check(owner, parts)
+        masks = [part for part in parts if isinstance(part, Array) and part.dtype is PREDICATE]
+        if masks:
+            if len(parts) > 1:
+                interpreter.refuse("a mask beside other indices cannot be assigned through", hint="use numpy.where")
+            self._set_masked(root, owner, masks[0], value)
+            return
+        if not isinstance(value, (Array, Const)):
+            value = interpreter.library.as_array(value)
+        given = interpreter.numbers.array(value)
+        if given.dtype.is_complex and not owner.dtype.is_complex:
+            interpreter.raise_error(TypeError, "a complex number cannot be assigned to an element of a real array")
+        given = Array(interpreter.numbers.convert(given.node, owner.dtype))
+        made = interpreter.library.update(owner, parts, given)
+        interpreter.store.set(root, made)
+
+    def augment(self, owner: Array, index: AbstractValue, change: Callable[[AbstractValue], AbstractValue]) -> None:
+        """`owner[index] op= value`"""
+        if self._has_moving_bounds(index) or (
+            isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None
+        ):
+            self.set(owner, index, _Whole(change(owner)))
+            return
+        self.set(owner, index, change(self.get(owner, index)))
+
+    def _has_moving_bounds(self, index: AbstractValue) -> bool:
+        parts = index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
+        return any(
+            isinstance(part, Tuple) and part.cls is slice
+            and any(isinstance(bound, Array) and bound.literal is None for bound in part.items)
+            for part in parts
+        )  # fmt: skip
+
+    def _set_masked(self, root: Array, owner: Array, mask: Array, value: AbstractValue) -> None:
+        """Assign where a mask holds: one number, or what a whole array of the owner's shape has there."""
+        interpreter = self.interpreter
+        whole = value.value if isinstance(value, _Whole) else None
+        if whole is None:
+            whole = value if isinstance(value, (Array, Const)) else interpreter.library.as_array(value)
+            if isinstance(whole, Array) and whole.dims:
+                interpreter.refuse(
+                    "how many elements a mask selects only the run knows: assign one number, or use numpy.where"
+                )
+        if mask.dims != owner.dims[: mask.type.rank]:
+            interpreter.raise_error(
+                IndexError, f"a mask of shape {mask.dims} does not fit an array of shape {owner.dims}"
+            )
+        spread = interpreter.emitter.broadcast(mask.node, owner.dims, tuple(range(mask.type.rank)))
+        element = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
+        interpreter.store.set(root, Array(interpreter.emitter.select(spread, element, owner.node)))
+
+    def _set_within(self, root: Array, owner: Array, index: AbstractValue, value: AbstractValue) -> None:
+        """Assign to slices whose bounds only the run knows: a number, where positions are within the bounds."""
+        interpreter = self.interpreter
+        emitter, operators = interpreter.emitter, interpreter.operators
+        parts = list(index.items) if isinstance(index, Tuple) and index.cls is not slice else [index]
+        if any(isinstance(part, Const) and part.value in (None, Ellipsis) for part in parts) or len(parts) > len(
+            owner.dims
+        ):
+            interpreter.refuse("this index cannot be assigned to with bounds that only the run knows")
+        element = interpreter.numbers.of_python[int]
+        mask: Any = None
+        for axis, part in enumerate(parts):
+            size = owner.dims[axis]
+            position = Array(emitter.iota(element, owner.dims, axis))
+            if isinstance(part, Tuple) and part.cls is slice:
+                start, stop, step = part.items
+                if not (isinstance(step, Const) and step.value in (None, 1)):
+                    interpreter.refuse("a slice with bounds that only the run knows has no step")
+                tests = []
+                for bound, symbol in ((start, ">="), (stop, "<")):
+                    if isinstance(bound, Const) and bound.value is None:
+                        continue
+                    wrapped = interpreter.numbers.array(bound, element)
+                    negative = emitter.compare("LT", wrapped.node, emitter.like(0, wrapped.node))
+                    moved = emitter.add(wrapped.node, emitter.like(size, wrapped.node))
+                    tests.append(
+                        operators.compare(symbol, position, Array(emitter.select(negative, moved, wrapped.node)))
+                    )
+            else:
+                tests = [operators.compare("==", position, self._in_bounds(part, size))]
+            for test in tests:
+                assert isinstance(test, Array)
+                mask = test.node if mask is None else emitter.elementwise("and", mask, test.node)
+        whole = value.value if isinstance(value, _Whole) else value
+        if not isinstance(value, _Whole):
+            if not isinstance(whole, (Array, Const)):
+                whole = interpreter.library.as_array(whole)
+            if isinstance(whole, Array) and whole.dims:
+                interpreter.refuse(
+                    "an array cannot be assigned to a slice whose length only the run knows", hint="assign a number"
+                )
+        made = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
+        interpreter.store.set(root, Array(made if mask is None else emitter.select(mask, made, owner.node)))
+
+    def delete(self, owner: AbstractValue, index: AbstractValue) -> None:
+        """`del owner[index]`"""
+        interpreter = self.interpreter
+        if not isinstance(owner, Ref) or owner.cell.cls not in (list, dict):
+            interpreter.raise_error(TypeError, f"{described(owner)} does not support item deletion")
+        fields = interpreter.contents(owner)
+        if owner.cell.cls is dict:
+            key = interpreter.static(index, "the key of a dict")
+            if fields.get(key) is None:
+                interpreter.raise_error(KeyError, repr(key))
+            kept = [(name, item) for name, item in zip(fields.keys or (), fields.items, strict=True) if name != key]
+            interpreter.change(owner, Fields(tuple(name for name, _ in kept), tuple(item for _, item in kept)))
+            return
+        items = list(fields.items)
+        try:
+            del items[self._plain(index)]
+        except (IndexError, TypeError) as error:
+            interpreter.raise_error(type(error), str(error))
+        interpreter.change(owner, Fields(None, tuple(items)))

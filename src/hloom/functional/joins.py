@@ -1,0 +1,530 @@
+"""Values that meet where control flow joins: the type that holds them all, and how they are carried through HLO.
+
+A `JoinSpec` says what several values have in common: `leaves` are the arrays that are carried, in order; `lower` makes
+them of one of the values, `lift` makes a value of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.store import MISSING, Store
+from hloom.functional.values import (
+    UNBOUND,
+    AbstractValue,
+    Array,
+    Cell,
+    ConflictingValue,
+    Const,
+    Derived,
+    Fields,
+    FunctionClosure,
+    Maybe,
+    Method,
+    PartialCall,
+    Ref,
+    Scope,
+    Series,
+    Tuple,
+    ValueChoice,
+    Variable,
+    described,
+)
+from hloom.ir import Node, TensorType, dtype
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+PREDICATE = dtype("pred")
+S32 = dtype("s32")
+
+
+class AbsentValue(AbstractValue):
+    """Nothing: on a path that does not go on, any value will do."""
+
+    __slots__ = ()
+
+
+ABSENT = AbsentValue()
+NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class NoCommonType(Exception):
+    """Values that meet have no type in common."""
+
+
+class JoinSpec:
+    """What values that meet have in common."""
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        """The arrays that are carried."""
+        return iter(())
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        """The arrays of one value, made by the interpreter's present emitter."""
+        return iter(())
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        """The value of arrays."""
+        raise NotImplementedError
+
+    def absent(self, join: Join) -> Iterator[Node]:
+        """Arrays that stand for no value: zeros."""
+        for leaf in self.leaves():
+            yield join.interpreter.emitter.zeros(leaf.type)
+
+
+@dataclass(frozen=True)
+class SameSpec(JoinSpec):
+    """One value on all paths, which nothing has to be carried for."""
+
+    value: Any
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True)
+class LeafSpec(JoinSpec):
+    """An array or a number."""
+
+    type: TensorType
+    weak: bool
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        yield self
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        if isinstance(value, Array):
+            value = store.array(value)
+        yield join.interpreter.numbers.as_type(value, self.type)
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        return Array(next(nodes), self.weak)
+
+
+@dataclass(frozen=True)
+class PartsSpec(JoinSpec):
+    """A value made of others: how it comes apart, and how it is put together."""
+
+    parts: tuple[JoinSpec, ...]
+    take: Callable[[Any, Store], Sequence[Any]]
+    make: Callable[[Join, Sequence[Any]], Any]
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        for part in self.parts:
+            yield from part.leaves()
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        for part, item in zip(self.parts, self.take(value, store), strict=True):
+            yield from part.absent(join) if item is ABSENT else part.lower(join, item, store)
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        return self.make(join, [part.lift(join, nodes) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class CellSpec(JoinSpec):
+    """A mutable object that each path made for itself: one that stands for it after the join."""
+
+    cell: Cell
+    content: JoinSpec
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        return self.content.leaves()
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        return self.content.lower(join, store.get(value.cell), store)
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        join.store.set(self.cell, self.content.lift(join, nodes))
+        return Ref(self.cell)
+
+
+@dataclass(frozen=True)
+class MaybeSpec(JoinSpec):
+    """A variable that is bound on some paths only."""
+
+    content: JoinSpec
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        yield LeafSpec(TensorType(PREDICATE), True)
+        yield from self.content.leaves()
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        emitter = join.interpreter.emitter
+        if value is UNBOUND:
+            yield emitter.constant(False, PREDICATE)
+            yield from self.content.absent(join)
+        elif isinstance(value, Maybe):
+            yield value.flag.node
+            yield from self.content.lower(join, value.value, store)
+        else:
+            yield emitter.constant(True, PREDICATE)
+            yield from self.content.lower(join, value, store)
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        flag = Array(next(nodes), True)
+        return Maybe(self.content.lift(join, nodes), flag)
+
+
+@dataclass(frozen=True)
+class ChoiceSpec(JoinSpec):
+    """Values that no one type holds: which one it is, is carried."""
+
+    options: tuple[AbstractValue, ...]
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        yield LeafSpec(TensorType(S32), True)
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        emitter = join.interpreter.emitter
+        if not isinstance(value, ValueChoice):
+            yield emitter.constant(self._number(value), S32)
+            return
+        made = emitter.constant(self._number(value.options[0]), S32)
+        for number, option in enumerate(value.options[1:], 1):
+            is_it = emitter.compare("EQ", value.tag.node, emitter.constant(number, S32))
+            made = emitter.select(is_it, emitter.constant(self._number(option), S32), made)
+        yield made
+
+    def _number(self, value: AbstractValue) -> int:
+        for number, option in enumerate(self.options):
+            if same(option, value):
+                return number
+        raise NoCommonType(f"{described(value)} is none of the values that were joined")
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        return ValueChoice(Array(next(nodes), True), self.options)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are surely the same, and nothing of them is computed by the run."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Array):
+        return a.node is b.node and a.weak == b.weak
+    if isinstance(a, Const):
+        return same_object(a.value, b.value)
+    if isinstance(a, Tuple):
+        return a.cls is b.cls and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
+    if isinstance(a, Ref):
+        return a.cell is b.cell
+    if isinstance(a, FunctionClosure):
+        return (
+            a.code is b.code
+            and a.scope is b.scope
+            and len(a.defaults) == len(b.defaults)
+            and all(map(same, a.defaults, b.defaults))
+            and a.keyword_defaults.keys() == b.keyword_defaults.keys()
+            and all(same(item, b.keyword_defaults[name]) for name, item in a.keyword_defaults.items())
+        )
+    if isinstance(a, PartialCall):
+        return (
+            same(a.function, b.function)
+            and len(a.arguments) == len(b.arguments)
+            and all(map(same, a.arguments, b.arguments))
+            and a.keywords.keys() == b.keywords.keys()
+            and all(same(item, b.keywords[name]) for name, item in a.keywords.items())
+        )
+    if isinstance(a, Method):
+        return a.name == b.name and same(a.owner, b.owner)
+    if isinstance(a, Derived):
+        return a.transformation == b.transformation and a.options == b.options and same(a.function, b.function)
+    if isinstance(a, Series):
+        return a.rule == b.rule and len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
+    if isinstance(a, Fields):
+        return a.keys == b.keys and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
+    if isinstance(a, ValueChoice):
+        return a.tag.node is b.tag.node and len(a.options) == len(b.options) and all(map(same, a.options, b.options))
+    return False
+
+
+def same_object(a: Any, b: Any) -> bool:
+    """Whether two Python objects are the same constant."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return a.hex() == b.hex()
+    if isinstance(a, (int, str, complex, bytes, bool, np.dtype, slice)):
+        return repr(a) == repr(b) if isinstance(a, (complex, slice)) else a == b
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    try:
+        return bool(a == b) and hash(a) == hash(b)
+    except Exception:
+        return False
+
+
+class Join:
+    """One meeting of paths: what was decided for cells and scopes, so that aliases stay aliases."""
+
+    def __init__(self, interpreter: Interpreter, store: Store) -> None:
+        self.interpreter = interpreter
+        self.store = store  # where control flow goes on
+        self._cells: dict[tuple[Any, ...], CellSpec] = {}
+        self._scopes: dict[tuple[Any, ...], Scope] = {}
+        self._pending: set[Any] = set()
+
+    def unify(self, values: Sequence[Any], stores: Sequence[Store], *, widen: bool = False) -> JoinSpec:
+        """What values of several paths have in common; raises NoCommonType."""
+        given = [(value, store) for value, store in zip(values, stores, strict=True) if value is not ABSENT]
+        if not given:
+            return SameSpec(UNBOUND)
+        values, stores = [value for value, _ in given], [store for _, store in given]
+        first = values[0]
+        conflict = next((value for value in values if isinstance(value, ConflictingValue)), None)
+        if conflict is not None:
+            return SameSpec(conflict)
+        if any(value is UNBOUND or isinstance(value, Maybe) for value in values):
+            return self._maybe(values, stores, widen)
+        if all(same(first, value) for value in values[1:]) and not (widen and _is_number(first)) and self._stays(first):
+            return SameSpec(first)
+        if all(isinstance(value, Array) or _is_number(value) for value in values):
+            return self._leaf(values)
+        if all(isinstance(value, Tuple) for value in values):
+            return self._tuple(values, stores, widen)
+        if all(isinstance(value, Ref) for value in values):
+            return self._cell(values, stores, widen)
+        if all(isinstance(value, Fields) for value in values):
+            return self._fields(values, stores, widen)
+        if all(isinstance(value, FunctionClosure) and value.code is first.code for value in values):
+            spec = self._closure(values, stores, widen)
+            if spec is not None:
+                return spec
+        if all(isinstance(value, PartialCall) for value in values):
+            spec = self._partial(values, stores, widen)
+            if spec is not None:
+                return spec
+        if all(isinstance(value, Method) and value.name == first.name for value in values):
+            name = first.name
+            return self._parts(
+                [(value.owner,) for value in values], stores, widen,
+                lambda value, store: (value.owner,), lambda join, items: Method(items[0], name),
+            )  # fmt: skip
+        if all(isinstance(value, Derived) and _derivation(value) == _derivation(first) for value in values):
+            transformation, options = first.transformation, first.options
+            return self._parts(
+                [(value.function,) for value in values], stores, widen,
+                lambda value, store: (value.function,),
+                lambda join, items: Derived(transformation, items[0], options),
+            )  # fmt: skip
+        if all(isinstance(value, Series) and value.rule == first.rule for value in values):
+            rule = first.rule
+            return self._parts(
+                [value.parts for value in values], stores, widen,
+                lambda value, store: value.parts, lambda join, items: Series(rule, tuple(items)),
+            )  # fmt: skip
+        return self._choice(values)
+
+    def _stays(self, value: Any) -> bool:
+        """Whether a value means the same where control flow goes on: its arrays are of a graph around."""
+        if isinstance(value, Array):
+            return self.interpreter.is_visible(value.node)
+        if isinstance(value, Tuple):
+            return all(map(self._stays, value.items))
+        if isinstance(value, Fields):
+            return all(map(self._stays, value.items))
+        if isinstance(value, PartialCall):
+            return self._stays(value.function) and all(map(self._stays, (*value.arguments, *value.keywords.values())))
+        if isinstance(value, Method):
+            return self._stays(value.owner)
+        if isinstance(value, Derived):
+            return self._stays(value.function)
+        if isinstance(value, Series):
+            return all(map(self._stays, value.parts))
+        if isinstance(value, ValueChoice):
+            return self._stays(value.tag) and all(map(self._stays, value.options))
+        if isinstance(value, Ref):
+            return value.cell in self.store
+        if isinstance(value, FunctionClosure):
+            return all(variable in self.store for variable in self.captured(value).values())
+        return True
+
+    def captured(self, closure: FunctionClosure) -> dict[str, Variable]:
+        """The variables that a closure reads, by name."""
+        return self.interpreter.captured_variables(closure)
+
+    def _parts(
+        self,
+        rows: Sequence[Sequence[Any]],
+        stores: Sequence[Store],
+        widen: bool,
+        take: Callable[[Any, Store], Sequence[Any]],
+        make: Callable[[Join, Sequence[Any]], Any],
+    ) -> JoinSpec:
+        columns = list(zip(*rows, strict=True))
+        parts = tuple(self.unify(column, stores, widen=widen) for column in columns)
+        return PartsSpec(parts, take, make)
+
+    def _maybe(self, values: Sequence[Any], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        inner: list[Any] = []
+        inner_stores: list[Store] = []
+        for value, store in zip(values, stores, strict=True):
+            if value is not UNBOUND:
+                inner.append(value.value if isinstance(value, Maybe) else value)
+                inner_stores.append(store)
+        if not inner:
+            return SameSpec(UNBOUND)
+        return MaybeSpec(self.unify(inner, inner_stores, widen=widen))
+
+    def _leaf(self, values: Sequence[Any]) -> JoinSpec:
+        numbers = self.interpreter.numbers
+        shapes = {value.dims if isinstance(value, Array) else () for value in values}
+        if len(shapes) > 1:
+            texts = " and ".join(dict.fromkeys(described(value) for value in values))
+            raise NoCommonType(f"{texts} have unequal shapes")
+        element, weak = numbers.promoted(values)
+        return LeafSpec(TensorType(element, shapes.pop()), weak)
+
+    def _tuple(self, values: Sequence[Tuple], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        first = values[0]
+        if any(value.cls is not first.cls or len(value.items) != len(first.items) for value in values):
+            texts = " and ".join(dict.fromkeys(described(value) for value in values))
+            raise NoCommonType(f"{texts} differ in length or class")
+        cls = first.cls
+        return self._parts(
+            [value.items for value in values], stores, widen,
+            lambda value, store: value.items, lambda join, items: Tuple(tuple(items), cls),
+        )  # fmt: skip
+
+    def _fields(self, values: Sequence[Fields], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        first = values[0]
+        if any(value.keys != first.keys or len(value.items) != len(first.items) for value in values):
+            raise NoCommonType("containers of unequal lengths or keys")
+        keys = first.keys
+        return self._parts(
+            [value.items for value in values], stores, widen,
+            lambda value, store: value.items, lambda join, items: Fields(keys, tuple(items)),
+        )  # fmt: skip
+
+    def _cell(self, values: Sequence[Ref], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        key = tuple(value.cell for value in values)
+        if key in self._cells:
+            return SameSpec(Ref(self._cells[key].cell))
+        first = values[0]
+        if any(value.cell.cls is not first.cell.cls for value in values):
+            texts = " and ".join(dict.fromkeys(described(value) for value in values))
+            raise NoCommonType(f"{texts} have no type in common")
+        is_shared = any(value.cell in self.store and self.interpreter.references(value.cell) > 1 for value in values)
+        frozen = "which of several objects it is, only the run knows; copy it first" if is_shared else None
+        frozen = frozen or next((value.cell.frozen for value in values if value.cell.frozen), None)
+        cell = Cell(first.cell.cls, frozen)
+        placeholder = CellSpec(cell, SameSpec(None))
+        self._cells[key] = placeholder
+        contents = [store.get(value.cell) for value, store in zip(values, stores, strict=True)]
+        spec = CellSpec(cell, self.unify(contents, stores, widen=widen))
+        self._cells[key] = spec
+        return spec
+
+    def _closure(self, values: Sequence[FunctionClosure], stores: Sequence[Store], widen: bool) -> JoinSpec | None:
+        """Functions of one source with other captured values: one function whose captured values are joined."""
+        first = values[0]
+        tables = [self.captured(value) for value in values]
+        if any(table.keys() != tables[0].keys() for table in tables):
+            return None
+        names = [name for name in tables[0] if not self._is_common([table[name] for table in tables])]
+        if first.code.declared_nonlocal & set(names):
+            return None
+        key = (first.code, *(value.scope for value in values))
+        if key in self._scopes or key in self._pending:
+            raise NoCommonType(f"{described(first)} captures itself")
+        self._pending.add(key)
+        scope = Scope(first.code, None, tables[0], globals=first.scope.globals, outside=_all_outside(first.scope))
+        for name, variable in tables[0].items():
+            if name not in names:
+                scope.variables[name] = variable
+        counts = (len(first.defaults), list(first.keyword_defaults))
+        if any((len(value.defaults), list(value.keyword_defaults)) != counts for value in values):
+            return None
+
+        def take(value: FunctionClosure, store: Store) -> Sequence[Any]:
+            table = self.captured(value)
+            return [
+                *(self._content(store, table[name]) for name in names),
+                *value.defaults,
+                *value.keyword_defaults.values(),
+            ]
+
+        def make(join: Join, items: Sequence[Any]) -> FunctionClosure:
+            for name, item in zip(names, items, strict=False):
+                join.store.set(scope.variables[name], item)
+            rest = list(items[len(names) :])
+            return FunctionClosure(
+                first.code, scope, tuple(rest[: counts[0]]), dict(zip(counts[1], rest[counts[0] :], strict=True))
+            )
+
+        rows = [take(value, store) for value, store in zip(values, stores, strict=True)]
+        return self._parts(rows, stores, widen, take, make)
+
+    def _is_common(self, variables: Sequence[Variable]) -> bool:
+        """Whether paths capture one variable, which lives on after the join."""
+        return all(variable is variables[0] for variable in variables) and variables[0] in self.store
+
+    @staticmethod
+    def _content(store: Store, variable: Variable) -> Any:
+        value = store.get(variable)
+        return UNBOUND if value is MISSING else value
+
+    def _partial(self, values: Sequence[PartialCall], stores: Sequence[Store], widen: bool) -> JoinSpec | None:
+        first = values[0]
+        counts = (len(first.arguments), list(first.keywords))
+        if any((len(value.arguments), list(value.keywords)) != counts for value in values):
+            return None
+
+        def take(value: PartialCall, store: Store) -> Sequence[Any]:
+            return [value.function, *value.arguments, *value.keywords.values()]
+
+        def make(join: Join, items: Sequence[Any]) -> PartialCall:
+            arguments = tuple(items[1 : 1 + counts[0]])
+            return PartialCall(items[0], arguments, dict(zip(counts[1], items[1 + counts[0] :], strict=True)))
+
+        try:
+            rows = [take(value, store) for value, store in zip(values, stores, strict=True)]
+            return self._parts(rows, stores, widen, take, make)
+        except NoCommonType:
+            return None
+
+    def _choice(self, values: Sequence[Any]) -> JoinSpec:
+        options: list[AbstractValue] = []
+        for value in values:
+            for option in value.options if isinstance(value, ValueChoice) else (value,):
+                if isinstance(option, Array) or _is_number(option) or isinstance(option, Fields):
+                    texts = " and ".join(dict.fromkeys(described(item) for item in values))
+                    raise NoCommonType(f"{texts} have no type in common")
+                if not any(same(option, known) for known in options):
+                    options.append(option)
+        if len({type(option) for option in options}) > 1 and any(
+            isinstance(option, (Tuple, Ref)) for option in options
+        ):
+            texts = " and ".join(dict.fromkeys(described(option) for option in options))
+            raise NoCommonType(f"{texts} have no type in common")
+        for option in options:
+            if not self._stays(option):
+                raise NoCommonType(f"{described(option)} holds what only one path computes")
+        return ChoiceSpec(tuple(options))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, NUMBERS)
+
+
+def _derivation(value: Derived) -> Any:
+    return value.transformation, repr(value.options)
+
+
+def _all_outside(scope: Scope) -> dict[str, Any]:
+    tables: list[dict[str, Any]] = []
+    current: Scope | None = scope
+    while current is not None:
+        tables.append(current.outside)
+        current = current.parent
+    return {name: cell for table in reversed(tables) for name, cell in table.items()}

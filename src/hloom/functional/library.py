@@ -1,0 +1,463 @@
+"""Calls into array libraries: NumPy's functions by jax.numpy's, jax's own as they are; each is traced to HLO once.
+
+What traces is given from outside (`LibraryTracing`), for this package knows nothing of jax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from hloom.functional.values import (
+    NONE,
+    AbstractValue,
+    Array,
+    Const,
+    Fields,
+    FunctionClosure,
+    PartialCall,
+    Ref,
+    Series,
+    Tuple,
+    described,
+)
+from hloom.ir import Graph, Module, TupleType, dtype
+from hloom.ops import OPS
+from hloom.text import HloomError
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+S32 = dtype("s32")
+LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "scipy", "ml_dtypes"})
+RANDOM = ("numpy.random",)
+IN_PLACE = frozenset({"sort", "fill", "resize", "put", "partition", "itemset", "setfield", "byteswap", "setflags"})
+VIEWS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "diagonal"})
+SMALL = 24
+"""How many instructions a traced function may have to be put in place rather than called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """Stands for an array among the arguments of a library's function."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A library's function as a module: its results in order, and the structure that holds them."""
+
+    module: Module
+    structure: Any
+    """Nested tuples, lists and dicts whose leaves are numbers of results, or `Const` objects."""
+
+
+class LibraryTracing(Protocol):
+    """What makes HLO of calls into jax."""
+
+    def trace(self, function: Any, arguments: Any, keywords: Any, types: Sequence[tuple[Any, Any, bool]]) -> Traced:
+        """The module of a call whose arrays, `Placeholder`s in the arguments, have these shapes, types, weakness."""
+        ...
+
+    def counterpart(self, function: Any) -> Any:
+        """jax's function for one of NumPy's; jax's own for itself; None where there is none."""
+        ...
+
+    def is_array(self, held: Any) -> bool:
+        """Whether an object is an array of jax's."""
+        ...
+
+    def result_type(self, examples: Sequence[Any]) -> Any:
+        """The type that jax promotes to."""
+        ...
+
+    def subscript(self, array: Any, *parts: Any) -> Any:
+        """`array[parts]`, of jax's arrays."""
+        ...
+
+    def update(self, array: Any, value: Any, *parts: Any) -> Any:
+        """`array` with other elements at `parts`."""
+        ...
+
+    def method(self, name: str) -> Any:
+        """A method of jax's arrays, as a function of the array; None where there is none."""
+        ...
+
+    def update_at(self, name: str) -> Any:
+        """A function of an array, a value and an index: `array.at[index].name(value)`."""
+        ...
+
+
+def is_library(function: Any) -> bool:
+    """Whether a function is of a library that is called, not interpreted."""
+    module = getattr(function, "__module__", None) or type(function).__module__ or ""
+    return module.partition(".")[0] in LIBRARIES
+
+
+class Library:
+    """The library calls of one program."""
+
+    def __init__(self, interpreter: Interpreter, tracing: LibraryTracing) -> None:
+        self.interpreter = interpreter
+        self.tracing = tracing
+        self._graphs: dict[int, tuple[Module, Graph]] = {}
+
+    def result_type(self, examples: Sequence[Any]) -> Any:
+        return self.tracing.result_type(examples)
+
+    def has_method(self, name: str) -> bool:
+        return self.tracing.method(name) is not None
+
+    # Calls
+
+    def call(
+        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """A call of a library's function."""
+        interpreter = self.interpreter
+        is_numpy = not str(getattr(function, "__module__", None) or type(function).__module__).startswith("jax")
+        if str(getattr(function, "__module__", "")).startswith(RANDOM):
+            interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
+        if is_numpy:
+            known = self._known(function, arguments, keywords)
+            if known is not None:
+                return known
+        made = self.tracing.counterpart(function)
+        if made is None:
+            interpreter.refuse(f"{_name(function)} has no counterpart that can be compiled")
+        arrays: list[Array] = []
+        plain_arguments = [self._plain(value, arrays) for value in arguments]
+        plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
+        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function))
+        if is_numpy and isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
+            is_given = any(array.dtype is S32 and not array.weak for array in arrays)
+            if not is_given:
+                return Array(interpreter.numbers.convert(result.node, interpreter.numbers.of_python[int]))
+        return result
+
+    def _known(
+        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue | None:
+        """A call whose arguments are all known, computed now by NumPy itself; None where one is not."""
+        interpreter = self.interpreter
+        if not all(_is_plain(value, interpreter) for value in (*arguments, *keywords.values())):
+            return None
+        if not callable(function) or getattr(function, "__module__", "") == "numpy.random":
+            return None
+        plain = [interpreter.static(value, "an argument") for value in arguments]
+        named = {name: interpreter.static(value, "an argument") for name, value in keywords.items()}
+        try:
+            with np.errstate(all="ignore"):
+                made = function(*plain, **named)
+        except Exception as error:
+            interpreter.raise_error(type(error), str(error))
+        return self._embedded(made)
+
+    def _embedded(self, made: Any) -> AbstractValue:
+        interpreter = self.interpreter
+        if isinstance(made, np.ndarray):
+            return interpreter.numbers.literal(made)
+        if isinstance(made, tuple):
+            return Tuple(tuple(map(self._embedded, made)))
+        if isinstance(made, list):
+            return interpreter.new_list([self._embedded(item) for item in made])
+        return Const(made)
+
+    def _plain(self, value: AbstractValue, arrays: list[Array]) -> Any:
+        """A value as a Python object in which placeholders stand for arrays."""
+        interpreter = self.interpreter
+        if isinstance(value, Array):
+            value = interpreter.current(value)
+            assert isinstance(value, Array)
+            for number, known in enumerate(arrays):
+                if known.node is value.node and known.weak == value.weak:
+                    return Placeholder(number)
+            arrays.append(value)
+            return Placeholder(len(arrays) - 1)
+        if isinstance(value, Const):
+            return value.value
+        if isinstance(value, Tuple):
+            if value.cls is slice:
+                return slice(*(self._plain(item, arrays) for item in value.items))
+            items = [self._plain(item, arrays) for item in value.items]
+            return tuple(items) if value.cls is tuple else value.cls(*items)
+        if isinstance(value, Ref) and value.cell.cls is list:
+            return [self._plain(item, arrays) for item in interpreter.contents(value).items]
+        if isinstance(value, Ref) and value.cell.cls is dict:
+            fields = interpreter.contents(value)
+            return {key: self._plain(item, arrays) for key, item in zip(fields.keys or (), fields.items, strict=True)}
+        if isinstance(value, Series):
+            return [self._plain(item, arrays) for item in interpreter.members.items(value)]
+        if isinstance(value, FunctionClosure) and value.original is not None:
+            return value.original
+        if isinstance(value, (FunctionClosure, PartialCall)):
+            interpreter.refuse(
+                f"{described(value)} cannot be given to a library's function",
+                hint="define the function outside, or write the loop or the call here",
+            )
+        interpreter.refuse(f"{described(value)} cannot be given to a library's function")
+
+    def _traced(
+        self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array], name: str
+    ) -> AbstractValue:
+        types = [(array.dims, array.dtype.numpy, array.weak) for array in arrays]
+        try:
+            traced = self.tracing.trace(function, arguments, keywords, types)
+        except HloomError as error:
+            if isinstance(error.__cause__, TypeError) and _has_lists((arguments, keywords)):
+                return self._traced(function, _without_lists(arguments), _without_lists(keywords), arrays, name)
+            known = [(number, array.literal) for number, array in enumerate(arrays) if array.literal is not None]
+            if not known:
+                self._problem(error, name)
+            table = dict(known)
+            try:
+                traced = self.tracing.trace(function, _filled(arguments, table), _filled(keywords, table), types)
+            except HloomError as further:
+                self._problem(further, name)
+        return self.embed(traced, [array.node for array in arrays], name)
+
+    def _problem(self, error: HloomError, name: str) -> Any:
+        cause = error.__cause__
+        if (
+            isinstance(cause, (TypeError, ValueError, IndexError, ZeroDivisionError))
+            and "oncre" not in type(cause).__name__
+        ):
+            self.interpreter.raise_error(_exception_of(cause), f"{name}: {error.message}")
+        self.interpreter.refuse(f"{name}: {error.message}", hint=error.hint)
+
+    def embed(self, traced: Traced, nodes: Sequence[Any], name: str) -> AbstractValue:
+        """The results of a traced module, called in the present graph, or put in place where it is small."""
+        interpreter = self.interpreter
+        emitter = interpreter.emitter
+        graph = self._graph_of(traced.module, name)
+        if len(graph.nodes) <= SMALL:
+            root = emitter.copy_graph(graph, nodes)
+        else:
+            root = emitter.graph.add_apply(OPS["call"], nodes, graph.root.type, {"to_apply": graph})
+        if isinstance(root.type, TupleType):
+            outputs = [emitter.element(root, number) for number in range(len(root.type.elements))]
+        else:
+            outputs = [root]
+        return self._lifted(traced.structure, outputs)
+
+    def _graph_of(self, module: Module, name: str) -> Graph:
+        """The entry of a traced module as a graph of the program's; each is copied once."""
+        held = self._graphs.get(id(module))
+        if held is None:
+            graph = import_graphs(self.interpreter.module, module, name)
+            held = self._graphs[id(module)] = module, graph
+        return held[1]
+
+    def _lifted(self, structure: Any, outputs: Sequence[Any]) -> AbstractValue:
+        interpreter = self.interpreter
+        if isinstance(structure, Placeholder):
+            return Array(outputs[structure.number])
+        if isinstance(structure, tuple):
+            items = tuple(self._lifted(item, outputs) for item in structure)
+            return Tuple(items, type(structure))
+        if isinstance(structure, list):
+            return interpreter.new_list([self._lifted(item, outputs) for item in structure])
+        if isinstance(structure, dict):
+            return interpreter.new_object(
+                dict, Fields(tuple(structure), tuple(self._lifted(item, outputs) for item in structure.values()))
+            )
+        if structure is None:
+            return NONE
+        return interpreter.embed(structure)
+
+    # Arrays
+
+    def as_array(self, value: AbstractValue) -> Array:
+        """A sequence of numbers and arrays as one array."""
+        made = self.call(np.asarray, [value], {})
+        if isinstance(made, Const):
+            made = self.interpreter.numbers.array(made)
+        assert isinstance(made, Array)
+        return made
+
+    def property(self, owner: Array, name: str) -> Array:
+        """A property of an array that is an array."""
+        made = self._traced(self.tracing.method(name), [Placeholder(0)], {}, [owner], name)
+        assert isinstance(made, Array)
+        if made.dims:
+            made.base = owner.base or (owner.root or owner, owner)
+        return made
+
+    def subscript(self, owner: Array, parts: Sequence[Any]) -> Array:
+        """`owner[parts]`"""
+        arrays = [owner]
+        plain = [self._plain(part, arrays) if isinstance(part, Array) else part for part in parts]
+        made = self._traced(self.tracing.subscript, [Placeholder(0), *plain], {}, arrays, "indexing")
+        assert isinstance(made, Array)
+        return made
+
+    def update(self, owner: Array, parts: Sequence[Any], value: Array) -> Array:
+        """`owner` with other elements at `parts`."""
+        arrays = [owner]
+        given = self._plain(value, arrays)
+        plain = [self._plain(part, arrays) if isinstance(part, Array) else part for part in parts]
+        made = self._traced(self.tracing.update, [Placeholder(0), given, *plain], {}, arrays, "assignment of elements")
+        assert isinstance(made, Array)
+        return made
+
+    def method(
+        self, owner: Array, name: str, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """`owner.name(...)`"""
+        interpreter = self.interpreter
+        if name == "copy":
+            return Array(owner.node)
+        if name == "item":
+            if arguments:
+                flat = Array(interpreter.emitter.reshape(owner.node, (owner.type.element_count,)))
+                position = arguments if len(owner.dims) != len(arguments) else [Tuple(tuple(arguments))]
+                chosen = interpreter.indexing.get(owner if len(owner.dims) == len(arguments) else flat, position[0])
+                assert isinstance(chosen, Array)
+                return Array(chosen.node, True)
+            if owner.type.element_count != 1:
+                interpreter.raise_error(ValueError, "can only convert an array of size 1 to a Python scalar")
+            return Array(interpreter.emitter.reshape(owner.node, ()), True)
+        if name == "tolist":
+            return self._listed(owner)
+        if name in ("fill", "sort"):
+            if (owner.root or owner) in interpreter.protected or owner.base is not None:
+                interpreter.refuse(f"{name}() changes an array that is an argument or a view", hint="copy() it first")
+            if name == "fill":
+                made = Array(
+                    interpreter.numbers.as_type(interpreter.numbers.array(arguments[0], owner.dtype), owner.type)
+                )
+            else:
+                made = self.call(np.sort, [owner, *arguments], keywords)
+            interpreter.store.set(owner.root or owner, made)
+            return NONE
+        if name in IN_PLACE:
+            interpreter.refuse(f"{name}() changes an array in place and cannot be compiled", hint=f"use numpy.{name}")
+        function = self.tracing.method(name)
+        if function is None:
+            interpreter.raise_error(AttributeError, f"an array has no method '{name}'")
+        arrays = [owner]
+        plain = [self._plain(value, arrays) for value in arguments]
+        named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+        made = self._traced(function, [Placeholder(0), *plain], named, arrays, name)
+        if name in VIEWS and isinstance(made, Array) and made.dims:
+            made.base = owner.base or (owner.root or owner, owner)
+        return made
+
+    def update_at(
+        self, owner: Array, index: AbstractValue, name: str, arguments: Sequence[AbstractValue]
+    ) -> AbstractValue:
+        """`owner.at[index].name(value)`, as jax has it."""
+        parts = self.interpreter.indexing._parts(owner, index)  # pyright: ignore[reportPrivateUsage]
+        arrays = [owner]
+        given = [self._plain(value, arrays) for value in arguments]
+        plain = [self._plain(part, arrays) if isinstance(part, Array) else part for part in parts]
+        function = self.tracing.update_at(name)
+        return self._traced(function, [Placeholder(0), tuple(given), *plain], {}, arrays, f"at[...].{name}")
+
+    def unbuffered(self, function: np.ufunc, arguments: Sequence[AbstractValue]) -> AbstractValue:
+        """`numpy.add.at(x, i, v)` and the like: every index counts, repeated ones too."""
+        interpreter = self.interpreter
+        names = {"add": "add", "subtract": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
+        name = names.get(function.__name__)
+        owner, index, *values = arguments
+        if name is None or not isinstance(owner, Array) or len(values) != 1:
+            interpreter.refuse(f"numpy.{function.__name__}.at cannot be compiled")
+        root = owner.root or owner
+        if root in interpreter.protected or owner.base is not None:
+            interpreter.refuse("at() changes an array that is an argument or a view", hint="copy() it first")
+        value = values[0] if isinstance(values[0], (Array, Const)) else self.as_array(values[0])
+        if function.__name__ == "subtract":
+            value = interpreter.operators.unary("-", value)
+        made = self.update_at(owner, index, name, [value])
+        interpreter.store.set(root, made)
+        return NONE
+
+    def _listed(self, owner: Array) -> AbstractValue:
+        if not owner.dims:
+            return Array(owner.node, True)
+        rows = [self.subscript(owner, [number]) for number in range(owner.dims[0])]
+        return self.interpreter.new_list([self._listed(row) for row in rows])
+
+
+def import_graphs(target: Module, module: Module, name: str) -> Graph:
+    """Copy a module's graphs into another module; the copy of its entry."""
+    mapping: dict[Any, Any] = {}
+    graphs = list(module.graphs)
+    for graph in graphs:
+        stem = name if graph is module.entry else graph.name
+        mapping[graph] = target.add_graph(
+            target.unique_graph_name(stem.replace(" ", "_").replace("[", "").replace("]", ""))
+        )
+    for graph in graphs:
+        copy = mapping[graph]
+        copy.copy_nodes(graph.parameters, mapping)
+        copy.copy_nodes(graph.nodes, mapping)
+        for node in copy.nodes:
+            copy.set_metadata(node, None)
+        copy.set_output(mapping[graph.root])
+    return mapping[module.entry]
+
+
+def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
+    if isinstance(value, Const):
+        return True
+    if isinstance(value, Tuple):
+        return all(_is_plain(item, interpreter) for item in value.items)
+    if isinstance(value, Array):
+        return value.literal is not None and value.type.element_count <= 4096
+    if isinstance(value, Ref) and value.cell.cls is list:
+        return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
+    return False
+
+
+def _filled(plain: Any, known: dict[int, np.ndarray]) -> Any:
+    """Arguments with arrays in place of the placeholders whose elements are known."""
+    if isinstance(plain, Placeholder):
+        held = known.get(plain.number)
+        if held is None:
+            return plain
+        return held.item() if not held.shape else held
+    if isinstance(plain, tuple):
+        items = [_filled(item, known) for item in plain]
+        return tuple(items) if type(plain) is tuple else type(plain)(*items)
+    if isinstance(plain, list):
+        return [_filled(item, known) for item in plain]
+    if isinstance(plain, dict):
+        return {key: _filled(item, known) for key, item in plain.items()}
+    return plain
+
+
+def _has_lists(plain: Any) -> bool:
+    return any(isinstance(item, list) for part in plain for item in (part.values() if isinstance(part, dict) else part))
+
+
+def _without_lists(plain: Any) -> Any:
+    """Arguments whose lists of numbers are arrays."""
+    if isinstance(plain, dict):
+        return {key: _as_array(item) for key, item in plain.items()}
+    return [_as_array(item) for item in plain]
+
+
+def _as_array(item: Any) -> Any:
+    if not isinstance(item, list):
+        return item
+    try:
+        made = np.asarray(item)
+    except ValueError:
+        return tuple(item)
+    return made if made.dtype.kind in "biufc" else tuple(item)
+
+
+def _exception_of(error: BaseException) -> type[BaseException]:
+    for cls in (ZeroDivisionError, IndexError, ValueError, TypeError):
+        if isinstance(error, cls):
+            return cls
+    return type(error)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,360 @@
+"""Attributes, items and lengths: of arrays, containers, instances of the user's classes, modules and types."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.state import Captured
+from hloom.functional.values import (
+    AbstractValue,
+    Array,
+    Const,
+    Fields,
+    FunctionClosure,
+    Method,
+    PartialCall,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    described,
+)
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+LIST_METHODS = {"append", "extend", "insert", "pop", "remove", "reverse", "copy", "index", "count", "clear", "sort"}
+DICT_METHODS = {"get", "items", "keys", "values", "update", "pop", "setdefault", "copy"}
+TUPLE_METHODS = {"index", "count"}
+
+
+class Members:
+    """The parts of values, in one program."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    # Attributes
+
+    def attribute(self, owner: AbstractValue, name: str) -> AbstractValue:
+        """`owner.name`"""
+        interpreter = self.interpreter
+        if isinstance(owner, ValueChoice):
+            return interpreter.control.choices(owner, lambda value: self.attribute(value, name))
+        if isinstance(owner, Array):
+            return self._of_array(owner, name)
+        if isinstance(owner, Const):
+            return self._of_object(owner, name)
+        if isinstance(owner, Tuple):
+            return self._of_tuple(owner, name)
+        if isinstance(owner, Ref):
+            return self._of_instance(owner, name)
+        if isinstance(owner, FunctionClosure) and name in ("__name__", "__qualname__"):
+            return Const(owner.code.name)
+        if isinstance(owner, PartialCall) and name in ("func", "args", "keywords"):
+            if name == "func":
+                return owner.function
+            return Tuple(owner.arguments) if name == "args" else interpreter.new_object(
+                dict, Fields(tuple(owner.keywords), tuple(owner.keywords.values()))
+            )  # fmt: skip
+        if isinstance(owner, Method) and owner.name in ("at", "at[]"):
+            return Method(owner, name)
+        interpreter.raise_error(AttributeError, f"{described(owner)} has no attribute '{name}'")
+
+    def _of_array(self, owner: Array, name: str) -> AbstractValue:
+        interpreter = self.interpreter
+        if owner.weak:
+            return self._of_number(owner, name)
+        if name == "shape":
+            return Tuple(tuple(map(Const, owner.dims)))
+        if name == "ndim":
+            return Const(owner.type.rank)
+        if name == "size":
+            return Const(owner.type.element_count)
+        if name == "dtype":
+            return Const(np.dtype(owner.dtype.numpy))
+        if name == "itemsize":
+            return Const(np.dtype(owner.dtype.numpy).itemsize)
+        if name in ("T", "mT", "real", "imag"):
+            return interpreter.library.property(owner, name)
+        if name == "at":
+            return Method(owner, "at")
+        if hasattr(np.ndarray, name) or interpreter.library.has_method(name):
+            return Method(owner, name)
+        interpreter.raise_error(AttributeError, f"an array has no attribute '{name}'")
+
+    def _of_number(self, owner: Array, name: str) -> AbstractValue:
+        cls = next((cls for cls, made in self.interpreter.numbers.of_python.items() if made is owner.dtype), float)
+        if name in ("real", "imag"):
+            if owner.dtype.is_complex:
+                return Array(self.interpreter.emitter.op(name, owner.node), True)
+            return owner if name == "real" else Const(cls(0))
+        if name in ("shape", "ndim", "dtype", "T", "size"):  # a number may stand for an array of no dimensions
+            return self._of_array(Array(owner.node), name)
+        if hasattr(cls, name):
+            return Method(owner, name)
+        if hasattr(np.ndarray, name):
+            return Method(Array(owner.node), name)
+        self.interpreter.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+
+    def _of_object(self, owner: Const, name: str) -> AbstractValue:
+        interpreter = self.interpreter
+        held = owner.value
+        if isinstance(held, (str, bytes, frozenset, int, float, complex)) and not isinstance(held, np.generic):
+            if not hasattr(held, name):
+                interpreter.raise_error(AttributeError, f"'{type(held).__name__}' object has no attribute '{name}'")
+            collected = getattr(held, name)
+            return Method(owner, name) if callable(collected) else interpreter.embed(collected)
+        try:
+            collected = getattr(held, name)
+        except AttributeError as error:
+            interpreter.raise_error(AttributeError, str(error))
+        if isinstance(held, type) and isinstance(collected, FunctionType):
+            return interpreter.embed(collected)
+        if not isinstance(held, (ModuleType, type)) and not callable(collected):
+            interpreter.captured.append(Captured(held, f".{name}", collected))
+        return interpreter.embed(collected, name)
+
+    def _of_tuple(self, owner: Tuple, name: str) -> AbstractValue:
+        interpreter = self.interpreter
+        if owner.cls is slice:
+            return owner.items[("start", "stop", "step").index(name)]
+        names = getattr(owner.cls, "_fields", ())
+        if name in names:
+            return owner.items[names.index(name)]
+        if name == "_fields":
+            return interpreter.embed(names)
+        if name in TUPLE_METHODS or name in ("_replace", "_asdict"):
+            return Method(owner, name)
+        collected = getattr(owner.cls, name, None)
+        if isinstance(collected, FunctionType):
+            return PartialCall(interpreter.embed(collected), (owner,), {})
+        static = next((vars(cls)[name] for cls in owner.cls.__mro__ if name in vars(cls)), None)
+        if isinstance(static, property) and isinstance(static.fget, FunctionType):
+            return interpreter.calls.call(interpreter.embed(static.fget), [owner], {})
+        interpreter.raise_error(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
+
+    def _of_instance(self, owner: Ref, name: str) -> AbstractValue:
+        interpreter = self.interpreter
+        cls = owner.cell.cls
+        if cls is list or cls is dict:
+            if name in (LIST_METHODS if cls is list else DICT_METHODS):
+                return Method(owner, name)
+            interpreter.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        static = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if isinstance(static, property) and isinstance(static.fget, FunctionType):
+            return interpreter.calls.call(interpreter.embed(static.fget), [owner], {})
+        held = interpreter.contents(owner).get(name)
+        if held is not None:
+            return interpreter.settled(held, name)
+        if name == "__class__":
+            return Const(cls)
+        collected = self.class_attribute(owner, name)
+        if collected is None:
+            interpreter.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
+        return collected
+
+    def class_attribute(self, owner: Ref, name: str) -> AbstractValue | None:
+        """What the class of an instance defines under a name, bound to the instance; None where it does not."""
+        interpreter = self.interpreter
+        cls = owner.cell.cls
+        static = next((vars(base)[name] for base in cls.__mro__[:-1] if name in vars(base)), None)
+        if static is None:
+            return None
+        if isinstance(static, staticmethod):
+            return interpreter.embed(static.__func__)
+        if isinstance(static, classmethod):
+            return PartialCall(interpreter.embed(static.__func__), (Const(cls),), {})
+        if isinstance(static, FunctionType):
+            if static.__qualname__.startswith("__create_fn__") or static.__code__.co_filename.startswith("<"):
+                return None  # what dataclasses generate
+            return PartialCall(interpreter.embed(static), (owner,), {})
+        return interpreter.embed(static, name)
+
+    def set_attribute(self, owner: AbstractValue, name: str, value: AbstractValue) -> None:
+        """`owner.name = value`"""
+        interpreter = self.interpreter
+        if not isinstance(owner, Ref) or owner.cell.cls in (list, dict):
+            interpreter.refuse(f"an attribute of {described(owner)} cannot be assigned", AttributeError)
+        parameters = getattr(owner.cell.cls, "__dataclass_params__", None)
+        if parameters is not None and parameters.frozen and not interpreter.calls.is_initializing(owner):
+            interpreter.raise_error(dataclasses.FrozenInstanceError, f"cannot assign to field '{name}'")
+        static = next((vars(base)[name] for base in owner.cell.cls.__mro__ if name in vars(base)), None)
+        if isinstance(static, property):
+            if not isinstance(static.fset, FunctionType):
+                interpreter.raise_error(AttributeError, f"property '{name}' has no setter")
+            interpreter.calls.call(interpreter.embed(static.fset), [owner, value], {})
+            return
+        interpreter.change(owner, interpreter.contents(owner).changed(name, value))
+
+    def fields_of(self, held: Any) -> dict[str, Any] | None:
+        """The attributes of an instance of a user's class; None for what is no such thing."""
+        cls = type(held)
+        if isinstance(held, (type, ModuleType, FunctionType, np.generic, np.dtype)) or callable(
+            getattr(held, "func", None)
+        ):
+            return None
+        if dataclasses.is_dataclass(held):
+            names = [field.name for field in dataclasses.fields(held)]
+            extra = [name for name in getattr(held, "__dict__", {}) if name not in names]
+            return {name: getattr(held, name) for name in (*names, *extra) if hasattr(held, name)}
+        module = cls.__module__.partition(".")[0]
+        if module in ("builtins", "numpy", "jax", "jaxlib", "functools", "operator", "hloom", "enum", "re", "types"):
+            return None
+        if any(base.__module__ in ("enum", "functools") for base in cls.__mro__):
+            return None
+        if isinstance(getattr(held, "__dict__", None), dict) and any(
+            isinstance(function, FunctionType) for base in cls.__mro__[:-1] for function in vars(base).values()
+        ):
+            return dict(vars(held))
+        return None
+
+    # Items
+
+    def length(self, source: AbstractValue) -> int | Array:
+        """How many items a value has."""
+        interpreter = self.interpreter
+        if isinstance(source, Tuple):
+            return len(source.items)
+        if isinstance(source, Ref):
+            if source.cell.cls in (list, dict):
+                return len(interpreter.contents(source).items)
+            method = self.class_attribute(source, "__len__")
+            if method is not None:
+                made = interpreter.calls.call(method, [], {})
+                return made if isinstance(made, Array) else interpreter.static(made, "a length")
+        if isinstance(source, Array):
+            if not source.dims:
+                interpreter.raise_error(TypeError, f"{described(source)} has no length")
+            return source.dims[0]
+        if isinstance(source, Const):
+            try:
+                return len(source.value)
+            except TypeError as error:
+                interpreter.raise_error(TypeError, str(error))
+        if isinstance(source, Series):
+            return self._series_length(source)
+        interpreter.raise_error(TypeError, f"{described(source)} is not iterable")
+
+    def _series_length(self, source: Series) -> int | Array:
+        interpreter = self.interpreter
+        if source.rule == "range":
+            start, stop, step = source.parts
+            if all(isinstance(part, Const) for part in source.parts):
+                return len(range(*(part.value for part in source.parts)))  # type: ignore[attr-defined]
+            binary = interpreter.operators.binary
+            if isinstance(step, Array):
+                return self._strided_length(start, stop, step)
+            stride = interpreter.static(step, "the step of a range")
+            span = binary("-", stop, start) if stride > 0 else binary("-", start, stop)
+            if abs(stride) != 1:
+                span = binary("//", binary("+", span, Const(abs(stride) - 1)), Const(abs(stride)))
+            made = interpreter.numbers.array(span)
+            zero = interpreter.emitter.like(0, made.node)
+            return Array(interpreter.emitter.elementwise("maximum", made.node, zero), True)
+        if source.rule in ("enumerate", "reversed"):
+            return self.length(source.parts[0])
+        lengths = [self.length(part) for part in (source.parts[1:] if source.rule == "map" else source.parts)]
+        known = [length for length in lengths if isinstance(length, int)]
+        if len(known) == len(lengths):
+            return min(known, default=0)
+        nodes = [
+            interpreter.numbers.array(Const(length) if isinstance(length, int) else length).node for length in lengths
+        ]
+        result = nodes[0]
+        for node in nodes[1:]:
+            result = interpreter.emitter.elementwise("minimum", result, node)
+        return Array(result, True)
+
+    def _strided_length(self, start: AbstractValue, stop: AbstractValue, step: Array) -> Array:
+        """How many numbers a range has whose step only the run knows."""
+        interpreter = self.interpreter
+        emitter, numbers = interpreter.emitter, interpreter.numbers
+        zero, one = emitter.like(0, step.node), emitter.like(1, step.node)
+        interpreter.check(emitter.compare("NE", step.node, zero), ValueError, "range() arg 3 must not be zero")
+        first, last = (numbers.array(value, step.dtype).node for value in (start, stop))
+        is_up = emitter.compare("GT", step.node, zero)
+        span = emitter.select(is_up, emitter.sub(last, first), emitter.sub(first, last))
+        size = emitter.elementwise("maximum", emitter.op("abs", step.node), one)
+        count = emitter.div(emitter.add(span, emitter.sub(size, one)), size)
+        return Array(
+            emitter.elementwise("maximum", emitter.select(emitter.compare("GT", span, zero), count, zero), zero), True
+        )
+
+    def is_indexable(self, source: AbstractValue) -> bool:
+        """Whether an item can be taken by a number that only the run knows."""
+        if isinstance(source, Array):
+            return True
+        if isinstance(source, Series):
+            if source.rule == "map":
+                return False
+            parts = source.parts[:1] if source.rule == "enumerate" else source.parts
+            return source.rule == "range" or all(map(self.is_indexable, parts))
+        return False
+
+    def item(self, source: AbstractValue, number: AbstractValue) -> AbstractValue:
+        """An item by its number, which is known to be one."""
+        interpreter = self.interpreter
+        if isinstance(source, Series):
+            binary = interpreter.operators.binary
+            if source.rule == "range":
+                start, _, step = source.parts
+                if isinstance(step, Const) and step.value == 1:
+                    return number if isinstance(start, Const) and start.value == 0 else binary("+", start, number)
+                return binary("+", start, binary("*", number, step))
+            if source.rule == "enumerate":
+                count = number
+                if not (isinstance(source.parts[1], Const) and source.parts[1].value == 0):
+                    count = binary("+", source.parts[1], number)
+                return Tuple((count, self.item(source.parts[0], number)))
+            if source.rule == "zip":
+                return Tuple(tuple(self.item(part, number) for part in source.parts))
+            if source.rule == "reversed":
+                length = self.length(source.parts[0])
+                last = Const(length - 1) if isinstance(length, int) else binary("-", length, Const(1))
+                return self.item(source.parts[0], binary("-", last, number))
+            if source.rule == "map":
+                return interpreter.calls.call(
+                    source.parts[0], [self.item(part, number) for part in source.parts[1:]], {}
+                )
+        is_instance = isinstance(source, Ref) and source.cell.cls not in (list, dict)
+        if isinstance(number, Const) and not isinstance(source, Array) and not is_instance:
+            return list(self.items(source))[number.value]
+        return interpreter.indexing.get(source, number, is_checked=False)
+
+    def items(self, source: AbstractValue) -> Iterator[AbstractValue]:
+        """The items of a value whose length is known now."""
+        interpreter = self.interpreter
+        if isinstance(source, ValueChoice):
+            interpreter.refuse("which of several containers is meant must be known when the program is compiled")
+        if isinstance(source, Tuple):
+            yield from source.items
+        elif isinstance(source, Ref) and source.cell.cls is list:
+            yield from interpreter.contents(source).items
+        elif isinstance(source, Ref) and source.cell.cls is dict:
+            yield from map(interpreter.embed, interpreter.contents(source).keys or ())
+        elif isinstance(source, Const):
+            try:
+                held = iter(source.value)
+            except TypeError as error:
+                interpreter.raise_error(TypeError, str(error))
+            for item in held:
+                interpreter.step()
+                yield interpreter.embed(item)
+        elif isinstance(source, Ref) and (method := self.class_attribute(source, "__iter__")) is not None:
+            yield from self.items(interpreter.calls.call(method, [], {}))
+        else:
+            length = self.length(source)
+            if not isinstance(length, int):
+                interpreter.refuse(
+                    "how many items there are must be known when the program is compiled",
+                    hint="write a for loop, which may run as often as data say",
+                )
+            for number in range(length):
+                interpreter.step()
+                yield self.item(source, Const(number))

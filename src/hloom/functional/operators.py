@@ -1,0 +1,413 @@
+"""Operators of values that are not all numbers: sequences, strings, user classes, and values known now."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.joins import same
+from hloom.functional.values import (
+    FALSE,
+    TRUE,
+    AbstractValue,
+    Array,
+    Const,
+    Fields,
+    MessageText,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    described,
+)
+from hloom.ir import Node, dtype
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+PREDICATE = dtype("pred")
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+METHODS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+COMPARISON_METHODS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+LARGEST_KNOWN = 1 << 20
+"""How many bits or items a value may have that is computed while compiling."""
+
+
+class Operators:
+    """The operators of one program."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    # Binary
+
+    def binary(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        """`left symbol right`"""
+        interpreter = self.interpreter
+        if isinstance(left, ValueChoice):
+            return interpreter.control.choices(left, lambda value: self.binary(symbol, value, right))
+        if isinstance(right, ValueChoice):
+            return interpreter.control.choices(right, lambda value: self.binary(symbol, left, value))
+        if isinstance(left, Const) and isinstance(right, Const):
+            return self._known(BINARY[symbol], symbol, left.value, right.value)
+        made = self._of_class(symbol, left, right)
+        if made is not None:
+            return made
+        if isinstance(left, (Tuple, Ref)) or isinstance(right, (Tuple, Ref)):
+            return self._of_sequences(symbol, left, right)
+        for value in (left, right):
+            if not isinstance(value, Array) and not _is_number(value):
+                interpreter.raise_error(
+                    TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
+                )
+        return interpreter.numbers.binary(symbol, left, right)
+
+    def augmented(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        """`left symbol= right`: lists are changed where they are."""
+        interpreter = self.interpreter
+        if isinstance(left, Ref) and left.cell.cls is list and symbol == "+":
+            fields = interpreter.contents(left)
+            interpreter.change(left, Fields(None, (*fields.items, *interpreter.members.items(right))))
+            return left
+        if isinstance(left, Ref):
+            method = interpreter.members.class_attribute(left, f"__i{METHODS[symbol]}__")
+            if method is not None:
+                return interpreter.calls.call(method, [right], {})
+        value = self.binary(symbol, left, right)
+        if isinstance(left, Array) and isinstance(value, Array) and left.dims and value.dims == left.dims:
+            element = left.dtype
+            if element is not value.dtype:
+                kinds = np.can_cast(value.dtype.numpy, element.numpy, "same_kind")
+                if not kinds:
+                    interpreter.raise_error(TypeError, f"cannot cast {value.dtype} to {element} in place")
+                value = Array(interpreter.numbers.convert(value.node, element))
+            root = left.root or left
+            if root in interpreter.protected or left.base is not None:
+                reason = interpreter.protected.get(root, "it is a view of another array")
+                interpreter.refuse(f"this array cannot be changed in place: {reason}", hint="copy() it first")
+            interpreter.store.set(root, value)
+            return value
+        return value
+
+    def _known(self, function: Callable[..., Any], symbol: str, *operands: Any) -> AbstractValue:
+        """An operator of Python objects, computed now; what it raises is raised where the program runs."""
+        interpreter = self.interpreter
+        if any(isinstance(operand, MessageText) for operand in operands):
+            if symbol == "+":
+                return Const(MessageText("".join(map(str, operands))))
+            interpreter.refuse("a text that holds numbers of the run is only fit for a message")
+        if symbol == "**" and all(isinstance(operand, int) for operand in operands):
+            base, exponent = operands
+            if exponent > 0 and abs(base).bit_length() * exponent > LARGEST_KNOWN:
+                interpreter.raise_error(OverflowError, "the power is too large")
+        if symbol == "<<" and all(isinstance(operand, int) for operand in operands) and operands[1] > LARGEST_KNOWN:
+            interpreter.raise_error(OverflowError, "the number is too large")
+        if symbol == "*" and any(isinstance(operand, (str, bytes)) for operand in operands):
+            sizes = [len(operand) if isinstance(operand, (str, bytes)) else operand for operand in operands]
+            if sizes[0] * sizes[1] > LARGEST_KNOWN:
+                interpreter.raise_error(MemoryError, "the string is too long")
+        if symbol == "%" and isinstance(operands[0], (str, bytes)) and len(operands[0]) > 4096:
+            interpreter.refuse("this format is too long")
+        try:
+            with np.errstate(all="ignore"):
+                return interpreter.embed(function(*operands))
+        except Exception as error:
+            interpreter.raise_error(type(error), str(error))
+
+    def _of_class(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue | None:
+        """An operator that a class of the user's defines."""
+        members, calls = self.interpreter.members, self.interpreter.calls
+        name = METHODS[symbol]
+        for owner, other, method_name in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
+            if isinstance(owner, Ref) and owner.cell.cls not in (list, dict):
+                method = members.class_attribute(owner, method_name)
+                if method is not None:
+                    result = calls.call(method, [other], {})
+                    if not (isinstance(result, Const) and result.value is NotImplemented):
+                        return result
+            elif isinstance(owner, Tuple) and owner.cls not in (tuple, slice):
+                function = vars(owner.cls).get(method_name)
+                if function is not None:
+                    return calls.call(self.interpreter.embed(function), [owner, other], {})
+        return None
+
+    def _of_sequences(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        interpreter = self.interpreter
+        if symbol == "+":
+            if isinstance(left, Tuple) and isinstance(right, Tuple):
+                return Tuple((*left.items, *right.items))
+            if _is_list(left) and _is_list(right):
+                assert isinstance(left, Ref) and isinstance(right, Ref)
+                return interpreter.new_list([*interpreter.contents(left).items, *interpreter.contents(right).items])
+        if symbol == "*":
+            sequence, count = (left, right) if isinstance(left, (Tuple, Ref)) else (right, left)
+            if isinstance(sequence, Tuple) or _is_list(sequence):
+                times = interpreter.static(count, "how often a sequence is repeated")
+                items = list(interpreter.members.items(sequence))
+                if not isinstance(times, int) or len(items) * times > LARGEST_KNOWN:
+                    interpreter.raise_error(TypeError, "a sequence is repeated a whole and moderate number of times")
+                return (
+                    Tuple(tuple(items * times)) if isinstance(sequence, Tuple) else interpreter.new_list(items * times)
+                )
+        if symbol == "|" and _is_dict(left) and _is_dict(right):
+            assert isinstance(left, Ref) and isinstance(right, Ref)
+            fields = interpreter.contents(left)
+            other = interpreter.contents(right)
+            for key, item in zip(other.keys or (), other.items, strict=True):
+                fields = fields.changed(key, item)
+            return interpreter.new_object(dict, fields)
+        if symbol == "%" and isinstance(left, Const) and isinstance(left.value, str):
+            return Const(left.value % interpreter.static(right, "what is formatted"))
+        if isinstance(left, Array) or isinstance(right, Array):
+            sequence = right if isinstance(left, Array) else left
+            array = left if isinstance(left, Array) else right
+            if isinstance(array, Array) and not array.weak and (isinstance(sequence, Tuple) or _is_list(sequence)):
+                made = interpreter.library.as_array(sequence)
+                pair = (left, made) if sequence is right else (made, right)
+                return self.binary(symbol, *pair)
+        interpreter.raise_error(
+            TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
+        )
+
+    # Unary
+
+    def unary(self, symbol: str, operand: AbstractValue) -> AbstractValue:
+        """`symbol operand`"""
+        interpreter = self.interpreter
+        if isinstance(operand, ValueChoice):
+            return interpreter.control.choices(operand, lambda value: self.unary(symbol, value))
+        if isinstance(operand, Const):
+            return self._known(UNARY[symbol], symbol, operand.value)
+        if isinstance(operand, Ref):
+            method = interpreter.members.class_attribute(operand, UNARY_METHODS[symbol])
+            if method is not None:
+                return interpreter.calls.call(method, [], {})
+        if not isinstance(operand, Array):
+            interpreter.raise_error(TypeError, f"bad operand type for unary {symbol}: {described(operand)}")
+        return interpreter.numbers.unary(symbol, operand)
+
+    # Truth
+
+    def truth(self, value: AbstractValue) -> bool | Node:
+        """Whether a value counts as true: known now, or a node of type pred."""
+        interpreter = self.interpreter
+        if isinstance(value, Array):
+            known = value.literal
+            if known is not None and known.size == 1:
+                return bool(known)
+            return interpreter.numbers.truth(value)
+        if isinstance(value, Const):
+            try:
+                return bool(value.value)
+            except Exception as error:
+                interpreter.raise_error(type(error), str(error))
+        if isinstance(value, Tuple):
+            return bool(value.items)
+        if isinstance(value, Ref):
+            if value.cell.cls in (list, dict):
+                return bool(interpreter.contents(value).items)
+            for name in ("__bool__", "__len__"):
+                method = interpreter.members.class_attribute(value, name)
+                if method is not None:
+                    return self.truth(interpreter.calls.call(method, [], {}))
+            return True
+        if isinstance(value, ValueChoice):
+
+            def one(option: AbstractValue) -> AbstractValue:
+                truth = self.truth(option)
+                return Const(truth) if isinstance(truth, bool) else Array(truth, True)
+
+            return self.truth(interpreter.control.choices(value, one))
+        if isinstance(value, Series):
+            length = interpreter.members.length(value)
+            return bool(length) if isinstance(length, int) else interpreter.numbers.truth(length)
+        return True
+
+    # Comparisons
+
+    def compare(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        """`left symbol right`, with `is` and `in`."""
+        interpreter = self.interpreter
+        if isinstance(left, ValueChoice):
+            return interpreter.control.choices(left, lambda value: self.compare(symbol, value, right))
+        if isinstance(right, ValueChoice):
+            return interpreter.control.choices(right, lambda value: self.compare(symbol, left, value))
+        if symbol in ("is", "is not"):
+            return self._identity(symbol == "is", left, right)
+        if symbol in ("in", "not in"):
+            collected = self._contains(right, left)
+            if symbol == "in":
+                return collected
+            truth = self.truth(collected)
+            return Const(not truth) if isinstance(truth, bool) else Array(
+                interpreter.emitter.elementwise("not", truth), True
+            )  # fmt: skip
+        if isinstance(left, Const) and isinstance(right, Const):
+            return self._known(COMPARISONS[symbol], symbol, left.value, right.value)
+        for owner, other, sign in ((left, right, symbol), (right, left, REFLECTED[symbol])):
+            if isinstance(owner, Ref) and owner.cell.cls not in (list, dict):
+                method = interpreter.members.class_attribute(owner, f"__{COMPARISON_METHODS[sign]}__")
+                if method is not None:
+                    return interpreter.calls.call(method, [other], {})
+        numbers = [isinstance(value, Array) or _is_number(value) for value in (left, right)]
+        if all(numbers):
+            return interpreter.numbers.compare(symbol, left, right)
+        if isinstance(left, Array) and not left.weak and _is_sequence(right):
+            return interpreter.numbers.compare(symbol, left, interpreter.library.as_array(right))
+        if isinstance(right, Array) and not right.weak and _is_sequence(left):
+            return interpreter.numbers.compare(symbol, interpreter.library.as_array(left), right)
+        if symbol in ("==", "!="):
+            return self._equality(symbol == "==", left, right)
+        if isinstance(left, Tuple) and isinstance(right, Tuple):
+            return self._ordered(symbol, left.items, right.items)
+        if _is_list(left) and _is_list(right):
+            assert isinstance(left, Ref) and isinstance(right, Ref)
+            return self._ordered(symbol, interpreter.contents(left).items, interpreter.contents(right).items)
+        interpreter.raise_error(
+            TypeError, f"{symbol} is not supported between {described(left)} and {described(right)}"
+        )
+
+    def _identity(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        if isinstance(left, Const) and isinstance(right, Const):
+            is_same = left.value is right.value or (
+                isinstance(left.value, (int, str, bool))
+                and type(left.value) is type(right.value)
+                and left.value == right.value
+            )
+            return Const(is_same is wanted)
+        if isinstance(left, Array) and isinstance(right, Array):
+            return Const((left is right) is wanted)
+        for value, other in ((left, right), (right, left)):
+            is_bool = isinstance(value, Array) and value.weak and value.dtype is PREDICATE
+            if is_bool and isinstance(other, Const) and isinstance(other.value, bool):
+                return self.compare("==" if wanted else "!=", value, other)
+        return Const(same(left, right) is wanted)
+
+    def _equality(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        interpreter = self.interpreter
+        rows: tuple[Any, Any] | None = None
+        if isinstance(left, Tuple) and isinstance(right, Tuple):
+            rows = left.items, right.items
+        elif isinstance(left, Ref) and isinstance(right, Ref) and left.cell.cls is right.cell.cls:
+            if left.cell is right.cell:
+                return Const(wanted)
+            a, b = interpreter.contents(left), interpreter.contents(right)
+            is_plain = left.cell.cls in (list, dict) or hasattr(left.cell.cls, "__dataclass_fields__")
+            if not is_plain:
+                return Const(not wanted)
+            if a.keys is not None:
+                if set(a.keys) != set(b.keys or ()):
+                    return Const(not wanted)
+                rows = a.items, tuple(b.get(key) for key in a.keys)
+            else:
+                rows = a.items, b.items
+        if rows is None:
+            return Const(same(left, right) is wanted)
+        if len(rows[0]) != len(rows[1]):
+            return Const(not wanted)
+        result: AbstractValue = TRUE
+        for a, b in zip(*rows, strict=True):
+            truth = self.truth(self.compare("==", a, b))
+            if truth is False:
+                return Const(not wanted)
+            if truth is not True:
+                result = self._both(result, Array(truth, True))
+        if wanted:
+            return result
+        truth = self.truth(result)
+        return (
+            Const(not truth) if isinstance(truth, bool) else Array(interpreter.emitter.elementwise("not", truth), True)
+        )
+
+    def _both(self, left: AbstractValue, right: Array) -> AbstractValue:
+        if isinstance(left, Const):
+            return right if left.value else FALSE
+        assert isinstance(left, Array)
+        return Array(self.interpreter.emitter.elementwise("and", left.node, right.node), True)
+
+    def _ordered(self, symbol: str, left: tuple[AbstractValue, ...], right: tuple[AbstractValue, ...]) -> AbstractValue:
+        """The order of sequences: that of the first items that differ."""
+        if not left or not right:
+            return Const(COMPARISONS[symbol](len(left), len(right)))
+        truth = self.truth(self.compare("==", left[0], right[0]))
+        if truth is True:
+            return self._ordered(symbol, left[1:], right[1:])
+        if truth is False:
+            return self.compare(symbol, left[0], right[0])
+        return self.interpreter.control.choose(
+            truth,
+            lambda: self._ordered(symbol, left[1:], right[1:]),
+            lambda: self.compare(symbol, left[0], right[0]),
+        )
+
+    def _contains(self, container: AbstractValue, item: AbstractValue) -> AbstractValue:
+        interpreter = self.interpreter
+        if isinstance(container, Const) and isinstance(item, Const):
+            return self._known(lambda a, b: b in a, "in", container.value, item.value)
+        if _is_dict(container):
+            assert isinstance(container, Ref)
+            key = interpreter.static(item, "a key of a dict")
+            return Const(any(key == name for name in interpreter.contents(container).keys or ()))
+        if isinstance(container, Array):
+            equal = interpreter.numbers.compare("==", container, item)
+            return interpreter.library.call(np.any, [equal], {})
+        if isinstance(container, Ref) and container.cell.cls is not list:
+            method = interpreter.members.class_attribute(container, "__contains__")
+            if method is not None:
+                return interpreter.calls.call(method, [item], {})
+        if isinstance(container, Series) and container.rule == "range":
+            return self._in_range(container, item)
+        result: AbstractValue = FALSE
+        for member in interpreter.members.items(container):
+            truth = self.truth(self.compare("==", member, item))
+            if truth is True:
+                return TRUE
+            if truth is not False:
+                node = Array(truth, True)
+                if isinstance(result, Const):
+                    result = node
+                else:
+                    assert isinstance(result, Array)
+                    result = Array(interpreter.emitter.elementwise("or", result.node, node.node), True)
+        return result
+
+    def _in_range(self, container: Series, item: AbstractValue) -> AbstractValue:
+        start, stop, step = container.parts
+        inside = self.binary("&", self.compare("<=", start, item), self.compare("<", item, stop))
+        stride = self.interpreter.static(step, "the step of a range")
+        if stride == 1:
+            return inside
+        on_step = self.compare("==", self.binary("%", self.binary("-", item, start), step), Const(0))
+        return self.binary("&", inside, on_step)
+
+
+def _is_number(value: AbstractValue) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
+
+
+def _is_list(value: AbstractValue) -> bool:
+    return isinstance(value, Ref) and value.cell.cls is list
+
+
+def _is_dict(value: AbstractValue) -> bool:
+    return isinstance(value, Ref) and value.cell.cls is dict
+
+
+def _is_sequence(value: AbstractValue) -> bool:
+    return isinstance(value, Tuple) or _is_list(value)

@@ -1,0 +1,60 @@
+"""What libraries do with functions, written in the language that is compiled: jax's control flow and `vmap`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
+    """jax.lax.fori_loop"""
+    for i in range(lower, upper):
+        init_val = body_fun(i, init_val)
+    return init_val
+
+
+def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
+    """jax.lax.while_loop"""
+    while cond_fun(init_val):
+        init_val = body_fun(init_val)
+    return init_val
+
+
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
+    """jax.lax.cond"""
+    if pred:
+        return true_fun(*operands)
+    return false_fun(*operands)
+
+
+def switch(index: Any, branches: Any, *operands: Any) -> Any:
+    """jax.lax.switch"""
+    number = min(max(index, 0), len(branches) - 1)
+    return branches[number](*operands)
+
+
+def scan(f: Any, init: Any, xs: Any = None, length: Any = None) -> Any:
+    """jax.lax.scan, of one array or none; its rounds are known."""
+    rows = []
+    for i in range(length if xs is None else len(xs)):
+        init, row = f(init, None if xs is None else xs[i])
+        rows.append(row)
+    if rows[0] is None:
+        return init, None
+    return init, np.stack(rows)
+
+
+def vmap(fun: Any) -> Any:
+    """jax.vmap, over the first dimension of every argument."""
+
+    def mapped(*arguments: Any) -> Any:
+        return np.stack([fun(*[argument[i] for argument in arguments]) for i in range(len(arguments[0]))])
+
+    return mapped
+
+
+PRELUDE: dict[str, Any] = {
+    "fori_loop": fori_loop, "while_loop": while_loop, "cond": cond, "switch": switch, "scan": scan, "vmap": vmap,
+}  # fmt: skip
+"""By the name of jax's function."""

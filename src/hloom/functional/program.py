@@ -1,0 +1,266 @@
+"""A Python function compiled for arguments of certain types: the module, and how results and errors come out of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order
+from hloom.functional.interpreter import Interpreter, Settings
+from hloom.functional.print_log import PrintSite
+from hloom.functional.state import Captured, PathEnds
+from hloom.functional.values import (
+    NONE,
+    AbstractValue,
+    Array,
+    Cell,
+    Const,
+    Derived,
+    ErrorSite,
+    Fields,
+    FunctionClosure,
+    MessageText,
+    PartialCall,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    described,
+)
+from hloom.ir import Module, TensorType, dtype
+from hloom.text import HloomError, Unsupported
+
+S32 = dtype("s32")
+S64 = dtype("s64")
+RECURSION_LIMIT = 30_000
+"""How deep Python's own calls may nest while a program is compiled; the interpreter bounds its own depth far below."""
+
+Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], AbstractValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentArray:
+    """An array argument: its dimensions, NumPy's type, and whether it is Python's own number."""
+
+    dims: tuple[int, ...]
+    dtype: Any
+    weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentTree:
+    """An argument made of others: its class, its keys or attributes, and its parts."""
+
+    cls: type
+    keys: tuple[Any, ...] | None
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """An argument that is known when the program is compiled."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Result:
+    """Where a part of the result is: the number of an output, whether it is Python's own number."""
+
+    number: int
+    weak: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Container:
+    """A part of the result that is made of others."""
+
+    cls: type
+    keys: tuple[Any, ...] | None
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ResultChoice:
+    """A part of the result that is one of several objects: the number of the output that says which."""
+
+    number: int
+    parts: tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class CompiledFunction:
+    """A compiled function: a first-order module of its array arguments, and what its outputs mean."""
+
+    functional: Module
+    module: Module
+    template: Any
+    errors: tuple[ErrorSite, ...]
+    has_error: bool
+    captured: tuple[Captured, ...]
+    depth: int
+    overflow: int
+    printed: tuple[PrintSite, ...] = ()
+    """The places that print; where there are any, the first two outputs are the log and its length."""
+
+
+@contextmanager
+def deep_calls() -> Iterator[None]:
+    """A recursion limit that the interpreter's own calls stay below."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def compile_program(
+    entry: Entry, name: str, arguments: Sequence[Any], keywords: dict[str, Any], settings: Settings, *,
+    depth: int = DEFAULT_DEPTH,
+) -> CompiledFunction:  # fmt: skip
+    """Compile a function for arguments described by `ArgumentArray`, `ArgumentTree` and `Static`; raises HloomError."""
+    module = Module(_identifier(name))
+    graph = module.add_graph(module.name)
+    module.entry = graph
+    interpreter = Interpreter(module, settings)
+    names = iter(range(1_000_000))
+    given = [_argument(interpreter, argument, names) for argument in arguments]
+    named = {key: _argument(interpreter, argument, names) for key, argument in keywords.items()}
+    overflow = 0
+    try:
+        with deep_calls():
+            try:
+                value = entry(interpreter, given, named)
+                is_alive = True
+            except PathEnds:
+                value, is_alive = NONE, False
+            del is_alive
+            outputs: list[Any] = []
+            template = _template(interpreter, value, outputs)
+            error = interpreter.store.get(interpreter.error)
+            has_error = isinstance(error, Array)
+            if isinstance(error, Array):
+                outputs.append(interpreter.numbers.convert(error.node, S32))
+            printing = interpreter.printing
+            if printing.sites:
+                position = interpreter.numbers.array(interpreter.store.get(printing.position))
+                outputs[:0] = [
+                    interpreter.store.get(printing.log).node,
+                    interpreter.numbers.convert(position.node, S64),
+                ]
+                template = _moved(template, 2)
+            graph.set_output(interpreter.emitter.tuple(outputs))
+            table = interpreter.calls.recursive_graphs()
+            if table:
+                overflow = interpreter.overflow_number()
+            made, captured = first_order(module, graph, depth=depth, recursive=table)
+    except RecursionError as problem:
+        raise Unsupported(f"{name} nests too deeply to be compiled") from problem
+    if captured:
+        raise HloomError(f"{name}: {captured[0].name} is used outside the graph that computes it")
+    return CompiledFunction(
+        module, made, template, tuple(interpreter.errors), has_error, tuple(interpreter.captured), depth, overflow,
+        tuple(interpreter.printing.sites),
+    )  # fmt: skip
+
+
+def _argument(interpreter: Interpreter, argument: Any, names: Iterator[int]) -> AbstractValue:
+    if isinstance(argument, ArgumentArray):
+        element = interpreter.settings.element_of(argument.dtype)
+        node = interpreter.module.entry.add_parameter(TensorType(element, argument.dims), f"argument{next(names)}")
+        value = Array(node, argument.weak)
+        if not argument.weak:
+            interpreter.protected[value] = "it is an argument of the function"
+        return value
+    if isinstance(argument, Static):
+        return interpreter.embed(argument.value, "a static argument")
+    parts = tuple(_argument(interpreter, part, names) for part in argument.parts)
+    if issubclass(argument.cls, tuple):
+        return Tuple(parts, argument.cls)
+    cell = Cell(argument.cls, "it is an argument of the function")
+    interpreter.store.set(cell, Fields(argument.keys, parts))
+    return Ref(cell)
+
+
+def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
+    """What the result is made of; its arrays become outputs."""
+    if isinstance(value, Array):
+        current = interpreter.current(value)
+        assert isinstance(current, Array)
+        outputs.append(current.node)
+        return Result(len(outputs) - 1, current.weak)
+    if isinstance(value, Const):
+        if isinstance(value.value, MessageText):
+            raise Unsupported(
+                f"the text {value.value!r} holds numbers that only the run knows",
+                interpreter.returned_at,
+                hint="return the numbers",
+            )
+        return Static(value.value)
+    if isinstance(value, Tuple):
+        return Container(value.cls, None, tuple(_template(interpreter, item, outputs) for item in value.items))
+    if isinstance(value, Ref):
+        fields = interpreter.contents(value)
+        return Container(
+            value.cell.cls, fields.keys, tuple(_template(interpreter, item, outputs) for item in fields.items)
+        )
+    if isinstance(value, FunctionClosure) and value.original is not None:
+        return Static(value.original)
+    if isinstance(value, Series):
+        return Container(
+            list, None, tuple(_template(interpreter, item, outputs) for item in interpreter.members.items(value))
+        )
+    if isinstance(value, ValueChoice) and all(isinstance(option, Const) for option in value.options):
+        outputs.append(value.tag.node)
+        number = len(outputs) - 1
+        return ResultChoice(number, tuple(_template(interpreter, option, outputs) for option in value.options))
+    if isinstance(value, (FunctionClosure, PartialCall, Derived, ValueChoice)):
+        raise Unsupported(
+            f"the result is {described(value)}, which only lives inside the program",
+            interpreter.returned_at,
+            hint="return numbers, arrays and containers of them",
+        )
+    raise Unsupported(f"the result is {described(value)}, which cannot leave the program", interpreter.returned_at)
+
+
+def _moved(template: Any, distance: int) -> Any:
+    """A template of outputs that stand further back."""
+    if isinstance(template, Result):
+        return Result(template.number + distance, template.weak)
+    if isinstance(template, Container):
+        return Container(template.cls, template.keys, tuple(_moved(part, distance) for part in template.parts))
+    if isinstance(template, ResultChoice):
+        return ResultChoice(template.number + distance, tuple(_moved(part, distance) for part in template.parts))
+    return template
+
+
+def rebuilt(template: Any, outputs: Sequence[Any]) -> Any:
+    """The Python result of a program's outputs."""
+    if isinstance(template, Result):
+        output = outputs[template.number]
+        return output.item() if template.weak else output[()] if not output.shape else output
+    if isinstance(template, Static):
+        return template.value
+    if isinstance(template, ResultChoice):
+        return rebuilt(template.parts[int(outputs[template.number])], outputs)
+    parts = [rebuilt(part, outputs) for part in template.parts]
+    cls = template.cls
+    if cls is tuple or cls is list:
+        return cls(parts)
+    if cls is dict:
+        return dict(zip(template.keys, parts, strict=True))
+    if issubclass(cls, tuple):
+        return cls(*parts)
+    made = object.__new__(cls)
+    for key, part in zip(template.keys, parts, strict=True):
+        object.__setattr__(made, key, part)
+    return made
+
+
+def _identifier(name: str) -> str:
+    made = "".join(character if character.isalnum() or character == "_" else "_" for character in name)
+    return made if made and not made[0].isdigit() else f"f{made}"

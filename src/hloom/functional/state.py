@@ -1,0 +1,57 @@
+"""What the parts of the interpreter share: frames of calls, how statements leave off, how paths end."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from hloom.frontend import Code
+from hloom.functional.values import Const, Scope, Variable
+from hloom.text import Unsupported
+
+
+class Completion(Enum):
+    """How the statements of a function's body left off."""
+
+    NORMAL = 0
+    BREAK = 1
+    CONTINUE = 2
+    RETURN = 3
+
+
+NORMAL, RETURN = Const(Completion.NORMAL), Const(Completion.RETURN)
+BREAK, CONTINUE = Const(Completion.BREAK), Const(Completion.CONTINUE)
+
+
+class PathEnds(Exception):
+    """Control flow does not go on from here: an error was raised, or an endless recursion is looked into."""
+
+
+class Refusal(Unsupported):
+    """What Python may mean by it, a graph cannot; points at the line."""
+
+
+@dataclass(eq=False)
+class CallFrame:
+    """One call that is being interpreted."""
+
+    code: Code
+    scope: Scope
+    tag: Variable
+    result: Variable
+    part: ast.AST
+    caller: CallFrame | None
+    depth: int
+    steps: int = 0
+    arguments: Any = None
+
+
+@dataclass
+class Captured:
+    """Something from outside the program that it was compiled for, to be compared before the next run."""
+
+    container: Any
+    name: Any
+    value: Any

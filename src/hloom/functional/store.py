@@ -1,0 +1,73 @@
+"""What variables are bound to and what mutable objects hold, at one point of a program's run.
+
+A branch or a loop body works on a layer of its own, whose changes are joined into the layer below or thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hloom.functional.values import Array
+
+MISSING = object()
+
+
+class Store:
+    """A layer of bindings over another one."""
+
+    __slots__ = ("entries", "lines", "parent")
+
+    def __init__(self, parent: Store | None = None) -> None:
+        self.parent = parent
+        self.entries: dict[Any, Any] = {}
+        self.lines: dict[Any, str] = {}  # where variables were bound
+
+    def get(self, key: Any) -> Any:
+        """What a variable is bound to or a cell holds; MISSING where the key is not of this point."""
+        layer: Store | None = self
+        while layer is not None:
+            value = layer.entries.get(key, MISSING)
+            if value is not MISSING:
+                return value
+            layer = layer.parent
+        return MISSING
+
+    def set(self, key: Any, value: Any) -> None:
+        """Bind a variable, or change what a cell or an array holds."""
+        if isinstance(value, Array):
+            if isinstance(key, Array):
+                value.root = key
+            elif value.root is not None:
+                value = value.root
+        self.entries[key] = value
+
+    def line(self, key: Any) -> str | None:
+        """Where a variable was bound last."""
+        layer: Store | None = self
+        while layer is not None:
+            if key in layer.lines:
+                return layer.lines[key]
+            layer = layer.parent
+        return None
+
+    def array(self, array: Array) -> Array:
+        """An array with its elements as they are at this point."""
+        root = array.root or array
+        held = self.get(root)
+        return held if isinstance(held, Array) else root if held is MISSING else array
+
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key) is not MISSING
+
+    def former(self, key: Any) -> Any:
+        """What the layers below hold for a key; an array that nothing changed yet stands for itself."""
+        value = self.parent.get(key) if self.parent is not None else MISSING
+        return key if value is MISSING and isinstance(key, Array) else value
+
+    def changed(self) -> Iterator[Any]:
+        """The keys of the layers below that this layer changes, in the order of first changes."""
+        for key, value in self.entries.items():
+            former = self.former(key)
+            if former is not MISSING and former is not value:
+                yield key
