@@ -17,11 +17,11 @@ SOURCE = ROOT / "src" / "hloom"
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
 TREES = {path: ast.parse((SOURCE / path).read_text()) for path in FILES}
 
-OPTIONAL = {"jax", "jaxlib", "zstandard"}
+OPTIONAL = {"jax", "jaxlib", "scipy", "zstandard"}
 """Packages that may be missing: they are imported inside functions."""
 PUBLIC_MODULES = {
     *("analysis.rules", "planner.solvers", "planner.experts", "hlo.proto", "passes.rules"),
-    *("api.auto_shard", "api.differentiable", "api.jax_specs", "api.jit", "api.load", "api.plan"),
+    *("api.auto_shard", "api.differentiable", "api.function", "api.jax_specs", "api.jit", "api.load", "api.plan"),
 }
 """Packages inside packages that others may import, beside the packages themselves; and the files of `api`, which
 `hloom/__init__.py` offers one by one, so that planning does not load differentiation."""

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from hloom.analysis import summary as summary
     from hloom.api.auto_shard import auto_shard as auto_shard
     from hloom.api.differentiable import differentiable as differentiable
+    from hloom.api.function import Function as Function
+    from hloom.api.function import function as function
+    from hloom.api.function import grad as grad
+    from hloom.api.function import hessian as hessian
+    from hloom.api.function import jacobian as jacobian
+    from hloom.api.function import jvp as jvp
+    from hloom.api.function import print_value as print_value
+    from hloom.api.function import value_and_grad as value_and_grad
+    from hloom.api.function import vjp as vjp
     from hloom.api.jax_specs import partition_specs as partition_specs
     from hloom.api.jax_specs import result_partition_specs as result_partition_specs
     from hloom.api.jax_specs import shardy_stablehlo as shardy_stablehlo
@@ -34,10 +43,6 @@ if TYPE_CHECKING:
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
-    from hloom.autodiff import grad as grad
-    from hloom.autodiff import jvp as jvp
-    from hloom.autodiff import value_and_grad as value_and_grad
-    from hloom.autodiff import vjp as vjp
     from hloom.evaluate import evaluate as evaluate
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
@@ -85,11 +90,13 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
     "api.auto_shard": ("auto_shard",),
     "api.differentiable": ("differentiable",),
+    "api.function": (
+        "Function", "function", "grad", "hessian", "jacobian", "jvp", "print_value", "value_and_grad", "vjp",
+    ),
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
     "api.plan": ("PlanResult", "measure", "plan"),
-    "autodiff": ("grad", "jvp", "value_and_grad", "vjp"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
     "ir": (

@@ -18,8 +18,8 @@ from unittest.mock import patch
 import numpy as np
 
 import hloom
-from tests.functions import differences
-from tests.functions.table import Case, Program, marked_lines
+from tests.functional import differences
+from tests.functional.table import Case, Program, marked_lines
 
 SECONDS = 20
 """How long a case may take, compilation included."""

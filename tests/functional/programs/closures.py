@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 STEP = 0.5
 

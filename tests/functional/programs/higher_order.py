@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 def increment(x):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @program((1, 2, 3), (1, 3, 2), (3, 2, 1), (1, 1, 1))

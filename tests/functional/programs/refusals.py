@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 COUNT = 0
 REGISTER = [1, 2]
@@ -125,7 +125,7 @@ def assignment_to_an_attribute_of_an_argument(box):
     return box
 
 
-@program((2,), refused="")
+@program((2,), or_refused=True)
 def append_to_a_captured_list(n):
     values = [n]
 
@@ -199,7 +199,7 @@ def a_join_of_tuples_of_unequal_lengths(n):
     return y
 
 
-@program((3,), refused="")
+@program((3,), or_refused=True)
 def a_join_of_two_strings(n):
     return "positive" if n > 0 else "negative"  # refused
 
@@ -311,7 +311,7 @@ def a_class_defined_inside(n):
     return n + Local.value
 
 
-@program((3,), refused="")
+@program((3,), or_refused=True)
 def deletion_from_a_captured_list(n):
     values = [n, 1, 2]
 

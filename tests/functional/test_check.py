@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hloom
-from tests.functions import differences
-from tests.functions.check import Failure, check_hloom, check_python, difference
-from tests.functions.table import Program, program
+from tests.functional import differences
+from tests.functional.check import Failure, check_hloom, check_python, difference
+from tests.functional.table import Program, program
 
 Pair = namedtuple("Pair", "x y")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @dataclass(frozen=True)

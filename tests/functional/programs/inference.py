@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 DIMS = (2, 3)
 MODE = "fast"

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 V = np.array([1.0, 2.0, 3.0])
 M = np.arange(6.0).reshape(2, 3)

@@ -3,7 +3,7 @@
 import numpy as np
 
 import hloom
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @program((3,), prints=("3",))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import hloom
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 def cube(x):

@@ -1,6 +1,6 @@
 """How many programs of each family pass, and what the others give, a line each.
 
-    python -m tests.functions.report [--python] [FAMILY or FAMILY:NAME ...]
+    python -m tests.functional.report [--python] [FAMILY or FAMILY:NAME ...]
 
 With `--python` the table is compared with Python alone.
 """
@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
-from tests.functions.check import SECONDS, Failure, check_hloom, check_python, compiled_function, time_limit
-from tests.functions.table import Case, Program, is_available, programs
+from tests.functional.check import SECONDS, Failure, check_hloom, check_python, compiled_function, time_limit
+from tests.functional.table import Case, Program, is_available, programs
 
 
 def failures(entry: Program, check: Callable[[Program, Case], None]) -> list[str]:

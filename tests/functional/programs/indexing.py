@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 V = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 M = np.arange(12.0).reshape(3, 4)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 A = np.array([[1.0, -2.0, 3.0], [4.0, 0.5, -6.0]])
 B = np.array([[0.5, 1.0], [-1.5, 2.0], [3.0, -0.25]])

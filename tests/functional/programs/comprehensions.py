@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @program(((1, 2, 3),), ((1.5,),), ((),))

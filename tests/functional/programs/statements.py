@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 RATE = 0.25
 OFFSETS = (1, 10, 100)

@@ -2,7 +2,7 @@
 
 import math
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 SIGNED_PAIRS = ((7, 3), (-7, 3), (7, -3), (-7, -3), (6, 3), (-6, 3), (0, 5))
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 V = np.array([0.5, -1.5, 2.5])
 M = np.array([[4.0, 1.0], [1.0, 3.0]])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 class Point(NamedTuple):

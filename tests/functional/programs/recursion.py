@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @program((5,), (0,), (1,), (15,))

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 import hloom
-from tests.functions.table import program
+from tests.functional.table import program
 
 
 @hloom.function

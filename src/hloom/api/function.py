@@ -1,0 +1,489 @@
+"""Python functions compiled: `hloom.function`, and derivatives of functions beside those of modules."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hloom import autodiff, runtime
+from hloom.api.differentiable import module_derivatives
+from hloom.functional import (
+    BUILTINS,
+    DEFAULT_DEPTH,
+    AbstractValue,
+    ArgumentArray,
+    ArgumentTree,
+    Captured,
+    CompiledFunction,
+    Const,
+    Derived,
+    Interpreter,
+    Settings,
+    Static,
+    Tuple,
+    compile_program,
+    printed_lines,
+    rebuilt,
+)
+from hloom.ir import Module, dump
+from hloom.passes import apply as apply_passes
+from hloom.text import HloomError
+from hloom.viz import to_dot
+
+DEEPEST = 1 << 21
+"""How deep a recursion's stack may become."""
+KEPT_PROGRAMS = 256
+"""How many compiled programs a function keeps."""
+PYTHON = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+SHORT = {bool: np.dtype(bool), int: np.dtype(np.int32), float: np.dtype(np.float32), complex: np.dtype(np.complex64)}
+
+Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], AbstractValue]
+
+
+class Function:
+    """A Python function that is compiled for the types of its arguments and run by XLA.
+
+    Numbers and arrays are data; strings, None, functions and what `static` names are known when it is compiled. Results
+    have Python's structure: its own numbers where Python would give them, else NumPy arrays.
+    """
+
+    def __init__(
+        self,
+        original: Callable[..., Any],
+        entry: Entry,
+        name: str,
+        static: Sequence[str | int] = (),
+        precision: int = 64,
+    ) -> None:
+        functools.update_wrapper(self, original, updated=())
+        self.hloom_function = original
+        self.hloom_derived: tuple[str, Any, dict[str, Any]] | None = None
+        self.name = name
+        self.static = tuple(static)
+        self.precision = precision
+        self._entry = entry
+        self._programs: dict[Any, tuple[CompiledFunction, Callable[..., Any]]] = {}
+        self._positions = _positions(original)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<hloom.function {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        arrays: list[Any] = []
+        key = self._key(args, kwargs, arrays)
+        held = self._programs.get(key)
+        if held is None or not _is_current(held[0]):
+            held = self._compile(key, DEFAULT_DEPTH)
+        while True:
+            program, run = held
+            outputs = [np.asarray(output) for output in run(*arrays)]
+            number = int(outputs[-1]) if program.has_error else 0
+            if program.printed and not (number and number == program.overflow):
+                for line in printed_lines(program.printed, outputs[0], int(outputs[1])):
+                    print(line)  # noqa: T201  what it is for
+            if number == 0:
+                return rebuilt(program.template, outputs)
+            if number == program.overflow and program.depth < DEEPEST:
+                held = self._compile(key, program.depth * 8)
+                continue
+            raise _error(program, number)
+
+    # Looking at the program
+
+    def program(self, *args: Any, **kwargs: Any) -> CompiledFunction:
+        """The compiled program for arguments of these types."""
+        key = self._key(args, kwargs, [])
+        held = self._programs.get(key)
+        if held is None or not _is_current(held[0]):
+            return self._make(key, DEFAULT_DEPTH)
+        return held[0]
+
+    def ir(self, *args: Any, **kwargs: Any) -> str:
+        """The typed functional graphs, with closures, as text."""
+        return dump(self.program(*args, **kwargs).functional)
+
+    def dot(self, *args: Any, **kwargs: Any) -> str:
+        """The functional graphs as a picture in the DOT language."""
+        return to_dot(self.program(*args, **kwargs).functional)
+
+    def hlo(self, *args: Any, **kwargs: Any) -> Module:
+        """The module that XLA gets; where errors are checked, its last result is their number."""
+        return self.program(*args, **kwargs).module
+
+    def stages(self, *args: Any, directory: str | Path, **kwargs: Any) -> list[Path]:
+        """Write the program after every stage that changed it, as `.ir` and `.dot`; the files, in order."""
+        program = self._make(self._key(args, kwargs, []), DEFAULT_DEPTH, simplify=False)
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        written: list[Path] = []
+        module = program.module
+        stages: list[tuple[str, Callable[[], Module]]] = [
+            ("functional", lambda: program.functional),
+            ("first-order", lambda: module),
+        ]
+        stages += [(name, lambda name=name: apply_passes(module, [name])[0]) for name in PASSES]
+        former = ""
+        for number, (name, run) in enumerate(stages):
+            result = run()
+            text = dump(result)
+            if text == former:
+                continue
+            former = text
+            for suffix, content in ((".ir", text), (".dot", to_dot(result))):
+                path = folder / f"{number:02}_{name}{suffix}"
+                path.write_text(content)
+                written.append(path)
+        return written
+
+    def as_jax(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """A function of jax's arrays, for use inside `jax.jit`, `vmap` and `grad`: of arguments of these types.
+
+        It takes the arrays among the arguments, in order, and yields those of the result. Errors are not raised.
+        """
+        program = self.program(*args, **kwargs)
+        run = runtime.callable_of(program.module, self.name, module_derivatives())
+        count = None if not program.has_error else -1
+
+        def apply(*arrays: Any) -> Any:
+            outputs = run(*arrays)[:count]
+            return outputs[0] if len(outputs) == 1 else outputs
+
+        return apply
+
+    # Compiling
+
+    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
+        table = PYTHON if self.precision == 64 else SHORT
+        described = []
+        for number, argument in enumerate(args):
+            name = self._positions[number] if number < len(self._positions) else None
+            is_static = number in self.static or name in self.static
+            described.append(Static(_frozen(argument)) if is_static else _described(argument, arrays, table))
+        named = []
+        for name, argument in kwargs.items():
+            named.append(
+                (name, Static(_frozen(argument)) if name in self.static else _described(argument, arrays, table))
+            )
+        return tuple(described), tuple(named)
+
+    def _compile(self, key: Any, depth: int) -> tuple[CompiledFunction, Callable[..., Any]]:
+        program = self._make(key, depth)
+        run = runtime.compiled(program.module, self.name, module_derivatives())
+        if len(self._programs) >= KEPT_PROGRAMS:
+            self._programs.clear()
+        self._programs[key] = program, run
+        return program, run
+
+    def _make(self, key: Any, depth: int, *, simplify: bool = True) -> CompiledFunction:
+        arguments, named = key
+        settings = Settings(_tracing(), self.precision, depth, _transformations())
+        program = compile_program(self._entry, self.name, arguments, dict(named), settings, depth=depth)
+        if simplify:
+            program.module = apply_passes(program.module, list(PASSES))[0]
+        return program
+
+
+PASSES = ("inline", "simplify", "cse", "dce")
+
+
+def function(
+    function: Callable[..., Any] | None = None, *, static: Sequence[str | int] | str | int = (), precision: int = 64
+) -> Any:
+    """A Python function, compiled for the types of its arguments and run by XLA; without a function, a decorator.
+
+        @hloom.function
+        def newton(a, tolerance=1e-12):
+            x = a
+            while abs(x * x - a) > tolerance:
+                x = 0.5 * (x + a / x)
+            return x
+
+    `static` names arguments that are known when it is compiled; `precision` is how many bits Python's own numbers have.
+    Raises HloomError, at the line, for what cannot be compiled, and, when it runs, errors of Python's own classes that
+    are HloomErrors too.
+    """
+    names = (static,) if isinstance(static, (str, int)) else tuple(static)
+    if precision not in (32, 64):
+        raise HloomError(f"precision is 32 or 64, not {precision}")
+    if function is None:
+        return functools.partial(globals()["function"], static=names, precision=precision)
+    if isinstance(function, Function):
+        return function
+    if not callable(function):
+        raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
+    original = function
+
+    def entry(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        return interpreter.calls.call(interpreter.embed(original), arguments, keywords)
+
+    return Function(original, entry, getattr(original, "__name__", type(original).__name__), names, precision)
+
+
+def grad(target: Any, wrt: Any = None, **options: Any) -> Any:
+    """The gradient of a module, as a module, or of a function, as a function; the first argument's type decides.
+
+    Of a function, `wrt` is the number of an argument, which gives its gradient, or a tuple of numbers, which gives a
+    tuple. Of a module, see `hloom.autodiff.grad`. Raises HloomError.
+    """
+    return _derived("grad", target, wrt, options)
+
+
+def value_and_grad(target: Any, wrt: Any = None, **options: Any) -> Any:
+    """The same as `grad`, with the value before the gradient."""
+    return _derived("value_and_grad", target, wrt, options)
+
+
+def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
+    if not _is_function(target):
+        return getattr(autodiff, name)(target, wrt, **options)
+    original, precision = _original(target)
+    chosen = {
+        "wrt": 0 if wrt is None else tuple(wrt) if isinstance(wrt, list) else wrt,
+        "has_aux": bool(options.pop("has_aux", False)),
+    }
+    if options:
+        raise HloomError(f"{name} of a function has no option '{next(iter(options))}'")
+
+    def entry(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        derived = Derived(name, interpreter.embed(original), chosen)
+        return interpreter.calls.call(derived, arguments, keywords)
+
+    made = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    made.hloom_derived = name, original, chosen
+    return made
+
+
+def jvp(target: Any, *args: Any, **options: Any) -> Any:
+    """`jvp(function, primals, tangents)`: the value and its derivative along the tangents; of a module, a module."""
+    if not _is_function(target):
+        return autodiff.jvp(target, *args, **options)
+    original, precision = _original(target)
+    primals, tangents = [*args, *options.values()]
+
+    def entry(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        return BUILTINS["jvp"](interpreter, [interpreter.embed(original), *arguments], {})
+
+    return _cached("jvp", original, entry, precision)(tuple(primals), tuple(tangents))
+
+
+def vjp(target: Any, *primals: Any, **options: Any) -> Any:
+    """`vjp(function, *primals)`: the value, and a function from cotangents of it to those of the primals.
+
+    Of a module, a module: see `hloom.autodiff.vjp`.
+    """
+    if not _is_function(target):
+        return autodiff.vjp(target, *primals, **options)
+    original, precision = _original(target)
+
+    def forward(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        return interpreter.calls.call(interpreter.embed(original), arguments, keywords)
+
+    def backward(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        *given, cotangent = arguments
+        pair = BUILTINS["vjp"](interpreter, [interpreter.embed(original), *given], {})
+        assert isinstance(pair, Tuple)
+        return interpreter.calls.call(pair.items[1], [cotangent], {})
+
+    value = _cached("value", original, forward, precision)(*primals)
+    pulled = _cached("vjp", original, backward, precision)
+
+    def pull_back(cotangent: Any) -> Any:
+        return pulled(*primals, cotangent)
+
+    return value, pull_back
+
+
+def jacobian(target: Callable[..., Any], wrt: int | tuple[int, ...] = 0) -> Any:
+    """The function of the derivatives of each element of a function's result: with respect to an argument, or several.
+
+    Its result has the dimensions of the function's result, then those of the argument.
+    """
+    return _matrix("jacobian", target, wrt)
+
+
+def hessian(target: Callable[..., Any], wrt: int = 0) -> Any:
+    """The function of the second derivatives of a scalar function."""
+    return _matrix("hessian", target, wrt)
+
+
+def _matrix(name: str, target: Any, wrt: Any) -> Any:
+    original, precision = _original(target)
+
+    def entry(
+        interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        made = BUILTINS[name](interpreter, [interpreter.embed(original), Const(wrt)], {})
+        return interpreter.calls.call(made, arguments, keywords)
+
+    function = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    function.hloom_derived = name, original, {"wrt": wrt}
+    return function
+
+
+_CACHE: dict[Any, Function] = {}
+
+
+def _cached(name: str, original: Any, entry: Entry, precision: int) -> Function:
+    """The function made before for the same one, so that it is compiled once."""
+    key = name, original, precision
+    try:
+        held = _CACHE.get(key)
+    except TypeError:
+        return Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    if held is None:
+        if len(_CACHE) >= KEPT_PROGRAMS:
+            _CACHE.clear()
+        held = _CACHE[key] = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    return held
+
+
+def _is_function(target: Any) -> bool:
+    return callable(target) and not isinstance(target, Module)
+
+
+def _original(target: Any) -> tuple[Any, int]:
+    """What a function is made of: for one of `hloom.function`, the Python function."""
+    if isinstance(target, Function):
+        return (target if target.hloom_derived is not None else target.hloom_function), target.precision
+    if not callable(target):
+        raise HloomError(f"a {type(target).__name__} cannot be differentiated: a function or a module can")
+    return target, 64
+
+
+def _name(target: Any) -> str:
+    return str(getattr(target, "__name__", type(target).__name__))
+
+
+def _shell(original: Any) -> Callable[..., Any]:
+    def shell(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    shell.__name__ = _name(original)
+    shell.__doc__ = getattr(original, "__doc__", None)
+    return shell
+
+
+def print_value(value: Any, label: str = "") -> Any:
+    """Print a value when a compiled function runs, and give it back."""
+    print(f"{label}: {value}" if label else value)  # noqa: T201  what it is for
+    return value
+
+
+@functools.cache
+def _tracing() -> Any:
+    return runtime.JaxTracing()
+
+
+@functools.cache
+def _transformations() -> dict[int, str]:
+    return {id(row): row.__name__ for row in (grad, value_and_grad, jvp, vjp, jacobian, hessian, print_value, function)}
+
+
+@functools.lru_cache(maxsize=4096)
+def _positions(original: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(original).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+def _frozen(value: Any) -> Any:
+    """A static argument as a key: hashable."""
+    try:
+        hash(value)
+    except TypeError:
+        if isinstance(value, list):
+            return tuple(map(_frozen, value))
+        raise HloomError(f"a static argument must be hashable, but is {value!r}") from None
+    return value
+
+
+def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
+    """An argument as what a program is compiled for; its arrays are collected."""
+    cls = type(argument)
+    python = table.get(cls)
+    if python is not None:
+        if cls is int and not -(1 << (8 * python.itemsize - 1)) <= argument < 1 << (8 * python.itemsize - 1):
+            raise HloomError(f"the number {argument} does not fit {python}")
+        arrays.append(np.asarray(argument, python))
+        return ArgumentArray((), python, True)
+    if isinstance(argument, (np.ndarray, np.generic)) or (
+        hasattr(argument, "__array__") and hasattr(argument, "dtype")
+    ):
+        arrays.append(argument)
+        return ArgumentArray(tuple(argument.shape), np.dtype(argument.dtype), False)
+    if argument is None or isinstance(argument, (str, bytes, type, np.dtype)):
+        return Static(argument)
+    if isinstance(argument, (tuple, list)):
+        return ArgumentTree(cls, None, tuple(_described(item, arrays, table) for item in argument))
+    if isinstance(argument, dict):
+        return ArgumentTree(cls, tuple(argument), tuple(_described(item, arrays, table) for item in argument.values()))
+    if dataclasses.is_dataclass(argument) and not isinstance(argument, type):
+        names = tuple(field.name for field in dataclasses.fields(argument))
+        return ArgumentTree(cls, names, tuple(_described(getattr(argument, name), arrays, table) for name in names))
+    if callable(argument):
+        return Static(argument)
+    held = getattr(argument, "__dict__", None)
+    if isinstance(held, dict):
+        return ArgumentTree(cls, tuple(held), tuple(_described(item, arrays, table) for item in held.values()))
+    return Static(_frozen(argument))
+
+
+def _is_current(program: CompiledFunction) -> bool:
+    """Whether what a program was compiled with from outside is as it was."""
+    return all(_unchanged(row) for row in program.captured)
+
+
+def _unchanged(row: Captured) -> bool:
+    if row.name is None:
+        try:
+            held = row.container.cell_contents
+        except ValueError:
+            return False
+    elif isinstance(row.container, dict):
+        held = row.container.get(row.name)
+    else:
+        held = getattr(row.container, row.name[1:], None)
+    if held is row.value:
+        return True
+    if isinstance(held, (bool, int, float, complex, str)) and type(held) is type(row.value):
+        return held == row.value
+    return False
+
+
+def _error(program: CompiledFunction, number: int) -> Exception:
+    """The error that a number stands for: of Python's class, and an HloomError."""
+    site = program.errors[number - 1]
+    chain = [f"called from {position}" for position in site.chain]
+    message = f"{site.exception.__name__}: {site.message}" if site.message else site.exception.__name__
+    return _class_of(site.exception)(message, site.location, "\n  ".join(chain) or None)
+
+
+@functools.cache
+def _class_of(exception: type[BaseException]) -> type[HloomError]:
+    """A class of errors that are both."""
+    if issubclass(exception, HloomError):
+        return exception
+    try:
+        return type(exception.__name__, (HloomError, exception), {"__module__": "hloom"})
+    except TypeError:
+        return HloomError

@@ -1,0 +1,42 @@
+"""The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
+
+Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/builtin_functions.py`,
+`functional/calls.py`, `functional/closure_conversion.py`, `functional/control.py`, `functional/gradients.py`,
+`functional/indexing.py`, `functional/interpreter.py`, `functional/joins.py`, `functional/library.py`,
+`functional/members.py`, `functional/numbers.py`, `functional/operators.py`, `functional/patterns.py`,
+`functional/prelude.py`, `functional/print_log.py`, `functional/program.py`, `functional/recursion.py`,
+`functional/state.py`, `functional/store.py`, `functional/values.py`, `runtime/library_calls.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.functional.check import check, check_python
+from tests.functional.table import Program, programs
+
+SHARE = 4
+"""One program of so many is compiled in `make test`, all of them in `make test-long`."""
+PROGRAMS = [pytest.param(entry, id=entry.name) for entry in programs()]
+
+
+@pytest.mark.parametrize("entry", PROGRAMS)
+def test_python_gives_what_the_table_says(entry: Program):
+    for case in entry.cases:
+        check_python(entry, case)
+
+
+COMPILED = [
+    pytest.param(entry, id=entry.name, marks=() if number % SHARE == 0 else pytest.mark.long)
+    for number, entry in enumerate(programs())
+]
+
+
+@pytest.mark.parametrize("entry", COMPILED)
+def test_a_program(entry: Program):
+    check(entry)
+
+
+def test_programs_have_names_of_their_own():
+    names = [entry.name for entry in programs()]
+    assert len(set(names)) == len(names)
