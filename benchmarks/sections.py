@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.autodiff import autodiff
 from benchmarks.figures import Figure
+from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
 from benchmarks.mlir import mlir
@@ -42,4 +43,5 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "ranks": ranks,
     "startup": startup,
     "autodiff": autodiff,
+    "functions": functions,
 }
