@@ -37,6 +37,28 @@ def first_order(
     return made, captured
 
 
+def prune(module: Module) -> None:
+    """Erase the graphs that the entry does not reach and the nodes that nothing needs, closures included."""
+    conversion = _Conversion(module, module.entry)
+    conversion.reach()
+    kept = conversion.live
+    dropped = [graph for graph in module.graphs if graph not in kept]
+    for graph in dropped:
+        graph.output = None
+        for node in reversed(graph.nodes):
+            graph.set_attributes(node, {})
+            graph.set_inputs(node, ())
+    for graph, nodes in kept.items():
+        needed = set(nodes)
+        for node in reversed(graph.nodes):
+            if node not in needed:
+                graph.set_attributes(node, {})
+                graph.set_inputs(node, ())
+                graph.erase(node)
+    for graph in dropped:
+        module.erase_graph(graph)
+
+
 class _Conversion:
     """The conversion of one graph and all that it reaches."""
 
@@ -52,7 +74,7 @@ class _Conversion:
         self.mapping: dict[Any, Any] = {}
 
     def run(self) -> tuple[Module, list[Node]]:
-        self._reach()
+        self.reach()
         self._find_free()
         for graph in self.live:
             made = self.target.add_graph(self.target.unique_graph_name(graph.name))
@@ -63,7 +85,7 @@ class _Conversion:
             self._copy(graph, graph in branches, loops.get(graph))
         return self.target, list(self.free[self.entry])
 
-    def _reach(self) -> None:
+    def reach(self) -> None:
         """The graphs that are called, and of each the nodes that the entry's output needs, in graphs within it too."""
         needed: set[Node] = set()
         stack: list[Node] = []

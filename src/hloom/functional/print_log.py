@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.autodiff import Emitter
 from hloom.functional.values import AbstractValue, Array, Const, Fields, Ref, Tuple, Variable
 from hloom.ir import TensorType, dtype
 
@@ -39,13 +40,12 @@ class Printing:
         self.sites: list[PrintSite] = []
         self.log = Variable("printed")
         self.position = Variable("printed words")
-        emitter = interpreter.emitter
-        interpreter.store.set(self.position, Const(0))
-        interpreter.store.set(self.log, Array(emitter.zeros(TensorType(S64, (LENGTH,)))))
 
     def print(self, value: AbstractValue, label: str) -> None:
         """Write a value to the log."""
         interpreter = self.interpreter
+        if not self.sites:
+            self._begin()
         arrays: list[Array] = []
         template = self._template(value, arrays)
         self.sites.append(PrintSite(label, (template, *((array.dims, array.dtype, array.weak) for array in arrays))))
@@ -67,6 +67,13 @@ class Printing:
             self.log, Array(emitter.op("select", emitter.broadcast(fits, (LENGTH,)), written, log.node))
         )
         interpreter.store.set(self.position, Array(emitter.add(position, emitter.constant(size, S64)), False))
+
+    def _begin(self) -> None:
+        """An empty log, bound where the program begins."""
+        interpreter = self.interpreter
+        first = Emitter(interpreter.module.entry)
+        interpreter.store_below(self.position, Const(0))
+        interpreter.store_below(self.log, Array(first.zeros(TensorType(S64, (LENGTH,)))))
 
     def _template(self, value: Any, arrays: list[Array]) -> Any:
         if isinstance(value, Array):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order
+from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
 from hloom.functional.interpreter import Interpreter, Settings
 from hloom.functional.print_log import PrintSite
 from hloom.functional.state import Captured, PathEnds
@@ -158,6 +158,7 @@ def compile_program(
             if table:
                 overflow = interpreter.overflow_number()
             made, captured = first_order(module, graph, depth=depth, recursive=table)
+            prune(module)
     except RecursionError as problem:
         raise Unsupported(f"{name} nests too deeply to be compiled") from problem
     if captured:

@@ -223,7 +223,14 @@ def callable_of(module: Module, name: str, derivatives: Derivatives) -> Callable
     program = Program(name, inputs, outputs, derivatives, module=module)
 
     def apply(*arrays: Any) -> Any:
-        return tuple(program_call().bind(*arrays, program=program))
+        given = [jax.numpy.asarray(array, aval.dtype) for array, aval in zip(arrays, inputs, strict=True)]
+        for array, aval in zip(given, inputs, strict=True):
+            if array.dtype != aval.dtype:
+                raise Unsupported(
+                    f"{name} takes {aval.dtype}, which jax makes {array.dtype} of",
+                    hint='jax.config.update("jax_enable_x64", True), or hloom.function(f, precision=32)',
+                )
+        return tuple(program_call().bind(*given, program=program))
 
     return apply
 
