@@ -271,7 +271,7 @@ class _Part:
             if isinstance(value, Const) and isinstance(value.value, float):
                 return
             interpreter.refuse(
-                f"a gradient needs a function whose result is one floating-point number, not {described(value)}",
+                f"a gradient needs a scalar result, one floating-point number, not {described(value)}",
                 TypeError, hint="use hloom.vjp or hloom.jacobian for other results",
             )  # fmt: skip
 
