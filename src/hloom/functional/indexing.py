@@ -295,7 +295,7 @@ class Indexing:
         reason = interpreter.protected.get(root)
         if reason is not None:
             interpreter.refuse(f"the elements of this array cannot be assigned: {reason}", hint="copy() it first")
-        if owner.base is not None:
+        if owner.base is not None and interpreter.is_bound(owner.base[0]):
             interpreter.refuse(
                 "this is a view of another array, whose elements would change too",
                 hint="copy() it first, or index once",

@@ -221,6 +221,17 @@ class Interpreter:
             layer = layer.parent
         return count
 
+    def is_bound(self, array: Array) -> bool:
+        """Whether a variable or an object holds an array, or the program was given it."""
+        if array in self.protected:
+            return True
+        layer: Store | None = self.store
+        while layer is not None:
+            if any(part is array for value in layer.entries.values() for part in walk(value)):
+                return True
+            layer = layer.parent
+        return False
+
     def contents(self, ref: Ref) -> Fields:
         """What a mutable object holds."""
         held = self.store.get(ref.cell)
