@@ -674,8 +674,6 @@ class Calls:
         interpreter = self.interpreter
         emitter, store = interpreter.emitter, interpreter.store
         if one.key in self.active and one.result is None:
-            if not one.written:
-                raise PathEnds
             # nothing is known of the result yet: this path does not count, but for the errors that it may meet
             raise PathEnds
         join = Join(interpreter, store)

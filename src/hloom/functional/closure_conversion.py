@@ -6,7 +6,7 @@ Only what a result needs is kept; constants are copied rather than passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hloom.autodiff import Emitter
@@ -233,8 +233,3 @@ class _Yield:
 def _type(node: Node) -> Type:
     assert node.type is not None
     return node.type
-
-
-def used_graphs(nodes: Iterable[Node]) -> list[Graph]:
-    """The graphs that nodes call, in order."""
-    return [graph for node in nodes for graph in node.called_graphs]

@@ -678,12 +678,6 @@ class Control:
         nodes = iter([emitter.element(node, number) for number in range(len(initial))])
         for key, spec in specs.items():
             outer.set(key, spec.lift(join, nodes))
-        if not arm.alive and not is_counted and not interpreter.control.may_skip(condition):
-            raise PathEnds
-
-    def may_skip(self, condition: Round) -> bool:
-        """Whether a loop may end without an error."""
-        return True
 
 
 class _Typed:

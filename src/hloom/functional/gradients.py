@@ -264,9 +264,6 @@ class _Part:
             value = value.items[0]
         if not self.alive:
             raise PathEnds
-        if isinstance(value, Const) and isinstance(value.value, (int, float)):
-            with interpreter.within(self.arm.emitter, self.arm.store):
-                pass
         if not isinstance(value, Array) or value.dims or not _moves(value.type):
             if isinstance(value, Const) and isinstance(value.value, float):
                 return
@@ -308,8 +305,6 @@ class _Part:
             items = tuple(self._gradient(item, numbers, cotangents) for item in fields.items)
             return interpreter.new_object(argument.cell.cls, Fields(fields.keys, items))
         if isinstance(argument, PartialCall):
-            for _ in (argument.function, *argument.arguments, *argument.keywords.values()):
-                pass
             return NONE
         return NONE
 
@@ -350,15 +345,13 @@ def vjp(
 ) -> AbstractValue:
     """`vjp(function, *primals)`: the value, and the function of a cotangent."""
     function, *primals = arguments
-    has_aux = bool(keywords) and interpreter.static(keywords.get("has_aux", Const(False)), "has_aux")
+    if keywords:
+        interpreter.refuse(f"vjp of a function has no option \'{next(iter(keywords))}\'")
     linear = LinearizedFunction(interpreter, function, primals, {}, range(len(primals)))
-    del has_aux
 
     def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:
         (cotangent,) = given
-        join = Join(inner, inner.store)
         nodes: list[Node] = []
-        types = [linear.part.result_types[number] for number in linear.part.moving]
         leaves = _leaves(inner, cotangent)
         count = len(list(linear.part.result.leaves()))
         wanted = [number for number in linear.part.moving if number < count]
@@ -367,7 +360,6 @@ def vjp(
             inner.raise_error(TypeError, f"the cotangent has {len(kept)} arrays, but the result {len(wanted)}")
         for leaf, number in zip(kept, wanted, strict=True):
             nodes.append(inner.numbers.as_type(leaf, linear.part.result_types[number]))
-        del types, join
         cotangents = linear.pull_back(nodes)
         return Tuple(tuple(linear.tree(number, cotangents) for number in range(len(primals))))
 
