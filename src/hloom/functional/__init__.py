@@ -1,7 +1,7 @@
 """Python functions as graphs: abstract interpretation, specialisation, closure conversion, recursion, derivatives.
 
-To teach a Python function, add a row to `BUILTINS` in `builtin_functions.py`; statements and expressions are in
-`interpreter.py`, branches and loops in `control.py`, calls and recursion in `calls.py`.
+To teach a Python function, add a row to `BUILTINS` in the package `builtin_functions`; see `expressions.py`,
+`statements.py`, `control.py` (branches and loops) and `calls.py` (calls and recursion).
 """
 
 from hloom.functional.builtin_functions import BUILTINS as BUILTINS

@@ -184,7 +184,7 @@ class Calls:
         if isinstance(held, FunctionType):
             return self.call(interpreter.closure_of(held), arguments, keywords)
         if isinstance(held, (BuiltinFunctionType, BuiltinMethodType)):
-            return self._builtin(held, arguments, keywords)
+            return self.known_call(held, arguments, keywords)
         underlying = getattr(held, "__wrapped__", None)
         if isinstance(underlying, FunctionType):
             return self.call(interpreter.closure_of(underlying), arguments, keywords)
@@ -193,7 +193,7 @@ class Calls:
             return self.call(interpreter.embed(call), [Const(held), *arguments], keywords)
         interpreter.refuse(f"{held!r} cannot be called in a compiled function")
 
-    def _builtin(
+    def known_call(
         self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         """A function written in C: computed now where its arguments are known."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.functional.builtin_functions import DICT_METHODS, LIST_METHODS, TUPLE_METHODS
 from hloom.functional.state import Captured
 from hloom.functional.values import (
     AbstractValue,
@@ -27,10 +28,6 @@ from hloom.functional.values import (
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
-
-LIST_METHODS = {"append", "extend", "insert", "pop", "remove", "reverse", "copy", "index", "count", "clear", "sort"}
-DICT_METHODS = {"get", "items", "keys", "values", "update", "pop", "setdefault", "copy"}
-TUPLE_METHODS = {"index", "count"}
 
 
 class Members:
@@ -129,7 +126,7 @@ class Members:
             return owner.items[names.index(name)]
         if name == "_fields":
             return interpreter.embed(names)
-        if name in TUPLE_METHODS or name in ("_replace", "_asdict"):
+        if name in TUPLE_METHODS and hasattr(owner.cls, name):
             return Method(owner, name)
         collected = getattr(owner.cls, name, None)
         if isinstance(collected, FunctionType):

@@ -1,7 +1,8 @@
-"""What libraries do with functions, written in the language that is compiled: jax's control flow and `vmap`."""
+"""What is written in the language that is compiled: jax's control flow and `vmap`, and integer functions of math."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,52 @@ def vmap(fun: Any) -> Any:
     return mapped
 
 
+def gcd(a: Any, b: Any) -> Any:
+    """math.gcd"""
+    while b != 0:
+        a, b = b, a % b
+    return abs(a)
+
+
+def factorial(n: Any) -> Any:
+    """math.factorial"""
+    if n < 0:
+        raise ValueError("factorial() not defined for negative values")
+    result = 1
+    for k in range(2, n + 1):
+        result = result * k
+    return result
+
+
+def isqrt(n: Any) -> Any:
+    """math.isqrt"""
+    if n < 0:
+        raise ValueError("isqrt() argument must be nonnegative")
+    low = int(math.sqrt(n))
+    while low * low > n:
+        low = low - 1
+    while (low + 1) * (low + 1) <= n:
+        low = low + 1
+    return low
+
+
+def round_integer(n: Any, scale: Any) -> Any:
+    """`round` of an integer to tens, hundreds and so on, ties to even"""
+    rest = n % scale
+    down = n - rest
+    if 2 * rest > scale or (2 * rest == scale and (down // scale) % 2 == 1):
+        return down + scale
+    return down
+
+
+def isclose(a: Any, b: Any, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    """math.isclose"""
+    return a == b or abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
+
+
 PRELUDE: dict[str, Any] = {
     "fori_loop": fori_loop, "while_loop": while_loop, "cond": cond, "switch": switch, "scan": scan, "vmap": vmap,
 }  # fmt: skip
 """By the name of jax's function."""
+MATH_PRELUDE: dict[str, Any] = {"gcd": gcd, "factorial": factorial, "isqrt": isqrt, "isclose": isclose}
+"""By the name of the function of the module math."""

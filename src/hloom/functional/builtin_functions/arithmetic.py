@@ -1,0 +1,226 @@
+"""Python's own functions of numbers: conversions, rounding, extremes, sums, tests over all items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functional.prelude import round_integer
+from hloom.functional.values import FALSE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
+from hloom.ir import dtype
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+PREDICATE = dtype("pred")
+
+
+@row(abs)
+def absolute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, "abs")
+    (value,) = arguments
+    if isinstance(value, Const):
+        return Const(abs(value.value))
+    if isinstance(value, Ref):
+        method = interpreter.members.class_attribute(value, "__abs__")
+        if method is not None:
+            return interpreter.calls.call(method, [], {})
+    return interpreter.numbers.absolute(value)
+
+
+def _conversion(cls: type) -> Handler:
+    def convert(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        if not arguments:
+            return Const(cls())
+        (value, *rest) = arguments
+        if isinstance(value, ValueChoice):
+            return interpreter.control.choices(value, lambda option: convert(interpreter, [option, *rest], keywords))
+        if cls is bool:
+            truth = interpreter.operators.truth(value)
+            return Const(truth) if isinstance(truth, bool) else Array(truth, True)
+        if cls is complex and rest:
+            return interpreter.operators.binary("+", value, interpreter.operators.binary("*", rest[0], Const(1j)))
+        if isinstance(value, Const) and rest:
+            try:
+                return Const(cls(value.value, *(interpreter.static(item, "an argument") for item in rest)))
+            except (TypeError, ValueError) as error:
+                interpreter.raise_error(type(error), str(error))
+        if isinstance(value, Ref):
+            method = interpreter.members.class_attribute(value, f"__{cls.__name__}__")
+            if method is not None:
+                return interpreter.calls.call(method, [], {})
+        if not isinstance(value, (Array, Const)):
+            interpreter.raise_error(TypeError, f"{cls.__name__}() takes a number, not {described(value)}")
+        return interpreter.numbers.to_python(value, cls)
+
+    return convert
+
+
+for _cls in (bool, int, float, complex):
+    BUILTINS[_cls] = _conversion(_cls)
+
+
+@row(round)
+def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    value, digits = arguments[0], [*arguments[1:], *keywords.values()]
+    if isinstance(value, Const) and all(isinstance(item, Const) for item in digits):
+        return Const(round(value.value, *(item.value for item in digits)))  # type: ignore[attr-defined]
+    array = interpreter.numbers.array(value)
+    emitter = interpreter.emitter
+    if not array.weak:
+        return interpreter.library.call(np.round, [array, *digits], {})
+    if array.dtype.is_integer or array.dtype is PREDICATE:
+        whole = interpreter.numbers.array(array, interpreter.numbers.of_python[int])
+        if (
+            not digits
+            or not isinstance(digits[0], Const)
+            or not isinstance(digits[0].value, int)
+            or digits[0].value >= 0
+        ):
+            return whole
+        return interpreter.calls.call(interpreter.embed(round_integer), [whole, Const(10 ** -digits[0].value)], {})
+    if not digits or (isinstance(digits[0], Const) and digits[0].value is None):
+        node = emitter.elementwise("round-nearest-even", array.node)
+        return interpreter.numbers.to_python(Array(node, True), int)
+    count = interpreter.static(digits[0], "the digits of round()")
+    if not isinstance(count, int) or not -15 <= count <= 15:
+        interpreter.refuse("round() takes -15 to 15 digits here")
+    return Array(_rounded_decimal(interpreter, array, count), True)
+
+
+def _rounded_decimal(interpreter: Interpreter, array: Array, digits: int) -> Any:
+    """The nearest decimal number of so many digits: ties are decided by an exact product, in two parts."""
+    emitter = interpreter.emitter
+    node = array.node
+    scale = emitter.like(10.0 ** abs(digits), node)
+    if digits < 0:
+        whole = emitter.elementwise("round-nearest-even", emitter.div(node, scale))
+        return emitter.mul(whole, scale)
+    product = emitter.mul(node, scale)
+    split = emitter.like(134217729.0 if array.dtype.name == "f64" else 4097.0, node)
+
+    def halves(value: Any) -> tuple[Any, Any]:
+        large = emitter.mul(split, value)
+        high = emitter.sub(large, emitter.sub(large, value))
+        return high, emitter.sub(value, high)
+
+    a_high, a_low = halves(node)
+    b_high, b_low = halves(scale)
+    error = emitter.sub(emitter.mul(a_high, b_high), product)
+    for a, b in ((a_high, b_low), (a_low, b_high), (a_low, b_low)):
+        error = emitter.add(error, emitter.mul(a, b))
+    down = emitter.elementwise("floor", product)
+    fraction = emitter.sub(product, down)
+    half = emitter.like(0.5, node)
+    exact_half = emitter.compare("EQ", fraction, half)
+    nearest = emitter.elementwise("round-nearest-even", product)
+    up = emitter.add(down, emitter.like(1.0, node))
+    zero = emitter.like(0.0, node)
+    above, below = emitter.compare("GT", error, zero), emitter.compare("LT", error, zero)
+    decided = emitter.select(above, up, emitter.select(below, down, nearest))
+    whole = emitter.select(exact_half, decided, nearest)
+    result = emitter.div(whole, scale)
+    is_small = emitter.compare("LT", emitter.op("abs", product), emitter.like(4503599627370496.0, node))
+    return emitter.select(is_small, result, node)
+
+
+@row(pow)
+def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 2, 3, "pow")
+    if len(arguments) == 3:
+        if all(isinstance(value, Const) for value in arguments):
+            return Const(pow(*(value.value for value in arguments)))  # type: ignore[attr-defined]
+        interpreter.refuse("pow() with a modulus takes numbers that are known when the program is compiled")
+    return interpreter.operators.binary("**", *arguments)
+
+
+@row(divmod)
+def divided(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 2, 2, "divmod")
+    binary = interpreter.operators.binary
+    return Tuple((binary("//", *arguments), binary("%", *arguments)))
+
+
+def _spread(interpreter: Interpreter, arguments: Sequence[AbstractValue]) -> list[AbstractValue]:
+    return list(interpreter.members.items(arguments[0])) if len(arguments) == 1 else list(arguments)
+
+
+def _extreme(name: str, symbol: str) -> Handler:
+    def extreme(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        key, default = keywords.get("key"), keywords.get("default")
+        if len(arguments) == 1 and isinstance(arguments[0], Array) and arguments[0].type.rank == 1 and key is None:
+            array = arguments[0]
+            if not array.dims[0] and default is None:
+                interpreter.raise_error(ValueError, f"{name}() arg is an empty sequence")
+            if array.dims[0]:
+                return interpreter.library.call(np.max if name == "max" else np.min, [array], {})
+        items = _spread(interpreter, arguments)
+        if not items:
+            if default is not None:
+                return default
+            interpreter.raise_error(ValueError, f"{name}() arg is an empty sequence")
+        best = items[0]
+        rank = interpreter.calls.call(key, [best], {}) if key is not None else best
+        for item in items[1:]:
+            other = interpreter.calls.call(key, [item], {}) if key is not None else item
+            truth = interpreter.operators.truth(interpreter.operators.compare(symbol, other, rank))
+            if isinstance(truth, bool):
+                best, rank = (item, other) if truth else (best, rank)
+            else:
+                pair = interpreter.control.choose(
+                    truth,
+                    lambda item=item, other=other: Tuple((item, other)),
+                    lambda best=best, rank=rank: Tuple((best, rank)),
+                )
+                best, rank = pair.items
+        return best
+
+    return extreme
+
+
+BUILTINS[min], BUILTINS[max] = _extreme("min", "<"), _extreme("max", ">")
+
+
+@row(sum)
+def total(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    source, *rest = arguments
+    start = rest[0] if rest else keywords.get("start", Const(0))
+    if isinstance(source, Array) and source.dims:
+        made = interpreter.library.call(np.sum, [source], {"axis": Const(0)})
+        return made if isinstance(start, Const) and start.value == 0 else interpreter.operators.binary("+", start, made)
+    result = start
+    for item in interpreter.members.items(source):
+        result = interpreter.operators.binary("+", result, item)
+    return result
+
+
+def _quantified(is_all: bool) -> Handler:
+    def quantified(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        source = arguments[0]
+        if isinstance(source, Array) and source.type.rank == 1:
+            made = interpreter.library.call(np.all if is_all else np.any, [source], {})
+            return Array(made.node, True) if isinstance(made, Array) else made
+        nodes: list[Any] = []
+        for item in interpreter.members.items(source):
+            truth = interpreter.operators.truth(item)
+            if isinstance(truth, bool):
+                if truth is not is_all and not nodes:
+                    return FALSE if is_all else TRUE
+                if truth is not is_all:
+                    nodes.append(interpreter.emitter.constant(truth, PREDICATE))
+            else:
+                nodes.append(truth)
+        if not nodes:
+            return TRUE if is_all else FALSE
+        result = nodes[0]
+        for node in nodes[1:]:
+            result = interpreter.emitter.elementwise("and" if is_all else "or", result, node)
+        return Array(result, True)
+
+    return quantified
+
+
+BUILTINS[all], BUILTINS[any] = _quantified(True), _quantified(False)

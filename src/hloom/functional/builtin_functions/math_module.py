@@ -1,0 +1,222 @@
+"""The functions of math and cmath, with the errors that they raise outside their domains."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hloom.functional.builtin_functions.arithmetic import total
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functional.prelude import MATH_PRELUDE
+from hloom.functional.values import AbstractValue, Array, Const, described
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+
+def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], None] | None = None) -> Handler:
+    plain = getattr(math, name)
+
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        if all(isinstance(value, Const) for value in arguments):
+            try:
+                return Const(plain(*(value.value for value in arguments)))  # type: ignore[attr-defined]
+            except Exception as error:
+                interpreter.raise_error(type(error), str(error))
+        nodes: list[Any] = []
+        for value in arguments:
+            array = interpreter.numbers.array(value) if isinstance(value, (Array, Const)) else None
+            if array is None or array.type.element_count != 1 or array.dtype.is_complex:
+                interpreter.raise_error(TypeError, f"math.{name} takes real numbers, not {described(value)}")
+            node = interpreter.emitter.reshape(array.node, ()) if array.dims else array.node
+            nodes.append(interpreter.numbers.convert(node, interpreter.numbers.of_python[float]))
+        if check is not None:
+            check(interpreter, nodes)
+        if opcode is not None:
+            return Array(interpreter.emitter.elementwise(opcode, *nodes), True)
+        made = interpreter.library.call(getattr(np, _NUMPY_NAMES.get(name, name)), [Array(node) for node in nodes], {})
+        assert isinstance(made, Array)
+        return Array(interpreter.numbers.convert(made.node, interpreter.numbers.of_python[float]), True)
+
+    return apply
+
+
+_NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
+                "atanh": "arctanh", "pow": "float_power"}  # fmt: skip
+
+
+def _domain(test: Callable[[Any, Any], Any]) -> Callable[[Interpreter, Any], None]:
+    def check(interpreter: Interpreter, nodes: Any) -> None:
+        emitter = interpreter.emitter
+        inside = test(emitter, nodes[0])
+        is_nan = emitter.compare("NE", nodes[0], nodes[0])
+        interpreter.check(emitter.elementwise("or", inside, is_nan), ValueError, "math domain error")
+
+    return check
+
+
+def _range_check(name: str) -> Callable[[Interpreter, Any], None]:
+    """Where a finite argument gives an infinite result, Python raises OverflowError."""
+    largest = {"exp": 709.782712893384, "expm1": 709.782712893384, "cosh": 710.4758600739439, "sinh": 710.4758600739439}
+
+    def check(interpreter: Interpreter, nodes: Any) -> None:
+        emitter = interpreter.emitter
+        (node,) = nodes
+        size = emitter.op("abs", node) if name in ("sinh", "cosh") else node
+        bound = largest[name] if interpreter.numbers.of_python[float].name == "f64" else 88.72283
+        fits = emitter.compare("LE", size, emitter.like(bound, node))
+        other = emitter.elementwise("not", emitter.op("is-finite", node))
+        interpreter.check(emitter.elementwise("or", fits, other), OverflowError, "math range error")
+
+    return check
+
+
+_POSITIVE = _domain(lambda emitter, x: emitter.compare("GT", x, emitter.like(0.0, x)))
+_NOT_NEGATIVE = _domain(lambda emitter, x: emitter.compare("GE", x, emitter.like(0.0, x)))
+_UNIT = _domain(lambda emitter, x: emitter.compare("LE", emitter.op("abs", x), emitter.like(1.0, x)))
+_INSIDE_UNIT = _domain(lambda emitter, x: emitter.compare("LT", emitter.op("abs", x), emitter.like(1.0, x)))
+_FROM_ONE = _domain(lambda emitter, x: emitter.compare("GE", x, emitter.like(1.0, x)))
+_ABOVE_MINUS_ONE = _domain(lambda emitter, x: emitter.compare("GT", x, emitter.like(-1.0, x)))
+_FINITE = _domain(lambda emitter, x: emitter.op("is-finite", x))
+for _name, _opcode, _check in (
+    ("sqrt", "sqrt", _NOT_NEGATIVE), ("exp", "exponential", _range_check("exp")), ("sin", "sine", _FINITE),
+    ("cos", "cosine", _FINITE), ("tan", "tan", _FINITE), ("tanh", "tanh", None),
+    ("log1p", "log-plus-one", _ABOVE_MINUS_ONE),
+    ("expm1", "exponential-minus-one", _range_check("expm1")), ("atan2", "atan2", None), ("cbrt", "cbrt", None),
+    ("fabs", "abs", None), ("log2", None, _POSITIVE), ("log10", None, _POSITIVE), ("asin", None, _UNIT),
+    ("acos", None, _UNIT), ("atan", None, None), ("sinh", None, _range_check("sinh")),
+    ("cosh", None, _range_check("cosh")),
+    ("asinh", None, None), ("acosh", None, _FROM_ONE), ("atanh", None, _INSIDE_UNIT), ("copysign", None, None),
+    ("hypot", None, None), ("degrees", None, None), ("radians", None, None), ("fmod", "remainder", None),
+    ("remainder", None, None),
+):  # fmt: skip
+    if hasattr(math, _name) and _name != "remainder":
+        BUILTINS[getattr(math, _name)] = _math(_name, _opcode, _check)
+for _name in ("erf", "erfc", "gamma", "lgamma"):
+
+    def _special(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
+    ) -> AbstractValue:
+        (value,) = arguments
+        if isinstance(value, Const):
+            return interpreter.calls.known_call(getattr(math, name), arguments, keywords)
+        whole = interpreter.numbers.array(value, interpreter.numbers.of_python[float])
+        made = interpreter.library.call(getattr(math, name), [Array(whole.node)], {})
+        assert isinstance(made, Array)
+        return Array(made.node, True)
+
+    BUILTINS[getattr(math, _name)] = _special
+_LOG = _math("log", "log", _POSITIVE)
+
+
+@row(math.log)
+def logarithm(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    if len(arguments) == 1 or all(isinstance(value, Const) for value in arguments):
+        return _LOG(interpreter, arguments, keywords)
+    value, base = arguments
+    return interpreter.operators.binary("/", _LOG(interpreter, [value], {}), _LOG(interpreter, [base], {}))
+
+
+@row(math.pow)
+def float_power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    if all(isinstance(value, Const) for value in arguments):
+        return interpreter.calls.known_call(math.pow, arguments, keywords)
+    convert = BUILTINS[float]
+    return interpreter.operators.binary("**", *(convert(interpreter, [value], {}) for value in arguments))
+
+
+def _to_integer(name: str, opcode: str | None) -> Handler:
+    plain = getattr(math, name)
+
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        (value,) = arguments
+        if isinstance(value, Const):
+            return interpreter.calls.known_call(plain, arguments, keywords)
+        array = interpreter.numbers.array(value)
+        if array.dtype.is_float and opcode is not None:
+            array = Array(interpreter.emitter.elementwise(opcode, array.node), True)
+        return interpreter.numbers.to_python(array, int)
+
+    return apply
+
+
+for _name, _opcode in (("floor", "floor"), ("ceil", "ceil"), ("trunc", None)):
+    BUILTINS[getattr(math, _name)] = _to_integer(_name, _opcode)
+
+
+def _test(name: str) -> Handler:
+    plain = getattr(math, name)
+
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        (value,) = arguments
+        if isinstance(value, Const):
+            return interpreter.calls.known_call(plain, arguments, keywords)
+        emitter = interpreter.emitter
+        node = interpreter.numbers.convert(interpreter.numbers.array(value).node, interpreter.numbers.of_python[float])
+        if name == "isfinite":
+            return Array(emitter.op("is-finite", node), True)
+        is_nan = emitter.compare("NE", node, node)
+        if name == "isnan":
+            return Array(is_nan, True)
+        other = emitter.elementwise("or", emitter.op("is-finite", node), is_nan)
+        return Array(emitter.elementwise("not", other), True)
+
+    return apply
+
+
+for _name in ("isfinite", "isnan", "isinf"):
+    BUILTINS[getattr(math, _name)] = _test(_name)
+
+
+@row(math.prod)
+def math_product(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    result: AbstractValue = keywords.get("start", Const(1))
+    for item in interpreter.members.items(arguments[0]):
+        result = interpreter.operators.binary("*", result, item)
+    return result
+
+
+@row(math.fsum)
+def math_sum(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.operators.binary("+", Const(0.0), total(interpreter, arguments, {}))
+
+
+@row(math.hypot)
+def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    squares: AbstractValue = Const(0.0)
+    for value in arguments:
+        squares = interpreter.operators.binary("+", squares, interpreter.operators.binary("*", value, value))
+    return BUILTINS[math.sqrt](interpreter, [squares], {})
+
+
+def _whole(name: str) -> Handler:
+    plain = getattr(math, name)
+
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        if all(isinstance(value, Const) for value in arguments):
+            return interpreter.calls.known_call(plain, arguments, keywords)
+        return interpreter.calls.call(interpreter.embed(MATH_PRELUDE[name]), arguments, keywords)
+
+    return apply
+
+
+for _name in MATH_PRELUDE:
+    BUILTINS[getattr(math, _name)] = _whole(_name)
+for _name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "phase", "asin", "acos", "atan"):
+
+    def _complex(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
+    ) -> AbstractValue:
+        if all(isinstance(value, Const) for value in arguments):
+            return interpreter.calls.known_call(getattr(cmath, name), arguments, keywords)
+        whole = interpreter.numbers.array(arguments[0], interpreter.numbers.of_python[complex])
+        names = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "phase": "angle"}
+        made = interpreter.library.call(getattr(np, names.get(name, name)), [Array(whole.node)], {})
+        assert isinstance(made, Array)
+        return Array(made.node, True)
+
+    BUILTINS[getattr(cmath, _name)] = _complex

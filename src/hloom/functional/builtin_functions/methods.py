@@ -1,0 +1,306 @@
+"""Methods of arrays, containers, strings and numbers: a table for each class of owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hloom.functional.builtin_functions.containers import make_dict, sort
+from hloom.functional.builtin_functions.table import Arguments, Keywords
+from hloom.functional.values import NONE, TRUE, AbstractValue, Array, Const, Fields, Method, Ref, Tuple
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+MethodTable = dict[str, Callable[["Interpreter", Any, Arguments, Keywords], AbstractValue]]
+NUMBER_METHODS: MethodTable = {}
+TUPLE_METHODS: MethodTable = {}
+LIST_METHODS: MethodTable = {}
+DICT_METHODS: MethodTable = {}
+
+
+def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """A method of an array, a container, a string or a number."""
+    owner, name = method.owner, method.name
+    if isinstance(owner, Method) and owner.name == "at[]":
+        assert isinstance(owner.owner, Tuple)
+        array, index = owner.owner.items
+        assert isinstance(array, Array)
+        return interpreter.library.update_at(array, index, name, list(arguments))
+    if isinstance(owner, Array) and not owner.weak:
+        return interpreter.library.method(owner, name, arguments, keywords)
+    if isinstance(owner, Const):
+        return _known_method(interpreter, owner, name, arguments, keywords)
+    table = _table_of(owner)
+    handler = table.get(name) if table is not None else None
+    if handler is None:
+        interpreter.refuse(f"method {name} of {_owner_name(owner)} cannot be compiled")
+    return handler(interpreter, owner, arguments, keywords)
+
+
+def _table_of(owner: AbstractValue) -> MethodTable | None:
+    if isinstance(owner, Array):
+        return NUMBER_METHODS
+    if isinstance(owner, Tuple):
+        return TUPLE_METHODS
+    if isinstance(owner, Ref):
+        return {list: LIST_METHODS, dict: DICT_METHODS}.get(owner.cell.cls)
+    return None
+
+
+def _owner_name(owner: AbstractValue) -> str:
+    return "a number" if isinstance(owner, Array) else repr(owner)
+
+
+def _known_method(
+    interpreter: Interpreter, owner: Const, name: str, arguments: Arguments, keywords: Keywords
+) -> AbstractValue:
+    """A method of a Python object that is known now: called now."""
+    if name == "format" and isinstance(owner.value, str):
+        plain: list[Any] = [
+            "<value>" if isinstance(item, Array) else interpreter.static(item, "what is formatted")
+            for item in arguments
+        ]
+    else:
+        plain = [interpreter.static(item, "an argument") for item in arguments]
+    named = {key: interpreter.static(item, key) for key, item in keywords.items()}
+    try:
+        return interpreter.embed(getattr(owner.value, name)(*plain, **named))
+    except Exception as error:
+        interpreter.raise_error(type(error), str(error))
+
+
+def _method(table: MethodTable, *names: str) -> Callable[[Any], Any]:
+    """Enter a handler of the interpreter, the owner, arguments and keywords."""
+
+    def enter(handler: Any) -> Any:
+        for name in names:
+            table[name] = handler
+        return handler
+
+    return enter
+
+
+# Numbers
+
+
+@_method(NUMBER_METHODS, "conjugate")
+def _conjugate(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return Array(interpreter.emitter.conjugate(owner.node), True)
+
+
+@_method(NUMBER_METHODS, "is_integer")
+def _is_integer(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    if not owner.dtype.is_float:
+        return TRUE
+    emitter = interpreter.emitter
+    return Array(emitter.compare("EQ", emitter.elementwise("floor", owner.node), owner.node), True)
+
+
+@_method(NUMBER_METHODS, "bit_length")
+def _bit_length(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    emitter = interpreter.emitter
+    size = interpreter.numbers.absolute(owner)
+    assert isinstance(size, Array)
+    zeros = emitter.elementwise("count-leading-zeros", size.node)
+    return Array(emitter.sub(emitter.like(owner.dtype.bits, zeros), zeros), True)
+
+
+@_method(NUMBER_METHODS, "item")
+def _item(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return owner
+
+
+# Sequences
+
+
+def _items(interpreter: Interpreter, owner: Tuple | Ref) -> list[AbstractValue]:
+    return list(owner.items if isinstance(owner, Tuple) else interpreter.contents(owner).items)
+
+
+@_method(TUPLE_METHODS, "index")
+@_method(LIST_METHODS, "index")
+def _index(interpreter: Interpreter, owner: Tuple | Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return Const(_position(interpreter, _items(interpreter, owner), arguments[0]))
+
+
+def _position(interpreter: Interpreter, items: Sequence[AbstractValue], wanted: AbstractValue) -> int:
+    for number, item in enumerate(items):
+        truth = interpreter.operators.truth(interpreter.operators.compare("==", item, wanted))
+        if truth is True:
+            return number
+        if truth is not False:
+            interpreter.refuse("where an item is must be known when the program is compiled")
+    interpreter.raise_error(ValueError, "the item is not in the sequence")
+
+
+@_method(TUPLE_METHODS, "count")
+@_method(LIST_METHODS, "count")
+def _occurrences(
+    interpreter: Interpreter, owner: Tuple | Ref, arguments: Arguments, keywords: Keywords
+) -> AbstractValue:
+    result: AbstractValue = Const(0)
+    for item in _items(interpreter, owner):
+        truth = interpreter.operators.truth(interpreter.operators.compare("==", item, arguments[0]))
+        one = Const(int(truth)) if isinstance(truth, bool) else Array(truth, True)
+        result = interpreter.operators.binary("+", result, one)
+    return result
+
+
+@_method(TUPLE_METHODS, "_replace")
+def _replace(interpreter: Interpreter, owner: Tuple, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    names = owner.cls._fields  # type: ignore[attr-defined]
+    unknown = [key for key in keywords if key not in names]
+    if unknown:
+        interpreter.raise_error(ValueError, f"Got unexpected field names: {unknown!r}")
+    return Tuple(tuple(keywords.get(key, item) for key, item in zip(names, owner.items, strict=True)), owner.cls)
+
+
+@_method(TUPLE_METHODS, "_asdict")
+def _as_dict(interpreter: Interpreter, owner: Tuple, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.new_object(dict, Fields(tuple(owner.cls._fields), owner.items))  # type: ignore[attr-defined]
+
+
+# Lists
+
+
+@_method(LIST_METHODS, "copy")
+def _copy_list(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.new_list(_items(interpreter, owner))
+
+
+def _list_change(
+    name: str,
+) -> Callable[[Callable[[Interpreter, list[AbstractValue], Arguments, Keywords], AbstractValue | None]], Any]:
+    """Enter a method that changes a list: its handler changes the items and gives the method's result, if any."""
+
+    def enter(change: Any) -> Any:
+        def method(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+            items = _items(interpreter, owner)
+            result = change(interpreter, items, arguments, keywords)
+            interpreter.change(owner, Fields(None, tuple(items)))
+            return NONE if result is None else result
+
+        LIST_METHODS[name] = method
+        return change
+
+    return enter
+
+
+@_list_change("append")
+def _append(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items.append(arguments[0])
+
+
+@_list_change("extend")
+def _extend(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items.extend(interpreter.members.items(arguments[0]))
+
+
+@_list_change("insert")
+def _insert(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items.insert(interpreter.static(arguments[0], "the position of insert()"), arguments[1])
+
+
+@_list_change("pop")
+def _pop_item(
+    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
+) -> AbstractValue:
+    number = interpreter.static(arguments[0], "the position of pop()") if arguments else -1
+    try:
+        return items.pop(number)
+    except IndexError as error:
+        interpreter.raise_error(IndexError, str(error))
+
+
+@_list_change("remove")
+def _remove(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    del items[_position(interpreter, items, arguments[0])]
+
+
+@_list_change("reverse")
+def _reverse(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items.reverse()
+
+
+@_list_change("clear")
+def _clear(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items.clear()
+
+
+@_list_change("sort")
+def _sort(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    items[:] = interpreter.members.items(sort(interpreter, [Tuple(tuple(items))], keywords))
+
+
+# Dicts
+
+
+@_method(DICT_METHODS, "keys")
+def _keys(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return Tuple(tuple(map(interpreter.embed, interpreter.contents(owner).keys or ())))
+
+
+@_method(DICT_METHODS, "values")
+def _values(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return Tuple(interpreter.contents(owner).items)
+
+
+@_method(DICT_METHODS, "items")
+def _pairs(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    fields = interpreter.contents(owner)
+    pairs = zip(fields.keys or (), fields.items, strict=True)
+    return Tuple(tuple(Tuple((interpreter.embed(key), item)) for key, item in pairs))
+
+
+@_method(DICT_METHODS, "copy")
+def _copy_dict(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.new_object(dict, interpreter.contents(owner))
+
+
+@_method(DICT_METHODS, "update")
+def _update(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    fields = interpreter.contents(owner)
+    for source in arguments:
+        made = make_dict(interpreter, [source], {})
+        assert isinstance(made, Ref)
+        other = interpreter.contents(made)
+        for key, item in zip(other.keys or (), other.items, strict=True):
+            fields = fields.changed(key, item)
+    for key, item in keywords.items():
+        fields = fields.changed(key, item)
+    interpreter.change(owner, fields)
+    return NONE
+
+
+def _key_and_item(interpreter: Interpreter, owner: Ref, arguments: Arguments) -> tuple[Any, AbstractValue | None]:
+    key = interpreter.static(arguments[0], "the key of a dict")
+    return key, interpreter.contents(owner).get(key)
+
+
+@_method(DICT_METHODS, "get")
+def _get(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    _, item = _key_and_item(interpreter, owner, arguments)
+    return item if item is not None else arguments[1] if len(arguments) > 1 else NONE
+
+
+@_method(DICT_METHODS, "setdefault")
+def _set_default(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    key, item = _key_and_item(interpreter, owner, arguments)
+    if item is None:
+        item = arguments[1] if len(arguments) > 1 else NONE
+        interpreter.change(owner, interpreter.contents(owner).changed(key, item))
+    return item
+
+
+@_method(DICT_METHODS, "pop")
+def _pop_key(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    key, item = _key_and_item(interpreter, owner, arguments)
+    if item is None:
+        if len(arguments) > 1:
+            return arguments[1]
+        interpreter.raise_error(KeyError, repr(key))
+    fields = interpreter.contents(owner)
+    kept = [(other, held) for other, held in zip(fields.keys or (), fields.items, strict=True) if other != key]
+    interpreter.change(owner, Fields(tuple(other for other, _ in kept), tuple(held for _, held in kept)))
+    return item

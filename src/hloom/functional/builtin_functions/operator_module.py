@@ -1,0 +1,69 @@
+"""The functions of the module operator, and `slice`."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from hloom.functional.builtin_functions.arithmetic import absolute
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Keywords, row
+from hloom.functional.values import NONE, AbstractValue, Array, Const, Tuple
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+
+for _name, _symbol in (
+    ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),
+    ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"), ("xor", "^"),
+    ("concat", "+"),
+):  # fmt: skip
+
+    def _operator(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
+    ) -> AbstractValue:
+        return interpreter.operators.binary(symbol, *arguments)
+
+    BUILTINS[getattr(operator, _name)] = _operator
+for _name, _symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("is_", "is"),
+                       ("is_not", "is not")):  # fmt: skip
+
+    def _comparison(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
+    ) -> AbstractValue:
+        return interpreter.operators.compare(symbol, *arguments)
+
+    BUILTINS[getattr(operator, _name)] = _comparison
+for _name, _symbol in (("neg", "-"), ("pos", "+"), ("invert", "~")):
+
+    def _unary(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
+    ) -> AbstractValue:
+        return interpreter.operators.unary(symbol, *arguments)
+
+    BUILTINS[getattr(operator, _name)] = _unary
+BUILTINS[operator.abs] = absolute
+
+
+@row(operator.getitem)
+def get_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.indexing.get(*arguments)
+
+
+@row(operator.not_)
+def negated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    truth = interpreter.operators.truth(arguments[0])
+    if isinstance(truth, bool):
+        return Const(not truth)
+    return Array(interpreter.emitter.elementwise("not", truth), True)
+
+
+@row(operator.truth)
+def truth_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return BUILTINS[bool](interpreter, arguments, keywords)
+
+
+@row(slice)
+def make_slice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    bounds = [NONE, *arguments, NONE] if len(arguments) == 1 else [*arguments, NONE][:3]
+    return Tuple(tuple(bounds), slice)

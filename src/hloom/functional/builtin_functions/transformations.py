@@ -1,0 +1,83 @@
+"""hloom's own functions inside programs: derivatives, and printing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hloom.functional import gradients
+from hloom.functional.builtin_functions.containers import identity
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functional.values import FALSE, AbstractValue, Const, Derived
+
+if TYPE_CHECKING:
+    from hloom.functional.interpreter import Interpreter
+
+
+def _derivative(name: str) -> Handler:
+    def derive(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        if not arguments:
+            interpreter.raise_error(TypeError, f"{name}() needs a function")
+        wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
+        numbers = interpreter.static(wrt, "wrt")
+        if isinstance(numbers, list):
+            numbers = tuple(numbers)
+        options = {"wrt": numbers, "has_aux": bool(interpreter.static(keywords.get("has_aux", FALSE), "has_aux"))}
+        return Derived(name, arguments[0], options)
+
+    return derive
+
+
+BUILTINS["grad"], BUILTINS["value_and_grad"] = _derivative("grad"), _derivative("value_and_grad")
+
+
+def call_derived_outside(
+    interpreter: Interpreter,
+    derived: tuple[str, Any, dict[str, Any]],
+    given: Sequence[AbstractValue],
+    named: dict[str, AbstractValue],
+) -> AbstractValue:
+    """A call of what `hloom.grad` and the like made outside of the program."""
+    name, original, options = derived
+    if name in ("jacobian", "hessian"):
+        made = BUILTINS[name](interpreter, [interpreter.embed(original), Const(options["wrt"])], {})
+    else:
+        made = Derived(name, interpreter.embed(original), options)
+    return interpreter.calls.call(made, given, named)
+
+
+@row("jvp")
+def forward_mode(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return gradients.jvp(interpreter, arguments, keywords)
+
+
+@row("vjp")
+def reverse_mode(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return gradients.vjp(interpreter, arguments, keywords)
+
+
+@row("jacobian")
+def jacobian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", Const(0))
+    return Derived("jacobian", arguments[0], {"wrt": interpreter.static(wrt, "wrt")})
+
+
+@row("hessian")
+def hessian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", Const(0))
+    inner = Derived("grad", arguments[0], {"wrt": interpreter.static(wrt, "wrt"), "has_aux": False})
+    return Derived("jacobian", inner, {"wrt": interpreter.static(wrt, "wrt")})
+
+
+@row("print_value")
+def print_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    label = interpreter.static([*arguments[1:], *keywords.values(), Const("")][0], "a label")
+    interpreter.printing.print(arguments[0], label)
+    return arguments[0]
+
+
+@row("function")
+def function(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    if arguments:
+        return arguments[0]
+    return Const(identity)
