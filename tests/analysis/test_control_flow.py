@@ -10,8 +10,8 @@ from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost,
 from hloom.analysis.control_flow import Arguments, Callee, ForwardedElement, forwarded_from, phis
 from hloom.hlo import parse
 from hloom.ir import Apply, AttributeKind, Attributes, Effect, Module, Op, required
+from hloom.passes import canonicalize
 from hloom.planner import search_plans
-from hloom.planner.canonicalize import canonicalize
 from hloom.planner.dataflow import Dataflow
 from hloom.propagation import propagate
 from hloom.sharding import Mesh

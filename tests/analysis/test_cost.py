@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from hloom.analysis import Cost, CostReport, cost
-from hloom.analysis.rules import contractions
+from hloom.analysis.rules import contraction
 from hloom.hlo import parse
 from hloom.ir import WindowDimension
 from hloom.runtime import cost as ask_xla
@@ -113,8 +113,8 @@ def test_true_and_false_branches():
 def test_pairs_of_window_and_result_positions(monkeypatch: pytest.MonkeyPatch, most: int):
     """Counted by windows, by results, or from above: the first two are what going through all pairs gives."""
     random = Random(most)
-    monkeypatch.setattr(contractions, "MOST_POSITIONS", most)
-    contractions.positions.cache_clear()
+    monkeypatch.setattr(contraction, "MOST_POSITIONS", most)
+    contraction.positions.cache_clear()
     for _ in range(400):
         base, kernel, result = (random.randint(1, 6) for _ in range(3))
         stride, hole, dilation = (random.randint(1, 3) for _ in range(3))
@@ -125,12 +125,12 @@ def test_pairs_of_window_and_result_positions(monkeypatch: pytest.MonkeyPatch, m
             for o in range(result)
             for k in range(kernel)
         )
-        counted = contractions.positions(base, kernel, result, window)
+        counted = contraction.positions(base, kernel, result, window)
         assert counted == met if most > 6 or result < most else counted >= met
-    contractions.positions.cache_clear()
+    contraction.positions.cache_clear()
 
 
 def test_a_window_of_a_billion_is_counted_soon():
     window = WindowDimension(10**9, padding_low=10**9 - 1)
-    assert contractions.positions(4, 10**9, 4, window) == 10
-    assert contractions.positions(10**9, 10**9, 4, window) == 10
+    assert contraction.positions(4, 10**9, 4, window) == 10
+    assert contraction.positions(10**9, 10**9, 4, window) == 10

@@ -1,6 +1,6 @@
 """What each opcode counts: XLA's number, the mathematical one, and that none is without a rule.
 
-Covers `cost_properties.py`, `movement.py`, `pointwise.py`, `reductions.py`, `communication.py`, `table.py`.
+Covers `cost_properties.py`, `data_movement.py`, `elementwise.py`, `reduction.py`, `collective.py`, `table.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hloom.analysis import COST_RULES, Cost, cost
-from hloom.analysis.rules.contractions import positions
+from hloom.analysis.rules.contraction import positions
 from hloom.hlo import parse
 from hloom.ir import WindowDimension
 from hloom.ops import OPS

@@ -1,7 +1,7 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
 Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/builtin_functions/`,
-`functional/calls.py`, `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control.py`,
+`functional/calls.py`, `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
 `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`, `functional/joins.py`, `functional/library.py`,
 `functional/members.py`, `functional/numbers.py`, `functional/operators.py`, `functional/patterns.py`,
 `functional/prelude.py`, `functional/print_log.py`, `functional/program.py`, `functional/recursion.py`,

@@ -24,7 +24,7 @@ from hloom.ir.devices import ExplicitDevices, IotaDevices, as_iota
 from hloom.ir.mesh import AxisRef, HloMesh, mergeable
 from hloom.ir.metadata import Metadata
 from hloom.ir.sharding import DimensionAxes, Maximal, MeshSharding, ShardGroup, Tiled, TupleSharding, Uniform
-from hloom.ir.tiling import (
+from hloom.ir.tile_assignment import (
     assignment,
     device_count,
     equivalent,

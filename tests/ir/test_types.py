@@ -1,6 +1,6 @@
 """Types are interned, immutable values with HLO's spelling; element types and layouts with them.
 
-Covers `dtypes.py`, `layout.py`, `tiling.py`.
+Covers `dtypes.py`, `layout.py`, `tile_assignment.py`.
 """
 
 from __future__ import annotations

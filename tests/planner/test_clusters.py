@@ -6,7 +6,7 @@ Covers `strategies.py`, `spec_tables.py`, `isomorphism.py`.
 from __future__ import annotations
 
 from hloom.hlo import parse
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.clusters import Clusters
 from hloom.planner.isomorphism import representatives
 from hloom.planner.spec_tables import SpecTables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.hlo import parse
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.dataflow import Dataflow
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 

@@ -77,7 +77,7 @@ from hloom.analysis.roofline import roofline as roofline
 from hloom.analysis.rules import COST_RULES as COST_RULES
 from hloom.analysis.rules import CostRule as CostRule
 from hloom.analysis.rules import Instruction as Instruction
-from hloom.analysis.rules.contractions import products as products
+from hloom.analysis.rules.contraction import products as products
 from hloom.analysis.scalar_evolution import ScalarEvolution as ScalarEvolution
 from hloom.analysis.schedule import SCHEDULES as SCHEDULES
 from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule

@@ -13,8 +13,8 @@ from hloom.analysis.buffers import Buffer
 from hloom.analysis.call_graph import MALFORMED
 from hloom.analysis.liveness import Index, Liveness, indexed, leaves_at, leaves_below, liveness
 from hloom.analysis.op_names import op_name_of, source_of
+from hloom.analysis.recorded_buffer_assignment import XlaAccount, xla_account
 from hloom.analysis.schedule import order_of
-from hloom.analysis.xla_buffer_assignment import XlaAccount, xla_account
 from hloom.ir import Module, TensorType, Type, verify, without_layout
 from hloom.text import HloomError
 

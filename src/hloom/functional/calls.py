@@ -20,7 +20,7 @@ import numpy as np
 from hloom.autodiff import Emitter
 from hloom.frontend import Code
 from hloom.functional.builtin_functions import BUILTINS, call_derived_outside, call_method
-from hloom.functional.control import MAX_ROUNDS, Arm
+from hloom.functional.control_flow import MAX_ROUNDS, Arm
 from hloom.functional.gradients import call_derived
 from hloom.functional.joins import ABSENT, CellSpec, Join, JoinSpec, LeafSpec, NoCommonType, PartsSpec, SameSpec, same
 from hloom.functional.library import is_library

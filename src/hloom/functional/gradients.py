@@ -14,7 +14,7 @@ import numpy as np
 from hloom import autodiff
 from hloom.autodiff import Emitter
 from hloom.functional.closure_conversion import first_order
-from hloom.functional.control import Arm
+from hloom.functional.control_flow import Arm
 from hloom.functional.joins import CellSpec, Join, JoinSpec, LeafSpec, PartsSpec
 from hloom.functional.library import import_graphs
 from hloom.functional.state import PathEnds

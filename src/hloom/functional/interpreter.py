@@ -20,7 +20,7 @@ from hloom.autodiff import Emitter
 from hloom.frontend import Code, code_of
 from hloom.functional.builtin_functions import BUILTINS
 from hloom.functional.calls import Calls
-from hloom.functional.control import Control
+from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
 from hloom.functional.library import Library, LibraryTracing, is_library

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from hloom.ir.attributes import Attributes
-from hloom.ir.axes import AxisMap
+from hloom.ir.axis_map import AxisMap
 from hloom.ir.graph import Graph
 from hloom.ir.module import Module
 from hloom.ir.nodes import Apply, Node

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
-from hloom.ir.axes import AxisMap
+from hloom.ir.axis_map import AxisMap
 from hloom.ir.types import Type
 from hloom.text import HloomError
 

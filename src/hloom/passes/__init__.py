@@ -7,6 +7,9 @@ Each file names the files and functions of XLA that it follows, of openxla/xla i
 `scripts/check_citations.py` looks them up in the installed jaxlib.
 """
 
+from hloom.passes.canonicalize import canonicalize as canonicalize
+from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
+from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.cse import cse as cse
 from hloom.passes.dce import dce as dce
 from hloom.passes.hoist import hoist as hoist
@@ -26,7 +29,6 @@ from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
-from hloom.passes.rules.call_graph import callees_first as callees_first
 from hloom.passes.simplify import INEXACT as INEXACT
 from hloom.passes.simplify import STRICT as STRICT
 from hloom.passes.unroll import unroll as unroll

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 
 from hloom.ir import Apply, Constant, DTypeKind, Graph, Module, Node, TensorType
 from hloom.ops import SideEffects
+from hloom.passes.computation_order import control_predecessors
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.call_graph import control_predecessors
 from hloom.passes.value_numbering import ValueNumbering
 from hloom.rewrite import Report
 

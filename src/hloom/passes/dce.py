@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Graph, Module, Parameter, TupleType
 from hloom.ops import OPS, may_drop
+from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.call_graph import callees_first
 from hloom.passes.rules.tuple_elements import elements_of, only_elements, select_attributes
 from hloom.rewrite import Report
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
 from hloom.ops import OPS, may_merge
+from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
 from hloom.passes.pipeline import register_pass, rules_pass
-from hloom.passes.rules.call_graph import callees_first, control_predecessors, own_copy
 from hloom.passes.rules.conditional import unused_operands
 from hloom.passes.rules.loop_state import invariant_elements, is_element
 from hloom.passes.rules.tuple import element_of_tuple

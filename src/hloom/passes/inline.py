@@ -11,8 +11,8 @@ from typing import Any
 
 from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter
+from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.call_graph import callees_first, control_predecessors
 from hloom.rewrite import Report
 
 MAX_NODES = 4_000_000

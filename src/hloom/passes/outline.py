@@ -16,9 +16,9 @@ import numpy as np
 from hloom.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS, SideEffects
+from hloom.passes.computation_order import control_predecessors
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.call_graph import control_predecessors
 from hloom.passes.suffix_array import repeats
 from hloom.passes.value_numbering import ValueNumbering
 from hloom.rewrite import Report

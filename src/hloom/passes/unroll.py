@@ -9,8 +9,8 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
 from hloom.ops import OPS, may_drop
+from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import Pass, register_pass
-from hloom.passes.rules.call_graph import callees_first
 from hloom.passes.rules.tuple_elements import elements_of, with_trip_count
 from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Report

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Literal, Module, Node, Parameter, Referent
-from hloom.passes.rules.call_graph import callees_first
+from hloom.passes.computation_order import callees_first
 
 NOTES = frozenset(("origin", "statistics"))
 """Attributes that say where a value comes from, as metadata do."""

@@ -20,7 +20,7 @@ from functools import partial
 
 from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.plan import Plan
 from hloom.sharding import (
     MESH_NAME,

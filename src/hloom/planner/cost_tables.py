@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from hloom.ir import Module, Node, TensorType
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.clusters import Cluster, Clusters
 from hloom.planner.cost_model import Rates, itemsize_of
 from hloom.planner.entry_results import aliases, output_at

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hloom.analysis import OpFlow, Phi, Runs, build_call_graph, callees, find_trip_counts, flow_of, phis
 from hloom.ir import Apply, Graph, Module, Node, TupleType
-from hloom.planner.canonicalize import is_control_flow
+from hloom.passes import is_loop_or_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Dataflow:
         self.tuples: dict[Node, tuple[Node | None, ...]] = {}
         self.unknown: list[Apply] = []
         self._named: dict[str, Node] | None = None
-        runs = any(is_control_flow(node) for node in module.entry.nodes)
+        runs = any(is_loop_or_branch(node) for node in module.entry.nodes)
         self._trips = find_trip_counts(build_call_graph(module), {}) if runs else {}
         self._walk(module.entry)
 
@@ -80,7 +80,7 @@ class Dataflow:
                 pending.pop()
                 continue
             node = visit.nodes[visit.position]
-            if is_control_flow(node) and not visit.is_open:
+            if is_loop_or_branch(node) and not visit.is_open:
                 assert isinstance(node, Apply)
                 visit.is_open = True
                 pending += [_Visit(graph.nodes) for graph in reversed(self._open(node, node.graph))]

@@ -8,7 +8,7 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.planner.canonicalize import canonicalize, is_control_flow
+from hloom.passes import canonicalize, is_loop_or_branch
 from hloom.planner.dataflow import element_reads
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem
@@ -220,7 +220,7 @@ def _value_specs(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple
     """The arrays of rank 1 and more, and the tuples that pass barriers, but for the entry's parameters and result."""
     entry, flow = problem.module.entry, problem.clusters.dataflow
     for node in flow.nodes:
-        if node is entry.output or is_control_flow(node) or (isinstance(node, Parameter) and node.graph is entry):
+        if node is entry.output or is_loop_or_branch(node) or (isinstance(node, Parameter) and node.graph is entry):
             continue
         if _is_again(node):
             continue

@@ -6,7 +6,7 @@ from typing import Any
 
 from hloom.hlo import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec
 from hloom.sharding import Mesh, Spec, from_tuple, mesh_from_json, spec_from_json
 from hloom.text import Cursor, HloomError, Source

@@ -5,8 +5,8 @@ branches, `hloom.analysis.control_flow`.
 """
 
 from hloom.propagation.conflicts import Conflict as Conflict
-from hloom.propagation.dataflow import DataflowGraph as DataflowGraph
-from hloom.propagation.dataflow import Equation as Equation
+from hloom.propagation.dimension_equations import DataflowGraph as DataflowGraph
+from hloom.propagation.dimension_equations import Equation as Equation
 from hloom.propagation.enumeration import LIMIT as LIMIT
 from hloom.propagation.enumeration import Enumeration as Enumeration
 from hloom.propagation.enumeration import Tiling as Tiling

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.ir import Node
-from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.dimension_equations import DataflowGraph
 from hloom.propagation.solver import VALUE, AxisSharding, Contradiction, ShardedDim, is_idle
 
 TWICE, SHARED = "one axis, two dimensions", "two axes, one part"

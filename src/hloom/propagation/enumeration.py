@@ -14,7 +14,7 @@ from typing import Any
 from hloom.analysis import CostReport, Table, cost
 from hloom.ir import Apply, Module, Node, Parameter, TensorType
 from hloom.propagation.conflicts import seed_text, value_name
-from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.dimension_equations import DataflowGraph
 from hloom.propagation.propagation import runs_by_graph
 from hloom.propagation.required_collectives import find_required_collectives, runs_split
 from hloom.propagation.solver import AxisSharding, ShardedDim, find_contradictions, is_idle, reach

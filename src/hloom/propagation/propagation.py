@@ -9,7 +9,7 @@ from typing import Any
 from hloom.analysis import CostReport, Table, cost
 from hloom.ir import Graph, Module, Node, TensorType
 from hloom.propagation.conflicts import Conflict, conflicts, seed_text
-from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.dimension_equations import DataflowGraph
 from hloom.propagation.required_collectives import Partial, RequiredCollective, find_required_collectives
 from hloom.propagation.solver import AxisSharding, settle, solve
 from hloom.propagation.user_shardings import Seeds, axis_shardings_of

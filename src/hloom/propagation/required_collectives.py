@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hloom.analysis import comm_bytes, source_of
 from hloom.ir import FactorKind, Graph, Node, TensorType
 from hloom.propagation.conflicts import value_name
-from hloom.propagation.dataflow import DataflowGraph, Equation
+from hloom.propagation.dimension_equations import DataflowGraph, Equation
 from hloom.propagation.sharding_rule import ShardingRule
 from hloom.propagation.solver import AxisSharding, ShardedDim
 from hloom.sharding import Mesh, Spec

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.dimension_equations import DataflowGraph
 
 ShardedDim = tuple[int, int, int]
 """A value (or an equation), a dimension (or a factor), and how many parts are cut before."""

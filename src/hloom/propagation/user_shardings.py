@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from hloom.ir import Module, Node
-from hloom.propagation.dataflow import DataflowGraph
+from hloom.propagation.dimension_equations import DataflowGraph
 from hloom.propagation.solver import AxisSharding, ShardedDim
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError

@@ -11,7 +11,7 @@ import pytest
 import hloom
 from hloom.hlo import parse
 from hloom.ir import Module
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.experts import describe, experts
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis
 from hloom.planner.experts.roles import ProgramRoles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hloom.analysis.control_flow import FLOWS
 from hloom.analysis.cost_properties import Cost
+from hloom.analysis.rules.data_movement import gather, scatter
 from hloom.analysis.rules.fusion import fused_bytes, fused_gather_or_scatter
-from hloom.analysis.rules.movement import gather, scatter
 from hloom.analysis.rules.table import COST_RULES, CalleeCosts, CostRule, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import shape_bytes
 from hloom.ir import Apply

@@ -12,7 +12,7 @@ from typing import Any
 from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, TupleType, Type
 from hloom.ir import difference as difference_of
 from hloom.ops import OPS
-from hloom.passes.rules.call_graph import has_control_dependencies
+from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.loop_state import element, is_small_constant, live_nodes, tuple_of
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of, only_elements, select_attributes
 from hloom.rewrite import Builder, Family, splat_of

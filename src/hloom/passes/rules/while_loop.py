@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from hloom.analysis import derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node
 from hloom.ops import may_drop
-from hloom.passes.rules.call_graph import has_control_dependencies, tracer
+from hloom.passes.computation_order import has_control_dependencies, tracer
 from hloom.passes.rules.loop_state import element, invariant_elements, is_small_constant, rebuild_loop
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of, only_elements, written_trip_count

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hloom.ir import Module, Node
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.experts.logical_axes import LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.experts.roles import ProgramRoles
 from hloom.planner.plan import ENTRY, Plan

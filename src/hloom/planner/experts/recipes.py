@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from hloom.ir import Module
-from hloom.planner.canonicalize import canonicalize
+from hloom.passes import canonicalize
 from hloom.planner.experts.layout import Claim, PlanLayout, claim
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.planner.experts.roles import RENAMING, ProgramRoles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.rules.pointwise import transcendental
+from hloom.analysis.rules.elementwise import transcendental
 from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements, shape_bytes
 from hloom.ir import TensorType, default_layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.rules.contractions import positions
+from hloom.analysis.rules.contraction import positions
 from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, rules
 from hloom.analysis.sizes import elements, first_array
 from hloom.ir import TensorType, Window

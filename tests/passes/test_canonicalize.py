@@ -9,7 +9,7 @@ import hloom
 from hloom.analysis.control_flow import called_computations
 from hloom.hlo import parse
 from hloom.ir import Module, TupleType
-from hloom.planner.canonicalize import canonicalize, is_control_flow
+from hloom.passes import canonicalize, is_loop_or_branch
 from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
@@ -38,7 +38,7 @@ def test_it_is_the_same_function(text: str):
 @pytest.mark.parametrize("text", [SCAN, BRANCHES, COUNTDOWN])
 def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
     form = canonicalize(parse(text))
-    running = [node for graph in form.graphs for node in graph.nodes if is_control_flow(node)]
+    running = [node for graph in form.graphs for node in graph.nodes if is_loop_or_branch(node)]
     called = [graph for node in running for graph in called_computations(node)]
     assert running
     assert len(set(called)) == len(called)

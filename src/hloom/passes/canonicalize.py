@@ -1,4 +1,4 @@
-"""The canonical form for planning: no calls, loops and branches with graphs of their own, tuples written out.
+"""The canonical form: no calls, loops and branches with graphs of their own, tuples written out.
 
 What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
 `get-tuple-element`s on the other, so that every array that passes between computations has a name of its own. Names of
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from hloom.analysis import called_computations, flow_of, is_branch, is_loop, with_callees
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
-from hloom.passes import MAX_NODES, inline, inline_fusions
+from hloom.passes.inline import MAX_NODES, inline, inline_fusions
 from hloom.text import HloomError
 
 
@@ -27,13 +27,13 @@ def canonicalize(module: Module) -> Module:
     graphs = _owned(copy)
     for graph in graphs:
         for node in graph.nodes:
-            if isinstance(node, Apply) and (is_control_flow(node) or node.opcode == "opt-barrier"):
+            if isinstance(node, Apply) and (is_loop_or_branch(node) or node.opcode == "opt-barrier"):
                 _write_out(node)
     _rename(copy, graphs)
     return copy
 
 
-def is_control_flow(node: Node) -> bool:
+def is_loop_or_branch(node: Node) -> bool:
     """Whether a node runs graphs of its own, as a loop or a branch."""
     return isinstance(node, Apply) and (is_loop(node) or is_branch(node)) and bool(called_computations(node))
 
@@ -43,7 +43,7 @@ def _owned(module: Module) -> list[Graph]:
     graphs, seen, size = [module.entry], {module.entry}, module.node_count
     for graph in graphs:
         for node in graph.nodes:
-            if not isinstance(node, Apply) or not is_control_flow(node):
+            if not isinstance(node, Apply) or not is_loop_or_branch(node):
                 continue
             own: list[Graph] = []
             for called in called_computations(node):
