@@ -1,12 +1,14 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
-Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/builtin_functions/`,
-`functional/calls.py`, `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
-`functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`, `functional/joins.py`, `functional/library.py`,
-`functional/members.py`, `functional/numbers.py`, `functional/operators.py`, `functional/patterns.py`,
-`functional/prelude.py`, `functional/print_log.py`, `functional/program.py`, `functional/recursion.py`,
-`functional/state.py`, `functional/statements.py`, `functional/store.py`, `functional/values.py`,
-`runtime/library_calls.py`.
+Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/builtin_functions/attributes.py`,
+`functional/builtin_functions/containers.py`, `functional/builtin_functions/math_module.py`,
+`functional/builtin_functions/methods.py`, `functional/builtin_functions/operator_module.py`, `functional/calls.py`,
+`functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
+`functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`,
+`functional/joins.py`, `functional/library.py`, `functional/members.py`, `functional/numbers.py`,
+`functional/operators.py`, `functional/patterns.py`, `functional/prelude.py`, `functional/print_log.py`,
+`functional/program.py`, `functional/recursion.py`, `functional/state.py`, `functional/statements.py`,
+`functional/store.py`, `functional/values.py`, `runtime/library_calls.py`.
 """
 
 from __future__ import annotations
