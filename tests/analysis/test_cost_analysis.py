@@ -123,6 +123,17 @@ def test_what_is_malformed_says_why():
         _ = cost(parse(text)).total
 
 
+@pytest.mark.parametrize("name", ["stride", "rhs_dilate"])
+def test_a_window_that_divides_by_zero_is_refused(name: str):
+    text = """a { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+    ENTRY e { x = f32[8] parameter(0)  c = f32[] constant(0)
+    ROOT w = f32[4] reduce-window(x, c), window={size=2 GIVEN}, to_apply=a }"""
+    module = parse(text.replace("GIVEN", f"{name}=0"))
+    with pytest.raises(HloomError, match="cannot be counted: the window .* needs a positive"):
+        _ = cost(module).mathematical
+
+
+
 def test_a_fragment_without_its_operands_lists_what_it_cannot_count():
     report = cost(
         parse("d = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\ns = f32[8,8] add(d, d)")

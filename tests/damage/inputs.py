@@ -13,6 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
 import numpy as np
 import zstandard
@@ -188,9 +189,15 @@ def _packed(random: Random) -> Damaged:
 
 def _bomb(random: Random) -> Damaged:
     """Packed data that grow a thousand times and more."""
-    data = random.choice((b"\0", b" ", b"(", b"ENTRY e { ", b"a = f32[] ")) * random.choice((1000, 10_000_000))
-    packed = gzip.compress(data, 1) if random.random() < 0.5 else zstandard.compress(data)
+    unit = random.choice((b"\0", b" ", b"(", b"ENTRY e { ", b"a = f32[] "))
+    packed = _packed_repetition(unit, 10 ** random.randint(3, 7), random.choice((gzip, zstandard)))
     return Damaged(0, "", _command(random, "m.hlo", ""), {"m.hlo": packed})
+
+
+@lru_cache(50)
+def _packed_repetition(unit: bytes, count: int, packer: ModuleType) -> bytes:
+    data = unit * count
+    return gzip.compress(data, 1) if packer is gzip else zstandard.compress(data)
 
 
 _PLAN = json.dumps(

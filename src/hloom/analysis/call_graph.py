@@ -16,8 +16,8 @@ from hloom.text import HloomError
 
 CostClass = tuple
 """What decides an instruction's cost: op, types of result and operands, attributes."""
-MALFORMED = (LookupError, AttributeError, TypeError, ValueError)
-"""What is raised where an instruction lacks operands, attributes or types that its opcode needs."""
+MALFORMED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError)
+"""What is raised where an instruction lacks operands, attributes or types that its opcode needs, or has others."""
 DECIDING = frozenset(("dimensions", "replica_groups", "scatter", "select", "to_apply", "window"))
 """The attributes, beside those that hold callees, that the rules of ops look at which call computations."""
 

@@ -47,7 +47,7 @@ BATCHED_TARGETS: tuple[tuple[str, int], ...] = (("lapack_", 2), ("cusolver_", 2)
 """Beginnings of targets that work on each element of a batch, and how many dimensions an element has."""
 
 _NONE: frozenset[int] = frozenset()
-MALFORMED = (LookupError, AttributeError, TypeError, ValueError)
+MALFORMED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError)
 
 
 class Leaf(NamedTuple):
