@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from hloom.text import HloomError, read_limited
+from hloom.text import files as text_files
 from hloom.text.files import read_stream
 
 
@@ -33,6 +36,57 @@ def test_a_pipe_that_grows_beyond_the_limit_is_refused():
     os.close(writing)
     with os.fdopen(reading, "rb") as stream, pytest.raises(HloomError, match="larger than 4 bytes"):
         read_stream(stream, 4, "pipe")
+
+
+def writes(path: Path, data: bytes, *, after: float = 0.0) -> threading.Thread:
+    """Something that opens a named pipe, and writes after a while."""
+
+    def write() -> None:
+        with path.open("wb") as pipe:
+            sleep(after)
+            pipe.write(data)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    return writer
+
+
+@pytest.mark.parametrize("data", [b"", b"1", b"1234567" * 100_000])
+def test_a_named_pipe_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(text_files, "WRITER_SECONDS", 1.0)
+    writer = writes(path, data, after=0.2)
+    assert read_limited(path, 1_000_000) == data
+    writer.join()
+
+
+def test_a_named_pipe_whose_writer_takes_longer_than_one_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(text_files, "WRITER_SECONDS", 0.2)
+    writer = writes(path, b"1234", after=0.5)
+    assert read_limited(path, 4) == b"1234"
+    writer.join()
+
+
+def test_a_named_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(text_files, "WRITER_SECONDS", 0.1)
+    with pytest.raises(HloomError) as caught:
+        read_limited(path, 10)
+    assert caught.value.message == f"cannot read {path}: nothing writes into this pipe"
+    assert caught.value.hint == "start what writes into it within 0 s"
+
+
+def test_a_pipe_among_the_descriptors_is_read_whether_its_writer_has_gone_or_not():
+    for data in (b"", b"1234"):
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        assert read_limited(f"/dev/fd/{reading}", 4) == data
+        os.close(reading)
 
 
 def test_a_device_is_no_file():

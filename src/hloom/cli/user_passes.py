@@ -18,6 +18,17 @@ SOURCE_BYTES = 1 << 24
 """The largest file that is executed."""
 
 
+class _LimitedLoader(SourceFileLoader):
+    """A loader of source that was read already: the loader itself reads to the end, which a device has not."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self.source = source
+
+    def get_data(self, path: str) -> bytes:
+        return self.source if path == self.path else super().get_data(path)
+
+
 def load_passes(path: Path) -> dict[str, Pass]:
     """Execute a Python file; its rules, families and passes by name, and all its rules under the file's own name.
 
@@ -43,9 +54,8 @@ def load_passes(path: Path) -> dict[str, Pass]:
 
 
 def _execute(path: Path) -> ModuleType:
-    read_limited(path, SOURCE_BYTES)  # the loader itself reads any file to its end, and a device has none
     name = f"hloom_own_passes_{path.stem}"
-    spec = spec_from_loader(name, SourceFileLoader(name, str(path.resolve())))
+    spec = spec_from_loader(name, _LimitedLoader(name, str(path.resolve()), read_limited(path, SOURCE_BYTES)))
     assert spec is not None and spec.loader is not None, "a source file has a loader"
     module = sys.modules[name] = module_from_spec(spec)
     try:

@@ -6,6 +6,7 @@ JSON. Files without that entry read as they are. Pickled arrays are refused.
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zipfile
@@ -17,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from hloom.ir import DTYPES, dtype_of
-from hloom.text import HloomError
+from hloom.text import HloomError, read_limited
 
 ARRAY_BYTES = 64 << 30
 """How large the arrays of one file may be, unpacked."""
@@ -45,7 +46,7 @@ def save_arrays(path: str | Path | BinaryIO, arrays: Mapping[str, np.ndarray]) -
 def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
     """Read arrays by name, in the file's order; raises HloomError for what is no such file."""
     try:
-        opened = np.load(path, allow_pickle=False)
+        opened = np.load(_seekable(path), allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise HloomError(f"{path} holds one array, not an .npz archive")
         with opened as archive:
@@ -58,6 +59,11 @@ def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
         raise HloomError(f"{path} is not a readable .npz file: {error}") from None
     types = _types(entries.pop(TYPES, None), path)
     return {name: _typed(array, types.get(name), name, path) for name, array in entries.items()}
+
+
+def _seekable(path: str | Path) -> str | Path | BinaryIO:
+    """A file's path, or what a pipe holds, whose entries are not in the order in which numpy reads them."""
+    return io.BytesIO(read_limited(path, ARRAY_BYTES)) if Path(path).is_fifo() else path
 
 
 def _is_foreign(name: str, array: np.ndarray) -> bool:

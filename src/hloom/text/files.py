@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 from difflib import get_close_matches
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO
 
 from hloom.text.errors import HloomError
 
 PIECE_BYTES = 1 << 20
 """How much is read between two looks at the limit, of what does not say how long it is."""
+WRITER_SECONDS = 30.0
+"""How long a named pipe may have no writer before it is refused; who writes may take any time."""
+LOOK_SECONDS = 0.05
+"""The time between two looks whether a named pipe has a writer."""
 
 
 def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     """All bytes of a file or pipe of at most `limit` bytes.
 
-    Raises HloomError where it is larger, is a device or cannot be read; near misses of the name are its hint.
+    Raises HloomError where it is larger, is a device, is a pipe that nothing writes into or cannot be read; near misses
+    of the name are its hint.
     """
     try:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return _read_pipe(path, limit)
         with open(path, "rb") as file:
             return read_stream(file, limit, os.fspath(path))
     except (OSError, ValueError) as problem:
         raise unreadable(path, problem) from None
 
 
-def read_stream(stream: BinaryIO, limit: int, name: str) -> bytes:
-    """All bytes of an open file, pipe or buffer of at most `limit` bytes; raises HloomError as `read_limited` does."""
+def read_stream(stream: BinaryIO, limit: int, name: str, beginning: bytes = b"") -> bytes:
+    """All bytes of an open file, pipe or buffer of at most `limit` bytes, behind those that were read already.
+
+    Raises HloomError as `read_limited` does.
+    """
     status = _status(stream)
     if status is not None and (stat.S_ISCHR(status.st_mode) or stat.S_ISBLK(status.st_mode)) and not stream.isatty():
         raise HloomError(f"cannot read {name}: it is a device, neither a file nor a pipe")
     if status is not None and status.st_size > limit:
         raise _too_large(name, limit)
-    pieces: list[bytes] = []
-    left = limit
+    pieces = [beginning] if beginning else []
+    left = limit - len(beginning)
     expected = status.st_size + 1 if status is not None and stat.S_ISREG(status.st_mode) else 0
     while piece := stream.read(max(PIECE_BYTES, expected)):  # a file is one piece, so that nothing is joined
         left -= len(piece)
@@ -42,6 +54,34 @@ def read_stream(stream: BinaryIO, limit: int, name: str) -> bytes:
             raise _too_large(name, limit)
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def _read_pipe(path: str | os.PathLike[str], limit: int) -> bytes:
+    """All bytes of a pipe, once something writes into it; raises HloomError where nothing does in WRITER_SECONDS."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opened to block, a pipe without a writer does for ever
+    with open(descriptor, "rb") as pipe:
+        beginning = _first_byte(descriptor, os.fspath(path))
+        os.set_blocking(descriptor, True)
+        return read_stream(pipe, limit, os.fspath(path), beginning)
+
+
+def _first_byte(descriptor: int, name: str) -> bytes:
+    """The first byte of a pipe that does not block; none where its writer has written none yet, or has gone."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    deadline = monotonic() + WRITER_SECONDS
+    while monotonic() < deadline:
+        has_ended = bool(poll.poll(LOOK_SECONDS * 1000))
+        try:
+            beginning = os.read(descriptor, 1)
+        except BlockingIOError:
+            return b""
+        if beginning or has_ended:
+            return beginning
+    raise HloomError(
+        f"cannot read {name}: nothing writes into this pipe",
+        hint=f"start what writes into it within {WRITER_SECONDS:.0f} s",
+    )
 
 
 def unreadable(path: str | os.PathLike[str], problem: Exception) -> HloomError:
