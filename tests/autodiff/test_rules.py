@@ -274,6 +274,28 @@ def test_parts_of_complex_numbers():
                              "m = f64[3] multiply(a, b) ROOT r = c128[3] complex(m, a)"))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        *("f64[2,3] negate(s)", "f64[1,3] slice(s), slice={[0:1],[0:3]}", "f64[2,3] reverse(s), dimensions={0}"),
+        *("f64[3,2] transpose(s), dimensions={1,0}", "f64[6] reshape(s)", "f64[4,2,3] broadcast(s), dimensions={1,2}"),
+        *("f64[2,2] dot(s, s), lhs_contracting_dims={1}, rhs_contracting_dims={1}", "f64[2,3] multiply(s, s)"),
+        *("f64[4,3] concatenate(s, s), dimensions={0}", "f64[4,3] pad(s, z), padding=1_1x0_0", "f32[2,3] convert(s)"),
+        *("f64[2] reduce(s, z), dimensions={1}, to_apply=add_f64", "f64[2,3] sort(s), dimensions={0}, to_apply=less"),
+        *("f64[2,3] call(s), to_apply=twice", "f64[2,3] map(s), dimensions={0,1}, to_apply=double"),
+    ],
+    ids=lambda instruction: instruction.split()[1].split("(")[0],
+)  # fmt: skip
+def test_what_is_computed_from_a_result_without_a_tangent_has_none(instruction: str):
+    text = (
+        "twice { t = f64[2,3] parameter(0) ROOT u = f64[2,3] add(t, t) } "
+        "double { t = f64[] parameter(0) ROOT u = f64[] add(t, t) } "
+        "less { t = f64[] parameter(0) u = f64[] parameter(1) ROOT v = pred[] compare(t, u), direction=LT } "
+        f"ENTRY e {{ x = f64[2,3] parameter(0) s = f64[2,3] sign(x) z = f64[] constant(0) ROOT r = {instruction} }}"
+    )
+    assert_derivatives(module(text))
+
+
 def test_batch_normalisation():
     assert_derivatives(entry("x = f64[4,3] parameter(0) s = f64[3] parameter(1) o = f64[3] parameter(2) "
                              "t = (f64[4,3], f64[3], f64[3]) batch-norm-training(x, s, o), epsilon=0.01, feature_index=1 "

@@ -8,22 +8,8 @@ import re
 from random import Random
 from typing import Any
 
-from tests.hlo.mutations import TOKEN, WORDS
+from tests.hlo.mutations import BRACKETS, NUMBERS, TOKEN, TYPES, WORDS
 
-NUMBERS = (
-    *("-1", "0", "7", "64", "65", "127", "1000", "65536", "1000000", "1000000000", "2147483647", "2147483648"),
-    *("4294967296", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616"),
-    *("1e309", "-1e-400", "0x7fffffff", "1" * 400, "1" * 5000, "nan(0x7fffff)", "-inf", "0.1e1", "00", "1_000"),
-)
-"""Numbers at the edges of what types hold, and beyond."""
-TYPES = (
-    *("f32[<=4]", "s32[<=2,3]", "f32[?]", "f32[0]", "f32[1000000000]", "f32[65536,65536]", "f32[9223372036854775807]"),
-    *("token[]", "opaque[]", "()", "(f32[], token[])", "((f32[2]))", "pred[2]{0:D(D)}", "s4[3]{0:E(4)}", "c128[2,2]{0,1}"),
-    *("f8e4m3fn[2]", "f32[2]{0:T(256)}", "f32[2,2]{1,0:T(8,128)(2,1)S(5)}", "b(f32[2])", "f32[,]", "bf16[2,]"),
-)
-"""Types that few programs have: of dynamic size, huge, tuples of tuples, with tiles."""
-ALL_WORDS = (*WORDS, *NUMBERS, *NUMBERS, *TYPES, *TYPES)
-BRACKETS = ("(", "{", "[", "negate(", "{{", "{a=", "call(", '"', "/*", "(f32[], ", "[[", '{"a":', "a.")
 MOST_BYTES = 20_000
 
 
@@ -132,9 +118,9 @@ def _tokens(random: Random, text: str, others: tuple[str, ...]) -> str:
     if change == 0:
         del tokens[position : position + 1]
     elif change == 1:
-        tokens.insert(position, random.choice(ALL_WORDS))
+        tokens.insert(position, random.choice(WORDS))
     elif change == 2:
-        tokens[position : position + 1] = [random.choice(ALL_WORDS)]
+        tokens[position : position + 1] = [random.choice(WORDS)]
     elif change == 3:
         tokens[position:position] = tokens[position : position + random.randint(1, 12)]
     elif tokens:

@@ -39,6 +39,11 @@ def test_a_loop_that_is_used_whole():
     assert result.entry.root.inputs[0].opcode == "tuple" and opcodes(result, "negate") == 2
 
 
+def test_an_element_that_the_state_has_not_stays_asked_for():
+    result, _ = apply(module_of(counted(2, used="  ROOT r = f32[] get-tuple-element(w), index=7")), "unroll")
+    assert result.entry.root.opcode == "get-tuple-element" and opcodes(result, "while") == 0
+
+
 def test_effects_come_about_in_every_round():
     result, _ = written_out(counted(3, lines="  k = token[] after-all()\n  o = token[] outfeed(x, k)\n", results="x"))
     assert opcodes(result, "outfeed") == 3

@@ -159,6 +159,8 @@ class Walk:
 
     def _by_rule(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], tangents: Any, rule: Any) -> None:
         self.emitter.graph.copy_nodes((node,), values)
+        if all(tangent is None for tangent in tangents):
+            return
         self.ops.source = node
         result = rule(self.ops, values[node], tangents)
         if result is not None:

@@ -111,7 +111,7 @@ def choose(directory: str | os.PathLike[str], module: str | None, stage: str | N
         raise SeveralModules(
             f"{os.fspath(directory)} holds {len(labels)} modules{called}: name one, as in {example}",
             sorted((_at_stage(stages, None) for stages in labels.values()), key=lambda entry: -entry.size),
-            f"{listing(meant)}\n  hloom inspect {os.fspath(directory)} counts the instructions and FLOPs of the largest",
+            f"{listing(meant)}\n  hloom inspect {os.fspath(directory)} counts instructions and FLOPs of the largest",
         )
     return _inside(_at_stage(meant, stage))
 

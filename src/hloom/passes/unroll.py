@@ -92,7 +92,7 @@ def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
     for number in range(count):
         state.step(loop.attributes["body"], channels, is_first=number == 0)
     for user in loop.users:
-        if user.opcode == _GET and state.element_types is not None:
+        if user.opcode == _GET and user.attributes["index"] < len(state.element_types or ()):
             value = state.element(user.attributes["index"])
             graph.replace_uses(user, value)
             graph.erase(user)
