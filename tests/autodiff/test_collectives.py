@@ -10,6 +10,7 @@ import pytest
 
 import hloom
 from hloom.runtime import run_per_device
+from hloom.text import HloomError
 
 REDUCER = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
 REDUCER += "top { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
@@ -137,6 +138,12 @@ def test_the_device_that_sends_is_given_the_sum():
     cotangents = np.array([[1.0, 2.0], [10.0, 20.0], [100.0, 200.0], [1000.0, 2000.0]])
     result = run_per_device(gradient, [[np.zeros(2), row] for row in cotangents]).per_device
     np.testing.assert_array_equal([outputs[0] for outputs in result], [[0, 0], [0, 0], [110, 220], [1000, 2000]])
+
+
+def test_a_sender_that_is_no_device_is_refused():
+    body = "x = f64[2] parameter(0) ROOT r = f64[2] collective-broadcast(x), replica_groups={{7}}"
+    with pytest.raises(HloomError, match="replica_groups name devices that are none of the 4"):
+        hloom.vjp(hloom.parse(f"HloModule m, replica_count=4\nENTRY e {{ {body} }}"))
 
 
 def test_an_all_reduce_by_a_computation_of_its_own_is_gathered():

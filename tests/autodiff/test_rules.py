@@ -296,6 +296,25 @@ def test_what_is_computed_from_a_result_without_a_tangent_has_none(instruction: 
     assert_derivatives(module(text))
 
 
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        *("reduce-window(s, z), to_apply=add_f64", "reduce-window(s, z), to_apply=top"),
+        *("reduce-window(s, z), to_apply=second", "select-and-scatter(s, x, z), select=less, scatter=add_f64"),
+        *("select-and-scatter(s, x, z), select=less, scatter=top", "collective-broadcast(s)"),
+    ],
+)  # fmt: skip
+def test_attributes_that_may_be_left_out(instruction: str):
+    program = module(
+        "top { t = f64[] parameter(0) u = f64[] parameter(1) ROOT v = f64[] maximum(t, u) } "
+        "second { t = f64[] parameter(0) u = f64[] parameter(1) w = f64[] sine(t) ROOT v = f64[] multiply(w, u) } "
+        "less { t = f64[] parameter(0) u = f64[] parameter(1) ROOT v = pred[] compare(t, u), direction=GE } "
+        f"ENTRY e {{ x = f64[] parameter(0) s = f64[] sine(x) z = f64[] constant(0) ROOT r = f64[] {instruction} }}"
+    )
+    for derivative in (hloom.jvp(program), hloom.vjp(program)):
+        assert hloom.verify(derivative).level is hloom.Level.HLO
+
+
 def test_batch_normalisation():
     assert_derivatives(entry("x = f64[4,3] parameter(0) s = f64[3] parameter(1) o = f64[3] parameter(2) "
                              "t = (f64[4,3], f64[3], f64[3]) batch-norm-training(x, s, o), epsilon=0.01, feature_index=1 "

@@ -13,9 +13,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--show"]:
         shown = damaged(int(arguments[1]))
         print("hloom", *map(repr, shown.arguments))  # noqa: T201
-        for name, data in shown.files.items():
+        written = shown.files if shown.piped is None else {"stdin": shown.piped}
+        for name, data in written.items():
             Path(name).write_bytes(data)
-        print(f"wrote {', '.join(shown.files)}")  # noqa: T201
+        print(f"wrote {', '.join(written)}")  # noqa: T201
         return 0
     first, count = map(int, arguments[:2])
     limited()

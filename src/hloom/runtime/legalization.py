@@ -171,8 +171,8 @@ def _rewrite_bitcast(node: Node, source: Type | None) -> None:
 
 def _list_groups(node: Node) -> None:
     """Write replica groups out: the conversion to StableHLO fails for ranges and meshes in some ops."""
-    groups = node.attributes["replica_groups"]
-    if not isinstance(groups, ExplicitGroups):
+    groups = node.attributes.get("replica_groups")
+    if groups is not None and not isinstance(groups, ExplicitGroups):
         listed = ExplicitGroups(groups.groups(0))
         node.graph.set_attributes(node, node.attributes.changed(replica_groups=listed))
 

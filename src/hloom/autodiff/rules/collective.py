@@ -25,7 +25,7 @@ from hloom.autodiff.rules.reduction import halved
 from hloom.autodiff.table import none, rules, structural, transposition
 from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType
 from hloom.ops import OPS, reducer_of
-from hloom.text import Unsupported
+from hloom.text import HloomError, Unsupported
 
 none("ragged-all-to-all", because="who sends is known only when the program runs")
 structural(
@@ -71,9 +71,14 @@ def _groups(node: Apply) -> tuple[tuple[int, ...], ...]:
     count = replicas
     if node.attributes.get("channel_id"):
         count = replicas * partitions if node.attributes.get("use_global_device_ids") else partitions
-    groups = node.attributes["replica_groups"].groups(count)
+    groups = _listed(node, count)
     rest = set(range(count)) - {device for group in groups for device in group}
     return (*groups, *[(device,) for device in sorted(rest)])
+
+
+def _listed(node: Apply, count: int) -> tuple[tuple[int, ...], ...]:
+    """The groups that a collective lists among so many replicas or devices; all are one group where it lists none."""
+    return (node.attributes.get("replica_groups") or ExplicitGroups()).groups(count)
 
 
 def _group_size(node: Apply) -> int:
@@ -198,9 +203,12 @@ def transpose_from_root(b: Backward, value: Linear, cotangent: Node) -> None:
     attributes = call.graph.module.attributes
     replicas, partitions = (attributes.get(name) or 1 for name in ("replica_count", "num_partitions"))
     across = bool(call.attributes.get("channel_id"))
-    listed = call.attributes["replica_groups"].groups(partitions if across else replicas)
-    roots = np.zeros(partitions if across else replicas, bool)
-    roots[[group[0] for group in listed]] = True
+    count = partitions if across else replicas
+    senders = [group[0] for group in _listed(call, count) if group]
+    if not all(0 <= sender < count for sender in senders):
+        raise HloomError(f"{place_of(call)}: its replica_groups name devices that are none of the {count}")
+    roots = np.zeros(count, bool)
+    roots[senders] = True
     groups = _groups(call)
     if across:
         groups = tuple(tuple(n * partitions + device for device in group) for n in range(replicas) for group in groups)

@@ -34,11 +34,16 @@ MOST_UNROLLED = 4096
 """Of how many elements a window that is unrolled may be."""
 
 
+def _window(value: Apply | Linear) -> Window:
+    """A node's window; scalars may be given none."""
+    return value.attributes.get("window") or Window()
+
+
 def unrolled(session: Any, node: Apply) -> Graph | None:
     """A reduction of windows by any combiner: for each element of the window a strided slice, combined in order."""
     if reduce_opcode(node) in ("add", "maximum", "minimum"):
         return None
-    window: Window = node.attributes["window"]
+    window = _window(node)
     combine: Graph = node.attributes["to_apply"]
     taps = int(np.prod([dimension.size for dimension in window.dimensions], dtype=np.int64))
     if taps > MOST_UNROLLED:
@@ -82,7 +87,7 @@ def _tap(emitter: Emitter, padded: Node, window: Window, position: Sequence[int]
 
 @rules("reduce-window", expand=unrolled)
 def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    window, value_type = node.attributes["window"], array_type(node)
+    window, value_type = _window(node), array_type(node)
     opcode = reduce_opcode(node)
     tangent, started = tangents
     if opcode == "add":
@@ -222,7 +227,7 @@ def _selector(emitter: Emitter, direction: str, element: Any) -> Graph:
 def transpose_reduce_window(b: Backward, value: Linear, cotangent: Node) -> None:
     """The sum over the windows of the result in which an element stood."""
     operand = value.operands[0]
-    window: Window = value.attributes["window"]
+    window = _window(value)
     element = array_type(cotangent).dtype
     paddings, dimensions = [], []
     sizes = zip(window.dimensions, array_type(operand).dims, array_type(cotangent).dims, strict=True)
@@ -278,7 +283,7 @@ def as_scatter(session: Any, node: Apply) -> Graph | None:
         dims = array_type(operand).dims
         count = int(np.prod(dims, dtype=np.int64))
         places = emitter.reshape(emitter.iota(S32, [count], 0), dims)
-        window = node.attributes["window"]
+        window = _window(node)
         chosen = select_and_gather(emitter, operand, places, window=window, direction=from_select)
         flat = emitter.broadcast(start, [count])
         updates = emitter.reshape(source, [int(np.prod(array_type(source).dims, dtype=np.int64))])
@@ -319,5 +324,5 @@ def select_and_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def transpose_select_and_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
     operand, source, _ = value.operands
     direction = select_direction(value.attributes["select"])
-    window = value.attributes["window"]
+    window = _window(value)
     b.give(source, select_and_gather(b, operand, cotangent, window=window, direction=direction))
