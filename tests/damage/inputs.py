@@ -13,7 +13,6 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from random import Random
-from types import ModuleType
 
 import numpy as np
 import zstandard
@@ -190,14 +189,14 @@ def _packed(random: Random) -> Damaged:
 def _bomb(random: Random) -> Damaged:
     """Packed data that grow a thousand times and more."""
     unit = random.choice((b"\0", b" ", b"(", b"ENTRY e { ", b"a = f32[] "))
-    packed = _packed_repetition(unit, 10 ** random.randint(3, 7), random.choice((gzip, zstandard)))
+    packed = _packed_repetition(unit, 10 ** random.randint(3, 7), random.choice(("gz", "zst")))
     return Damaged(0, "", _command(random, "m.hlo", ""), {"m.hlo": packed})
 
 
 @lru_cache(50)
-def _packed_repetition(unit: bytes, count: int, packer: ModuleType) -> bytes:
+def _packed_repetition(unit: bytes, count: int, suffix: str) -> bytes:
     data = unit * count
-    return gzip.compress(data, 1) if packer is gzip else zstandard.compress(data)
+    return gzip.compress(data, 1) if suffix == "gz" else zstandard.compress(data)
 
 
 _PLAN = json.dumps(
