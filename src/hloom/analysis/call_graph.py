@@ -88,7 +88,7 @@ class _Opened:
     """A computation whose callees are being visited: its leaves, its calls, and the callees that are still to come."""
 
     leaves: list[Apply]
-    calls: dict[Apply, list[Graph]]
+    calls: dict[Apply, tuple[Graph, ...]]
     remaining: Iterator[Graph]
 
 
@@ -99,26 +99,15 @@ def _open(graph: Graph, call_graph: CallGraph) -> _Opened:
         nodes = [node for node in nodes if isinstance(node.function, Op)]
     if None in [node.type for node in nodes]:
         _infer(nodes, call_graph)
-    calls: dict[Apply, list[Graph]] = {}
+    calls: dict[Apply, tuple[Graph, ...]] = {}
     for node in [node for node in nodes if node.attributes.refers]:
-        called = _called(node)
+        called = node.called_graphs
         if called:
             calls[node] = called
             for computation in called:
                 call_graph.callers.setdefault(computation, []).append(node)
     leaves = [node for node in nodes if node not in calls] if calls else nodes
     return _Opened(leaves, calls, iter([computation for called in calls.values() for computation in called]))
-
-
-def _called(node: Apply) -> list[Graph]:
-    """All computations that a node refers to, reducers included; `node.called_graphs`, faster."""
-    graphs: list[Graph] = []
-    for value in node.attributes.values():
-        if type(value) is Graph:
-            graphs.append(value)
-        elif type(value) is tuple and value and type(value[0]) is Graph:
-            graphs += value
-    return graphs
 
 
 def _close(graph: Graph, opened: _Opened, call_graph: CallGraph, first_of: dict[frozenset, Graph]) -> None:

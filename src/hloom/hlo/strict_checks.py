@@ -53,9 +53,9 @@ def call_problem(op: Op, type_: Type | None, inputs: Sequence[Node], attributes:
         return f"{op} takes {_count(op)}, not {len(inputs)}"
     if type_ is None and not op.omits_type:
         return f"{op} needs its type written before it"
-    for name, attribute in op.attributes.items():
-        if attribute.required and name not in attributes:
-            return f"{op} needs the attribute '{name}'"
+    lacking = op.lacking(attributes)
+    if lacking is not None:
+        return f"{op} needs the attribute '{lacking}'"
     if op.name in NOT_TODAY or any((op.name, name) in NOT_TODAY for name in attributes):
         return f"{op} with these attributes is of another year: XLA's parser of today does not read it"
     check = _CHECKS.get(op.name)

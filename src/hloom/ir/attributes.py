@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn, cast
 
 
@@ -51,11 +51,11 @@ class Attributes(dict[str, Any]):
         result = {**self, **(values or {}), **names}
         return Attributes({name: value for name, value in result.items() if value is not None})
 
-    def referents(self) -> Iterator[Any]:
+    def referents(self) -> tuple[Any, ...]:
         """The graphs and nodes that the values are or hold, in order."""
-        if self.refers:
-            for value in self.values():
-                yield from (part for part in _parts(value) if isinstance(part, Referent))
+        if not self.refers:
+            return ()
+        return tuple([part for value in self.values() for part in _parts(value) if isinstance(part, Referent)])
 
     def mapped(self, change: Mapping[Any, Any]) -> Attributes:
         """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""

@@ -294,7 +294,7 @@ class Graph(Referent):
         control predecessors, or where that graph has missing names or encloses others, whose captures would be lost.
         """
         self._owns(call)
-        called = [graph] if graph else list(call.called_graphs)
+        called = [graph] if graph else call.called_graphs
         if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
             raise HloomError(f"cannot inline {call!r}: it does not call one defined graph with its inputs")
         if any(not referent.is_graph for referent in call.attributes.referents()):
@@ -438,11 +438,11 @@ def _take_one(table: dict[Node, int], node: Node) -> None:
 def _used_besides_inputs(node: Node) -> Sequence[Any]:
     """The graphs and nodes that a node's attributes hold, that a constant is, or whose value is applied."""
     if isinstance(node, Apply):
-        referents = tuple(node.attributes.referents()) if node.attributes.refers else ()
+        referents = node.attributes.referents() if node.attributes.refers else ()
         return referents if isinstance(node.function, Op) else (*referents, node.function)
     if isinstance(node, Constant):
         return (*node.attributes.referents(), *node.called_graphs)
-    return tuple(node.attributes.referents()) if node.attributes.refers else ()
+    return node.attributes.referents()
 
 
 def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:

@@ -5,7 +5,6 @@ Nodes are compared by identity and changed only through their graph's methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
@@ -100,9 +99,10 @@ class Node(Referent):
         return self.graph.output is self
 
     @property
-    def called_graphs(self) -> Iterator[Graph]:
+    def called_graphs(self) -> tuple[Graph, ...]:
         """The graphs its attributes hold or it is, in order, repeats included."""
-        return (referent for referent in self.attributes.referents() if referent.is_graph)
+        attributes = self.attributes
+        return tuple([part for part in attributes.referents() if part.is_graph]) if attributes.refers else ()
 
     def operand_types(self) -> tuple[Type | None, ...]:
         """The types of the inputs."""
@@ -163,9 +163,9 @@ class Constant(Node):
         return CONSTANT
 
     @property
-    def called_graphs(self) -> Iterator[Graph]:
+    def called_graphs(self) -> tuple[Graph, ...]:
         is_graph = getattr(self.value, "is_graph", False)
-        return iter([cast("Graph", self.value)] if is_graph else [])
+        return (cast("Graph", self.value),) if is_graph else ()
 
 
 class Apply(Node):

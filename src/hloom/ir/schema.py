@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -152,9 +152,13 @@ class Op:
     axes: Callable[..., AxisMap] | None = None
     effect: Effect | None = None
     because: Mapping[str, str] = field(default_factory=dict[str, str])
+    required: tuple[str, ...] = field(init=False)
+    """The names of the attributes that every instruction must have."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+        required = tuple([name for name, attribute in self.attributes.items() if attribute.required])
+        object.__setattr__(self, "required", required)
         object.__setattr__(self, "because", MappingProxyType(dict(self.because)))
 
     def accepts(self, operand_count: int) -> bool:
@@ -162,6 +166,10 @@ class Op:
         least, most = self.arity
         within = least <= operand_count and (most is None or operand_count <= most)
         return within and (operand_count - least) % self.operand_step == 0
+
+    def lacking(self, given: Container[str]) -> str | None:
+        """The first required attribute that is not among those given; None where none is left out."""
+        return next((name for name in self.required if name not in given), None)
 
     def __str__(self) -> str:
         return self.name

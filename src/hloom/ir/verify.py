@@ -187,9 +187,9 @@ class _Verifier:
             self.check_type(node, node.type)
 
     def check_op_attributes(self, node: Apply, op: Op) -> None:
-        for name, attribute in op.attributes.items():
-            if attribute.required and name not in node.attributes:
-                raise self.bad(f"{op.name} needs the attribute {name}")
+        lacking = op.lacking(node.attributes)
+        if lacking is not None:
+            raise self.bad(f"{op.name} needs the attribute {lacking}")
         self.check_attributes(node.attributes, op.attributes, op)
 
     def check_type(self, node: Apply, written: Type) -> None:

@@ -15,13 +15,6 @@ def effect_of(node: Node) -> Effect | None:
 
     A custom call without `custom_call_has_side_effect` does nothing else; an opcode that no table has may do anything.
     """
-    if not isinstance(node, Apply):
-        return None
-    op = node.function
-    if not isinstance(op, Op):
-        return Effect.OUTSIDE
-    if op.effect is None and op.is_known:
-        return None
     effect = _own_effect(node)
     return _effect_of_graphs(node.called_graphs) if effect is Effect.CALLS else effect
 
@@ -36,12 +29,16 @@ def may_merge(node: Node) -> bool:
     return effect_of(node) is None
 
 
-def _own_effect(node: Apply) -> Effect | None:
-    if not node.op.is_known:
+def _own_effect(node: Node) -> Effect | None:
+    """What a node does by itself; Effect.CALLS where its graphs decide."""
+    if not isinstance(node, Apply):
+        return None
+    op = node.function
+    if not isinstance(op, Op) or not op.is_known:
         return Effect.OUTSIDE
-    if node.opcode == "custom-call":
+    if op.name == "custom-call":
         return Effect.OUTSIDE if node.attributes.get("custom_call_has_side_effect") else None
-    return node.op.effect
+    return op.effect
 
 
 class SideEffects:
@@ -55,8 +52,9 @@ class SideEffects:
 
     def may_merge(self, node: Node) -> bool:
         """As the function `may_merge`."""
-        if not isinstance(node, Apply) or not isinstance(node.function, Op) or _own_effect(node) is not Effect.CALLS:
-            return may_merge(node)
+        effect = _own_effect(node)
+        if effect is not Effect.CALLS:
+            return effect is None
         return _strongest({self._effect(graph) for graph in node.called_graphs}) is None
 
     def _effect(self, graph: Graph) -> Effect | None:
@@ -88,9 +86,7 @@ def _effects_within(graph: Graph) -> tuple[set[Effect], list[Graph]]:
     effects: set[Effect] = set()
     callees: list[Graph] = []
     for member in graph.nodes:
-        if not isinstance(member, Apply):
-            continue
-        effect = _own_effect(member) if member.has_row else Effect.OUTSIDE
+        effect = _own_effect(member)
         if effect is Effect.CALLS:
             callees.extend(member.called_graphs)
         elif effect is not None:

@@ -54,8 +54,8 @@ def has_control_dependencies(node: Node) -> bool:
 
 def control_predecessors(graph: Graph) -> set[Node]:
     """The nodes of a graph that others name as their control predecessors."""
-    named = (referent for node in graph.nodes for referent in node.attributes.referents())
-    return {referent for referent in named if isinstance(referent, Node)}
+    attributes = [node.attributes for node in graph.nodes if node.attributes.refers]
+    return {referent for holder in attributes for referent in holder.referents() if isinstance(referent, Node)}
 
 
 def tracer() -> ScalarEvolution:

@@ -156,15 +156,12 @@ def apply_in_place(
 
 def _check_attributes(module: Module) -> None:
     """Raise HloomError where a node lacks an attribute that its op requires: passes rely on it."""
-    required: dict[Op, list[str]] = {}
-    for node in module.nodes():
-        if isinstance(node, Apply) and isinstance(op := node.function, Op):
-            names = required.get(op)
-            if names is None:
-                names = required[op] = [name for name, attribute in op.attributes.items() if attribute.required]
-            for name in names:
-                if name not in node.attributes:
-                    raise HloomError(f"{node.name} in {node.graph.name}: {op.name} has no attribute {name}")
+    for graph in module.graphs:
+        for node in graph.nodes:
+            if isinstance(node, Apply) and isinstance(op := node.function, Op) and op.required:
+                lacking = op.lacking(node.attributes)
+                if lacking is not None:
+                    raise HloomError(f"{node.name} in {graph.name}: {op.name} has no attribute {lacking}")
 
 
 class _RuleApplication:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from time import perf_counter
 
 from hloom.ir import (
@@ -290,7 +289,7 @@ class _Driver:
             if not (node in self.consumed or may_drop(node)):
                 continue
             inputs = node.inputs
-            called = list(node.called_graphs) if node.attributes.refers else ()
+            called = node.called_graphs
             node.graph.erase(node)
             self.cycles.forget(node)
             self.erased.add(node)
@@ -321,8 +320,8 @@ def _malformed(node: Node) -> str:
     op = node.function
     if not op.accepts(len(node.inputs)):
         return f"{op} does not take {len(node.inputs)} operands"
-    missing = [name for name in _required(op) if name not in node.attributes]
-    return f"{op} needs the attribute '{missing[0]}'" if missing else ""
+    lacking = op.lacking(node.attributes)
+    return "" if lacking is None else f"{op} needs the attribute '{lacking}'"
 
 
 def _is_incomplete(node: Node, depth: int) -> bool:
@@ -333,11 +332,6 @@ def _is_incomplete(node: Node, depth: int) -> bool:
         if any(isinstance(operand, Missing) or operand.type is None for operand in level):
             return True
     return False
-
-
-@cache
-def _required(op: Op) -> tuple[str, ...]:
-    return tuple(name for name, attribute in op.attributes.items() if attribute.required)
 
 
 def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:

@@ -34,11 +34,9 @@ def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[st
         for name, _ in term.attributes:
             _check_attribute(row, name)
         given = {name for name, _ in term.attributes}
-        left_out = [name for name, attribute in row.attributes.items() if attribute.required and name not in given]
-        if left_out:
-            raise RuleError(
-                f"{opcode} needs '{left_out[0]}', which the pattern does not name", hint=f"write {left_out[0]}=ANY"
-            )
+        lacking = row.lacking(given)
+        if lacking is not None:
+            raise RuleError(f"{opcode} needs '{lacking}', which the pattern does not name", hint=f"write {lacking}=ANY")
 
 
 def check_made(make: MakeOperation, makes: Sequence[Make], rows: Mapping[str, Op]) -> None:
@@ -47,9 +45,9 @@ def check_made(make: MakeOperation, makes: Sequence[Make], rows: Mapping[str, Op
     for name, _ in make.attributes:
         _check_attribute(row, name)
     given = {name for name, _ in make.attributes}
-    left_out = [name for name, attribute in row.attributes.items() if attribute.required and name not in given]
-    if left_out:
-        raise RuleError(f"{make.opcode} needs '{left_out[0]}', which the rewrite does not give")
+    lacking = row.lacking(given)
+    if lacking is not None:
+        raise RuleError(f"{make.opcode} needs '{lacking}', which the rewrite does not give")
 
 
 def check_pattern(

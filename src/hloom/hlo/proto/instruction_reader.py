@@ -148,7 +148,7 @@ class InstructionReader:
             if attribute.choices and value not in attribute.choices:
                 raise HloomError(f"attribute {name} is {value!r}, which is none of {', '.join(attribute.choices)}")
             values[name] = value
-        lacking = next((name for name, row in op.attributes.items() if row.required and name not in values), None)
+        lacking = op.lacking(values)
         if lacking is not None:
             raise HloomError(f"{op} needs the attribute {lacking}, and no field says what it is")
         self._note_dropped(op.name, proto, known)
