@@ -77,10 +77,11 @@ class Slow:
         if not axis_map.factors or any(factor.kind.value != "parallel" for factor in axis_map.factors):
             return False
         return all(
-            (node.inputs[number].name, dimension) in free
+            (operand.name, number) in free
             for factor in axis_map.results[0][dim]
-            for side, number, dimension in axis_map.dimensions_of(factor)
-            if side == "operand"
+            for operand, dimensions in zip(node.inputs, axis_map.operands, strict=False)
+            for number, factors in enumerate(dimensions)
+            if factor in factors
         )
 
     def points(self, cut: Cut) -> list[tuple[str, int, int]]:

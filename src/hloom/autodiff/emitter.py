@@ -9,7 +9,6 @@ import numpy as np
 
 from hloom.ir import (
     EMPTY,
-    Apply,
     Attributes,
     DType,
     Graph,
@@ -34,7 +33,6 @@ PREDICATE = dtype("pred")
 S32 = dtype("s32")
 U32 = dtype("u32")
 REAL_OF = {dtype("c64"): dtype("f32"), dtype("c128"): dtype("f64")}
-COMPLEX_OF = {real: whole for whole, real in REAL_OF.items()}
 
 
 def array_type(node: Any) -> TensorType:
@@ -319,7 +317,3 @@ def unflatten(emitter: Emitter, value_type: Type, leaves: Iterable[Node]) -> Nod
         if not stack:
             return made
         stack[-1][1].append(made)
-
-
-def is_apply(node: Any, opcode: str) -> bool:
-    return isinstance(node, Apply) and node.opcode == opcode

@@ -17,7 +17,6 @@ from hloom.autodiff.activity import (
     PASSED_ON,
     Activity,
     bits,
-    differentiable_leaves,
     element_offset,
     leaf_count,
 )
@@ -25,7 +24,7 @@ from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
 from hloom.autodiff.table import RULES
-from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.text import HloomError, Location, Source, Unsupported
 
 LARGEST_SOURCE = 1 << 28
@@ -324,10 +323,6 @@ def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> t
 def active_leaves(tangents: Sequence[Any]) -> int:
     """The leaves whose tangents are not zero, as bits."""
     return sum(1 << leaf for leaf, tangent in enumerate(tangents) if tangent is not None)
-
-
-def all_leaves(value_type: TensorType | TupleType | Any) -> int:
-    return differentiable_leaves(value_type)
 
 
 def is_parameter(node: Node) -> bool:

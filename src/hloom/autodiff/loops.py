@@ -28,7 +28,7 @@ from hloom.autodiff.linearize import (
 )
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
 from hloom.autodiff.residuals import Residuals
-from hloom.ir import Apply, DType, Graph, Node, TensorType, TupleType
+from hloom.ir import Apply, DType, Node, TensorType, TupleType
 
 
 @dataclass(slots=True)
@@ -372,10 +372,6 @@ def _grouped(values: Sequence[Node], sizes: Sequence[int]) -> list[list[Node]]:
         groups.append(list(values[start : start + size]))
         start += size
     return groups
-
-
-def body_graph(node: Apply) -> Graph:
-    return node.attributes["body"]
 
 
 STRUCTURES["while"] = while_loop

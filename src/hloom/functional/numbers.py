@@ -24,7 +24,6 @@ MAX_MULTIPLICATIONS = 64
 COMPARISONS = {"==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 BITWISE = {"&": "and", "|": "or", "^": "xor"}
 SHIFTS = {"<<": "shift-left", ">>": "shift-right-arithmetic"}
-PYTHON_SYMBOL = {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@"}
 
 
 class Numbers:

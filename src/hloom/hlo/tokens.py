@@ -28,11 +28,6 @@ HIGHEST_INTEGER = 2**64
 """HLO integers are in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed one is wanted."""
 
 
-def read_name(cursor: Cursor, what: str = "a name") -> str:
-    """A name, its `%` left out."""
-    return cursor.read(NAME, what)[1]
-
-
 def parse_integer(text: str) -> int:
     """The integer of a text of digits; one of more digits than 64 bits hold is some integer beyond 64 bits.
 

@@ -72,17 +72,6 @@ class AxisMap:
         """The dimensions of a result, from its factors."""
         return tuple(math.prod(self.factors[f].size for f in dimension) for dimension in self.results[result])
 
-    def dimensions_of(self, factor: int) -> list[tuple[str, int, int]]:
-        """The dimensions that a factor is part of: ("operand" or "result", which one, which dimension)."""
-        sides = (("operand", self.operands), ("result", self.results))
-        return [
-            (side, number, dim)
-            for side, values in sides
-            for number, dimensions in enumerate(values)
-            for dim, dimension in enumerate(dimensions)
-            if factor in dimension
-        ]
-
     def __str__(self) -> str:
         operands = ", ".join(_value_text(value) for value in self.operands)
         results = ", ".join(_value_text(value) for value in self.results)

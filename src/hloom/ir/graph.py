@@ -10,7 +10,7 @@ right.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -186,14 +186,7 @@ class Graph(Referent):
 
     def unique_name(self, stem: str) -> str:
         """The stem, or the stem with the first free number behind a dot."""
-        if stem not in self._names:
-            return stem
-        base = _SUFFIX.sub("", stem)
-        number = self._suffixes.get(base, 1)
-        while f"{base}.{number}" in self._names:
-            number += 1
-        self._suffixes[base] = number + 1
-        return f"{base}.{number}"
+        return free_name(stem, self._names, self._suffixes)
 
     # Changing nodes
 
@@ -420,6 +413,18 @@ class Graph(Referent):
             _take_one(used._users, node)
         for used in _used_besides_inputs(node):
             _take_one(used._callers if used.is_graph else used._users, node)
+
+
+def free_name(stem: str, taken: Container[str], suffixes: dict[str, int]) -> str:
+    """The stem, or the stem with the first free number behind a dot; `suffixes` has the next number to try, by stem."""
+    if stem not in taken:
+        return stem
+    base = _SUFFIX.sub("", stem)
+    number = suffixes.get(base, 1)
+    while f"{base}.{number}" in taken:
+        number += 1
+    suffixes[base] = number + 1
+    return f"{base}.{number}"
 
 
 def _function(node: Node) -> tuple[Node, ...]:

@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from hloom.ir.attributes import EMPTY, Attributes
-from hloom.ir.graph import Graph
+from hloom.ir.graph import Graph, free_name
 from hloom.ir.nodes import Missing, Node
 from hloom.ir.stack_frames import StackTables
 from hloom.text import HloomError
-
-_SUFFIX = re.compile(r"\.[0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +151,7 @@ class Module:
 
     def unique_graph_name(self, stem: str) -> str:
         """The stem, or the stem with the first free number behind a dot."""
-        if stem not in self._names:
-            return stem
-        base = _SUFFIX.sub("", stem)
-        number = self._suffixes.get(base, 1)
-        while f"{base}.{number}" in self._names:
-            number += 1
-        self._suffixes[base] = number + 1
-        return f"{base}.{number}"
+        return free_name(stem, self._names, self._suffixes)
 
     def rename_graph(self, graph: Graph, name: str) -> None:
         """Give a graph another name, made unique."""

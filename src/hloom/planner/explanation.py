@@ -80,7 +80,6 @@ class Alternative:
     sent: float
     memory: float | None
     differences: tuple[str, ...]
-    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

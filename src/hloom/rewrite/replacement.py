@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hloom.ir import Apply, DType, Node, TensorType, TupleType, Type, TypeProblem, dtype
+from hloom.ir import Apply, Node, Type, TypeProblem
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.expression_compiler import NO_VALUE, Compute, compiled
 from hloom.rewrite.match import PROJECTION, Match, matched_nodes
@@ -256,11 +256,3 @@ def _is_used_value(pattern: Pattern, term_index: int, node: Any) -> bool:
     return (
         isinstance(node, Node) and isinstance(pattern.terms[term_index], ValueTerm) and term_index not in pattern.inner
     )
-
-
-def like_type(value_type: Type | None, element: str | DType | None = None, dims: tuple[int, ...] | None = None) -> Type:
-    """The type of an array with another element type or other dimensions; raises TypeProblem for what is no array."""
-    if isinstance(value_type, TupleType) or not isinstance(value_type, TensorType):
-        raise TypeProblem(f"{value_type} is no array")
-    wanted = dtype(element) if isinstance(element, str) else element or value_type.dtype
-    return TensorType(wanted, value_type.dims if dims is None else tuple(int(getattr(d, "value", d)) for d in dims))

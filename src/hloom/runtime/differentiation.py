@@ -21,7 +21,7 @@ import numpy as np
 
 from hloom.hlo import load
 from hloom.ir import Module
-from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import call_module
 from hloom.text import HloomError
 
@@ -118,14 +118,7 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
             return leaves
 
         debug = internals.api_util.debug_info("hloom.differentiable", function, args, kwargs)
-        wrapped = internals.linear_util.wrap_init(flat, debug_info=debug)
-        jaxpr, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(
-            wrapped, tuple(map(internals.core.typeof, inputs))
-        )
-        closed = internals.core.ClosedJaxpr(jaxpr, constants)
-        if any(isinstance(constant, internals.core.Tracer) for constant in constants):
-            closed, captured = internals.partial_eval.separate_consts(closed)
-            inputs = [*captured, *inputs]
+        closed, inputs = trace(flat, inputs, debug)
         program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed)
         return tree.unflatten(structures[-1], program_call().bind(*inputs, program=program))
 

@@ -5,6 +5,7 @@ The versions that they are known for are those that `xla.check_version` lets pas
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -80,3 +81,17 @@ def jax_internals() -> JaxInternals:
         util=util,
         xla=transformations,
     )
+
+
+def trace(function: Callable[..., Any], inputs: Sequence[Any], debug: Any) -> tuple[Any, Sequence[Any]]:
+    """The closed jaxpr of a function of a flat list of arrays, and its inputs; first come values that it captures."""
+    internals = jax_internals()
+    wrapped = internals.linear_util.wrap_init(function, debug_info=debug)
+    jaxpr, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(
+        wrapped, tuple(map(internals.core.typeof, inputs))
+    )
+    closed = internals.core.ClosedJaxpr(jaxpr, constants)
+    if any(isinstance(constant, internals.core.Tracer) for constant in constants):
+        closed, captured = internals.partial_eval.separate_consts(closed)
+        return closed, [*captured, *inputs]
+    return closed, inputs

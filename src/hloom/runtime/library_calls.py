@@ -17,7 +17,6 @@ import numpy as np
 from hloom.functional import Placeholder, Traced
 from hloom.hlo import read_proto
 from hloom.ir import Module
-from hloom.runtime import xla
 from hloom.runtime.differentiation import Derivatives, Program, program_call
 from hloom.runtime.jax_internals import jax_internals
 from hloom.text import HloomError, Unsupported
@@ -252,8 +251,3 @@ def compiled(module: Module, name: str, derivatives: Derivatives) -> Callable[..
                 raise Unsupported(f"XLA does not take {name}: {error}") from error
 
     return run
-
-
-def loaded_libraries() -> Any:
-    """jax, imported."""
-    return xla.libraries().jax

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import lower
 from hloom.runtime.transformation import Transformation
 
@@ -55,15 +55,7 @@ def primitive() -> Any:
 
 def call(function: Callable[..., Any], inputs: Sequence[Any], rewrite: Rewrite, debug: Any) -> Any:
     """Trace a function of a flat list of arrays and apply the primitive; the function's results, flat."""
-    internals = jax_internals()
-    wrapped = internals.linear_util.wrap_init(function, debug_info=debug)
-    jaxpr, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(
-        wrapped, tuple(map(internals.core.typeof, inputs))
-    )
-    closed = internals.core.ClosedJaxpr(jaxpr, constants)
-    if any(isinstance(constant, internals.core.Tracer) for constant in constants):
-        closed, captured = internals.partial_eval.separate_consts(closed)
-        inputs = [*captured, *inputs]
+    closed, inputs = trace(function, inputs, debug)
     return _bind(inputs, closed, rewrite)
 
 

@@ -10,8 +10,6 @@ from hloom.ir import METADATA_FIELDS, Metadata
 from hloom.text import HloomError
 
 _SIMPLE = tuple(name for name in METADATA_FIELDS if name not in ("profile_type", "metadata_payload"))
-KNOWN = frozenset((*METADATA_FIELDS,))
-"""The fields that HLO text has too."""
 
 
 def write_metadata(metadata: Metadata) -> Any:

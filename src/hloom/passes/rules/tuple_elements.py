@@ -93,11 +93,6 @@ def written_trip_count(attributes: Attributes) -> int | None:
         return None
 
 
-def without_counts(attributes: Attributes) -> Attributes:
-    """A loop's attributes without what its configuration says of how often it runs."""
-    return with_trip_count(attributes, None)
-
-
 def with_trip_count(attributes: Attributes, count: int | None, step: int = 1) -> Attributes:
     """A loop's attributes when it runs `count` times, the counter's steps being `step` times what they were."""
     text = attributes.get("backend_config")
