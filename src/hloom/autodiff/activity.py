@@ -8,18 +8,22 @@ depends on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
 
 from hloom.autodiff.table import is_differentiable
-from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type
 from hloom.text import HloomError
-
-MOST_NESTED = 100
-"""How deeply calls, loops and branches may stand in each other."""
 
 PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-reduce-done", "copy-done"})
 """Ops whose result is, leaf by leaf, their first operand."""
 
+FOLLOWED = frozenset({"call", "fusion", "async-start"})
+"""Ops that call one graph, whose results are theirs; loops and conditionals are the others that are followed."""
+
 Masks = Sequence[int]
+Flow = dict[Node, list[int]]
+"""For each node the sets of its leaves, those of which all are empty left out."""
 
 
 def differentiable(value_type: Type | None) -> bool:
@@ -59,7 +63,12 @@ def branches_of(node: Apply) -> tuple[Graph, ...]:
 def element_offset(value_type: Type | None, index: int) -> int:
     """The number of the first leaf of a tuple's element."""
     assert isinstance(value_type, TupleType), f"{value_type} is no tuple"
-    return sum(map(leaf_count, value_type.elements[:index]))
+    return _offsets(value_type)[index]
+
+
+@lru_cache(256)
+def _offsets(value_type: TupleType) -> list[int]:
+    return list(accumulate(map(leaf_count, value_type.elements), initial=0))
 
 
 class Activity:
@@ -68,67 +77,86 @@ class Activity:
     def __init__(self, stop: frozenset[Node] = frozenset()) -> None:
         self._stop = stop
         self._summaries: dict[Graph, list[int]] = {}
-        self._depth = 0
 
     def summary(self, graph: Graph) -> list[int]:
         """For each leaf of a graph's result, the leaves of its parameters (all counted through) it depends on."""
         result = self._summaries.get(graph)
         if result is None:
-            if graph.output is None:
-                raise HloomError(f"computation {graph.name} is called and not defined: it cannot be differentiated")
-            count = sum(leaf_count(parameter.type) for parameter in graph.parameters)
-            values = self.flow(graph, [1 << number for number in range(count)])
-            result = self._summaries[graph] = values[graph.root]
+            self._summarize([graph])
+            result = self._summaries[graph]
         return result
 
-    def flow(self, graph: Graph, given: Masks) -> dict[Node, list[int]]:
-        """For each node and leaf the union of the sets given for the parameters' leaves that it depends on."""
-        if self._depth >= MOST_NESTED:
-            raise HloomError(f"computations are nested more than {MOST_NESTED} deep: {graph.name}")
-        self._depth += 1
-        try:
-            return self._flow(graph, given)
-        finally:
-            self._depth -= 1
+    def _summarize(self, graphs: Sequence[Graph]) -> None:
+        """Find the summaries of graphs, those of the graphs that they follow first."""
+        pending = [(graph, False) for graph in graphs]
+        while pending:
+            graph, is_ready = pending.pop()
+            if graph in self._summaries:
+                continue
+            if graph.output is None:
+                raise HloomError(f"computation {graph.name} is called and not defined: it cannot be differentiated")
+            if is_ready:
+                count = sum(leaf_count(parameter.type) for parameter in graph.parameters)
+                values = self._flow(graph, [1 << number for number in range(count)])
+                self._summaries[graph] = values.get(graph.root) or [0] * leaf_count(graph.root.type)
+            else:
+                pending.append((graph, True))
+                pending += [(callee, False) for callee in _followed(graph) if callee not in self._summaries]
 
-    def _flow(self, graph: Graph, given: Masks) -> dict[Node, list[int]]:
-        values: dict[Node, list[int]] = {}
+    def active(self, graph: Graph, given: Masks, wanted: int) -> dict[Node, int]:
+        """The instructions through which wanted leaves of the result depend on leaves that are given.
+
+        `given` is not zero for those leaves of the parameters. For each active instruction the leaves that are needed.
+        """
+        self._summarize(_followed(graph))
+        needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
+        active: dict[Node, int] = {}
+        for node, masks in reversed(self._flow(graph, given).items()):
+            needed = needs.get(node, 0)
+            if not needed or not isinstance(node, Apply):
+                continue
+            if len(masks) == 1 or any(mask and needed >> leaf & 1 for leaf, mask in enumerate(masks)):
+                active[node] = needed
+            handler = _NEEDS.get(node.opcode)
+            if handler is None:
+                for operand in node.inputs:
+                    needs[operand] = needs.get(operand, 0) | differentiable_leaves(operand.type)
+            else:
+                for operand, leaves in zip(node.inputs, handler(self, node, needed), strict=True):
+                    needs[operand] = needs.get(operand, 0) | leaves
+        return active
+
+    def _flow(self, graph: Graph, given: Masks) -> Flow:
+        """For each node and leaf the union of the sets given for the parameters' leaves that it depends on.
+
+        Nodes that depend on none are left out.
+        """
+        values: Flow = {}
         start = 0
         for parameter in graph.parameters:
             count = leaf_count(parameter.type)
             own = differentiable_leaves(parameter.type)
             if parameter in self._stop:
                 own = 0
-            values[parameter] = [given[start + leaf] if own >> leaf & 1 else 0 for leaf in range(count)]
+            masks = [given[start + leaf] if own >> leaf & 1 else 0 for leaf in range(count)]
             start += count
+            if any(masks):
+                values[parameter] = masks
         for node in graph.nodes:
-            if isinstance(node, Parameter):
-                continue
-            if not isinstance(node, Apply) or node in self._stop:
-                values[node] = [0] * leaf_count(node.type)
-                continue
-            handler = _FLOWS.get(node.opcode)
-            values[node] = handler(self, node, values) if handler else _combined(node, values)
-        return values
-
-    def needed(self, graph: Graph, wanted: int) -> dict[Node, int]:
-        """For each node the leaves on which the wanted leaves of the graph's result depend."""
-        needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
-        for node in reversed(graph.nodes):
-            mask = needs.get(node, 0)
-            if not mask or not isinstance(node, Apply) or node in self._stop:
-                continue
-            handler = _NEEDS.get(node.opcode)
-            if handler:
-                asked = handler(self, node, mask)
-            elif is_differentiable(node.opcode):
-                asked = [differentiable_leaves(operand.type) for operand in node.inputs]
+            inputs = node.inputs
+            for operand in inputs:
+                if operand in values:
+                    break
             else:
                 continue
-            for operand, leaves in zip(node.inputs, asked, strict=True):
-                if leaves:
-                    needs[operand] = needs.get(operand, 0) | leaves
-        return needs
+            if not isinstance(node, Apply) or node in self._stop:
+                continue
+            opcode = node.opcode
+            handler = _FLOWS.get(opcode)
+            masks = handler(self, node, values) if handler else _combined(node, opcode, values)
+            if any(masks):
+                values[node] = masks
+        return values
 
     def carried(self, body: Graph, varied: int, wanted: int) -> tuple[int, int]:
         """The leaves of a loop's state that vary, and those that are wanted, after any number of iterations."""
@@ -146,29 +174,47 @@ class Activity:
             varied, wanted = more, asked
 
 
-def _combined(node: Apply, values: dict[Node, list[int]]) -> list[int]:
-    count = leaf_count(node.type)
-    if not is_differentiable(node.opcode):
-        return [0] * count
+def _followed(graph: Graph) -> list[Graph]:
+    """The graphs of a graph that summaries are asked for."""
+    followed: list[Graph] = []
+    for node in graph.nodes:
+        if node.attributes.refers and isinstance(node, Apply):
+            if node.opcode == "conditional":
+                followed += branches_of(node)
+            elif node.opcode == "while":
+                followed.append(node.attributes["body"])
+            elif node.opcode in FOLLOWED:
+                followed.append(next(iter(node.called_graphs)))
+    return followed
+
+
+def _masks(values: Flow, operand: Node) -> list[int]:
+    return values.get(operand) or [0] * leaf_count(operand.type)
+
+
+def _combined(node: Apply, opcode: str, values: Flow) -> list[int]:
+    if not is_differentiable(opcode):
+        return []
     union = 0
     for operand in node.inputs:
-        for mask in values[operand]:
+        for mask in values.get(operand, ()):
             union |= mask
-    own = differentiable_leaves(node.type)
-    return [union if own >> leaf & 1 else 0 for leaf in range(count)]
+    if not isinstance(node.type, TupleType):
+        return [union] if differentiable(node.type) else []
+    return [union if differentiable(leaf) else 0 for leaf in node.type.leaves()]
 
 
-def _flow_tuple(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
-    return [mask for operand in node.inputs for mask in values[operand]]
+def _flow_tuple(activity: Activity, node: Apply, values: Flow) -> list[int]:
+    return [mask for operand in node.inputs for mask in _masks(values, operand)]
 
 
-def _flow_element(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+def _flow_element(activity: Activity, node: Apply, values: Flow) -> list[int]:
     start = element_offset(node.inputs[0].type, node.attributes["index"])
-    return values[node.inputs[0]][start : start + leaf_count(node.type)]
+    return _masks(values, node.inputs[0])[start : start + leaf_count(node.type)]
 
 
-def _flow_passed_on(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
-    return values[node.inputs[0]][: leaf_count(node.type)]
+def _flow_passed_on(activity: Activity, node: Apply, values: Flow) -> list[int]:
+    return _masks(values, node.inputs[0])[: leaf_count(node.type)]
 
 
 def _through(summary: list[int], sources: list[int]) -> list[int]:
@@ -181,13 +227,13 @@ def _through(summary: list[int], sources: list[int]) -> list[int]:
     return composed
 
 
-def _flow_call(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+def _flow_call(activity: Activity, node: Apply, values: Flow) -> list[int]:
     graph = next(iter(node.called_graphs))
     return _through(activity.summary(graph), _flow_tuple(activity, node, values))
 
 
-def _flow_while(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
-    current = list(values[node.inputs[0]])
+def _flow_while(activity: Activity, node: Apply, values: Flow) -> list[int]:
+    current = _masks(values, node.inputs[0])
     summary = activity.summary(node.attributes["body"])
     while True:
         further = [own | reached for own, reached in zip(current, _through(summary, current), strict=True)]
@@ -196,27 +242,27 @@ def _flow_while(activity: Activity, node: Apply, values: dict[Node, list[int]]) 
         current = further
 
 
-def _flow_conditional(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+def _flow_conditional(activity: Activity, node: Apply, values: Flow) -> list[int]:
     union = [0] * leaf_count(node.type)
     for graph, operand in zip(branches_of(node), node.inputs[1:], strict=True):
-        reached = _through(activity.summary(graph), values[operand])
+        reached = _through(activity.summary(graph), _masks(values, operand))
         union = [a | b for a, b in zip(union, reached, strict=True)]
     return union
 
 
-def _flow_async_start(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+def _flow_async_start(activity: Activity, node: Apply, values: Flow) -> list[int]:
     taken = _flow_tuple(activity, node, values)
     graph = next(iter(node.called_graphs))
     made = taken + _through(activity.summary(graph), taken)
     return made + [0] * (leaf_count(node.type) - len(made))
 
 
-def _flow_async_done(activity: Activity, node: Apply, values: dict[Node, list[int]]) -> list[int]:
+def _flow_async_done(activity: Activity, node: Apply, values: Flow) -> list[int]:
     start = element_offset(node.inputs[0].type, 1)
-    return values[node.inputs[0]][start : start + leaf_count(node.type)]
+    return _masks(values, node.inputs[0])[start : start + leaf_count(node.type)]
 
 
-_FLOWS: dict[str, Callable[[Activity, Apply, dict[Node, list[int]]], list[int]]] = {
+_FLOWS: dict[str, Callable[[Activity, Apply, Flow], list[int]]] = {
     "tuple": _flow_tuple,
     "get-tuple-element": _flow_element,
     "call": _flow_call,

@@ -6,11 +6,11 @@ from typing import Any
 
 from hloom.autodiff.activity import leaf_count
 from hloom.autodiff.emitter import Emitter
-from hloom.autodiff.linearize import STRUCTURES, Walk, flattened
+from hloom.autodiff.linearize import STRUCTURES, Task, Walk, flattened
 from hloom.ir import TOKEN, Apply, Node, TensorType, TupleType
 
 
-def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     """The tuple ((operands), results, context), its results computed."""
     value_type = node.type
     assert isinstance(value_type, TupleType), "async-start yields a tuple"
@@ -18,7 +18,7 @@ def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], ne
     graph = next(iter(node.called_graphs))
     own = flattened(node, tangents)
     wanted = (needed >> taken) & ((1 << leaf_count(value_type.elements[1])) - 1)
-    value, result = walk.graph(graph, operands, own, wanted)
+    value, result = yield walk.graph(graph, operands, own, wanted)
     rest = [_placeholder(walk.emitter, element) for element in value_type.elements[2:]]
     made = walk.emitter.tuple([walk.emitter.tuple(operands), value, *rest])
     after = [None] * sum(leaf_count(element) for element in value_type.elements[2:])

@@ -11,8 +11,8 @@ from hloom.autodiff.emitter import Emitter, leaf_types, unflatten
 from hloom.autodiff.linear import Linear, Tape
 from hloom.autodiff.linearize import (
     STRUCTURES,
-    Linearized,
     Session,
+    Task,
     Transposed,
     Walk,
     active_leaves,
@@ -29,18 +29,18 @@ MOST_INLINED = 16
 of cotangents do not pass calls."""
 
 
-def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     """A call of the graph that yields its residuals too; backward, a call of its transposition."""
     graph = next(iter(node.called_graphs))
     leaves = flattened(node, tangents)
     if len(graph.nodes) <= MOST_INLINED:
-        return walk.inlined(graph, operands, leaves, needed)
+        return (yield walk.inlined(graph, operands, leaves, needed))
     active = active_leaves(leaves)
     if walk.ops.is_forward:
-        made, given = with_tangents(walk.session, graph, active, needed)
+        made, given = yield with_tangents(walk.session, graph, active, needed)
         further = [leaves[leaf] for leaf in bits(active)]
         return _yielded(walk.emitter, node, _apply(walk.emitter, node, made, [*operands, *further]), given)
-    part, back = _linearized_call(walk.session, graph, active, needed)
+    part, back = yield _linearized_call(walk.session, graph, active, needed)
     made = _apply(walk.emitter, node, part.forward, operands)
     value = walk.emitter.element(made, 0)
     residuals = [walk.emitter.element(made, 1 + number) for number in range(len(back.residuals))]
@@ -66,10 +66,10 @@ def _apply(emitter: Emitter, node: Apply, graph: Graph, operands: Sequence[Node]
     return emitter.op("call", *operands, **{**kept, "to_apply": graph, "backend_config": None})
 
 
-def _linearized_call(session: Session, graph: Graph, active: int, wanted: int) -> tuple[Linearized, Transposed]:
+def _linearized_call(session: Session, graph: Graph, active: int, wanted: int) -> Task:
     key = ("call", graph, active, wanted)
     if key not in session.kept:
-        part = linearized(session, graph, active, wanted)
+        part = yield linearized(session, graph, active, wanted)
         back = transposed(session, part, bits(wanted))
         part.forward.set_output(Emitter(part.forward).tuple([part.value, *back.residuals]))
         back.graph.set_output(Emitter(back.graph).tuple(back.results.values()))
@@ -90,7 +90,7 @@ def _placed(value_type: Type | None, leaves: dict[int, Any]) -> Any:
     return [leaves.get(leaf) for leaf in range(leaf_count(value_type))]
 
 
-def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     """A choice between branches that yield their residuals too; backward, a choice between their transpositions.
 
     Residuals of the same type in different branches share a slot of the result; a branch fills what it lacks with
@@ -99,9 +99,11 @@ def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[An
     branches = branches_of(node)
     leaves = [leaves_of(operand, tangent) for operand, tangent in zip(node.inputs[1:], tangents[1:], strict=True)]
     if walk.ops.is_forward:
-        return _forward_conditional(walk, node, branches, operands, leaves, needed)
+        return (yield _forward_conditional(walk, node, branches, operands, leaves, needed))
     session = walk.session
-    parts = [linearized(session, g, active_leaves(t), needed) for g, t in zip(branches, leaves, strict=True)]
+    parts = []
+    for graph, own in zip(branches, leaves, strict=True):
+        parts.append((yield linearized(session, graph, active_leaves(own), needed)))
     given = sorted({leaf for part in parts for leaf in bits(needed) if part.tangents[leaf] is not None})
     backs = [transposed(session, part, given) for part in parts]
     slots, placed = _shared_slots(backs)
@@ -195,10 +197,12 @@ def _choose(emitter: Emitter, node: Apply, graphs: Sequence[Graph], operands: Se
 
 def _forward_conditional(
     walk: Walk, node: Apply, branches: Sequence[Graph], operands: list[Node], leaves: list[list[Any]], needed: int
-) -> tuple[Node, Any]:
+) -> Task:
     emitter, session = walk.emitter, walk.session
     masks = [active_leaves(value) for value in leaves]
-    parts = [with_tangents(session, g, mask, needed) for g, mask in zip(branches, masks, strict=True)]
+    parts = []
+    for graph, mask in zip(branches, masks, strict=True):
+        parts.append((yield with_tangents(session, graph, mask, needed)))
     given = sorted({leaf for _, result in parts for leaf in result})
     types = leaf_types(node.type)
     graphs, arguments = [], []

@@ -23,7 +23,7 @@ from hloom.autodiff.activity import bits
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types, unflatten
 from hloom.autodiff.linear import Tape
-from hloom.autodiff.linearize import Linearized, Transposed, Walk, linearized, transposed
+from hloom.autodiff.linearize import Linearized, Task, Transposed, Walk, linearized, transposed
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
 from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
 
@@ -59,13 +59,13 @@ class Kept:
     buffers: list[Node]
 
 
-def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> tuple[Node, list[Any]]:
+def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> Task:
     """A loop with checkpoints: inside another loop, kept when the backward pass comes to it, not before."""
     session = walk.session
     emitter, value_type, types = walk.emitter, node.type, leaf_types(node.type)
     assert value_type is not None, "a loop has a type"
     session.loop_depth += 1
-    part = linearized(session, node.attributes["body"], active, active)
+    part = yield linearized(session, node.attributes["body"], active, active)
     session.loop_depth -= 1
     part.forward.set_output(part.value)
     back = transposed(session, part, bits(active))

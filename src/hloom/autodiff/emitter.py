@@ -40,7 +40,7 @@ def array_type(node: Any) -> TensorType:
     value_type = node.type
     if not isinstance(value_type, TensorType):
         raise HloomError(f"{node!r} is no array")
-    return value_type if value_type.layout is None else value_type.with_layout(None)
+    return value_type.with_layout(None)
 
 
 class Emitter:
@@ -54,6 +54,7 @@ class Emitter:
         self.metadata: str | None = None
         self._laid_out: dict[Type, Type] | None = {} if has_layouts(graph.module) else None
         self._constants: dict[Any, Node] = {}
+        self._elementwise: dict[Type | None, Type] = {}
         self._resolved: dict[Any, tuple[Op, Type, Attributes]] = {}
 
     def use(self, node: Node) -> Node:
@@ -94,9 +95,12 @@ class Emitter:
 
     def elementwise(self, opcode: str, *operands: Node) -> Node:
         """An elementwise op whose result has the first operand's type."""
-        used = [operand if operand.graph is self.graph else self.use(operand) for operand in operands]
-        value_type = self.typed(array_type(used[0]))
-        return self.graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
+        graph = self.graph
+        used = [operand if operand.graph is graph else self.use(operand) for operand in operands]
+        value_type = self._elementwise.get(used[0].type)
+        if value_type is None:
+            value_type = self._elementwise[used[0].type] = self.typed(array_type(used[0]))
+        return graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
 
     def add(self, a: Node, b: Node) -> Node:
         return self.elementwise("add", a, b)

@@ -7,13 +7,13 @@ what is active is linearized: what depends on an input asked for and is needed b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 from hloom.autodiff.activity import (
-    MOST_NESTED,
     PASSED_ON,
     Activity,
     bits,
@@ -51,7 +51,6 @@ class Session:
     activity: Activity
     trips: dict[Node, int] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
-    depth: int = 0
     loop_depth: int = 0
 
 
@@ -90,6 +89,30 @@ class Transposed:
         return {leaf: mapping[node] for leaf, node in self.results.items()}
 
 
+Task = Generator[Any, Any, Any]
+"""What linearizes a graph, or an instruction that has graphs of its own: it yields the tasks whose results it needs."""
+
+
+def perform(task: Task) -> Any:
+    """The result of a task. Those that it yields are performed on a stack here, so that graphs may be nested deeply."""
+    stack, result, error = [task], None, None
+    while stack:
+        try:
+            inner = stack[-1].send(result) if error is None else stack[-1].throw(error)
+        except StopIteration as done:
+            stack.pop()
+            result, error = done.value, None
+        except HloomError as raised:  # the tasks outside may say where it happened
+            stack.pop()
+            error = raised
+        else:
+            stack.append(inner)
+            result, error = None, None
+    if error is not None:
+        raise error
+    return result
+
+
 class Walk:
     """The copy of a graph's instructions into another, with their tangents."""
 
@@ -98,76 +121,70 @@ class Walk:
         self.ops = ops
         self.emitter = ops.primal
 
-    def graph(
-        self, graph: Graph, arguments: Sequence[Node], tangents: Sequence[Any], wanted: int
-    ) -> tuple[Node, list[Any]]:
-        """Copy a graph's instructions, given its arguments and the tangents of their leaves.
+    def graph(self, graph: Graph, arguments: Sequence[Node], tangents: Sequence[Any], wanted: int) -> Task:
+        """The task that copies a graph's instructions, given its arguments and the tangents of their leaves.
 
-        Yields the node of its result, and the tangents of its leaves; those not in `wanted` may be missing.
+        It results in the node of the graph's result and the tangents of its leaves; those not in `wanted` may be None.
         """
-        session = self.session
-        if session.depth >= MOST_NESTED:
-            raise HloomError(f"computations are nested more than {MOST_NESTED} deep: {graph.name}")
-        session.depth += 1
         values: dict[Any, Any] = dict(zip(graph.parameters, arguments, strict=True))
         known = _by_parameter(graph, tangents)
-        flow = session.activity.flow(graph, [int(tangent is not None) for tangent in tangents])
-        needs = session.activity.needed(graph, wanted)
+        active = self.session.activity.active(graph, [int(tangent is not None) for tangent in tangents], wanted)
         emitter, copy_nodes = self.emitter, self.emitter.graph.copy_nodes
         for node in graph.nodes:
-            if node in values:
-                continue
-            needed = needs.get(node, 0)
-            if not needed or not isinstance(node, Apply) or not _meets(flow[node], needed):
+            needed = active.get(node)
+            if needed is None or not isinstance(node, Apply):
                 copy_nodes((node,), values)
                 continue
             emitter.metadata = node.raw_metadata
             try:
-                self._linearize(node, values, known, needed)
+                inner = self._linearize(node, values, known, needed)
+                if inner is not None:
+                    values[node], known[node] = yield inner
+                    emitter.metadata = node.raw_metadata
             except HloomError as error:
                 error.location = error.location or location_of(node)
                 raise
-        session.depth -= 1
         root = graph.root
         result = known.get(root)
         if not isinstance(root.type, TupleType):
             return values[root], [result]
         return values[root], result if result is not None else [None] * leaf_count(root.type)
 
-    def _linearize(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> None:
-        rule = RULES.get(node.opcode)
+    def _linearize(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> Task | None:
+        """Linearize an instruction; where it has graphs of its own, the task that does."""
+        opcode = node.opcode
+        rule = RULES.get(opcode)
         if rule is None or (rule.because and not rule.is_zero):
             reason = rule.because if rule else "it is not an opcode of HLO"
-            raise Unsupported(f"{place_of(node)}: {node.opcode} cannot be differentiated: {reason}")
+            raise Unsupported(f"{place_of(node)}: {opcode} cannot be differentiated: {reason}")
         if rule.is_zero:
             self.emitter.graph.copy_nodes((node,), values)
-            return
+            return None
         tangents = [known.get(operand) for operand in node.inputs]
         if rule.structural:
             operands = [values[operand] for operand in node.inputs]
-            values[node], known[node] = STRUCTURES[node.opcode](self, node, operands, tangents, needed)
-        elif rule.expand is not None:
-            graph = rule.expand(self.session, node)
-            if graph is None:
-                self._by_rule(node, values, known, tangents, rule.linearize)
-            else:
-                operands = [values[operand] for operand in node.inputs]
-                values[node], known[node] = self.inlined(graph, operands, flattened(node, tangents), needed)
-        else:
-            self._by_rule(node, values, known, tangents, rule.linearize)
-
-    def _by_rule(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], tangents: Any, rule: Any) -> None:
+            made = STRUCTURES[opcode](self, node, operands, tangents, needed)
+            if isinstance(made, GeneratorType):
+                return made
+            values[node], known[node] = made
+            return None
+        graph = rule.expand(self.session, node) if rule.expand is not None else None
+        if graph is not None:
+            operands = [values[operand] for operand in node.inputs]
+            return self.inlined(graph, operands, flattened(node, tangents), needed)
         self.emitter.graph.copy_nodes((node,), values)
         if all(tangent is None for tangent in tangents):
-            return
+            return None
         self.ops.source = node
-        result = rule(self.ops, values[node], tangents)
+        assert rule.linearize is not None, "an op without a rule has an expansion"
+        result = rule.linearize(self.ops, values[node], tangents)
         if result is not None:
             known[node] = result
+        return None
 
-    def inlined(self, graph: Graph, operands: Sequence[Node], leaves: Sequence[Any], wanted: int) -> tuple[Node, Any]:
-        """A graph's instructions in place of what calls it: its value and tangent."""
-        value, tangents = self.graph(graph, operands, leaves, wanted)
+    def inlined(self, graph: Graph, operands: Sequence[Node], leaves: Sequence[Any], wanted: int) -> Task:
+        """The task that puts a graph's instructions in place of what calls it: its value and tangent."""
+        value, tangents = yield self.graph(graph, operands, leaves, wanted)
         return value, tangents if isinstance(graph.root.type, TupleType) else tangents[0]
 
 
@@ -224,10 +241,6 @@ def _by_parameter(graph: Graph, tangents: Sequence[Any]) -> dict[Node, Any]:
     return known
 
 
-def _meets(masks: list[int], needed: int) -> bool:
-    return any(mask and needed >> leaf & 1 for leaf, mask in enumerate(masks))
-
-
 # What the engine follows itself
 
 
@@ -253,7 +266,7 @@ def _passed_on(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any
     return values[node], tangents[0]
 
 
-def _inlined(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+def _inlined(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     return walk.inlined(next(iter(node.called_graphs)), operands, flattened(node, tangents), needed)
 
 
@@ -263,14 +276,17 @@ STRUCTURES: dict[str, Any] = {
     "fusion": _inlined,
     **dict.fromkeys(PASSED_ON - {"copy-done", "all-reduce-done"}, _passed_on),
 }
-"""How the engine follows tuples, calls, loops and branches; the control-flow files add theirs."""
+"""How the engine follows tuples, calls, loops and branches; the control-flow files add theirs.
+
+From an instruction, its operands and their tangents to its value and tangent, or to the task that has these as result.
+"""
 
 
 # Graphs of their own
 
 
-def linearized(session: Session, graph: Graph, active: int, wanted: int) -> Linearized:
-    """A graph copied, linear in the active leaves of its parameters."""
+def linearized(session: Session, graph: Graph, active: int, wanted: int) -> Task:
+    """The task that copies a graph, linear in the active leaves of its parameters: `Linearized`."""
     forward = session.module.add_graph(graph.name)
     emitter = Emitter(forward)
     tape = Tape(emitter)
@@ -280,7 +296,7 @@ def linearized(session: Session, graph: Graph, active: int, wanted: int) -> Line
     types = [leaf for parameter in graph.parameters for leaf in leaf_types(parameter.type)]
     inputs = {leaf: tape.input(types[leaf]) for leaf in bits(active)}
     tangents = [inputs.get(leaf) for leaf in range(len(types))]
-    value, results = Walk(session, tape).graph(graph, arguments, tangents, wanted)
+    value, results = yield Walk(session, tape).graph(graph, arguments, tangents, wanted)
     return Linearized(forward, tape, inputs, value, results)
 
 
@@ -298,8 +314,8 @@ def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Tran
     return Transposed(graph, leaves, backward.residuals, result)
 
 
-def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> tuple[Graph, list[int]]:
-    """Forward mode: a graph that takes tangents of the active leaves behind its parameters.
+def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> Task:
+    """The task, in forward mode, that makes a graph that takes tangents of the active leaves behind its parameters.
 
     It yields a tuple of its result and the tangents of the leaves of the result that are listed.
     """
@@ -313,7 +329,7 @@ def with_tangents(session: Session, graph: Graph, active: int, wanted: int) -> t
         types = [leaf for parameter in graph.parameters for leaf in leaf_types(parameter.type)]
         inputs = {leaf: made.add_parameter(types[leaf], "tangent") for leaf in bits(active)}
         tangents = [inputs.get(leaf) for leaf in range(len(types))]
-        value, results = Walk(session, Forward(emitter)).graph(graph, arguments, tangents, wanted)
+        value, results = yield Walk(session, Forward(emitter)).graph(graph, arguments, tangents, wanted)
         leaves = [leaf for leaf, tangent in enumerate(results) if tangent is not None]
         made.set_output(emitter.tuple([value, *[results[leaf] for leaf in leaves]]))
         session.kept[key] = made, leaves

@@ -14,21 +14,26 @@ from hloom.autodiff.activity import bits, differentiable_leaves
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.checkpointing import checkpointed
 from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types, unflatten
-from hloom.autodiff.linear import Forward, Linear, Tape, Zero
+from hloom.autodiff.linear import Linear, Tape, Zero
 from hloom.autodiff.linearize import (
     STRUCTURES,
     Linearized,
     Session,
+    Task,
     Transposed,
     Walk,
     active_leaves,
     leaves_of,
     linearized,
     transposed,
+    with_tangents,
 )
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
 from hloom.autodiff.residuals import Residuals
 from hloom.ir import Apply, DType, Node, TensorType, TupleType
+
+MOST_STACKED = 16
+"""In how many loops a loop may stand and stack: each adds a dimension to its stacks, of which arrays have few."""
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ class LoopParts:
     carried: list[int] = field(default_factory=list)
 
 
-def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
+def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     """A loop: in forward mode with tangents in its state; in reverse by stacking or by checkpoints."""
     session = walk.session
     leaves = leaves_of(node.inputs[0], tangents[0])
@@ -67,20 +72,22 @@ def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any
     reached, wanted = session.activity.carried(body, varied, needed)
     active = reached & wanted & differentiable_leaves(node.type)
     if walk.ops.is_forward:
-        value, result = _forward_loop(walk, node, operands[0], leaves, active)
+        value, result = yield _forward_loop(walk, node, operands[0], leaves, active)
     else:
         count = session.trips.get(node)
         bound = session.options.max_iterations if count is None else None
-        if count is None and bound is None:
-            value, result = checkpointed(walk, node, operands[0], leaves, active)
+        limit = count if count is not None else bound
+        if limit is None or session.loop_depth >= MOST_STACKED:
+            value, result = yield checkpointed(walk, node, operands[0], leaves, active)
         else:
-            limit = count if count is not None else bound or 1
-            value, result = _stacked_loop(walk, node, operands[0], leaves, active, needed, limit, bound is not None)
+            is_bound = bound is not None
+            value, result = yield _stacked_loop(walk, node, operands[0], leaves, active, needed, limit, is_bound)
     return value, result if isinstance(node.type, TupleType) else result[0]
 
 
-def _forward_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> tuple[Node, list[Any]]:
-    emitter, session = walk.emitter, walk.session
+def _forward_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> Task:
+    emitter = walk.emitter
+    made, moved = yield with_tangents(walk.session, node.attributes["body"], active, active)
     value_type, types = node.type, leaf_types(node.type)
     assert value_type is not None, "a loop has a type"
     count, carried = len(types), list(bits(active))
@@ -91,14 +98,11 @@ def _forward_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active
         return with_leaves(inner, graph, state[:count])[graph.root]
 
     def body(inner: Emitter, state: list[Node]) -> list[Node]:
-        graph = node.attributes["body"]
-        given: list[Any] = [None] * count
-        for leaf, tangent in zip(carried, state[count:], strict=True):
-            given[leaf] = tangent
         whole = unflatten(inner, value_type, state[:count])
-        value, result = Walk(session, Forward(inner)).graph(graph, [whole], given, active)
-        further = [result[leaf] if result[leaf] is not None else inner.zeros(types[leaf]) for leaf in carried]
-        return [*flatten(inner, value), *further]
+        yielded = inner.copy_graph(made, [whole, *state[count:]])
+        result = {leaf: inner.element(yielded, 1 + number) for number, leaf in enumerate(moved)}
+        further = [result[leaf] if leaf in result else inner.zeros(types[leaf]) for leaf in carried]
+        return [*flatten(inner, inner.element(yielded, 0)), *further]
 
     done = loop(emitter, node.name, [*flatten(emitter, init), *started], condition, body)
     result = dict(zip(carried, done[count:], strict=True))
@@ -114,8 +118,8 @@ def _stacked_loop(
     needed: int,
     count: int,
     is_bound: bool,
-) -> tuple[Node, list[Any]]:
-    parts = _loop_parts(walk.session, node, leaves, active, needed, count, is_bound)
+) -> Task:
+    parts = yield _loop_parts(walk.session, node, leaves, active, needed, count, is_bound)
     started = flatten(walk.emitter, init)
     value, stacks, total = _forward_stacking(walk, parts, init, started)
     known: dict[Any, Any] = {}
@@ -140,12 +144,12 @@ def _stacked_loop(
 
 def _loop_parts(
     session: Session, node: Apply, leaves: list[Any], active: int, needed: int, count: int, is_bound: bool
-) -> LoopParts:
+) -> Task:
     body = node.attributes["body"]
     before = LoopState(body, None, node.inputs[0])
     written = {} if is_bound else _written_slices(before, active & ~active_leaves(leaves), count)
     session.loop_depth += 1
-    part = linearized(session, body, active & ~sum(1 << leaf for leaf in written), active)
+    part = yield linearized(session, body, active & ~sum(1 << leaf for leaf in written), active)
     session.loop_depth -= 1
     part.forward.set_output(part.value)
     state = LoopState(part.forward, part.value, node.inputs[0])

@@ -42,9 +42,8 @@ def shift_invariant_maxima(module: Module) -> frozenset[Node]:
     for graph in module.graphs:
         maxima = [node for node in graph.nodes if node.opcode == "reduce" and _is_maximum(node)]
         if maxima and any(node.opcode == "exponential" for node in graph.nodes):
-            users = _users(graph)
             places = {node: position for position, node in enumerate(graph.nodes)}
-            result.update(node for node in maxima if _is_free(graph, node, users, places))
+            result.update(node for node in maxima if _is_free(graph, node, places))
     return frozenset(result)
 
 
@@ -52,20 +51,11 @@ def _is_maximum(node: Node) -> bool:
     return len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
 
 
-def _users(graph: Graph) -> dict[Node, list[Apply]]:
-    users: dict[Node, list[Apply]] = {}
-    for node in graph.nodes:
-        if isinstance(node, Apply):
-            for operand in dict.fromkeys(node.inputs):
-                users.setdefault(operand, []).append(node)
-    return users
-
-
-def _is_free(graph: Graph, start: Node, users: dict[Node, list[Apply]], places: dict[Node, int]) -> bool:
+def _is_free(graph: Graph, start: Node, places: dict[Node, int]) -> bool:
     """Whether all that a maximum reaches, followed in order, ends in values that do not move."""
     rank = len(getattr(start.type, "dims", ()))
     moved: dict[Node, Moved] = {start: Moved(1, 0, tuple(range(rank)))}
-    waiting = [(places[user], user) for user in users.get(start, ())]
+    waiting = [(places[user], user) for user in start.users if isinstance(user, Apply)]
     seen = {user for _, user in waiting}
     heapify(waiting)
     while waiting:
@@ -77,8 +67,8 @@ def _is_free(graph: Graph, start: Node, users: dict[Node, list[Apply]], places: 
             return False
         if after.gain or after.power:
             moved[node] = after
-            for user in users.get(node, ()):
-                if user not in seen:
+            for user in node.users:
+                if user not in seen and isinstance(user, Apply):
                     seen.add(user)
                     heappush(waiting, (places[user], user))
     return all(node is not graph.output for node in moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
@@ -17,7 +17,7 @@ from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import MASKABLE, Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
-from hloom.autodiff.linearize import Options, Session, Walk, linearized, transposed
+from hloom.autodiff.linearize import Options, Session, Walk, linearized, perform, transposed
 from hloom.autodiff.shift_invariance import shift_invariant_maxima
 from hloom.hlo import load
 from hloom.ir import (
@@ -124,7 +124,7 @@ def vjp(
     cotangents = [
         emitter.graph.add_parameter(value_type, f"cotangent_{number}") for number, (_, value_type) in enumerate(types)
     ]
-    _, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, wanted)
+    _, tangents = perform(Walk(work.session, tape).graph(work.entry, arguments, inputs, wanted))
     given = {leaf: node for (leaf, _), node in zip(types, cotangents, strict=True)}
     return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], node) for leaf, node in given.items()], [])
 
@@ -147,7 +147,7 @@ def jvp(
     arguments = work.parameters_into(graph)
     tangents = work.inputs(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
     wanted = sum(1 << leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type))
-    value, result = Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted)
+    value, result = perform(Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted))
     values = flatten(emitter, value)
     further = [
         result[leaf] if result[leaf] is not None else emitter.zeros(value_type)
@@ -175,7 +175,7 @@ def vjp_parts(
     work = _Work(module, wrt, stop, checkpoints, max_iterations)
     wanted = [leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type)]
     active = sum(1 << value.leaf for value in work.wrt)
-    part = linearized(work.session, work.entry, active, sum(1 << leaf for leaf in wanted))
+    part = perform(linearized(work.session, work.entry, active, sum(1 << leaf for leaf in wanted)))
     back = transposed(work.session, part, wanted)
     emitter = Emitter(part.forward)
     part.forward.set_output(emitter.tuple([*flatten(emitter, part.value), *back.residuals]))
@@ -195,6 +195,7 @@ def _alone(module: Module, graph: Graph, name: str) -> Module:
     """A copy of a module with another entry, and a header that says nothing of the former one."""
     copy = module.clone()
     copy.entry = copy[graph.name]
+    copy.keep_reached()
     dce(copy)
     copy.graphs[:] = callees_first(copy)
     copy.name = f"{module.name}_{name}"
@@ -222,7 +223,7 @@ def _gradient(
     leaf = work.objective(of)
     value_type = work.results[leaf]
     emitter, tape, arguments, inputs = work.begin_reverse()
-    value, tangents = Walk(work.session, tape).graph(work.entry, arguments, inputs, 1 << leaf)
+    value, tangents = perform(Walk(work.session, tape).graph(work.entry, arguments, inputs, 1 << leaf))
     assert isinstance(value_type, TensorType), "checked"
     one = emitter.constant(1, TensorType(value_type.dtype, value_type.dims))
     before = [flatten(emitter, value)[leaf]] if with_value else []
@@ -253,12 +254,14 @@ class _Work:
         _check(given, checkpoints, max_iterations)
         copy = given.clone()
         infer_types(copy)
-        inline_calls(copy)
+        stopped = _stopped(copy, stop)
+        inline_calls(copy, {node.graph for node in stopped})
+        constants = stopped | shift_invariant_maxima(copy)
+        copy.forget_users()
         self.module = copy
         self.entry = copy.entry
         self.wrt = _chosen(self.entry, wrt)
         self.results = leaf_types(self.entry.root.type)
-        constants = _stopped(copy, stop) | shift_invariant_maxima(copy)
         options = Options(constants, checkpoints, max_iterations)
         self.session = Session(copy, options, Activity(options.stop), _trip_counts(copy))
         self.target = copy.add_graph(self.entry.name)
@@ -321,43 +324,41 @@ class _Work:
         graph.set_output(emitter.tuple(results))
         former = self.entry
         module.entry = graph
-        if not former.callers:
-            module.erase_graph(former)
+        module.keep_reached()
         dce(module)
         while drop_unused_collectives(module):
             dce(module)
-        name = former.name
-        if former in module.graphs and not former.callers:
-            module.erase_graph(former)
-        if former not in module.graphs:
-            module.rename_graph(graph, name)
+        if former.name not in module:
+            module.rename_graph(graph, former.name)
         module.graphs[:] = callees_first(module)
         module.attributes = _header(module, self.entry, graph, keeps_results)
         return module
 
 
-def inline_calls(module: Module) -> None:
-    """Put computations in place of their calls where that costs little, or where a select guards the result.
+def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
+    """Put computations, but some, in place of their calls where that costs little, or a select guards the result.
 
     Small ones, so that loops show which slices they take; those that are called once, since nothing becomes longer;
     and those whose result a select may discard, since masks of cotangents do not pass calls. XLA inlines every call
     before it does anything else.
     """
-    if not any(node.opcode == "call" for node in module.nodes()):
+    order = callees_first(module)
+    if not any(_may_inline(node, but) for graph in order for node in graph.nodes):
         return
-    for graph in callees_first(module):
+    for graph in order:
         for node in graph.nodes:
-            if _may_inline(node) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
+            if _may_inline(node, but) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
                 graph.inline(node)
-    reached = _reached(module)
-    nodes = [node for graph in reached for node in graph.nodes]
-    sites = Counter(next(iter(node.called_graphs)) for node in nodes if _may_inline(node))
-    others = {graph for node in nodes if not _may_inline(node) for graph in node.called_graphs}
+    module.keep_reached()
+    kept = set(module.graphs)
+    order = [graph for graph in order if graph in kept]
+    nodes = [node for graph in order for node in graph.nodes if node.attributes.refers]
+    sites = Counter(next(iter(node.called_graphs)) for node in nodes if _may_inline(node, but))
+    others = {graph for node in nodes if not _may_inline(node, but) for graph in node.called_graphs}
     budget = max(MOST_ADDED, module.node_count)
-    for graph in reversed(callees_first(module) if sites else []):
-        if graph not in reached:
-            continue
-        waiting = [node for node in graph.nodes if _may_inline(node)]
+    gone: set[Graph] = set()
+    for graph in reversed(order if sites else []):
+        waiting = [node for node in graph.nodes if _may_inline(node, but)] if graph not in gone else []
         while waiting:
             node = waiting.pop()
             callee = next(iter(node.called_graphs))
@@ -365,30 +366,22 @@ def inline_calls(module: Module) -> None:
                 if len(callee.nodes) > budget or not is_guarded(node):
                     continue
                 budget -= len(callee.nodes)
+            else:
+                gone.add(callee)
             mapping: dict[Any, Any] = dict(zip(callee.parameters, node.inputs, strict=True))
             graph.copy_nodes(callee.nodes, mapping, before=node)
-            waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner)]
+            waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner, but)]
             graph.replace_uses(node, mapping[callee.root])
             graph.erase(node)
 
 
-def _reached(module: Module) -> dict[Graph, None]:
-    """The computations that the entry leads to."""
-    reached: dict[Graph, None] = {}
-    pending = [module.entry]
-    while pending:
-        graph = pending.pop()
-        if graph not in reached:
-            reached[graph] = None
-            pending += [callee for node in graph.nodes for callee in node.called_graphs]
-    return reached
-
-
-def _may_inline(node: Node) -> bool:
-    if node.opcode != "call" or any(not referent.is_graph for referent in node.attributes.referents()):
+def _may_inline(node: Node, but: Container[Graph]) -> bool:
+    if not node.attributes.refers or node.opcode != "call":
+        return False
+    if any(not referent.is_graph for referent in node.attributes.referents()):
         return False
     callee = next(iter(node.called_graphs))
-    return callee.output is not None and not callee.missing
+    return callee.output is not None and not callee.missing and callee not in but
 
 
 def is_guarded(node: Node) -> bool:
@@ -418,7 +411,7 @@ def drop_unused_collectives(module: Module) -> int:
     gone = 0
     for graph in module.graphs:
         for node in reversed(graph.nodes):
-            if node.opcode in COLLECTIVES and not node.is_used:
+            if node.attributes and node.opcode in COLLECTIVES and not node.is_used:
                 graph.erase(node)
                 gone += 1
     return gone
@@ -438,6 +431,8 @@ def _check(module: Module, checkpoints: int | None, max_iterations: int | None) 
 
 
 def _trip_counts(module: Module) -> dict[Node, int]:
+    if not any(node.attributes.refers and node.opcode == "while" for node in module.nodes()):
+        return {}
     known = find_trip_counts(build_call_graph(module), {})
     return {loop: trips.count for loop, trips in known.items() if trips.count is not None}
 

@@ -107,6 +107,12 @@ class Graph(Referent):
         self.module.index_users()
         return tuple(self._callers)
 
+    @property
+    def is_called_once(self) -> bool:
+        """Whether one node calls this graph or holds it as a value, and once."""
+        self.module.index_users()
+        return len(self._callers) == 1 and self._callers[next(iter(self._callers))] == 1
+
     def __getitem__(self, name: str) -> Node:
         """The node of this name; raises HloomError, with near misses, where there is none."""
         node = self._names.get(name.lstrip("%"))
@@ -334,7 +340,7 @@ class Graph(Referent):
         self._link(node, before)
         if self.module.is_indexed:
             node._users = {}
-        self._use(node)
+            self._use(node)
 
     def _walk(self) -> Iterator[Node]:
         node = self._first
@@ -402,6 +408,10 @@ class Graph(Referent):
         for used in node.inputs:
             users = used._users
             users[node] = users.get(node, 0) + 1
+        if uses_more(node):
+            self._use_more(node)
+
+    def _use_more(self, node: Node) -> None:
         for used in _used_besides_inputs(node):
             table = used._callers if used.is_graph else used._users
             table[node] = table.get(node, 0) + 1
@@ -411,7 +421,7 @@ class Graph(Referent):
             return
         for used in node.inputs:
             _take_one(used._users, node)
-        for used in _used_besides_inputs(node):
+        for used in _used_besides_inputs(node) if uses_more(node) else ():
             _take_one(used._callers if used.is_graph else used._users, node)
 
 
@@ -419,7 +429,7 @@ def free_name(stem: str, taken: Container[str], suffixes: dict[str, int]) -> str
     """The stem, or the stem with the first free number behind a dot; `suffixes` has the next number to try, by stem."""
     if stem not in taken:
         return stem
-    base = _SUFFIX.sub("", stem)
+    base = _SUFFIX.sub("", stem) if "." in stem else stem
     number = suffixes.get(base, 1)
     while f"{base}.{number}" in taken:
         number += 1
@@ -440,6 +450,11 @@ def _take_one(table: dict[Node, int], node: Node) -> None:
         table[node] -= 1
 
 
+def uses_more(node: Node) -> bool:
+    """Whether a node may use more than its inputs: few do."""
+    return node.attributes.refers or not isinstance(node, Apply) or not isinstance(node.function, Op)
+
+
 def _used_besides_inputs(node: Node) -> Sequence[Any]:
     """The graphs and nodes that a node's attributes hold, that a constant is, or whose value is applied."""
     if isinstance(node, Apply):
@@ -451,15 +466,15 @@ def _used_besides_inputs(node: Node) -> Sequence[Any]:
 
 
 def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
-    attributes = node.attributes.mapped(mapping)
-    name, metadata = graph.unique_name(node.name), node.raw_metadata
+    attributes = node.attributes.mapped(mapping) if node.attributes.refers else node.attributes
+    name, metadata = graph.unique_name(node.name), node._metadata
+    if isinstance(node, Apply):
+        function: Any = node.function
+        inputs = tuple([mapping.get(operand, operand) for operand in node.inputs])
+        return Apply(name, node.type, mapping.get(function, function), inputs, attributes, metadata, graph)
     if isinstance(node, Parameter):
         return Parameter(name, node.type, len(graph.parameters), attributes, metadata, graph)
-    if isinstance(node, Constant):
-        value: Any = node.value
-        value = mapping.get(value, value) if isinstance(value, Referent) else value
-        return Constant(name, node.type, value, attributes, metadata, graph)
-    assert isinstance(node, Apply), f"{node!r} cannot be copied"
-    function: Any = node.function
-    inputs = tuple(mapping.get(operand, operand) for operand in node.inputs)
-    return Apply(name, node.type, mapping.get(function, function), inputs, attributes, metadata, graph)
+    assert isinstance(node, Constant), f"{node!r} cannot be copied"
+    value: Any = node.value
+    value = mapping.get(value, value) if isinstance(value, Referent) else value
+    return Constant(name, node.type, value, attributes, metadata, graph)

@@ -72,18 +72,24 @@ class Inference:
     def __init__(self) -> None:
         self._memo: dict[tuple[Any, ...], Type | TypeProblem] = {}
         self._kept: list[Attributes] = []
+        self._asking: dict[Op, bool] = {}
 
     def type_of(self, node: Node) -> Type | None:
         """The type that the node's op infers; None where it has no rule or an operand's type is not known.
 
         Raises TypeProblem where XLA refuses.
         """
-        if not isinstance(node, Apply) or not isinstance(node.function, Op) or node.function.infer is None:
+        if not isinstance(node, Apply) or not isinstance(node.function, Op):
+            return None
+        function, rule = node.function, node.function.infer
+        if rule is None:
             return None
         types = tuple([operand.type for operand in node.inputs if operand.type is not None])
         if len(types) < len(node.inputs):
             return None
-        key = (node.function, types, id(node.attributes), node.type if _asks_for_result(node.function.infer) else None)
+        if function not in self._asking:
+            self._asking[function] = _asks_for_result(rule)
+        key = (function, types, id(node.attributes), node.type if self._asking[function] else None)
         cached = self._memo.get(key)
         if cached is None:
             cached = self._memo[key] = _attempt(node, types)

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from hloom.ir.attributes import EMPTY, Attributes
-from hloom.ir.graph import Graph, free_name
-from hloom.ir.nodes import Missing, Node
+from hloom.ir.graph import Graph, free_name, uses_more
+from hloom.ir.nodes import Constant, Missing, Node
 from hloom.ir.stack_frames import StackTables
 from hloom.text import HloomError
 
@@ -186,7 +186,33 @@ class Module:
                 node._users = {}
         for graph in graphs:
             for node in graph.nodes:
-                graph._use(node)
+                for used in node.inputs:
+                    users = used._users
+                    users[node] = users.get(node, 0) + 1
+                if uses_more(node):
+                    graph._use_more(node)
+
+    def forget_users(self) -> None:
+        """Leave off keeping track of who uses what, until something asks: much is about to be made."""
+        self.is_indexed = False
+
+    def keep_reached(self) -> None:
+        """Take out the graphs that the entry does not lead to."""
+        reached: dict[Graph, None] = {}
+        pending = [self.entry]
+        while pending:
+            graph = pending.pop()
+            if graph not in reached:
+                reached[graph] = None
+                pending += [graph.parent] if graph.parent else []
+                callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
+                pending += [called for node in callers for called in node.called_graphs]
+        for graph in self.graphs:
+            if graph not in reached:
+                del self._names[graph.name]
+                for node in graph.nodes:
+                    graph._unuse(node)
+        self.graphs[:] = [graph for graph in self.graphs if graph in reached]
 
     def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
         """A copy of a graph and of the graphs nested in it, in this module; others that it calls are shared."""

@@ -85,11 +85,13 @@ class TensorType(Type):
     A dynamic dimension's entry in `dims` is its bound, or UNBOUNDED.
     """
 
-    __slots__ = ("dims", "dtype", "dynamic", "layout")
+    __slots__ = ("_without_layout", "dims", "dtype", "dynamic", "layout")
     dtype: DType
     dims: tuple[int, ...]
     layout: Layout | None
     dynamic: tuple[bool, ...] | None
+    _without_layout: TensorType | None
+    """The same array without its layout, asked for at every comparison of types; None for one that has none."""
 
     def __new__(
         cls,
@@ -106,6 +108,8 @@ class TensorType(Type):
             for name, value in (("dtype", dtype), ("dims", dims), ("layout", layout), ("dynamic", flags)):
                 object.__setattr__(made, name, value)
             object.__setattr__(made, "_text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
+            plain = None if layout is None else TensorType(dtype, dims, None, flags)
+            object.__setattr__(made, "_without_layout", plain)
         return made
 
     @property
@@ -141,6 +145,8 @@ class TensorType(Type):
 
     def with_layout(self, layout: Layout | None) -> TensorType:
         """The same array in another layout."""
+        if layout is None:
+            return self._without_layout or self
         return TensorType(self.dtype, self.dims, layout, self.dynamic)
 
     def with_dtype(self, dtype: DType) -> TensorType:
@@ -241,7 +247,7 @@ def list_with_indices(texts: Sequence[str]) -> str:
 def without_layout(type_: Type) -> Type:
     """The same type with every layout left out."""
     if isinstance(type_, TensorType):
-        return type_ if type_.layout is None else type_.with_layout(None)
+        return type_.with_layout(None)
     if not isinstance(type_, (TupleType, BufferType)):
         return type_
     return map_leaves(type_, without_layout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hloom.analysis import ScalarEvolution
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Constant, Graph, Module, Node
 
 
 def callees_first(module: Module) -> list[Graph]:
@@ -29,7 +29,8 @@ def callees_first(module: Module) -> list[Graph]:
 
 
 def _called(graph: Graph) -> dict[Graph, None]:
-    return {callee: None for node in graph.nodes for callee in node.called_graphs if not callee.is_declared}
+    callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
+    return {callee: None for node in callers for callee in node.called_graphs if not callee.is_declared}
 
 
 def own_copy(graph: Graph, caller: Node) -> Graph:
@@ -37,7 +38,7 @@ def own_copy(graph: Graph, caller: Node) -> Graph:
 
     The caller is given the copy; where it calls the graph several times, in all places.
     """
-    if sum(callee is graph for user in graph.callers for callee in user.called_graphs) == 1:
+    if graph.is_called_once:
         return graph
     module = graph.module
     copy = module.clone_graph(graph)

@@ -6,7 +6,7 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Graph, Module, Parameter, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Parameter, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
@@ -59,8 +59,8 @@ def _erase_dead(graph: Graph) -> int:
 
 def _calls(graph: Graph) -> list[Apply]:
     """The calls and fusions of a graph that may be given fewer operands and yield less."""
-    calls = [node for node in graph.nodes if isinstance(node, Apply) and node.opcode in ("call", "fusion")]
-    return [call for call in calls if _is_trimmable(call)]
+    callers = [node for node in graph.nodes if node.attributes.refers and isinstance(node, Apply)]
+    return [node for node in callers if node.opcode in ("call", "fusion") and _is_trimmable(node)]
 
 
 def _is_trimmable(call: Apply) -> bool:
@@ -69,7 +69,7 @@ def _is_trimmable(call: Apply) -> bool:
         return False
     if call.attributes.get("kind") == "kCustom" or "output_to_operand_aliasing" in call.attributes:
         return False
-    return sum(callee is inner for user in inner.callers for callee in user.called_graphs) == 1
+    return inner.is_called_once
 
 
 def _trim(call: Apply, report: Report) -> int:
@@ -128,7 +128,8 @@ def _erase_unreached(module: Module) -> int:
         if graph not in reached:
             reached.add(graph)
             pending += [graph.parent] if graph.parent else []
-            pending += [called for node in graph.nodes for called in node.called_graphs]
+            callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
+            pending += [called for node in callers for called in node.called_graphs]
     if len(reached) == len(module.graphs):
         return 0
     gone = 0
