@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""What hloom is measured against: XLA's own parser and printer in jaxlib, and xDSL's reader of generic MLIR.
+"""What hloom is measured against: XLA's own parser and printer in jaxlib, xDSL's reader of generic MLIR, MindSpore.
 
 All that is private in jaxlib and used by the benchmarks is used here.
 """
@@ -9,7 +9,11 @@ All that is private in jaxlib and used by the benchmarks is used here.
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -22,6 +26,7 @@ from jaxlib.mlir import ir
 XLA = "XLA"
 XDSL = "xDSL"
 JAX = "jax"
+MINDSPORE = "mindspore.jit"
 
 xla_parse = _hlo.hlo_module_from_text
 xla_print = _hlo.HloModule.to_string
@@ -76,3 +81,21 @@ def jax_forget():
 
 jax_specs = sharding_impls.parse_flatten_op_sharding
 """The PartitionSpecs of an HloSharding on a mesh."""
+
+
+def mindspore_function_times() -> dict[str, list[float]]:
+    """Seconds by what is timed, of `benchmarks.mindspore.function_times`; empty where MindSpore is not installed.
+
+    The interpreter of an environment with MindSpore is HLOOM_MINDSPORE_PYTHON.
+    """
+    python = os.environ.get("HLOOM_MINDSPORE_PYTHON")
+    if not python:
+        sys.stderr.write("no MindSpore: HLOOM_MINDSPORE_PYTHON names no interpreter\n")
+        return {}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1]), "GLOG_v": "4"}
+    done = subprocess.run(
+        [python, "-P", "-m", "benchmarks.mindspore.function_times"], capture_output=True, text=True, env=environment
+    )
+    if done.returncode:
+        raise RuntimeError(f"{python} does not run MindSpore's programs:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])["times"]

@@ -60,7 +60,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--gradients", action="store_true", help="the family of gradients alone, gradients compared too")
     parser.add_argument("--json", type=Path, help="write the verdicts of all functions, and why, here too")
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = chosen_names(options.sample, options.seed, options.gradients)
     table: dict[str, dict[str, str]] = {}
@@ -91,7 +90,7 @@ def compare(
         title = f"{peer}, or numbers as constants" if numbers == CONSTANTS else f"{peer}, numbers as data"
         for library in LIBRARIES[peer]:
             left = [name for name in names if best.get(name) != RIGHT]
-            for name, verdict in run_way(peer, python, numbers, library, left, gradients, reasons).items():
+            for name, verdict in run_way(peer, python, (numbers, library), left, gradients, reasons).items():
                 if name not in best or VERDICTS.index(verdict) < VERDICTS.index(best[name]):
                     best[name] = verdict
             table[title] = dict(best)
@@ -99,12 +98,17 @@ def compare(
 
 
 def run_way(
-    peer: str, python: str, numbers: str, library: str, names: Sequence[str], gradients: bool, reasons: dict[str, list[str]]
+    peer: str,
+    python: str,
+    way: tuple[str, str],
+    names: Sequence[str],
+    gradients: bool,
+    reasons: dict[str, list[str]],
 ) -> dict[str, str]:
     verdicts: dict[str, str] = {}
     waiting = list(names)
     while waiting:
-        started = read_verdicts(peer, python, (numbers, library), waiting, gradients, verdicts, reasons)
+        started = read_verdicts(peer, python, way, waiting, gradients, verdicts, reasons)
         if started is not None and started not in verdicts:
             verdicts[started] = REFUSED
         done = len(waiting)
@@ -133,7 +137,7 @@ def read_verdicts(
     }  # fmt: skip
     worker = subprocess.Popen(
         [*arguments, "--worker", *way, str(writing)], pass_fds=[writing], env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=None if os.environ.get("DEBUG_WORKER") else subprocess.DEVNULL,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(writing)
     assert worker.stdin is not None
@@ -153,7 +157,8 @@ def read_verdicts(
             started, seconds = name, SECONDS
             if verdict in VERDICTS:
                 verdicts[name] = verdict
-                reasons.setdefault(name, []).append(f"{peer}, numbers as {way[0]}, {way[1]}: {verdict} {reason}".strip())
+                line_of_way = f"{peer}, numbers as {way[0]}, {way[1]}: {verdict} {reason}"
+                reasons.setdefault(name, []).append(line_of_way.strip())
     worker.kill()
     worker.wait()
     os.close(reading)
@@ -192,7 +197,9 @@ def work(peer: str, numbers: str, library: str, gradients: bool, output: int) ->
         import hloom  # noqa: F401
     entries = {entry.name: entry for entry in load_programs()}
     entries = {name: entries[name] for name in names}
-    expected = {name: [expected_value(entry, case, gradients) for case in cases_of(entry)] for name, entry in entries.items()}
+    expected = {
+        name: [expected_value(entry, case, gradients) for case in cases_of(entry)] for name, entry in entries.items()
+    }
     backend = BACKENDS[peer](numbers, gradients)
     if library == "own":
         for entry in entries.values():
@@ -276,25 +283,37 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def agrees(actual: Any, expected: Any) -> bool:
-    """Whether two results have the same leaves in the same order: numbers within the tolerance, shapes alike."""
+    """Whether two results are the same parts in the same order: numbers within the tolerance, shapes alike.
+
+    Tuples and lists are not told apart; an array may stand for a tuple of its rows.
+    """
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict) or {*actual} != {*expected}:
+            return False
+        return all(agrees(actual[key], value) for key, value in expected.items())
+    if dataclasses.is_dataclass(expected) and not isinstance(expected, type):
+        names = [item.name for item in dataclasses.fields(expected)]
+        return all(hasattr(actual, name) and agrees(getattr(actual, name), getattr(expected, name)) for name in names)
+    if isinstance(expected, (tuple, list)):
+        try:
+            parts = list(actual)
+        except TypeError:
+            return False
+        return len(parts) == len(expected) and all(map(agrees, parts, expected))
+    if expected is None or isinstance(expected, (str, bytes)):
+        return actual is expected or actual == expected
+    return agrees_in_numbers(actual, expected)
+
+
+def agrees_in_numbers(actual: Any, expected: Any) -> bool:
     import numpy as np
 
-    left, right = list(leaves(actual)), list(leaves(expected))
-    if len(left) != len(right):
+    made = np.asarray(actual.asnumpy() if hasattr(actual, "asnumpy") else actual)
+    wanted = np.asarray(expected)
+    if made.dtype == object or made.dtype.kind in "US" or wanted.dtype == object or made.shape != wanted.shape:
         return False
-    for mine, theirs in zip(left, right, strict=True):
-        if theirs is None or isinstance(theirs, (str, bytes)):
-            if mine is not theirs and mine != theirs:
-                return False
-            continue
-        made = np.asarray(mine.asnumpy() if hasattr(mine, "asnumpy") else mine)
-        wanted = np.asarray(theirs)
-        if made.dtype == object or made.dtype.kind in "US" or wanted.dtype == object or made.shape != wanted.shape:
-            return False
-        size = max(1.0, float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)))
-        if not np.allclose(made, wanted, rtol=TOLERANCE, atol=TOLERANCE * size, equal_nan=True):
-            return False
-    return True
+    size = max(1.0, float(np.max(np.abs(wanted[np.isfinite(wanted)]), initial=0.0)))
+    return bool(np.allclose(made, wanted, rtol=TOLERANCE, atol=TOLERANCE * size, equal_nan=True))
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -334,12 +353,11 @@ def constant_types(numbers: str, gradients: bool) -> tuple[type, ...]:
 class Hloom:
     """hloom itself."""
 
-    modules: dict[str, Any] = {}
-
     def __init__(self, numbers: str, gradients: bool) -> None:
         import hloom
 
         self.hloom = hloom
+        self.modules: dict[str, Any] = {}
 
     def argument(self, argument: Any) -> Any:
         return argument
@@ -451,8 +469,8 @@ class TensorFlow:
             with self.tf.GradientTape() as tape:
                 tape.watch(floats)
                 value = function(*arguments, **keywords)
-            zero = self.tf.UnconnectedGradients.ZERO
-            return [self.tf.convert_to_tensor(leaf) for leaf in tape.gradient(value, floats, unconnected_gradients=zero)]
+            gradients = tape.gradient(value, floats, unconnected_gradients=self.tf.UnconnectedGradients.ZERO)
+            return [self.tf.convert_to_tensor(leaf) for leaf in gradients]
 
         return gradient
 
@@ -468,7 +486,7 @@ BACKENDS: dict[str, Callable[[str, bool], Any]] = {
 if __name__ == "__main__":
     if "--worker" in sys.argv:
         at = sys.argv.index("--worker")
-        worker_numbers, worker_library, descriptor = sys.argv[at + 1 :]
-        work(sys.argv[sys.argv.index("--peer") + 1], worker_numbers, worker_library, "--gradients" in sys.argv, int(descriptor))
+        peer_name = sys.argv[sys.argv.index("--peer") + 1]
+        work(peer_name, sys.argv[at + 1], sys.argv[at + 2], "--gradients" in sys.argv, int(sys.argv[at + 3]))
         os._exit(0)
     main()
