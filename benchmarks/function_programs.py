@@ -1,4 +1,4 @@
-"""Python functions that several compilers compile: plain Python, so that an interpreter without hloom can import them."""
+"""Python functions that several compilers compile: plain Python, which an interpreter without hloom can import."""
 
 from __future__ import annotations
 

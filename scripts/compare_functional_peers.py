@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", required=True, metavar="NAME[=PYTHON]")
     parser.add_argument("--sample", type=int, help="how many functions, drawn at random; all where it is not given")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--gradients", action="store_true", help="the family of gradients alone, gradients compared too")
+    parser.add_argument("--gradients", action="store_true", help="gradients of the family of gradients")
     parser.add_argument("--json", type=Path, help="write the verdicts of all functions, and why, here too")
     options = parser.parse_args()
     names = chosen_names(options.sample, options.seed, options.gradients)

@@ -28,9 +28,9 @@ def tensor(number: float) -> Any:
     return mindspore.Tensor(number, mindspore.float64)
 
 
-def seconds(run: Callable[[], Any]) -> float:
+def seconds(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
     start = perf_counter()
-    run().asnumpy()
+    function(*arguments).asnumpy()
     return perf_counter() - start
 
 
@@ -50,15 +50,15 @@ def main() -> None:
         fresh(function)(*arguments).asnumpy()
     times: dict[str, list[float]] = {}
     for name, (function, arguments) in programs.items():
-        times[f"compile {name}"] = [seconds(lambda: fresh(function)(*arguments)) for _ in range(SAMPLES)]
+        times[f"compile {name}"] = [seconds(fresh(function), arguments) for _ in range(SAMPLES)]
     called = mindspore.jit(newton)
     called(tensor(2.0)).asnumpy()
-    times["call newton"] = [seconds(lambda: called(tensor(2.0))) for _ in range(CALLS)]
+    times["call newton"] = [seconds(called, (tensor(2.0),)) for _ in range(CALLS)]
     for name in ("multiplied", "divided"):
         compiled = mindspore.jit(programs[name][0])
         arguments = (tensor(0.3), mindspore.mutable(ROUNDS))
         compiled(*arguments).asnumpy()
-        times[f"round {name}"] = [seconds(lambda: compiled(*arguments)) / ROUNDS for _ in range(SAMPLES)]
+        times[f"round {name}"] = [seconds(compiled, arguments) / ROUNDS for _ in range(SAMPLES)]
     sys.stdout.write(f"\n{json.dumps({'version': mindspore.__version__, 'times': times})}\n")
 
 

@@ -125,15 +125,11 @@ class Function:
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
-        module = program.module
-        stages: list[tuple[str, Callable[[], Module]]] = [
-            ("functional", lambda: program.functional),
-            ("first-order", lambda: module),
-        ]
-        stages += [(name, lambda name=name: apply_passes(module, [name])[0]) for name in PASSES]
+        stages = [("functional", program.functional), ("first-order", program.module)]
+        for name in PASSES:
+            stages.append((name, apply_passes(stages[-1][1], [name])[0]))
         former = ""
-        for number, (name, run) in enumerate(stages):
-            result = run()
+        for number, (name, result) in enumerate(stages):
             text = dump(result)
             if text == former:
                 continue

@@ -201,8 +201,9 @@ class _Conversion:
             operands = [emitter.tuple([mapping[used] for used in self.free[branch]]) for branch in called]
             attributes = node.attributes.mapped(mapping)
             mapping[node] = made.add_apply(
-                OPS["conditional"], [mapping[node.inputs[0]], *operands], node.type, attributes, node.name
-            )
+                OPS["conditional"], [mapping[node.inputs[0]], *operands], node.type, attributes, node.name,
+                metadata=node.raw_metadata,
+            )  # fmt: skip
             return
         extra = list({used: None for graph in called for used in self.free[graph]})
         if node.opcode == "while" and extra:
@@ -210,12 +211,17 @@ class _Conversion:
             assert isinstance(state.type, TupleType)
             elements = [emitter.element(mapping[state], number) for number in range(len(state.type.elements))]
             whole = emitter.tuple([*elements, *(mapping[used] for used in extra)])
-            loop = made.add_apply(OPS["while"], [whole], whole.type, node.attributes.mapped(mapping), node.name)
+            loop = made.add_apply(
+                OPS["while"], [whole], whole.type, node.attributes.mapped(mapping), node.name,
+                metadata=node.raw_metadata,
+            )  # fmt: skip
             mapping[node] = emitter.tuple([emitter.element(loop, number) for number in range(len(elements))])
             return
         if node.opcode == "call" and extra:
             operands = [*(mapping[used] for used in node.inputs), *(mapping[used] for used in self.free[called[0]])]
-            mapping[node] = made.add_apply(OPS["call"], operands, node.type, node.attributes.mapped(mapping), node.name)
+            mapping[node] = made.add_apply(
+                OPS["call"], operands, node.type, node.attributes.mapped(mapping), node.name, metadata=node.raw_metadata
+            )
             return
         if node.opcode == "get-tuple-element" and mapping[node.inputs[0]].opcode == "tuple":
             mapping[node] = mapping[node.inputs[0]].inputs[node.attributes["index"]]

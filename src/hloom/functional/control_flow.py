@@ -89,7 +89,9 @@ class Control:
         interpreter = self.interpreter
         module = interpreter.module
         graph = module.add_graph(module.unique_graph_name(name), parent=interpreter.emitter.graph)
-        return Arm(Emitter(graph), Store(interpreter.store))
+        arm = Arm(Emitter(graph), Store(interpreter.store))
+        arm.emitter.metadata = interpreter.emitter.metadata
+        return arm
 
     def run_arm(self, name: str, body: Callable[[], Any]) -> Arm:
         """A new path, interpreted."""
@@ -270,7 +272,7 @@ class Control:
             attributes = {"true_computation": graphs[0], "false_computation": graphs[1]}
         else:
             attributes = {"branch_computations": tuple(graphs)}
-        node = emitter.graph.add_apply(OPS["conditional"], [tag], made, attributes)
+        node = emitter.graph.add_apply(OPS["conditional"], [tag], made, attributes, metadata=emitter.metadata)
         return iter([emitter.element(node, number) for number in range(len(types))])
 
     def _is_cheap(self, graph: Graph) -> bool:
@@ -674,7 +676,7 @@ class Control:
             initial += list(spec.absent(join)) if entry is ABSENT else list(spec.lower(join, entry, outer))
         state = emitter.tuple(initial)
         attributes = {"condition": condition.arm.graph, "body": arm.graph}
-        node = emitter.graph.add_apply(OPS["while"], [state], state.type, attributes)
+        node = emitter.graph.add_apply(OPS["while"], [state], state.type, attributes, metadata=emitter.metadata)
         nodes = iter([emitter.element(node, number) for number in range(len(initial))])
         for key, spec in specs.items():
             outer.set(key, spec.lift(join, nodes))

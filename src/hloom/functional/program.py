@@ -12,6 +12,7 @@ from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prun
 from hloom.functional.interpreter import Interpreter, Settings
 from hloom.functional.print_log import PrintSite
 from hloom.functional.state import Captured, PathEnds
+from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
     NONE,
     AbstractValue,
@@ -172,7 +173,7 @@ def compile_program(
 def _argument(interpreter: Interpreter, argument: Any, names: Iterator[int]) -> AbstractValue:
     if isinstance(argument, ArgumentArray):
         element = interpreter.settings.element_of(argument.dtype)
-        node = interpreter.module.entry.add_parameter(TensorType(element, argument.dims), f"argument{next(names)}")
+        node = interpreter.module.entry.add_parameter(TensorType(element, argument.dims), f"{ARGUMENT}{next(names)}")
         value = Array(node, argument.weak)
         if not argument.weak:
             interpreter.protected[value] = "it is an argument of the function"

@@ -8,9 +8,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hloom.functional.values import Array
+from hloom.functional.values import Array, Tuple, Variable
+from hloom.ir import DTYPES, Apply, Node, Parameter
 
 MISSING = object()
+ARGUMENT = "argument"
+"""What the parameters of a program are called, with a number behind, until a variable is bound to them."""
+MOST_NAMED = 16
+"""How many items of a tuple are named after the variable that is bound to it."""
+
+
+def name_nodes(value: Any, name: str) -> None:
+    """Name the node of a variable's value after the variable, where it has the name of its op or is an argument's."""
+    if isinstance(value, Array):
+        name_node(value.node, name)
+    elif isinstance(value, Tuple) and len(value.items) <= MOST_NAMED:
+        for item in value.items:
+            if isinstance(item, Array):
+                name_node(item.node, name)
+
+
+def name_node(node: Node, name: str) -> None:
+    stem = node.name.partition(".")[0]
+    is_anonymous = stem == node.opcode if isinstance(node, Apply) else is_argument(node)
+    if is_anonymous and name.isascii() and name.isidentifier() and not is_reserved(name):
+        node.graph.rename(node, name)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether HLO text has no instruction of this name."""
+    return name in DTYPES or name in ("token", "opaque") or name.startswith("__")
+
+
+def is_argument(node: Node) -> bool:
+    return isinstance(node, Parameter) and node.name.removeprefix(ARGUMENT).isdecimal()
 
 
 class Store:
@@ -41,6 +72,8 @@ class Store:
             elif value.root is not None:
                 value = value.root
         self.entries[key] = value
+        if isinstance(key, Variable):
+            name_nodes(value, key.name)
 
     def line(self, key: Any) -> str | None:
         """Where a variable was bound last."""
