@@ -149,3 +149,14 @@ def test_calls_nested_to_any_depth():
     (slope,) = run(gradient, [np.array(0.9)])
     n = depth - 1
     np.testing.assert_allclose(slope, np.cos(0.9) * 0.9**n + n * np.sin(0.9) * 0.9 ** (n - 1))
+
+
+def test_an_error_in_a_text_shows_the_line():
+    text = '''HloModule m
+f {
+  a = f32[4] parameter(0)
+  ROOT y = f32[4] custom-call(a), custom_call_target="mine"
+}
+ENTRY e { b = f32[4] parameter(0) ROOT y = f32[4] call(b), to_apply=f }'''
+    with pytest.raises(hloom.HloomError, match=r"<text>:4:8: .*the custom call 'mine' has no derivative"):
+        hloom.vjp(hloom.parse(text))

@@ -66,6 +66,54 @@ def test_batches():
     np.testing.assert_allclose(jax.grad(lambda x: jax.vmap(root)(x).sum())(values), [1 / 2, 1 / 4, 1 / 6], rtol=1e-4)
 
 
+@hloom.differentiable
+def halved(weights, x):
+    """Halved until it is small: how often depends on the example."""
+    step = lambda state: (jnp.sin(weights * state[0]) * 0.5, state[1] + state[0].sum())  # noqa: E731
+    return lax.while_loop(lambda state: jnp.abs(state[0]).max() > 0.05, step, (x, 0.0 * x.sum()))[1]
+
+
+WEIGHTS = jnp.array([0.9, 1.1, 0.7])
+EXAMPLES = jnp.array([[0.1, 0.3, 0.2], [1.0, 2.0, -1.5], [0.01, 0.02, 0.0], [3.0, -2.0, 1.0]])
+TRANSFORMED = {
+    "gradient of the weights": (jax.grad(halved), (None, 0)),
+    "gradient of the examples": (jax.grad(halved, 1), (None, 0)),
+    "gradient of both": (jax.grad(halved, (0, 1)), (None, 0)),
+    "traced before": (jax.jit(jax.grad(halved)), (None, 0)),
+    "second order": (jax.hessian(halved, 1), (None, 0)),
+    "reverse over reverse": (jax.jacrev(jax.grad(halved)), (None, 0)),
+    "forward": (lambda w, x: jax.jvp(halved, (w, x), (x, w)), (None, 0)),
+    "batches of batches": (lambda w, x: jax.vmap(jax.grad(halved), (0, None))(jnp.stack([w, 2 * w]), x), (None, 0)),
+    "inside a loss": (jax.grad(lambda w, x: jax.vmap(lambda v: halved(w, v * x))(EXAMPLES).sum() ** 2), (None, 0)),
+    "gradient of gradients": (
+        jax.grad(lambda w, x: jax.vmap(lambda v: (jax.grad(halved)(w, v * x) ** 2).sum())(EXAMPLES).sum()), (None, 0)
+    ),
+    "other dimensions": (jax.grad(halved, 1), (None, 1)),
+}
+
+
+CHEAP = ("gradient of both", "other dimensions")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in CHEAP else pytest.param(name, marks=pytest.mark.long) for name in TRANSFORMED]
+)
+def test_batches_of_derivatives(name: str):
+    function, axes = TRANSFORMED[name]
+    examples = jnp.moveaxis(EXAMPLES, 0, axes[1])
+    batched = jax.vmap(function, axes)
+    wanted = jax.tree.map(lambda *parts: jnp.stack(parts), *[function(WEIGHTS, example) for example in EXAMPLES])
+    jax.tree.map(lambda got, want: np.testing.assert_allclose(got, want, 2e-4, 2e-5), batched(WEIGHTS, examples), wanted)
+
+
+def test_a_batch_of_derivatives_is_one_program():
+    """The body of the loop works on whole batches: no loop takes one example after the other."""
+    text = jax.jit(jax.vmap(jax.grad(halved), (None, 0))).lower(WEIGHTS, jnp.ones((17, 3))).as_text()
+    assert "sine" in text
+    assert "17x3xf32" in text
+    assert "tensor<1x3xf32>" not in text.replace("128x", "")
+
+
 def test_trees_and_integers():
     value, gradient = jax.value_and_grad(loss)(PARAMETERS)
     wanted_value, wanted = jax.value_and_grad(unrolled)(PARAMETERS)

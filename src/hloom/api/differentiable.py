@@ -22,6 +22,9 @@ class _Derivatives:
     def forward(self, module: Module, wrt: Sequence[int]) -> Module:
         return autodiff.jvp(module, wrt)
 
+    def backward(self, module: Module, wrt: Sequence[int]) -> Module:
+        return autodiff.vjp(module, wrt, checkpoints=self.checkpoints, max_iterations=self.max_iterations)
+
 
 def differentiable(
     function: Callable[..., Any] | None = None,

@@ -194,22 +194,40 @@ def place_of(node: Node) -> str:
 
 
 def location_of(node: Node) -> Location | None:
-    """The line and column of an instruction, where its module was read from a file of text that still has it."""
-    path = Path(node.graph.module.source_name)
+    """The line and column of an instruction, where its module was read from a text that still has it."""
+    module = node.graph.module
+    text = module.source_text if module.source_text is not None else _file_text(module.source_name)
+    if text is None:
+        return None
+    header = re.search(rf"^[ \t]*(?:ENTRY[ \t]+)?%?{re.escape(node.graph.name)}[ \t]*[({{]", text, re.MULTILINE)
+    chosen = _definitions(text, node.name, node.opcode, header.end() if header else 0)
+    if header is None and len(chosen) > 1:
+        return None
+    if not chosen:  # what was inlined may have a number behind its name
+        chosen = _definitions(text, re.sub(r"\.[0-9]+$", "", node.name), node.opcode, 0)
+        if len(chosen) != 1:
+            return None
+    return Source(text, module.source_name).location(chosen[0])
+
+
+def _definitions(text: str, name: str, opcode: str, start: int) -> list[int]:
+    """Where instructions of a name and opcode are defined, from a position on."""
+    definition = re.compile(rf"(?:^|(?<=[\s{{}}]))(?:ROOT[ \t]+)?(%?{re.escape(name)})[ \t]*=(?!=)", re.MULTILINE)
+    return [
+        match.start(1)
+        for match in definition.finditer(text, start)
+        if f" {opcode}(" in text[match.end() : match.end() + LONGEST_TYPE].partition(" = ")[0]
+    ]
+
+
+def _file_text(name: str) -> str | None:
+    path = Path(name)
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_SOURCE:
             return None
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, ValueError):
         return None
-    definitions = re.compile(rf"^[ \t]*(?:ROOT[ \t]+)?(%?{re.escape(node.name)})[ \t]*=", re.MULTILINE)
-    header = re.search(rf"^[ \t]*(?:ENTRY[ \t]+)?%?{re.escape(node.graph.name)}[ \t]*[({{]", text, re.MULTILINE)
-    after = definitions.search(text, header.end()) if header else None
-    matches = list(definitions.finditer(text))
-    chosen = after or (matches[0] if len(matches) == 1 else None)
-    if chosen is None or f" {node.opcode}(" not in text[chosen.end() : chosen.end() + LONGEST_TYPE]:
-        return None
-    return Source(text, str(path)).location(chosen.start(1))
 
 
 def flattened(node: Apply, tangents: Sequence[Any]) -> list[Any]:

@@ -26,6 +26,10 @@ _COMPUTATION = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+\s*(?:\{|\(\s*(?:\)|%?[A-
 _NAMED = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+(?:\s*=\s|\s+=)|%[A-Za-z_][A-Za-z0-9_.-]*+=|ROOT\s")
 
 
+LONGEST_KEPT = 1 << 24
+"""Of how many characters a text may be that its module keeps, so that later errors show its lines."""
+
+
 def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     """Read a module from HLO text: a whole module, bare computations, or single instructions.
 
@@ -49,6 +53,8 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
         if collecting:
             gc.enable()
     module.notes = reader.placed_notes()
+    if name == "<text>" and len(text) <= LONGEST_KEPT:
+        module.source_text = text
     for note in module.notes:
         warnings.warn(note, HloomWarning, stacklevel=2)
     return module

@@ -37,7 +37,8 @@ class Module:
 
     `attributes` are the header's. `declared` are graphs that are named and never defined; `notes` are the warnings
     that reading gave; `attachments` hold what a container brought along (a buffer assignment, a snapshot's arguments)
-    by name. Iterating over a module gives its graphs.
+    by name. `source_text` is the text that it was read from, where that is in no file and not long: errors show lines
+    of it. Iterating over a module gives its graphs.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Module:
         "name",
         "notes",
         "source_name",
+        "source_text",
         "stack_tables",
     )
 
@@ -65,6 +67,7 @@ class Module:
         self.attachments: dict[str, Any] = {}
         self.notes: list[str] = []
         self.source_name = "<text>"
+        self.source_text: str | None = None
         self.is_indexed = False
         self.has_closures = False
         self._entry: Graph | None = None
@@ -230,6 +233,7 @@ class Module:
         """A copy that shares nothing that can be edited."""
         copy = Module(self.name, self.attributes)
         copy.stack_tables, copy.source_name = self.stack_tables, self.source_name
+        copy.source_text = self.source_text
         copy.attachments, copy.notes = dict(self.attachments), list(self.notes)
         mapping: dict[Any, Any] = {graph: copy.declare_graph(graph.name) for graph in self.declared}
         for graph in self.graphs:

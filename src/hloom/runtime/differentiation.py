@@ -5,8 +5,10 @@
 
 The derivative of a program is a program again: the forward part yields residuals, `linear_call` stands for the linear
 function of the tangents, and its transposition calls the backward part with the residuals. Evaluated as it stands it is
-the program in forward mode. So second order needs nothing further. A batch of a function is the batched function; a
-batch of a derivative runs one element after the other.
+the program in forward mode. So second order needs nothing further.
+
+A batch of a function is the batched function, which jax makes, and a batch of its derivative the derivative of that.
+The batched function has residuals of its own: its backward part is given the inputs and computes them once more.
 
 How a module is differentiated is given from outside (`Derivatives`); `hloom.differentiable` gives hloom's own.
 """
@@ -14,7 +16,8 @@ How a module is differentiated is given from outside (`Derivatives`); `hloom.dif
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+from dataclasses import dataclass
+from functools import lru_cache, partial, wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,13 +40,31 @@ class Derivatives(Protocol):
         """Forward mode: the module of parameters and tangents, which yields results and tangents."""
         ...
 
+    def backward(self, module: Module, wrt: Sequence[int]) -> Module:
+        """Reverse mode: the module of parameters and cotangents, which yields cotangents."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A program over a batch: the inputs that it takes, by number, and where its results are those of one element.
+
+    `is_batched` says which inputs of the one-element program have a batch, along dimension 0; all results have.
+    `outputs` are the numbers of its results, None for a result that nothing asks for in a batch.
+    """
+
+    program: Program
+    inputs: list[int]
+    is_batched: list[bool]
+    outputs: list[int | None]
+
 
 class Program:
     """A module with the types jax knows it by; made of a jaxpr, or derived from another program."""
 
     def __init__(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
-        module: Module | None = None,
+        module: Module | None = None, over_batch: Callable[[int, Sequence[bool]], Batched] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.inputs = list(inputs)
@@ -53,6 +74,9 @@ class Program:
         self._module = module
         self._linearized: dict[tuple[int, ...], tuple[Program, Program]] = {}
         self._forward: dict[tuple[int, ...], Program] = {}
+        self._backward: dict[tuple[int, ...], Program] = {}
+        self._over_batch = over_batch
+        self._batched: dict[tuple[int, tuple[bool, ...]], Batched] = {}
 
     def __repr__(self) -> str:
         return self.name
@@ -72,15 +96,19 @@ class Program:
         return [number for number, output in enumerate(self.outputs) if _moves(output)]
 
     def linearized(self, wrt: tuple[int, ...]) -> tuple[Program, Program]:
-        """The forward part and the backward part."""
+        """The forward part; and the backward part, of cotangents, residuals and the inputs, which it leaves alone."""
         if wrt not in self._linearized:
             forward, backward = self.derivatives.parts(self.module, wrt)
             residuals = _avals(forward)[len(self.outputs) :]
             moving = [self.outputs[number] for number in self.moving_outputs()]
+            for parameter in forward.entry.parameters:
+                backward.entry.add_parameter(parameter.type, parameter.name)
+            count = len(residuals)
             first = Program(f"{self.name}.forward", self.inputs, [*self.outputs, *residuals], self.derivatives,
-                            module=forward)  # fmt: skip
-            second = Program(f"{self.name}.backward", [*moving, *residuals], [self.inputs[n] for n in wrt],
-                             self.derivatives, module=backward)  # fmt: skip
+                            module=forward, over_batch=self._derived(_batched_forward, self, count))  # fmt: skip
+            second = Program(f"{self.name}.backward", [*moving, *residuals, *self.inputs],
+                             [self.inputs[n] for n in wrt], self.derivatives, module=backward,
+                             over_batch=self._derived(_batched_backward, self, wrt, count))  # fmt: skip
             self._linearized[wrt] = first, second
         return self._linearized[wrt]
 
@@ -90,8 +118,102 @@ class Program:
             made = self.derivatives.forward(self.module, wrt)
             inputs = [*self.inputs, *[self.inputs[number] for number in wrt]]
             outputs = [*self.outputs, *[self.outputs[number] for number in self.moving_outputs()]]
-            self._forward[wrt] = Program(f"{self.name}.tangent", inputs, outputs, self.derivatives, module=made)
+            over_batch = self._derived(_batched_forward_mode, self, wrt)
+            self._forward[wrt] = Program(f"{self.name}.tangent", inputs, outputs, self.derivatives, module=made,
+                                         over_batch=over_batch)  # fmt: skip
         return self._forward[wrt]
+
+    def reverse_mode(self, wrt: tuple[int, ...]) -> Program:
+        """The program of cotangents and inputs that yields cotangents."""
+        if wrt not in self._backward:
+            moving = [self.outputs[number] for number in self.moving_outputs()]
+            made = _parameters_rotated(self.derivatives.backward(self.module, wrt), len(self.inputs))
+            over_batch = self._derived(_batched_backward, self, wrt, 0)
+            self._backward[wrt] = Program(f"{self.name}.backward", [*moving, *self.inputs],
+                                          [self.inputs[n] for n in wrt], self.derivatives, module=made,
+                                          over_batch=over_batch)  # fmt: skip
+        return self._backward[wrt]
+
+    def _derived(self, over_batch: Callable[..., Batched], *arguments: Any) -> Any:
+        return partial(over_batch, *arguments) if self.has_batches else None
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether it can be made to compute a batch at once."""
+        return self.jaxpr is not None or self._over_batch is not None
+
+    def batched(self, size: int, is_batched: Sequence[bool]) -> Batched:
+        """The program of a batch; the inputs given have one, and further inputs may have to have one."""
+        key = size, tuple(is_batched)
+        if key not in self._batched:
+            if self.jaxpr is not None:
+                self._batched[key] = _batched_jaxpr(self, size, is_batched)
+            else:
+                assert self._over_batch is not None, "it has batches"
+                self._batched[key] = self._over_batch(size, is_batched)
+        return self._batched[key]
+
+
+def _batched_jaxpr(program: Program, size: int, is_batched: Sequence[bool]) -> Batched:
+    internals = jax_internals()
+    axis = internals.batching.AxisData(None, size, None, None)
+    places = [0 if batched else None for batched in is_batched]
+    jaxpr, _ = internals.batching.batch_jaxpr_axes(program.jaxpr, axis, places, [0] * len(program.outputs))
+    made = Program(program.name, jaxpr.in_avals, jaxpr.out_avals, program.derivatives, jaxpr=jaxpr)
+    return Batched(made, list(range(len(places))), list(is_batched), list(range(len(program.outputs))))
+
+
+def _batched_forward(program: Program, residuals: int, size: int, is_batched: Sequence[bool]) -> Batched:
+    """Of a forward part: the program itself. Backward parts of batches need no residuals."""
+    inner = program.batched(size, is_batched)
+    return Batched(inner.program, inner.inputs, inner.is_batched, [*inner.outputs, *[None] * residuals])
+
+
+def _moved(program: Program, wrt: Sequence[int], size: int, is_batched: Sequence[bool]) -> tuple[Batched, list[int]]:
+    """A program over a batch in which what moves has a batch, and of what it moves that which it takes, by position."""
+    inner = program.batched(size, [batched or number in wrt for number, batched in enumerate(is_batched)])
+    return inner, [position for position, number in enumerate(wrt) if number in inner.inputs]
+
+
+def _batched_forward_mode(program: Program, wrt: tuple[int, ...], size: int, is_batched: Sequence[bool]) -> Batched:
+    count = len(program.inputs)
+    inner, taken = _moved(program, wrt, size, is_batched[:count])
+    positions = {number: position for position, number in enumerate(inner.inputs)}
+    made = inner.program.forward_mode(tuple(positions[wrt[position]] for position in taken))
+    tangents = {number: len(inner.program.outputs) + n for n, number in enumerate(inner.program.moving_outputs())}
+    outputs = [inner.outputs[number] for number in program.moving_outputs()]
+    moved = [None if number is None else tangents[number] for number in outputs]
+    inputs = [*inner.inputs, *[count + position for position in taken]]
+    return Batched(made, inputs, [*inner.is_batched, *[True] * len(wrt)], [*inner.outputs, *moved])
+
+
+def _batched_backward(
+    program: Program, wrt: tuple[int, ...], residuals: int, size: int, is_batched: Sequence[bool]
+) -> Batched:
+    """Of a backward part: reverse mode of the program over a batch, from its inputs."""
+    moving = program.moving_outputs()
+    start = len(moving) + residuals
+    inner, taken = _moved(program, wrt, size, is_batched[start:])
+    positions = {number: position for position, number in enumerate(inner.inputs)}
+    made = inner.program.reverse_mode(tuple(positions[wrt[position]] for position in taken))
+    given = {inner.outputs[number]: cotangent for cotangent, number in enumerate(moving)}
+    cotangents = [given[number] for number in inner.program.moving_outputs()]
+    inputs = [*cotangents, *[start + number for number in inner.inputs]]
+    batched = [*[True] * len(moving), *is_batched[len(moving) : start], *inner.is_batched]
+    return Batched(made, inputs, batched, [taken.index(n) if n in taken else None for n in range(len(wrt))])
+
+
+def _parameters_rotated(module: Module, count: int) -> Module:
+    """The same module with its first parameters behind the others."""
+    entry = module.entry
+    parameters = [*entry.parameters[count:], *entry.parameters[:count]]
+    for number, parameter in enumerate(parameters):
+        parameter.number = number
+    entry.parameters[:] = parameters
+    module.attributes = module.attributes.changed(
+        dict.fromkeys(("entry_computation_layout", "input_output_alias", "buffer_donor"))
+    )
+    return module
 
 
 def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Callable[..., Any]:
@@ -225,10 +347,10 @@ def _transpose_linear(
     start = len(program.inputs)
     forward, backward = program.linearized(wrt)
     known = inputs[start : start + residuals]
+    given = [internals.ad.instantiate_zeros(cotangent) for cotangent in cotangents]
     if not residuals:
         known = program_call().bind(*inputs[:start], program=forward)[len(program.outputs) :]
-    given = [internals.ad.instantiate_zeros(cotangent) for cotangent in cotangents]
-    results = program_call().bind(*given, *known, program=backward)
+    results = program_call().bind(*given, *known, *inputs[:start], program=backward)
     undefined = internals.ad.is_undefined_primal
     value = [
         result if undefined(operand) else None
@@ -238,18 +360,64 @@ def _transpose_linear(
 
 
 def _batch_program(inputs: Any, dims: Any, *, program: Program) -> Any:
-    internals = jax_internals()
-    if program.jaxpr is not None:
-        sizes = [operand.shape[dim] for operand, dim in zip(inputs, dims, strict=True) if dim is not None]
-        axis = internals.batching.AxisData(None, sizes[0], None, None)
-        batched, result_dims = internals.batching.batch_jaxpr2(program.jaxpr, axis, tuple(dims))
-        made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched)
-        return program_call().bind(*inputs, program=made), result_dims
-    return _one_by_one(lambda *value: program_call().bind(*value, program=program), inputs, dims)
+    if not program.has_batches:
+        return _one_by_one(lambda *value: program_call().bind(*value, program=program), inputs, dims)
+    size, batched = _over_batch(inputs, dims, program)
+    given = _given(inputs, dims, batched, size)
+    results = program_call().bind(*[given[number] for number in batched.inputs], program=batched.program)
+    return _with_nothing(program.outputs, [None if n is None else results[n] for n in batched.outputs])
 
 
-def _batch_linear(inputs: Any, dims: Any, **parameters: Any) -> Any:
-    return _one_by_one(lambda *value: linear_call().bind(*value, **parameters), inputs, dims)
+def _batch_linear(inputs: Any, dims: Any, *, program: Program, wrt: tuple[int, ...], residuals: int) -> Any:
+    if not program.has_batches:
+        call = partial(linear_call().bind, program=program, wrt=wrt, residuals=residuals)
+        return _one_by_one(call, inputs, dims)
+    count, start = len(program.inputs), len(program.inputs) + residuals
+    sizes = [operand.shape[dim] for operand, dim in zip(inputs, dims, strict=True) if dim is not None]
+    is_batched = [dim is not None or number in wrt for number, dim in enumerate(dims[:count])]
+    batched = program.batched(sizes[0], is_batched)
+    given = _given(inputs[:count], dims[:count], batched, sizes[0])
+    tangents = [_with_batch(*pair, sizes[0]) for pair in zip(inputs[start:], dims[start:], strict=True)]
+    taken = [position for position, number in enumerate(wrt) if number in batched.inputs]
+    moves = tuple(batched.inputs.index(wrt[position]) for position in taken)
+    primals = [given[number] for number in batched.inputs]
+    moved = linear_call().bind(
+        *primals, *[tangents[position] for position in taken], program=batched.program, wrt=moves, residuals=0
+    )
+    numbers = batched.program.moving_outputs()
+    tangent_of = dict(zip(numbers, moved, strict=True))
+    outputs = [batched.outputs[number] for number in program.moving_outputs()]
+    return _with_nothing(_moving_avals(program), [None if n is None else tangent_of[n] for n in outputs])
+
+
+def _over_batch(inputs: Any, dims: Any, program: Program) -> tuple[int, Batched]:
+    sizes = [operand.shape[dim] for operand, dim in zip(inputs, dims, strict=True) if dim is not None]
+    return sizes[0], program.batched(sizes[0], [dim is not None for dim in dims])
+
+
+def _given(inputs: Any, dims: Any, batched: Batched, size: int) -> list[Any]:
+    """The inputs, those that have to have a batch with one along dimension 0."""
+    return [
+        _with_batch(operand, dim, size) if is_batched else operand
+        for operand, dim, is_batched in zip(inputs, dims, batched.is_batched, strict=True)
+    ]
+
+
+def _with_batch(operand: Any, dim: int | None, size: int) -> Any:
+    numpy = jax_internals().jax.numpy
+    if dim is None:
+        return numpy.broadcast_to(operand, (size, *operand.shape))
+    return numpy.moveaxis(operand, dim, 0)
+
+
+def _with_nothing(avals: Sequence[Any], results: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
+    """Results with a batch along dimension 0, and zeros without one for those that nothing asks for."""
+    zeros = jax_internals().jax.numpy.zeros
+    made = [
+        zeros(aval.shape, aval.dtype) if result is None else result
+        for aval, result in zip(avals, results, strict=True)
+    ]
+    return made, [None if result is None else 0 for result in results]
 
 
 def _one_by_one(function: Callable[..., Any], inputs: Any, dims: Any) -> Any:
