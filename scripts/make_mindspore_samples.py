@@ -6,7 +6,8 @@
 Writes, for each net, `NAME.validate.ir` (the graph that MindSpore runs), for those with control flow `NAME.optimize.ir`
 (the graph before its closures are lifted), `NAME.mindir`, and `NAME.npz`: weights by name (`weight:...`), and for
 each run arguments (`run_0_argument_0`, ...) and results (`run_0_result_0`, ...). Source lines of its own code are
-left out. Further arguments are the names of the only nets to make.
+left out. Further arguments are the names of the only nets to make. Of the steps of training, whose names begin with
+`train_`, runs follow each other: `run_0_updated:...` are the weights behind the first. They have no `.mindir`.
 """
 
 from __future__ import annotations
@@ -389,6 +390,43 @@ class Reductions(nn.Cell):
         return sums + products + nets
 
 
+class Classifier(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Dense(8, 16, activation="relu")
+        self.second = nn.Dense(16, 6, activation="tanh")
+        self.third = nn.Dense(6, 4, activation="sigmoid")
+
+    def construct(self, x):
+        return self.third(self.second(self.first(x)))
+
+
+class Training(nn.Cell):
+    """A step of training: the loss, and an update of all weights."""
+
+    def __init__(self, optimizer) -> None:
+        super().__init__()
+        self.net = Classifier()
+        self.loss = nn.MSELoss()
+        self.optimizer = optimizer(self.net.trainable_params())
+        self.gradients = ops.value_and_grad(self.forward, None, self.optimizer.parameters)
+
+    def forward(self, x, y):
+        return self.loss(self.net(x), y)
+
+    def construct(self, x, y):
+        loss, gradients = self.gradients(x, y)
+        return ops.depend(loss, self.optimizer(gradients))
+
+
+def trainings():
+    """Each step of training with its name and the arguments of its runs."""
+    steps = [(array(4, 8), array(4, 4)) for _ in range(3)]
+    yield "train_momentum", Training(lambda weights: nn.Momentum(weights, 0.1, 0.9)), steps
+    yield "train_sgd", Training(lambda weights: nn.SGD(weights, 0.1, momentum=0.9, dampening=0.2)), steps
+    yield "train_sgd_alone", Training(lambda weights: nn.SGD(weights, 0.1)), steps
+
+
 def nets():
     """Each net with its name and the arguments of its runs."""
     mask = np.triu(np.ones((3, 3), bool), 1)[None, None]
@@ -438,6 +476,20 @@ def set_norms(net: nn.Cell) -> None:
             parameter.set_data(Tensor(np.abs(array(*parameter.shape)) + 0.5))
 
 
+def make_training(folder: Path, name: str, net: nn.Cell, runs: list) -> None:
+    """Write the graph of a step, and its weights before and behind each run."""
+    net.set_train()
+    before = set(Path(DUMPS).rglob("*.ir"))
+    arrays = {f"weight:{parameter.name}": parameter.asnumpy().copy() for parameter in net.get_parameters()}
+    for number, arguments in enumerate(runs):
+        arrays[f"run_{number}_result_0"] = net(*map(Tensor, arguments)).asnumpy()
+        arrays |= {f"run_{number}_argument_{index}": argument for index, argument in enumerate(arguments)}
+        for parameter in net.get_parameters():
+            arrays[f"run_{number}_updated:{parameter.name}"] = parameter.asnumpy().copy()
+    np.savez_compressed(folder / f"{name}.npz", allow_pickle=False, **arrays)
+    (folder / f"{name}.validate.ir").write_text(dumped("*_validate_*.ir", before))
+
+
 def main(folder: Path) -> None:
     mindspore.set_context(mode=mindspore.GRAPH_MODE)
     mindspore.set_seed(1)
@@ -461,6 +513,9 @@ def main(folder: Path) -> None:
         target.unlink(missing_ok=True)
         mindspore.export(net, *map(Tensor, runs[0]), file_name=str(target), file_format="MINDIR")
         target.chmod(0o644)
+    for name, net, runs in trainings():
+        if not sys.argv[2:] or name in sys.argv[2:]:
+            make_training(folder, name, net, runs)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,9 @@ from hloom.dialects import mindir
 
 FOLDER = Path(__file__).parent / "samples"
 TEXTS = sorted(path.name for path in FOLDER.glob("*.ir"))
-NETS = sorted(path.stem for path in FOLDER.glob("*.npz"))
+NETS = sorted(path.stem for path in FOLDER.glob("*.npz") if not path.stem.startswith("train_"))
+TRAININGS = sorted(path.stem for path in FOLDER.glob("train_*.npz"))
+"""Steps of training: each run begins with the weights that the one before has left."""
 NOT_LOWERED = "recursion"
 """The net whose recursion is no tail call."""
 
@@ -25,15 +27,19 @@ def text(name: str) -> str:
     return (FOLDER / name).read_text()
 
 
-def runs(net: str, names: list[str], folder: Path = FOLDER) -> Iterator[Run]:
-    """For each run the arrays for parameters of these names, and the results that MindSpore gave."""
+def runs(net: str, names: list[str], updates: Sequence[str] = (), folder: Path = FOLDER) -> Iterator[Run]:
+    """For each run the arrays for parameters of these names, and the results that MindSpore gave, then its updates."""
     with np.load(folder / f"{net}.npz") as archive:
         arrays = {name: archive[name] for name in archive.files}
     weights = {name.removeprefix("weight:"): array for name, array in arrays.items() if name.startswith("weight:")}
     number = 0
     while results := numbered(arrays, f"run_{number}_result_"):
         arguments = iter(numbered(arrays, f"run_{number}_argument_"))
-        yield [weights[name] if name in weights else next(arguments) for name in names], results
+        stem = f"run_{number}_updated:"
+        updated = {name.removeprefix(stem): array for name, array in arrays.items() if name.startswith(stem)}
+        given = [weights[name] if name in weights else next(arguments) for name in names]
+        yield given, [*results, *(updated[name] for name in updates)]
+        weights |= updated
         number += 1
 
 
@@ -47,7 +53,7 @@ def check_numbers(net: str, module: Module, folder: Path = FOLDER) -> int:
     lowered = mindir.lower(module)
     assert hloom.verify(lowered).level is hloom.Level.HLO
     count = 0
-    for arguments, expected in runs(net, names, folder):
+    for arguments, expected in runs(net, names, lowered.attachments.get(mindir.UPDATES, ()), folder):
         outputs = hloom.run(lowered, arguments).outputs
         results = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
         assert len(results) == len(expected)

@@ -1,7 +1,8 @@
 """Lowering to HLO, with the numbers that MindSpore gave.
 
 Primitives: `elementwise_lowering.py`, `reduction_lowering.py`, `data_movement_lowering.py`, `linear_lowering.py`,
-`normalisation_lowering.py`, `lowering_context.py`; calls: `control_flow_lowering.py`, `emitter.py`, `free_variables.py`.
+`normalisation_lowering.py`, `effects_lowering.py`, `lowering_context.py`; calls: `control_flow_lowering.py`,
+`emitter.py`, `free_variables.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 import hloom
 from hloom import HloomError, Unsupported
 from hloom.dialects import mindir
+from hloom.dialects.mindir.effects_lowering import EFFECTS
 from hloom.dialects.mindir.emitter import hlo_name
 from hloom.dialects.mindir.free_variables import References
 from hloom.dialects.mindir.lowering import STRUCTURE, TABLE
@@ -119,17 +121,83 @@ def test_a_type_that_the_lowering_does_not_yield_is_an_error():
         mindir.lower(module)
 
 
-def test_a_side_effect_is_refused_and_not_dropped():
+def test_a_write_is_a_result_and_not_dropped():
     """Only the order of effects leads to it, no value does."""
+    module = program(
+        "%0(write) = AssignAdd(%para1_x, F32(1), UMonad[U])",
+        "%1(order) = UpdateState(UMonad[U], %0)",
+        "%2(before) = Load(%para1_x, UMonad[U])",
+        "%3(after) = Load(%para1_x, %1)",
+        "%4(y) = PrimFunc_Sub(%3, %2)",
+        "%5(z) = Depend(%4, %1)",
+        "Return(%5)",
+    )
+    lowered = mindir.lower(module)
+    assert lowered.attachments[mindir.UPDATES] == ("x",)
+    difference, updated = hloom.run(lowered, [np.array([1, 2], np.float32)]).outputs
+    np.testing.assert_array_equal(np.asarray(difference), np.array([1, 1], np.float32))
+    np.testing.assert_array_equal(np.asarray(updated), np.array([2, 3], np.float32))
+
+
+def test_nesterovs_momentum_is_that_of_the_documentation():
+    """MindSpore's CPU kernel computes plain momentum here, so that its numbers are no reference."""
+    module = program(
+        "%0(new) = ApplyMomentum(%para1_x, %para2_m, F32(0.1), %para3_g, F32(0.5), UMonad[U]) "
+        "primitive_attrs: {use_nesterov: Bool(1)}",
+        "%1(order) = UpdateState(UMonad[U], %0)",
+        "%2(z) = Depend(%0, %1)",
+        "Return(%2)",
+        parameters="\n".join(f"%para{number}_{name}: <Tensor[Float32], (2)>" for number, name in enumerate("xmg", 1)),
+    )
+    x, m, g = (np.array(pair, np.float32) for pair in ((1, 2), (3, 4), (5, 6)))
+    new, *updates = hloom.run(mindir.lower(module), [x, m, g]).outputs
+    accumulated = m * 0.5 + g
+    expected = x - 0.1 * (g + 0.5 * accumulated)
+    for actual, wanted in zip((new, *updates), (expected, expected, accumulated), strict=True):
+        np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        (["%0(a) = Assign(%para1_x, %para1_x, UMonad[U])", "%1(b) = Assign(%para1_x, %para1_x, UMonad[U])",
+          "%2(u) = UpdateState(UMonad[U], %0, %1)"], "b of @main: Assign: nothing orders this write to x"),
+        (["%0(a) = Assign(%para1_x, %para1_x, UMonad[U])", "%1(b) = PrimFunc_Exp(%para1_x)",
+          "%2(u) = UpdateState(UMonad[U], %0, %1)"], "b of @main: it reads x, which is written to, and does not say"),
+        (["%0(a) = PrimFunc_Exp(%para1_x)", "%1(b) = Assign(%0, %0, UMonad[U])",
+          "%2(u) = UpdateState(UMonad[U], %1)"], "b of @main: Assign: operand 0 must be a parameter of the program"),
+        (["%0(a) = PrimFunc_Exp(%para1_x)", "%1(b) = Assign(%para1_x, %0)",
+          "%2(u) = UpdateState(UMonad[U], %1)"], "b of @main: a primitive that writes has a monad"),
+    ],
+)  # fmt: skip
+def test_writes_that_nothing_orders_are_refused(lines, message):
+    module = program(*lines, "%3(z) = Depend(F32(1), %2)", "Return(%3)")
+    with pytest.raises(Unsupported, match=re.escape(message)):
+        mindir.lower(module)
+
+
+def test_a_write_before_a_branch_that_may_read_it_is_refused():
+    graphs = "\nsubgraph @f(%para2_v, %para3_u) {\n  %0(a) = Load(%para2_v, %para3_u)\n  Return(%0)\n}\n"
     module = program(
         "%0(write) = Assign(%para1_x, %para1_x, UMonad[U])",
         "%1(order) = UpdateState(UMonad[U], %0)",
-        "%2(y) = PrimFunc_Exp(%para1_x)",
-        "%3(z) = Depend(%2, %1)",
-        "Return(%3)",
+        "%2(a) = call @f(%para1_x, %1)",
+        "%3(b) = call @f(%para1_x, %1)",
+        "%4(c) = MakeTuple(%2, %3)",
+        "Return(%4)",
+        graphs=graphs,
     )
-    with pytest.raises(Unsupported, match="write of @main: the primitive Assign has no lowering to HLO"):
+    with pytest.raises(Unsupported, match="write of @main: writes before a branch, a loop or a call"):
         mindir.lower(module)
+
+
+def test_hlo_has_the_scopes_and_lines_of_the_text():
+    lowered = mindir.lower(hloom.load(FOLDER / "mlp.validate.ir"))
+    (dot, *_) = [node for node in lowered.entry.nodes if node.opcode == "dot"]
+    assert dot.metadata is not None
+    assert dot.metadata.source_file == "make_mindspore_samples.py"
+    assert dot.metadata.source_line > 0
+    assert "Dense" in dot.metadata.op_name
 
 
 def test_functions_are_shared_where_several_calls_want_them():
@@ -202,7 +270,7 @@ def test_references_and_free_variables():
 
 
 def test_the_rows_are_the_primitives_that_have_a_lowering():
-    assert {PREFIX + name for name in {**TABLE, **STRUCTURE}} == set(ROWS)
+    assert {PREFIX + name for name in {**TABLE, **STRUCTURE, **EFFECTS, "Load": None, "UpdateState": None}} == set(ROWS)
 
 
 def test_names_are_those_that_hlo_takes():

@@ -14,7 +14,7 @@ import pytest
 
 import hloom
 from hloom.dialects import mindir
-from tests.dialects.mindir.samples import NETS, NOT_LOWERED, check_numbers
+from tests.dialects.mindir.samples import NETS, NOT_LOWERED, TRAININGS, check_numbers
 
 pytestmark = pytest.mark.long
 
@@ -60,3 +60,11 @@ def test_todays_graphs_read_print_back_and_yield_mindspores_numbers(folder, net)
     hloom.verify(model)
     if net != NOT_LOWERED:
         assert check_numbers(net, model, folder) > 0
+
+
+@pytest.mark.parametrize("net", TRAININGS)
+def test_todays_steps_of_training_yield_mindspores_weights(folder, net):
+    path = folder / f"{net}.validate.ir"
+    module = hloom.load(path)
+    assert mindir.to_text(module) == path.read_text()
+    assert check_numbers(net, module, folder) > 0

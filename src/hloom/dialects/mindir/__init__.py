@@ -6,6 +6,7 @@ module = mindir.parse(text)
 print(mindir.to_text(module))
 """
 
+from hloom.dialects.mindir.lowering import UPDATES as UPDATES
 from hloom.dialects.mindir.lowering import lower as lower
 from hloom.dialects.mindir.lowering_pass import LOWER as LOWER
 from hloom.dialects.mindir.model_reader import WEIGHTS as WEIGHTS

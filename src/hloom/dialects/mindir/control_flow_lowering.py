@@ -171,6 +171,7 @@ class ControlFlow:
         """The outcome of a tail call."""
         while True:
             function, arguments = call.function, call.arguments
+            self.emitter.build.metadata = call.node.raw_metadata
             if isinstance(function, Choice):
                 return (yield self.choose(region, function, call))
             if not isinstance(function, Closure):

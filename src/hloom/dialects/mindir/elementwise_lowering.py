@@ -416,6 +416,39 @@ def _bias_add(primitive: Primitive) -> Node:
     return build.apply("add", x, build.spread(primitive.array(1, tensor(x).dtype), dims, (axis,)))
 
 
+@lowers("BiasAddGrad")
+def _bias_gradient(primitive: Primitive) -> Node:
+    """The sum over all dimensions but the channel's."""
+    x = primitive.x
+    rank = tensor(x).rank
+    axis = rank - 1 if rank < 3 or data_format(primitive, 1) == "NHWC" else 1
+    return primitive.build.reduce("add", x, [dim for dim in range(rank) if dim != axis], 0)
+
+
+@lowers("ReluGrad")
+def _relu_gradient(primitive: Primitive) -> Node:
+    """(gradient, output): the gradient where the output is positive."""
+    build, output = primitive.build, primitive.array(1)
+    is_positive = build.compare(output, build.filled(0, output), "GT")
+    return build.apply("select", is_positive, primitive.x, build.filled(0, primitive.x))
+
+
+@lowers("TanhGrad")
+def _tanh_gradient(primitive: Primitive) -> Node:
+    """(output, gradient): gradient * (1 - output^2)."""
+    build, output = primitive.build, primitive.x
+    square = build.apply("multiply", output, output)
+    return build.apply("multiply", primitive.array(1), build.apply("subtract", build.filled(1, output), square))
+
+
+@lowers("SigmoidGrad")
+def _sigmoid_gradient(primitive: Primitive) -> Node:
+    """(output, gradient): gradient * output * (1 - output)."""
+    build, output = primitive.build, primitive.x
+    slope = build.apply("multiply", output, build.apply("subtract", build.filled(1, output), output))
+    return build.apply("multiply", primitive.array(1), slope)
+
+
 FORMATS = {0: "NCHW", 1: "NHWC", 2: "NHWC4", 3: "HWKC", 4: "HWCK", 11: "NCDHW"}
 """Data formats by number. Source: mindapi/base/format.h."""
 

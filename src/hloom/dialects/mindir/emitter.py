@@ -85,7 +85,8 @@ class ComputationEmitter:
 
     def finish(self, graph: Graph, arrays: Sequence[Node]) -> None:
         """Let a computation yield a tuple, and put it into the module."""
-        output = graph.add_apply(OPS["tuple"], arrays, TupleType([type_of_node(array) for array in arrays]))
+        types = TupleType([type_of_node(array) for array in arrays])
+        output = graph.add_apply(OPS["tuple"], arrays, types, metadata=self.build.metadata)
         self.finish_with(graph, output)
 
     def finish_with(self, graph: Graph, output: Node) -> None:
@@ -98,14 +99,14 @@ class ComputationEmitter:
         assert isinstance(whole.type, TupleType), "it is a tuple"
         get = OPS["get-tuple-element"]
         return [
-            self.graph.add_apply(get, [whole], type_, {"index": index})
+            self.graph.add_apply(get, [whole], type_, {"index": index}, metadata=self.build.metadata)
             for index, type_ in enumerate(whole.type.elements)
         ]
 
     def packed(self, arrays: Sequence[Node]) -> Node:
         """A tuple of arrays."""
         types = TupleType([type_of_node(array) for array in arrays])
-        return self.graph.add_apply(OPS["tuple"], arrays, types)
+        return self.graph.add_apply(OPS["tuple"], arrays, types, metadata=self.build.metadata)
 
     def call(self, graph: Graph, arrays: Sequence[Node], skeleton: LoweredValue) -> LoweredValue:
         """The value that a computation yields, given arrays."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.values import Number, Sequence, Text, Word
 from hloom.ir import Graph, Node, TensorType, Type, dtype
 from hloom.text import Unsupported
@@ -18,7 +19,7 @@ MOST_NESTED = 100
 INDEX_TYPE = TensorType(dtype("s32"))
 """The type of the index of a function among several."""
 MONAD = Word("monad")
-"""What orders side effects: nothing, in a program that has none."""
+"""What orders side effects, before there are any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,31 @@ class Choice:
     depth: int
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What orders side effects, behind some: the parameters that were written to, how often, and their values.
+
+    `node` is the last write.
+    """
+
+    values: tuple[tuple[Node, int, Node], ...]
+    node: Node
+
+    def current(self, parameter: Node) -> tuple[int, Node]:
+        """How often a parameter was written to, and its value."""
+        return next(((count, value) for key, count, value in self.values if key is parameter), (0, parameter))
+
+    def joined(self, other: State) -> State:
+        """The state behind both."""
+        latest = {key: (count, value) for key, count, value in self.values}
+        for key, count, value in other.values:
+            if count > latest.get(key, (0, None))[0]:
+                latest[key] = count, value
+        return State(tuple((key, *pair) for key, pair in latest.items()), other.node)
+
+
 Function = Closure | Choice
-LoweredValue = Node | Type | Number | Text | Word | Aggregate | Closure | Choice
+LoweredValue = Node | Type | Number | Text | Word | Aggregate | Closure | Choice | State
 """A value; with types in place of nodes, a skeleton."""
 
 
@@ -115,6 +139,8 @@ def rebuilt(value: LoweredValue, change: Callable[[LoweredValue], LoweredValue])
         selector = change(value.selector)
         assert isinstance(selector, (Node, Type)), "a selector is an array"
         return choice(selector, tuple(_rebuilt_closure(option, change) for option in value.options))
+    if isinstance(value, State):
+        raise error_at(value.node, "writes before a branch, a loop or a call of a shared function have no lowering")
     return change(value)
 
 

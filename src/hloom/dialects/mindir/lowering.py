@@ -12,6 +12,7 @@ from hloom.dialects.mindir import (
     reduction_lowering,
 )
 from hloom.dialects.mindir.control_flow_lowering import ControlFlow, Region, TailCall, Task, run
+from hloom.dialects.mindir.effects_lowering import EFFECTS
 from hloom.dialects.mindir.emitter import PREDICATE, ComputationEmitter, hlo_name
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.lowered_values import (
@@ -21,6 +22,7 @@ from hloom.dialects.mindir.lowered_values import (
     Choice,
     Closure,
     LoweredValue,
+    State,
     aggregate,
     choice,
     closure,
@@ -45,6 +47,7 @@ from hloom.ir import (
     Module,
     Node,
     Op,
+    Parameter,
     TensorType,
     TupleType,
     TypeProblem,
@@ -60,14 +63,20 @@ TABLE: dict[str, Rule] = {
     **linear_lowering.TABLE,
 }
 """By primitive: what builds its HLO."""
+UPDATES = "mindir.updates"
+"""In a lowered module's attachments: the names of the parameters whose new values follow the results."""
+_PASSES_ON = frozenset(PREFIX + name for name in ("MakeTuple", "make_tuple", "Depend", "TupleGetItem"))
+"""The primitives that hand side effects on, from what they take."""
 
 
 def lower(module: Module) -> Module:
     """A module of MindIR as a module of HLO: the entry graph's parameters are the program's, weights among them.
 
     Calls, choices of functions and recursion in tail calls become HLO's `call`, `conditional` and `while`; results
-    are a tuple where MindSpore's are. Raises Unsupported, with the source line, for primitives that have no lowering,
-    for recursion that is no tail call, and where a value must be known that is not.
+    are a tuple where MindSpore's are. Where parameters are written to, the result is a tuple of the results and of the
+    new values, of the parameters that `attachments["mindir.updates"]` names. Raises Unsupported, with the source line,
+    for primitives that have no lowering, for recursion that is no tail call, for writes inside of branches and loops,
+    and where a value must be known that is not.
     """
     return _Lowering(module).lower()
 
@@ -83,6 +92,11 @@ class _Lowering:
         self.emitter = ComputationEmitter(self.lowered, self.entry)
         self.control_flow = ControlFlow(module, self.emitter, self.body)
         self.orders: dict[Graph, tuple[list[Node], Node, bool]] = {}
+        self.parameters: dict[Node, Node] = {}
+        self.effects: dict[Node, State] = {}
+        self.written: dict[Node, dict[int, Node]] = {}
+        self.written_values: dict[Node, Node] = {}
+        self.direct_reads: dict[Node, Node] = {}
 
     def lower(self) -> Module:
         entry = self.source.entry
@@ -93,10 +107,12 @@ class _Lowering:
                 continue
             if not isinstance(parameter.type, (TensorType, TupleType)) or parameter.type is OPAQUE:
                 raise error_at(parameter, f"a parameter of type {parameter.type} has no lowering")
-            arguments.append(self.unpacked(self.entry.add_parameter(parameter.type, hlo_name(parameter.name))))
+            made = self.entry.add_parameter(parameter.type, hlo_name(parameter.name))
+            self.parameters[parameter] = made
+            arguments.append(self.unpacked(made))
         call = TailCall(closure(entry, ()), tuple(arguments), entry.root)
         outcome = run(self.control_flow.jump(Region(), call))
-        self.entry.set_output(self.output(outcome.values[None]))
+        self.entry.set_output(self.with_updates(outcome.values[None]))
         self.entry.name = self.lowered.unique_graph_name(self.entry.name)
         self.lowered.append_graph(self.entry)
         self.lowered.entry = self.entry
@@ -121,6 +137,80 @@ class _Lowering:
             return self.emitter.packed([])
         raise Unsupported(f"the program yields {described(value)}, which is no array")
 
+    # Side effects
+
+    def with_updates(self, value: LoweredValue) -> Node:
+        """The node that yields a value and, where parameters were written to, their last values behind it."""
+        updated = [parameter for parameter in self.entry.parameters if parameter in self.written]
+        if not updated:
+            return self.output(value)
+        for parameter in updated:
+            reader = self.direct_reads.get(parameter)
+            if reader is not None:
+                raise error_at(reader, f"it reads {parameter.name}, which is written to, and does not say when")
+        results = value.elements if isinstance(value, Aggregate) else (value,)
+        self.lowered.attachments[UPDATES] = tuple(parameter.name for parameter in updated)
+        last = [self.written[parameter][max(self.written[parameter])] for parameter in updated]
+        return self.emitter.packed([*map(self.output, results), *last])
+
+    def write(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
+        """The result of a primitive that writes to parameters; the state behind it is kept."""
+        *operands, monad = [values[used] for used in node.inputs]
+        if monad is not MONAD and not isinstance(monad, State):
+            raise error_at(node, "a primitive that writes has a monad as its last operand")
+        if self.emitter.graph is not self.entry:
+            raise error_at(node, "writes inside of branches, loops and shared functions have no lowering")
+        before = monad if isinstance(monad, State) else State((), node)
+        referents = [self.referent(operand) for operand in operands]
+        current = [
+            operand if referent is None else before.current(referent)[1]
+            for operand, referent in zip(operands, referents, strict=True)
+        ]
+        primitive = Primitive(node, tuple(current), self.emitter.build)
+        result, writes = EFFECTS[node.opcode.removeprefix(PREFIX)](primitive)
+        versions: list[tuple[Node, int, Node]] = []
+        for index, made in writes.items():
+            referent = referents[index]
+            if referent is None:
+                raise primitive.error(f"operand {index} must be a parameter of the program")
+            count = before.current(referent)[0] + 1
+            known = self.written.setdefault(referent, {})
+            if count in known:
+                raise primitive.error(f"nothing orders this write to {referent.name} and another one")
+            known[count] = made
+            self.written_values[made] = referent
+            versions.append((referent, count, made))
+        self.effects[node] = before.joined(State(tuple(versions), node))
+        return result
+
+    def referent(self, value: LoweredValue) -> Node | None:
+        """The program's parameter that a value refers to: itself, or the one that a write yielded."""
+        if not isinstance(value, Node):
+            return None
+        return value if value in self.entry.parameters else self.written_values.get(value)
+
+    def loaded(self, value: LoweredValue, monad: LoweredValue) -> LoweredValue:
+        """What a parameter holds at a point."""
+        referent = self.referent(value)
+        return value if referent is None or not isinstance(monad, State) else monad.current(referent)[1]
+
+    def state_behind(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
+        """The state of an UpdateState: that of its first operand, and the writes that the others hand on."""
+        state = values[node.inputs[0]]
+        seen: set[Node] = set()
+        waiting = list(node.inputs[1:])
+        while waiting:
+            used = waiting.pop()
+            if used in seen:
+                continue
+            seen.add(used)
+            effect = self.effects.get(used)
+            if effect is not None:
+                state = state.joined(effect) if isinstance(state, State) else effect
+            elif used.opcode in _PASSES_ON:
+                waiting.extend(used.inputs)
+        return state
+
     # Graphs
 
     def body(self, graph: Graph, given: Mapping[Node, LoweredValue], region: Region) -> Task:
@@ -131,6 +221,7 @@ class _Lowering:
             if node in values:
                 continue
             if isinstance(node, Apply) and not isinstance(node.function, Op):
+                self.note_reads(node, values)
                 call = TailCall(values[node.function], tuple(values[used] for used in node.inputs), node)
                 values[node] = yield self.control_flow.value_of_call(call, region)
             else:
@@ -138,6 +229,7 @@ class _Lowering:
         if is_call:
             assert isinstance(last, Apply), "a call is an application"
             assert isinstance(last.function, Node), "a call applies a value"
+            self.note_reads(last, values)
             return TailCall(values[last.function], tuple(values[used] for used in last.inputs), last)
         return values[last]
 
@@ -201,7 +293,15 @@ class _Lowering:
             return _constant(node.attributes[VALUE])
         if node.function is RETURN:
             return values[node.inputs[0]]
+        self.emitter.build.metadata = node.raw_metadata
         name = node.opcode.removeprefix(PREFIX)
+        if name in EFFECTS:
+            return self.write(node, values)
+        if name == "UpdateState":
+            return self.state_behind(node, values)
+        if name == "Load":
+            return self.loaded(values[node.inputs[0]], values[node.inputs[1]])
+        self.note_reads(node, values)
         operands = tuple(values[used] for used in node.inputs)
         primitive = Primitive(node, operands, self.emitter.build)
         structure = STRUCTURE.get(name)
@@ -218,6 +318,14 @@ class _Lowering:
             raise problem if problem.location else primitive.error(problem.message) from None
         self.check_type(node, value)
         return value
+
+    def note_reads(self, node: Apply, values: Mapping[Node, LoweredValue]) -> None:
+        """Keep which of the program's parameters a primitive or a call takes, which does not say when it reads them."""
+        for used in node.inputs:
+            if isinstance(used, Parameter):
+                held = self.parameters.get(used, values[used])
+                if isinstance(held, Node):
+                    self.direct_reads.setdefault(held, node)
 
     def constant(self, node: Constant, values: Mapping[Node, LoweredValue]) -> LoweredValue:
         if isinstance(node.value, Graph):
@@ -261,10 +369,6 @@ def _element(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
 
 def _first(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     return primitive.operands[0]
-
-
-def _monad(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
-    return MONAD
 
 
 def _partial(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
@@ -336,10 +440,8 @@ STRUCTURE = {
     "tuple_getitem": _element,
     "ListGetItem": _element,
     "Depend": _first,
-    "Load": _first,
     "StopGradient": _first,
     "Return": _first,
-    "UpdateState": _monad,
     "Partial": _partial,
     "Switch": _switch,
     "SwitchLayer": _switch_layer,

@@ -47,7 +47,8 @@ class Primitive:
         if not isinstance(value, Node) or not isinstance(value.type, TensorType):
             raise self.error(f"{what} must be a tensor, not {described(value)}")
         if not value.type.is_static:
-            raise self.error(f"{what} is {value.type}, whose dimensions are not known")
+            hint = "compile the net for arguments of fixed shapes"
+            raise self.error(f"{what} is {value.type}, whose dimensions are not known", hint)
         return value if element is None else self.build.convert(value, element)
 
     def elements(self, index: int) -> tuple[LoweredValue, ...]:

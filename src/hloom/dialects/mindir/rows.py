@@ -49,7 +49,7 @@ PRIMITIVES = """
     SplitWithSize SplitWithSizeView Sqrt Square SquaredDifference Squeeze Stack StackExt StopGradient StridedSlice
     Sub SubExt Subs SumExt SwapAxes Tan Tanh TensorShape TensorToScalar Tile Transpose TransposeExt
     TransposeExtView TransposeView Tril TrilExt Triu TriuExt Trunc View Where Zeros ZerosLike ZerosLikeExt
-    tuple_getitem
+    tuple_getitem ApplyMomentum Assign AssignAdd AssignSub BiasAddGrad ReluGrad SGD SigmoidGrad TanhGrad
 """
 """The other primitives that have a lowering; most take arguments that may be left out."""
 

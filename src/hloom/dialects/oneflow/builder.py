@@ -14,30 +14,33 @@ Number = int | float | bool
 
 
 class HloBuilder:
-    """Adds HLO nodes to a graph."""
+    """Adds HLO nodes to a graph; `metadata` is given to all that is made."""
 
     def __init__(self, module: Module, graph: Graph) -> None:
         self.module = module
         self.graph = graph
+        self.metadata: str | None = None
         self._reducers: dict[tuple[str, DType], Graph] = {}
 
     def apply(self, opcode: str, *operands: Node, **attributes: Any) -> Apply:
         """An op of operands, with the type that it infers."""
         op = OPS[opcode]
         kinds = [kind_of(operand) for operand in operands]
-        return self.graph.add_apply(op, operands, infer_type(op, kinds, attributes), attributes)
+        return self.graph.add_apply(
+            op, operands, infer_type(op, kinds, attributes), attributes, metadata=self.metadata
+        )
 
     def convert(self, x: Node, element: DType) -> Node:
         """The array with other elements; itself where it has them."""
         operand_type = tensor(x)
         if operand_type.dtype is element:
             return x
-        return self.graph.add_apply(OPS["convert"], [x], operand_type.with_dtype(element))
+        return self.graph.add_apply(OPS["convert"], [x], operand_type.with_dtype(element), metadata=self.metadata)
 
     def number(self, value: Number, element: DType) -> Node:
         """A constant without dimensions."""
         literal = literal_of(np.asarray(value, element.numpy)) if element.name != "pred" else literal_of(bool(value))
-        return self.graph.add_constant(literal, literal.type)
+        return self.graph.add_constant(literal, literal.type, metadata=self.metadata)
 
     def filled(self, value: Number, like: Node, element: DType | None = None) -> Node:
         """One number everywhere, in an array like another."""
@@ -47,7 +50,8 @@ class HloBuilder:
     def spread(self, x: Node, dims: Sequence[int], places: Sequence[int]) -> Node:
         """The array repeated along new dimensions; `places` are where its own go."""
         array_type = TensorType(tensor(x).dtype, dims)
-        return self.graph.add_apply(OPS["broadcast"], [x], array_type, {"dimensions": tuple(places)})
+        attributes = {"dimensions": tuple(places)}
+        return self.graph.add_apply(OPS["broadcast"], [x], array_type, attributes, metadata=self.metadata)
 
     def stretch(self, x: Node, dims: Sequence[int]) -> Node:
         """The array with its dimensions of size 1, and those that it lacks in front, repeated."""
@@ -64,7 +68,8 @@ class HloBuilder:
         operand_type = tensor(x)
         if operand_type.dims == tuple(dims):
             return x
-        return self.graph.add_apply(OPS["reshape"], [x], TensorType(operand_type.dtype, dims))
+        reshaped = TensorType(operand_type.dtype, dims)
+        return self.graph.add_apply(OPS["reshape"], [x], reshaped, metadata=self.metadata)
 
     def transpose(self, x: Node, order: Sequence[int]) -> Node:
         """The dimensions in another order."""
@@ -72,7 +77,8 @@ class HloBuilder:
 
     def iota(self, dims: Sequence[int], dimension: int, element: DType) -> Node:
         """The index along a dimension."""
-        return self.graph.add_apply(OPS["iota"], [], TensorType(element, dims), {"iota_dimension": dimension})
+        attributes = {"iota_dimension": dimension}
+        return self.graph.add_apply(OPS["iota"], [], TensorType(element, dims), attributes, metadata=self.metadata)
 
     def compare(self, left: Node, right: Node, direction: str) -> Node:
         """Element by element."""
