@@ -9,6 +9,9 @@ functions import it and with the peer's own NumPy in its place, until one gives 
 compared, numbers within 1e-5. A call that takes over 20 s is stopped, with the process that it runs in.
 """
 
+# The peers are optional, and have interpreters of their own.
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import argparse
