@@ -6,7 +6,7 @@ an update of the sum so far, as a dynamic-slice does, which adds to a part of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,21 +23,28 @@ _ELEMENTWISE = "add subtract negate multiply divide select convert reduce-precis
 MASKABLE = frozenset([*_ELEMENTWISE.split(), "reshape", "transpose", "reverse"])
 """Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
+SIGNED = MASKABLE | {"broadcast", "reduce"}
+"""Linear ops that a cotangent passes with its sign."""
+
 REBUILT = frozenset({"broadcast", "iota", "reshape"})
 """Ops that cost no arithmetic and whose operand is never larger: made again rather than kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """A cotangent that is `value` where the predicate is `holds`, and zero elsewhere.
+Mask = tuple[Node, bool]
+"""A predicate, and whether elements are kept where it is true or where it is false."""
 
-    The zeros are put in as late as possible: `value` may be infinite or NaN where the mask says zero, and a zero that
-    was multiplied by an infinite derivative of the branch not taken would be NaN.
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a cotangent: `value`, or its negative, where all masks hold, and zero elsewhere.
+
+    The zeros are put in as late as possible: `value` may be infinite or NaN where a mask says zero, and a zero that
+    was multiplied by an infinite derivative of the branch not taken would be NaN. Signs wait to become subtractions.
     """
 
-    predicate: Node
-    holds: bool
     value: Node
+    masks: tuple[Mask, ...] = ()
+    negative: bool = False
 
 
 class Backward(Emitter):
@@ -51,10 +58,11 @@ class Backward(Emitter):
         super().__init__(graph)
         self.residuals: list[Node] = []
         self._imported: dict[Node, Node] = {}
-        self._values: dict[Linear, list[Node | Masked]] = {}
-        self._mask: tuple[Node, bool] | None = None
+        self._values: dict[Linear, list[Part]] = {}
         self._updates: dict[Linear, list[Update]] = {}
-        self._cleared: dict[Masked, Node] = {}
+        self._cleared: dict[tuple[Node, Mask], Node] = {}
+        self._masks: tuple[Mask, ...] = ()
+        self._negative = False
 
     def use(self, node: Node) -> Node:
         """A forward value as this graph has it."""
@@ -86,22 +94,20 @@ class Backward(Emitter):
     def give(self, tangent: Any, cotangent: Node | None) -> None:
         """Add to the cotangent of a tangent; nothing where the operand is no tangent."""
         if cotangent is not None and isinstance(tangent, Linear):
-            value = cotangent if self._mask is None else Masked(*self._mask, cotangent)
-            self._values.setdefault(tangent, []).append(value)
+            self._values.setdefault(tangent, []).append(Part(cotangent, self._masks, self._negative))
+
+    def give_negative(self, tangent: Any, cotangent: Node) -> None:
+        """Subtract from the cotangent of a tangent."""
+        if isinstance(tangent, Linear):
+            self._values.setdefault(tangent, []).append(Part(cotangent, self._masks, not self._negative))
 
     def give_masked(self, tangent: Any, predicate: Node, holds: bool, cotangent: Node) -> None:
         """Add to the cotangent of a tangent, but only where the predicate is `holds`."""
-        if not isinstance(tangent, Linear):
+        if not isinstance(tangent, Linear) or (predicate, not holds) in self._masks:
             return
-        if self._mask is not None and self._mask != (predicate, holds):
-            dims = array_type(cotangent).dims
-            both = [self.broadcast(self._true(*mask), dims) if not array_type(mask[0]).rank else self._true(*mask)
-                    for mask in (self._mask, (predicate, holds))]  # fmt: skip
-            predicate, holds = self.op("and", *both), True
-        self._values.setdefault(tangent, []).append(Masked(predicate, holds, cotangent))
-
-    def _true(self, predicate: Node, holds: bool) -> Node:
-        return predicate if holds else self.op("not", predicate)
+        mask = predicate, holds
+        masks = self._masks if mask in self._masks else (*self._masks, mask)
+        self._values.setdefault(tangent, []).append(Part(cotangent, masks, self._negative))
 
     def give_update(self, tangent: Any, update: Update) -> None:
         """Let the cotangent of a tangent be updated in place."""
@@ -110,71 +116,99 @@ class Backward(Emitter):
 
     def take(self, tangent: Linear) -> Node | None:
         """The cotangent of a tangent, complete; None where it is zero."""
-        values = self._values.pop(tangent, ())
-        updates = self._updates.pop(tangent, ())
-        total: Node | None = None
-        for value in self._unmasked(values):
-            total = value if total is None else self.add(total, value)
-        for update in updates:
+        total = self._positive(self._sum(self._values.pop(tangent, ()), 0))
+        for update in self._updates.pop(tangent, ()):
             total = update(total)
         return total
 
-    def _unmasked(self, values: Sequence[Node | Masked]) -> Iterator[Node]:
-        """Cotangents with their zeros put in; those that one predicate keeps apart become one select."""
-        totals: dict[tuple[Node, bool], Node] = {}
-        for value in values:
-            if isinstance(value, Masked):
-                mask = value.predicate, value.holds
-                totals[mask] = self.add(totals[mask], value.value) if mask in totals else value.value
-            else:
-                yield value
-        while totals:
-            (predicate, holds), value = next(iter(totals.items()))
-            del totals[predicate, holds]
-            masked = Masked(predicate, holds, value)
-            other = totals.pop((predicate, not holds), None)
-            if other is not None:
-                yield self._select(masked, other)
-            else:
-                if masked not in self._cleared:
-                    self._cleared[masked] = self._select(masked, self.like(0, value))
-                yield self._cleared[masked]
-
-    def _select(self, masked: Masked, rest: Node) -> Node:
-        branches = (masked.value, rest) if masked.holds else (rest, masked.value)
-        return self.select(masked.predicate, *branches)
-
-    def _take_masked(self, entry: Linear) -> Masked | None:
-        """The cotangent of a tangent, if all that was given has one mask, and the mask can pass the entry."""
-        values = self._values.get(entry, ())
-        if entry.opcode not in MASKABLE or not values or entry in self._updates:
+    def _positive(self, part: Part | None) -> Node | None:
+        if part is None:
             return None
-        first = values[0]
-        if not isinstance(first, Masked):
-            return None
-        total = first.value
-        for value in values[1:]:
-            if not isinstance(value, Masked) or (value.predicate, value.holds) != (first.predicate, first.holds):
-                return None
-        for value in values[1:]:
-            assert isinstance(value, Masked), "all are"
-            total = self.add(total, value.value)
-        del self._values[entry]
-        return Masked(first.predicate, first.holds, total)
+        return self.neg(part.value) if part.negative else part.value
 
-    def _operand_mask(self, entry: Linear, masked: Masked) -> tuple[Node, bool]:
-        """The mask as it stands in the operand of an entry."""
-        predicate, attributes = masked.predicate, entry.attributes
+    def _sum(self, parts: Sequence[Part], kept: int) -> Part | None:
+        """The sum of parts that share their first `kept` masks, under those.
+
+        Two sums that the last of their masks keeps apart become one select; others have zeros put in.
+        """
+        if not parts:
+            return None
+        groups: dict[tuple[Mask, ...], list[Part]] = {}
+        for part in parts:
+            groups.setdefault(part.masks, []).append(part)
+        own = parts[0].masks[:kept]
+        while len(groups) > 1 or own not in groups:
+            masks = max(groups, key=len)
+            part = self._added(groups.pop(masks))
+            others = groups.pop((*masks[:-1], _opposite(masks[-1])), None)
+            if others is not None:
+                merged = self._merged(masks, part, self._added(others))
+            else:
+                meets = any(masks[:end] in groups or (*masks[: end - 1], _opposite(masks[end - 1])) in groups
+                            for end in range(kept + 1, len(masks)))  # fmt: skip
+                merged = self._with_zeros(part, masks, len(masks) - 1 if meets else kept)
+            groups.setdefault(merged.masks, []).append(merged)
+        return self._added(groups[own])
+
+    def _added(self, parts: Sequence[Part]) -> Part:
+        """The sum of parts under the same masks, by subtraction where their signs differ."""
+        signs: dict[bool, Node] = {}
+        for part in parts:
+            total = signs.get(part.negative)
+            signs[part.negative] = part.value if total is None else self.add(total, part.value)
+        if len(signs) == 2:
+            return Part(self.sub(signs[False], signs[True]), parts[0].masks)
+        ((negative, value),) = signs.items()
+        return Part(value, parts[0].masks, negative)
+
+    def _merged(self, masks: tuple[Mask, ...], part: Part, other: Part) -> Part:
+        """A part where all masks hold and another where the last of them does not."""
+        predicate, holds = masks[-1]
+        negative = part.negative and other.negative
+        values = [item.value if negative else self._positive(item) for item in (part, other)]
+        on_true, on_false = values if holds else reversed(values)
+        assert on_true is not None and on_false is not None, "both were given"
+        return Part(self.select(predicate, on_true, on_false), masks[:-1], negative)
+
+    def _with_zeros(self, part: Part, masks: tuple[Mask, ...], kept: int) -> Part:
+        """A part with zeros where masks behind the first `kept` do not hold: one that several share is made once."""
+        value = part.value
+        for mask in masks[kept:]:
+            if (value, mask) not in self._cleared:
+                zero = self.like(0, value)
+                branches = (value, zero) if mask[1] else (zero, value)
+                self._cleared[value, mask] = self.select(mask[0], *branches)
+            value = self._cleared[value, mask]
+        return Part(value, masks[:kept], part.negative)
+
+    def _take_part(self, entry: Linear) -> Part | None:
+        """The cotangent of an entry, under masks that pass it and with a sign that does."""
+        parts = self._values.pop(entry, ())
+        if entry in self._updates:
+            self._values[entry] = list(parts)
+            value = self.take(entry)
+            return None if value is None else Part(value)
+        kept = _shared(parts) if entry.opcode in MASKABLE else 0
+        part = self._sum(parts, kept)
+        if part is None or not part.negative or _passes_sign(entry):
+            return part
+        return Part(self.neg(part.value), part.masks)
+
+    def _operand_masks(self, entry: Linear, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+        """Masks as they stand in the operand of an entry."""
+        if entry.opcode not in ("reshape", "transpose", "reverse"):
+            return masks
+        return tuple((self._moved_back(entry, predicate), holds) for predicate, holds in masks)
+
+    def _moved_back(self, entry: Linear, predicate: Node) -> Node:
         if not array_type(predicate).rank:
-            return predicate, masked.holds
+            return predicate
         if entry.opcode == "reshape":
-            predicate = self.reshape(predicate, array_type(entry.operands[0]).dims)
-        elif entry.opcode == "transpose":
-            order = attributes["dimensions"]
-            predicate = self.transpose(predicate, [order.index(dim) for dim in range(len(order))])
-        elif entry.opcode == "reverse":
-            predicate = self.op("reverse", predicate, dimensions=attributes["dimensions"])
-        return predicate, masked.holds
+            return self.reshape(predicate, array_type(entry.operands[0]).dims)
+        if entry.opcode == "reverse":
+            return self.op("reverse", predicate, dimensions=entry.attributes["dimensions"])
+        order = entry.attributes["dimensions"]
+        return self.transpose(predicate, [order.index(dim) for dim in range(len(order))])
 
     def run(self, tape: Tape) -> None:
         """Transpose a whole tape; cotangents of results have been given, those of inputs are there to take."""
@@ -185,15 +219,35 @@ class Backward(Emitter):
                 if any(value is not None for value in cotangents):
                     entry.transpose(self, cotangents)
                 continue
-            masked = self._take_masked(entry)
-            if masked is not None:
-                self._mask = self._operand_mask(entry, masked)
-                _transposition(entry)(self, entry, masked.value)
-                self._mask = None
-                continue
-            cotangent = self.take(entry)
-            if cotangent is not None:
-                _transposition(entry)(self, entry, cotangent)
+            part = self._take_part(entry)
+            if part is not None:
+                self._masks, self._negative = self._operand_masks(entry, part.masks), part.negative
+                _transposition(entry)(self, entry, part.value)
+                self._masks, self._negative = (), False
+
+
+def _opposite(mask: Mask) -> Mask:
+    return mask[0], not mask[1]
+
+
+def _shared(parts: Sequence[Part]) -> int:
+    """How many masks all parts begin with."""
+    if not parts:
+        return 0
+    count = min(len(part.masks) for part in parts)
+    first = parts[0].masks
+    return next((index for index in range(count) if any(part.masks[index] != first[index] for part in parts)), count)
+
+
+def _passes_sign(entry: Linear) -> bool:
+    """Whether an entry may be transposed for a cotangent whose sign is still to be applied.
+
+    Of several operands each would apply it, and of a larger one it would cost more.
+    """
+    operands = [operand for operand in entry.operands if isinstance(operand, Linear)]
+    if entry.opcode not in SIGNED or len(operands) != 1:
+        return False
+    return array_type(operands[0]).element_count <= array_type(entry).element_count
 
 
 def _transposition(entry: Linear) -> Callable[[Backward, Linear, Node], None]:

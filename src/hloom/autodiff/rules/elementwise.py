@@ -264,13 +264,12 @@ def transpose_add(b: Backward, value: Linear, cotangent: Node) -> None:
 @transposition("subtract")
 def transpose_subtract(b: Backward, value: Linear, cotangent: Node) -> None:
     b.give(value.operands[0], cotangent)
-    if isinstance(value.operands[1], Linear):
-        b.give(value.operands[1], b.neg(cotangent))
+    b.give_negative(value.operands[1], cotangent)
 
 
 @transposition("negate")
 def transpose_negate(b: Backward, value: Linear, cotangent: Node) -> None:
-    b.give(value.operands[0], b.neg(cotangent))
+    b.give_negative(value.operands[0], cotangent)
 
 
 @transposition("multiply")
