@@ -12,7 +12,7 @@ from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
-from hloom.autodiff.table import TRANSPOSITIONS
+from hloom.autodiff.table import ABSORPTIONS, TRANSPOSITIONS
 from hloom.ir import Apply, Constant, Graph, Node
 from hloom.text import Unsupported
 
@@ -63,6 +63,8 @@ class Backward(Emitter):
         self._cleared: dict[tuple[Node, Mask], Node] = {}
         self._masks: tuple[Mask, ...] = ()
         self._negative = False
+        self.is_absorbing = False
+        """Whether the entry that is being transposed has to do without a mask that it absorbs."""
 
     def use(self, node: Node) -> Node:
         """A forward value as this graph has it."""
@@ -188,11 +190,24 @@ class Backward(Emitter):
             self._values[entry] = list(parts)
             value = self.take(entry)
             return None if value is None else Part(value)
+        parts = self._without_absorbed(entry, parts)
         kept = _shared(parts) if entry.opcode in MASKABLE else 0
         part = self._sum(parts, kept)
         if part is None or not part.negative or _passes_sign(entry):
             return part
         return Part(self.neg(part.value), part.masks)
+
+    def _without_absorbed(self, entry: Linear, parts: Sequence[Part]) -> Sequence[Part]:
+        absorbs = ABSORPTIONS.get(entry.opcode)
+        if absorbs is None or not parts:
+            return parts
+        common = [mask for mask in parts[0].masks if all(mask in part.masks for part in parts)]
+        absorbed = [mask for mask in common if absorbs(entry, *mask)]
+        self.is_absorbing = bool(absorbed)
+        return [
+            Part(part.value, tuple(mask for mask in part.masks if mask not in absorbed), part.negative)
+            for part in parts
+        ]
 
     def _operand_masks(self, entry: Linear, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
         """Masks as they stand in the operand of an entry."""
@@ -223,7 +238,7 @@ class Backward(Emitter):
             if part is not None:
                 self._masks, self._negative = self._operand_masks(entry, part.masks), part.negative
                 _transposition(entry)(self, entry, part.value)
-                self._masks, self._negative = (), False
+                self._masks, self._negative, self.is_absorbing = (), False, False
 
 
 def _opposite(mask: Mask) -> Mask:

@@ -23,6 +23,7 @@ from hloom.autodiff.activity import (
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
+from hloom.autodiff.recognition import FUNCTIONS, Recognized, recognize
 from hloom.autodiff.table import RULES
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.text import HloomError, Location, Source, Unsupported
@@ -51,7 +52,14 @@ class Session:
     activity: Activity
     trips: dict[Node, int] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
+    functions: dict[Graph, dict[Node, Recognized]] = field(default_factory=dict)
     loop_depth: int = 0
+
+    def functions_in(self, graph: Graph) -> dict[Node, Recognized]:
+        """The instructions of a graph that are differentiated as functions of what they were computed from."""
+        if graph not in self.functions:
+            self.functions[graph] = recognize(graph, self.options.stop)
+        return self.functions[graph]
 
 
 @dataclass(slots=True)
@@ -160,6 +168,10 @@ class Walk:
         if rule.is_zero:
             self.emitter.graph.copy_nodes((node,), values)
             return None
+        recognized = self.session.functions_in(node.graph).get(node) if opcode in FUNCTIONS else None
+        if recognized is not None:
+            self._by_function(node, recognized, values, known)
+            return None
         tangents = [known.get(operand) for operand in node.inputs]
         if rule.structural:
             operands = [values[operand] for operand in node.inputs]
@@ -181,6 +193,15 @@ class Walk:
         if result is not None:
             known[node] = result
         return None
+
+    def _by_function(self, node: Apply, recognized: Recognized, values: dict[Any, Any], known: dict[Node, Any]) -> None:
+        self.emitter.graph.copy_nodes((node,), values)
+        rule, nodes = recognized.rule, recognized.nodes
+        tangents = {name: known.get(nodes[name]) for name in rule.arguments}
+        self.ops.source = node
+        if any(tangent is not None for tangent in tangents.values()):
+            here = {name: values[value] for name, value in nodes.items()}
+            known[node] = rule.linearize(self.ops, values[node], here, tangents)
 
     def inlined(self, graph: Graph, operands: Sequence[Node], leaves: Sequence[Any], wanted: int) -> Task:
         """The task that puts a graph's instructions in place of what calls it: its value and tangent."""

@@ -82,7 +82,7 @@ def _follow(node: Apply, touched: list[Moved | None]) -> Moved | None:
     opcode = node.opcode
     first = touched[0] if touched else None
     if opcode in _LINEAR:
-        return first and _placed(node, first)
+        return first and follow_shape(node, first)
     if opcode == "reduce":
         return _reduced(node, touched)
     if opcode == "is-finite":
@@ -165,7 +165,8 @@ def _reduced(node: Apply, touched: list[Moved | None]) -> Moved | None:
     return Moved(0, first.power, tuple(dim - sum(value < dim for value in gone) for dim in first.dims))
 
 
-def _placed(node: Apply, moved: Moved) -> Moved | None:
+def follow_shape(node: Apply, moved: Moved) -> Moved | None:
+    """The value after an instruction that only moves elements; None where its dimensions cannot be followed."""
     operand = node.inputs[0].type
     before, after = getattr(operand, "dims", None), getattr(node.type, "dims", None)
     if before is None or after is None:

@@ -41,6 +41,9 @@ RULES: dict[str, DerivativeRule] = {}
 TRANSPOSITIONS: dict[str, Callable[..., None]] = {}
 """How each linear op hands the cotangent of its result to its linear operands."""
 
+ABSORPTIONS: dict[str, Callable[[Any, Any, bool], bool]] = {}
+"""Which masks of its cotangent a linear op's transposition makes superfluous: (linear value, predicate, holds)."""
+
 
 def rules(opcodes: str, *, expand: Expansion | None = None) -> Callable[[Linearization], Linearization]:
     """Set down the linearization of some opcodes, and how those that it does not cover are said by other ops."""
@@ -90,6 +93,16 @@ def transposition(opcodes: str) -> Callable[[Callable[..., None]], Callable[...,
             if opcode in TRANSPOSITIONS:
                 raise ValueError(f"{opcode} has a transposition already")
             TRANSPOSITIONS[opcode] = function
+        return function
+
+    return declare
+
+
+def absorption(opcode: str) -> Callable[[Callable[[Any, Any, bool], bool]], Callable[[Any, Any, bool], bool]]:
+    """Set down which masks the transposition of a linear op makes superfluous."""
+
+    def declare(function: Callable[[Any, Any, bool], bool]) -> Callable[[Any, Any, bool], bool]:
+        ABSORPTIONS[opcode] = function
         return function
 
     return declare

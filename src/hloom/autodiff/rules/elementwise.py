@@ -13,8 +13,12 @@ from typing import Any
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import REAL_OF, Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
+from hloom.autodiff.recognition import splat
 from hloom.autodiff.table import none, rules, transposition, zero
-from hloom.ir import Apply, Constant, Literal, Node
+from hloom.ir import Apply, Node
+
+MOST_MULTIPLIED = 16
+"""Up to which exponent products are seen to be powers."""
 
 zero(
     "ceil floor round-nearest-afz round-nearest-even",
@@ -48,7 +52,22 @@ def multiply(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     x, y = node.inputs
     if x is y:
         return t.mul(t.primal.add(x, x), tangents[0])
+    for power, base, tangent in ((x, y, tangents[1]), (y, x, tangents[0])):
+        exponent = _power_of(power, base)
+        if exponent > 1:
+            return t.mul(t.primal.mul(t.primal.like(exponent + 1, node), power), tangent)
     return t.add(t.mul(y, tangents[0]), t.mul(x, tangents[1]))
+
+
+def _power_of(node: Node, base: Node) -> int:
+    """The exponent where a node is a product of one value with itself, by multiplications of powers by the value."""
+    exponent = 1
+    while node is not base:
+        if node.opcode != "multiply" or base not in node.inputs or exponent > MOST_MULTIPLIED:
+            return 0
+        node = node.inputs[1] if node.inputs[0] is base else node.inputs[0]
+        exponent += 1
+    return exponent
 
 
 @rules("divide")
@@ -175,7 +194,7 @@ def power(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 def _of_base(p: Emitter, x: Node, y: Node) -> Node:
     """y x^(y-1): a product where y is 2; zero, whatever x is, where y is."""
-    known = constant_splat(y)
+    known = splat(y)
     if known == 2:
         return p.add(x, x)
     one = p.like(1, y)
@@ -183,15 +202,6 @@ def _of_base(p: Emitter, x: Node, y: Node) -> Node:
         return p.mul(y, p.elementwise("power", x, p.like(known - 1, y)))
     is_zero = p.compare("EQ", y, p.like(0, y))
     return p.mul(y, p.elementwise("power", x, p.select(is_zero, one, p.sub(y, one))))
-
-
-def constant_splat(node: Node) -> Any:
-    """The number that is every element of a constant; None where that is not known."""
-    while node.opcode in ("broadcast", "reshape", "copy", "convert"):
-        node = node.inputs[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return None
-    return node.value.splat_value().item()
 
 
 @rules("atan2")

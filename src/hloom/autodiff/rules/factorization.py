@@ -14,11 +14,12 @@ from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import REAL_OF, S32, Emitter, array_type, leaf_types
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
+from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, splat
 from hloom.autodiff.rules.custom import custom_call, refuse
 from hloom.autodiff.rules.linalg import adjoint, swapped, times, triangle
 from hloom.autodiff.rules.sort import take_rows
 from hloom.autodiff.table import transposition
-from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, TupleType
+from hloom.ir import Apply, Layout, Node, PaddingDimension, SliceDimension, TensorType, TupleType
 
 _SETTING = re.compile(r"(\w+)\s*=\s*(\w+)")
 
@@ -90,6 +91,64 @@ def leaves_from(node: Apply, result: dict[int, Any]) -> list[Any]:
     return [result.get(leaf) for leaf in range(len(leaf_types(node.type)))]
 
 
+SOLVE = "triangular-solve-by-call"
+"""The linear op of a triangular solve by LAPACK, as the program that called LAPACK has it done."""
+
+
+def solver_of(node: Apply) -> str:
+    """The target that solves triangular systems beside a call of LAPACK; empty for calls of other libraries."""
+    target = re.fullmatch(r"lapack_([sdcz])\w+_ffi", node.attributes["custom_call_target"])
+    return "" if target is None else f"lapack_{target[1]}trsm_ffi"
+
+
+def solved(
+    t: LinearOps, target: str, matrix: Node, right: Any, *, left: bool, lower: bool, unit: bool = False,
+    turned: str = "NO_TRANSPOSE",
+) -> Any:  # fmt: skip
+    """A triangular solve: a call of the target, or where there is none the instruction."""
+    if not target:
+        return t.op(
+            "triangular-solve", matrix, right, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=turned
+        )
+    kept = array_type(right).with_layout(None)
+    return t.op(SOLVE, matrix, right, type=kept, target=target, left=left, lower=lower, unit=unit, turned=turned)
+
+
+def _called_solve(
+    p: Emitter, matrix: Node, right: Node, *, type: Any, target: str, left: bool, lower: bool, unit: bool, turned: str
+) -> Node:
+    given, made = _column_major(array_type(matrix)), _column_major(array_type(right))
+    letters = {"diag": "U" if unit else "N", "side": "L" if left else "R", "trans_x": turned[0],
+               "uplo": "L" if lower else "U"}  # fmt: skip
+    config = ", ".join(f"{name} = {ord(letter)} : ui8" for name, letter in letters.items())
+    return p.op(
+        "custom-call", matrix, right, type=made, custom_call_target=target,
+        operand_layout_constraints=(given, made), api_version="API_VERSION_TYPED_FFI",
+        backend_config=f"{{{config}}}", frontend_attributes=(("num_batch_dims", str(given.rank - 2)),),
+    )  # fmt: skip
+
+
+def _column_major(value_type: TensorType) -> TensorType:
+    """The type in the layout in which LAPACK has matrices."""
+    rank = value_type.rank
+    return value_type.with_layout(Layout((rank - 2, rank - 1, *reversed(range(rank - 2)))))
+
+
+FORWARD_FORMS[SOLVE] = _called_solve
+
+
+@transposition(SOLVE)
+def transpose_called_solve(b: Backward, value: Linear, cotangent: Node) -> None:
+    """A solve with the transposed matrix."""
+    matrix, right = value.operands
+    attributes = dict(value.attributes)
+    former = attributes["turned"]
+    if former == "ADJOINT":
+        matrix = b.conjugate(b.use(matrix) if matrix.graph is not b.graph else matrix)
+    attributes["turned"] = "TRANSPOSE" if former == "NO_TRANSPOSE" else "NO_TRANSPOSE"
+    b.give(right, _called_solve(b, matrix, cotangent, type=value.type, **attributes))
+
+
 @custom_call(*lapack("trsm"), "cublas_trsm_ffi", "cusolver_trsm_ffi")
 def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A triangular solve: as of the instruction triangular-solve."""
@@ -104,7 +163,7 @@ def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         change = t.conjugate(change) if turned == "ADJOINT" else change
         change = t.transpose(change, swapped(value_type.rank)) if turned != "NO_TRANSPOSE" else change
         total = t.sub(total, times(t, change, node, solution) if left else times(t, node, change, solution))
-    return t.op("triangular-solve", matrix, total, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=turned)
+    return solved(t, solver_of(node), matrix, total, left=left, lower=lower, unit=unit, turned=turned)
 
 
 @custom_call(*lapack("potrf"), "cusolver_potrf_ffi")
@@ -118,8 +177,9 @@ def potrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     mask = triangle(p, value_type, lower=True)
     factor = p.select(mask, factor, p.like(0, factor))
     whole = _half(t, tangents[0], value_type, lower=lower)
-    solved = t.op("triangular-solve", factor, whole, left_side=False, lower=True, transpose_a="ADJOINT")
-    inner = t.op("triangular-solve", factor, solved, left_side=True, lower=True, transpose_a="NO_TRANSPOSE")
+    target = solver_of(node)
+    half = solved(t, target, factor, whole, left=False, lower=True, turned="ADJOINT")
+    inner = solved(t, target, factor, half, left=True, lower=True)
     strict = triangle(p, value_type, lower=True, strict=True)
     phi = p.select(strict, p.like(1, factor), p.select(eye(p, value_type), p.like(0.5, factor), p.like(0, factor)))
     value = times(t, factor, t.mul(phi, inner), value_type)
@@ -131,12 +191,11 @@ def potrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dL = L low(X), dU = up(X) U with X = L^-1 (P dA) U^-1; both triangles in one matrix."""
     p = t.primal
-    packed, pivots = p.element(node, 0), p.element(node, 1)
+    packed = p.element(node, 0)
     value_type = _matrix(packed)
     rows, columns = value_type.dims[-2:]
     least = min(rows, columns)
-    one_based = node.attributes["custom_call_target"] != "LuDecomposition"
-    order = _permutation(p, pivots, rows, one_based=one_based)
+    order = _permutation_of(t, node)
     moved = take_rows(t, tangents[0], order)
     zero = p.constant(0, value_type.dtype)
     tall = TensorType(value_type.dtype, [*value_type.dims[:-2], rows, rows])
@@ -149,13 +208,84 @@ def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if columns > least:
         corner = p.compare("GE", p.iota(S32, wide.dims, wide.rank - 1), p.constant(least, TensorType(S32, wide.dims)))
         above = p.select(p.op("and", corner, eye(p, wide)), p.constant(1, wide), above)
-    solved = t.op(
-        "triangular-solve", below, moved, left_side=True, lower=True, unit_diagonal=True, transpose_a="NO_TRANSPOSE"
-    )
-    both = t.op("triangular-solve", above, solved, left_side=False, lower=False, transpose_a="NO_TRANSPOSE")
+    target = solver_of(node)
+    is_square = rows == columns
+    half = solved(t, target, packed if is_square else below, moved, left=True, lower=True, unit=True)
+    both = solved(t, target, packed if is_square else above, half, left=False, lower=False)
     strict = triangle(p, value_type, lower=True, strict=True)
     low, up = t.select(strict, both, None), t.select(strict, None, both)
     return leaves_from(node, {0: t.add(times(t, below, low, value_type), times(t, up, above, value_type))})
+
+
+def _solution_of(node: Apply) -> Recognized | None:
+    """A solution by both triangles of one LU decomposition: of A X = B, or of its transposition.
+
+    trsm(lu, trsm(lu, P b), uplo=U)                  x of A x = b
+    trsm(lu, trsm(lu, b, uplo=U, trans_x=T), trans_x=T, diag=U)         P x of A^T x = b
+    """
+    target = node.attributes["custom_call_target"]
+    if target not in _TRIANGULAR:
+        return None
+    packed, inner = node.inputs
+    if inner.opcode != "custom-call" or inner.attributes["custom_call_target"] != target:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    forms = [tuple(setting(call, name, "") for name in ("side", "uplo", "diag", "trans_x")) for call in (inner, node)]  # pyright: ignore[reportArgumentType]
+    is_turned = forms in [[("L", "U", "N", turn), ("L", "L", "U", turn)] for turn in "TC"]
+    if inner.inputs[0] is not packed or (forms != [("L", "L", "U", "N"), ("L", "U", "N", "N")] and not is_turned):
+        return None
+    passed: list[Node] = [node, inner]
+    decomposition = packed
+    while decomposition.opcode in ("copy", "select"):
+        passed.append(decomposition)
+        if decomposition.opcode == "copy":
+            decomposition = decomposition.inputs[0]
+            continue
+        _, on_true, on_false = decomposition.inputs
+        failed = splat(on_false)
+        if failed is None or failed == failed:
+            return None
+        decomposition = on_true
+    if decomposition.opcode != "get-tuple-element" or decomposition.attributes["index"]:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    call = decomposition.inputs[0]
+    if call.opcode != "custom-call" or call.attributes["custom_call_target"] not in _DECOMPOSITIONS:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    nodes = {"matrix": call.inputs[0], "right": inner.inputs[1], "packed": packed, "call": call, "inner": inner}
+    return Recognized(_SOLUTION, nodes, frozenset([*passed, decomposition, call]))
+
+
+def solution(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dX = A^-1 (dB - dA X): with the triangles that are there, and no tangent of the decomposition."""
+    value_type = _matrix(node).with_layout(None)
+    turned = setting(node, "trans_x", "N")
+    change, right = tangents["matrix"], tangents["right"]
+    if change is not None:
+        change = take_rows(t, change, _permutation_of(t, nodes["call"])) if turned != "N" else change
+        change = t.conjugate(change) if turned == "C" else change
+        change = change if turned == "N" else t.transpose(change, swapped(array_type(change).rank))
+        product = times(t, change, node, value_type)
+        product = take_rows(t, product, _permutation_of(t, nodes["call"])) if turned == "N" else product
+        right = t.sub(right, product)
+    turn = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}[turned]
+    target, packed = node.attributes["custom_call_target"], nodes["packed"]
+    for is_lower in (turned == "N", turned != "N"):
+        right = solved(t, target, packed, right, left=True, lower=is_lower, unit=is_lower, turned=turn)
+    return right
+
+
+_TRIANGULAR, _DECOMPOSITIONS = frozenset(lapack("trsm")), frozenset(lapack("getrf"))
+_SOLUTION = FunctionRule((), ("matrix", "right"), solution)
+FUNCTIONS.setdefault("custom-call", []).append(_solution_of)
+
+
+def _permutation_of(t: LinearOps, node: Node) -> Node:
+    """Where each row of the matrix of an LU decomposition comes from; made once."""
+    p = t.primal
+    packed, pivots = p.element(node, 0), p.element(node, 1)
+    if pivots not in t.shared:
+        one_based = node.attributes["custom_call_target"] != "LuDecomposition"  # pyright: ignore[reportAttributeAccessIssue]
+        t.shared[pivots] = _permutation(p, pivots, array_type(packed).dims[-2], one_based=one_based)
+    return t.shared[pivots]
 
 
 def _permutation(p: Emitter, pivots: Node, rows: int, *, one_based: bool) -> Node:
@@ -174,6 +304,12 @@ def _permutation(p: Emitter, pivots: Node, rows: int, *, one_based: bool) -> Nod
     def body(inner: Emitter, state: list[Node]) -> list[Node]:
         index, order, targets = state
         at = [inner.constant(0, S32)] * last
+        if not batch:
+            target = inner.reshape(inner.op("dynamic-slice", targets, index, dynamic_slice_sizes=(1,)), [])
+            own, other = (inner.op("dynamic-slice", order, n, dynamic_slice_sizes=(1,)) for n in (index, target))
+            order = inner.op("dynamic-update-slice", order, other, index)
+            order = inner.op("dynamic-update-slice", order, own, target)
+            return [inner.add(index, inner.constant(1, S32)), order, targets]
         target = inner.op("dynamic-slice", targets, *at, index, dynamic_slice_sizes=(*batch, 1))
         own = inner.op("dynamic-slice", order, *at, index, dynamic_slice_sizes=(*batch, 1))
         spread = list(range(last))

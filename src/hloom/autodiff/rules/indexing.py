@@ -11,8 +11,10 @@ from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import S32, Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.loop_state import loop
+from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
-from hloom.autodiff.table import rules, transposition
+from hloom.autodiff.shift_invariance import Moved, follow_shape
+from hloom.autodiff.table import absorption, rules, transposition
 from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, TupleType
 from hloom.ops import reducer_of
 
@@ -86,7 +88,8 @@ def transpose_gather(b: Backward, value: Linear, cotangent: Node) -> None:
     attributes = value.attributes
     value_type = array_type(operand)
     limits = [value_type.dims[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
-    clamped = clamp_indices(b, indices, limits, attributes["index_vector_dim"])
+    vector = attributes["index_vector_dim"]
+    clamped = indices if b.is_absorbing else clamp_indices(b, indices, limits, vector)
 
     def update(total: Node | None) -> Node:
         base = total if total is not None else b.zeros(value_type)
@@ -94,6 +97,103 @@ def transpose_gather(b: Backward, value: Linear, cotangent: Node) -> None:
         return b.op("scatter", base, clamped, cotangent, to_apply=reducer, **_scatter_of(attributes))
 
     b.give_update(operand, update)
+
+
+@absorption("gather")
+def is_where_inside(value: Linear, predicate: Node, holds: bool) -> bool:
+    """Whether a mask says which slices are within the operand: a scatter drops all others.
+
+    broadcast(reduce-and(0 <= indices & indices <= limits))
+    """
+    operand, indices = value.operands
+    attributes, index_type = value.attributes, array_type(indices)
+    batch = tuple(dim for dim in range(array_type(value).rank) if dim not in attributes["offset_dims"])
+    if attributes["offset_dims"]:
+        if predicate.opcode != "broadcast" or tuple(predicate.attributes["dimensions"]) != batch:
+            return False
+        predicate = predicate.inputs[0]
+    vector, whole = attributes["index_vector_dim"], array_type(operand).dims
+    outer = tuple(size for dim, size in enumerate(index_type.dims) if dim != vector)
+    if not holds or array_type(predicate).dims != outer:
+        return False
+    if predicate.opcode == "reduce" and reducer_of(predicate.attributes["to_apply"]) == "and":
+        if tuple(predicate.attributes["dimensions"]) != (vector,):
+            return False
+        predicate = predicate.inputs[0]
+    elif predicate.opcode == "reshape":
+        predicate = predicate.inputs[0]
+    if predicate.opcode != "and" or array_type(predicate).dims != index_type.dims:
+        return False
+    limits = [whole[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
+    bounds = dict(filter(None, (_bound(part, indices) for part in predicate.inputs)))
+    return len(bounds) == 2 and splat(bounds["GE"]) == 0 and _are_limits(bounds["LE"], limits, vector)
+
+
+def _bound(comparison: Node, indices: Node) -> tuple[str, Node] | None:
+    """The direction in which indices are compared, and with what."""
+    if comparison.opcode != "compare":
+        return None
+    direction = comparison.attributes["direction"]  # pyright: ignore[reportAttributeAccessIssue]
+    first, second = comparison.inputs
+    if direction not in ("GE", "LE"):
+        return None
+    if is_same_value(first, indices):
+        return direction, second
+    return ("LE" if direction == "GE" else "GE", first) if is_same_value(second, indices) else None
+
+
+def _are_limits(node: Node, limits: Sequence[int], vector: int) -> bool:
+    """Whether a node has, along the dimension of the components of indices, their limits, and is constant otherwise."""
+    if len(set(limits)) == 1 and splat(node) is not None:
+        return splat(node) == limits[0]
+    chain: list[Apply] = []
+    while isinstance(node, Apply) and node.opcode in ("broadcast", "reshape"):
+        chain.append(node)
+        node = node.inputs[0]
+    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or array_type(node).rank != 1:
+        return False
+    moved: Moved | None = Moved(1, 0, (0,))
+    for step in reversed(chain):
+        moved = moved and follow_shape(step, moved)
+    return moved is not None and moved.dims == (vector,) and node.value.numpy().tolist() == list(limits)
+
+
+MOST_COMPARED = 50
+"""Of how many instructions two expressions may be to be compared."""
+
+
+def is_same_value(first: Node, second: Node) -> bool:
+    """Whether two nodes are the same, or computed by the same instructions from the same values."""
+    pending, seen = [(first, second)], set()
+    while pending:
+        pair = a, b = pending.pop()
+        if a is b or pair in seen:
+            continue
+        seen.add(pair)
+        if len(seen) > MOST_COMPARED or a.opcode != b.opcode or a.type != b.type or len(a.inputs) != len(b.inputs):
+            return False
+        if isinstance(a, Constant) and isinstance(b, Constant):
+            if a.value != b.value:
+                return False
+        elif not _is_repeated(a, b):
+            return False
+        pending += zip(a.inputs, b.inputs, strict=True)
+    return True
+
+
+def _is_repeated(a: Node, b: Node) -> bool:
+    if not isinstance(a, Apply) or not isinstance(b, Apply):
+        return False
+    return a.opcode in REPEATABLE and a.attributes == b.attributes
+
+
+REPEATABLE = frozenset(
+    (
+        *("add", "subtract", "multiply", "divide", "remainder", "negate", "compare", "select", "and", "or", "not"),
+        *("maximum", "minimum", "clamp", "convert", "iota", "broadcast", "reshape", "transpose", "slice"),
+    )
+)
+"""Ops that yield the same again for the same operands."""
 
 
 def clamp_indices(b: Backward, indices: Node, limits: Sequence[int], index_vector_dim: int) -> Node:
@@ -199,14 +299,12 @@ def transpose_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
         return
     windows, whole = array_type(updates), array_type(cotangent)
     taken = _gathered(b, cotangent, indices, windows, attributes)
-    masks = []
-    if not are_inside(whole, indices, windows, attributes):
-        masks.append(_inside(b, whole, indices, windows, attributes))
     if is_set and not attributes.get("unique_indices") and _batch_count(windows, attributes) > 1:
-        masks.append(_stayed(b, whole, indices, windows, attributes))
-    for mask in masks:
-        taken = b.select(mask, taken, b.like(0, taken))
-    b.give(updates, taken)
+        taken = b.select(_stayed(b, whole, indices, windows, attributes), taken, b.like(0, taken))
+    if are_inside(whole, indices, windows, attributes):
+        b.give(updates, taken)
+    else:
+        b.give_masked(updates, _inside(b, whole, indices, windows, attributes), True, taken)
 
 
 def _window_sizes(whole: TensorType, updates: TensorType, attributes: Mapping[str, Any]) -> list[int]:

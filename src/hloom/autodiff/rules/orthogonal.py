@@ -24,6 +24,8 @@ from hloom.autodiff.rules.factorization import (
     matrix_part,
     padded_matrix,
     setting,
+    solved,
+    solver_of,
 )
 from hloom.autodiff.rules.linalg import adjoint, times, triangle
 from hloom.autodiff.rules.sort import TAKEN
@@ -80,8 +82,8 @@ def _decomposed(t: LinearOps, node: Apply, number: int, change: Any) -> dict[int
     is_upper = triangle(p, square, lower=False)
     upper = p.select(is_upper, matrix_part(p, packed, least, least), p.constant(0, square))
     first = matrix_part(t, change, rows, least)
-    solved = t.op("triangular-solve", upper, first, left_side=False, lower=False, transpose_a="NO_TRANSPOSE")
-    inner = times(t, conjugate_transpose(p, orthogonal), solved, square)
+    own_solved = solved(t, solver_of(node), upper, first, left=False, lower=False)
+    inner = times(t, conjugate_transpose(p, orthogonal), own_solved, square)
     low = t.select(triangle(p, square, lower=True, strict=True), inner, None)
     turn = t.sub(low, adjoint(t, low))
     if value_type.dtype in REAL_OF:
@@ -91,7 +93,7 @@ def _decomposed(t: LinearOps, node: Apply, number: int, change: Any) -> dict[int
     if rows == least:
         of_orthogonal = times(t, orthogonal, turn, square)
     else:
-        of_orthogonal = t.add(times(t, orthogonal, t.sub(turn, inner), value_type), solved)
+        of_orthogonal = t.add(times(t, orthogonal, t.sub(turn, inner), value_type), own_solved)
     if columns > least:
         rest = _columns(t, change, least, columns)
         value = times(t, conjugate_transpose(p, orthogonal), rest, value_type)

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import S32, Emitter, array_type, identity_value
+from hloom.autodiff.emitter import PREDICATE, S32, Emitter, array_type, identity_value
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
+from hloom.autodiff.recognition import splat
+from hloom.autodiff.rules import cumulative
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.rules.reduction import reduce_opcode
 from hloom.autodiff.table import rules, transposition
@@ -43,8 +45,12 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
     """A reduction of windows by any combiner: for each element of the window a strided slice, combined in order."""
     if reduce_opcode(node) in ("add", "maximum", "minimum"):
         return None
+    tree = cumulative.as_tree(session, node)
+    if tree is not None:
+        return tree
     window = _window(node)
     combine: Graph = node.attributes["to_apply"]
+    is_one = reduce_opcode(node) == "multiply" and splat(node.inputs[1]) == 1
     taps = int(np.prod([dimension.size for dimension in window.dimensions], dtype=np.int64))
     if taps > MOST_UNROLLED:
         raise Unsupported(f"{node.graph.name}: {node.name}: a window of {taps} elements and a combiner of its own")
@@ -63,9 +69,14 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
         result = node.type.elements[0] if isinstance(node.type, TupleType) else node.type
         assert isinstance(result, TensorType), "windows are of arrays"
         total = [emitter.broadcast(start, result.dims) for start in starts]
+        sizes = array_type(sources[0]).dims
         for tap in product(*[range(dimension.size) for dimension in window.dimensions]):
             taken = [_tap(emitter, value, window, tap, result.dims) for value in padded]
-            total = on_arrays(emitter, combine, [*total, *taken])
+            combined = on_arrays(emitter, combine, [*total, *taken])
+            inside = None if is_one else _inside(emitter, window, tap, sizes, result.dims)
+            if inside is not None:
+                combined = [emitter.select(inside, a, b) for a, b in zip(combined, total, strict=True)]
+            total = combined
         return total if isinstance(node.type, TupleType) else total[0]
 
     return expanded(session, node, make)
@@ -73,6 +84,22 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
 
 def _padding(window: Window) -> tuple[PaddingDimension, ...]:
     return tuple(PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1) for d in window.dimensions)
+
+
+def _inside(
+    emitter: Emitter, window: Window, position: Sequence[int], sizes: Sequence[int], dims: Sequence[int]
+) -> Node | None:
+    """In which windows a place has an element of the operand, and no padding; None where it has one in all."""
+    result: Node | None = None
+    for dim, (part, offset) in enumerate(zip(window.dimensions, position, strict=True)):
+        offset = part.size - 1 - offset if part.reversal else offset
+        at = np.arange(dims[dim]) * part.stride + offset * part.window_dilation - part.padding_low
+        holds = (at >= 0) & (at <= (sizes[dim] - 1) * part.base_dilation) & (at % part.base_dilation == 0)
+        if holds.all():
+            continue
+        row = emitter.broadcast(emitter.constant(holds, TensorType(PREDICATE, holds.shape)), dims, [dim])
+        result = row if result is None else emitter.op("and", result, row)
+    return result
 
 
 def _tap(emitter: Emitter, padded: Node, window: Window, position: Sequence[int], dims: Sequence[int]) -> Node:
@@ -101,7 +128,9 @@ def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     p, start = t.primal, node.inputs[1]
     direction = "GE" if opcode == "maximum" else "LE"
     result = None
-    if tangent is not None:
+    if tangent is not None and cumulative.cumulative_dim(node) is not None:
+        result = cumulative.extreme_tangent(t, node, tangent, opcode)
+    elif tangent is not None:
         source = array_type(node.inputs[0])
         result = t.op(SELECTED, node.inputs[0], tangent, type=TensorType(source.dtype, value_type.dims), window=window,
                      direction=direction)  # fmt: skip

@@ -1,0 +1,138 @@
+"""Functions that programs compute by several instructions, recognised by their expressions and differentiated at once.
+
+    select(ne(d, d), a + b, max(a, b) + log1p(exp(-|d|))), d = a - b        is log(exp(a) + exp(b))
+
+A rule for such an expression gives the tangent of its root from those of its arguments. What is computed inside is
+copied as any instruction is, and erased where nothing reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir import Apply, Constant, Graph, Literal, Node
+
+Expression = str | float | None | tuple[Any, ...]
+"""A name, bound to the node that stands there and to the same one wherever it stands again; a number, for a constant
+of that value in every element; None, for any constant number; or an opcode and expressions of its operands. compare
+has its direction behind a dot. ("as", name, expression) binds a name to what an expression matches."""
+
+COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
+TOLERANCE = 1e-6
+"""By how much, relatively, a constant may differ from the number it stands for, as rounded to its element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRule:
+    """An expression and the tangent of its root: (linear ops, root, nodes by name, tangents by name) -> tangent.
+
+    `arguments` are the names whose tangents are given.
+    """
+
+    expression: tuple[Any, ...]
+    arguments: tuple[str, ...]
+    linearize: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """An instruction that is the root of a known function: the nodes that its rule needs, by name."""
+
+    rule: FunctionRule
+    nodes: dict[str, Node]
+    inside: frozenset[Node]
+
+
+Matcher = Callable[[Apply], Recognized | None]
+
+FUNCTIONS: dict[str, list[FunctionRule | Matcher]] = {}
+"""The functions that are recognised, by the opcode of their root."""
+
+
+def function(expression: tuple[Any, ...], arguments: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the linearization of a function by the expression that computes it."""
+
+    def declare(linearize: Callable[..., Any]) -> Callable[..., Any]:
+        opcode = expression[0].partition(".")[0]
+        FUNCTIONS.setdefault(opcode, []).append(FunctionRule(expression, tuple(arguments.split()), linearize))
+        return linearize
+
+    return declare
+
+
+def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:
+    """The instructions of a graph that are roots of known functions with nothing inside at which derivatives stop."""
+    result: dict[Node, Recognized] = {}
+    for node in graph.nodes:
+        for rule in FUNCTIONS.get(node.opcode, ()):
+            made = rule(node) if callable(rule) else _by_expression(rule, node)  # pyright: ignore[reportArgumentType]
+            if made is not None and not made.inside & stop:
+                result[node] = made
+                break
+    return result
+
+
+def _by_expression(rule: FunctionRule, node: Node) -> Recognized | None:
+    names = match(rule.expression, node, {})
+    if names is None:
+        return None
+    outside = {names[name] for name in rule.arguments}
+    inside: set[Node] = set()
+    pending: list[Node] = [node]
+    while pending:
+        current = pending.pop()
+        if current not in inside and current not in outside and splat(current) is None:
+            inside.add(current)
+            pending += current.inputs
+    return Recognized(rule, names, frozenset(inside))
+
+
+def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[str, Node] | None:
+    """The names of an expression bound to nodes, where a node computes it; None where it does not."""
+    if isinstance(expression, str):
+        known = names.get(expression)
+        return {**names, expression: node} if known is None else names if known is node else None
+    if not isinstance(expression, tuple):
+        value = splat(node)
+        if value is None or (expression is not None and not _equal(value, expression)):
+            return None
+        return names
+    opcode, *parts = expression
+    if opcode == "as":
+        name, inner = parts
+        if name in names:
+            return names if names[name] is node else None
+        result = match(inner, node, names)
+        return None if result is None else {**result, name: node}
+    opcode, _, direction = opcode.partition(".")
+    if node.opcode != opcode or len(node.inputs) != len(parts):
+        return None
+    if direction and node.attributes["direction"] != direction:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    orders = [node.inputs, node.inputs[::-1]] if opcode in COMMUTATIVE else [node.inputs]
+    for order in orders:
+        result: dict[str, Node] | None = names
+        for part, operand in zip(parts, order, strict=True):
+            result = match(part, operand, result)
+            if result is None:
+                break
+        if result is not None:
+            return result
+    return None
+
+
+def _equal(value: Any, expected: float) -> bool:
+    if isinstance(value, complex):
+        return False
+    return bool(abs(value - expected) <= TOLERANCE * abs(expected))
+
+
+def splat(node: Node) -> Any:
+    """The number that is every element of a constant; None where that is not known."""
+    while node.opcode in ("broadcast", "reshape", "copy", "convert"):
+        node = node.inputs[0]
+    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
+        return None
+    return node.value.splat_value().item()

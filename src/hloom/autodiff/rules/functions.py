@@ -1,0 +1,175 @@
+"""Functions that HLO has no opcode for, by the expressions that XLA, StableHLO and JAX write for them.
+
+Source of the expressions: stablehlo/transforms/ChloDecompositionPatterns.td for inverse and hyperbolic functions;
+jax/_src/numpy/ufuncs.py, logaddexp; jax/_src/nn/functions.py, softmax. Of the derivatives: jax/_src/lax/lax.py, and for
+logaddexp the logistic function of the difference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloom.autodiff.emitter import array_type
+from hloom.autodiff.linear import LinearOps
+from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, function
+from hloom.autodiff.rules.reduction import kept_dims
+from hloom.autodiff.shift_invariance import STILL, Moved, follow_shape
+from hloom.ir import Apply, Node
+from hloom.ops import reducer_of
+
+_LOG_2 = 0.6931471805599453
+_ROOT = ("as", "root", ("sqrt", ("multiply", ("subtract", 1.0, "x"), ("add", "x", 1.0))))
+_EXPM1 = ("as", "expm1", ("exponential-minus-one", "x"))
+_GROWING = ("as", "growing", ("exponential", ("add", "x", -_LOG_2)))
+_FALLING = ("as", "falling", ("exponential", ("subtract", -_LOG_2, "x")))
+_SIZE = ("as", "size", ("abs", "x"))
+_SQUARE = ("as", "square", ("multiply", _SIZE, _SIZE))
+_DIFFERENCE = ("as", "d", ("subtract", "a", "b"))
+
+
+@function(("add", ("as", "half", ("atan2", "x", ("add", _ROOT, 1.0))), "half"), "x")
+@function(("multiply", ("atan2", "x", ("add", _ROOT, 1.0)), 2.0), "x")
+def arcsine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dx / sqrt(1 - x²)."""
+    return t.div(tangents["x"], nodes["root"])
+
+
+@function(("atan2", _ROOT, "x"), "x")
+def arccosine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """-dx / sqrt(1 - x²)."""
+    return t.neg(t.div(tangents["x"], nodes["root"]))
+
+
+@function(
+    (
+        "select",
+        ("compare.LT", ("abs", "x"), 1.0),
+        ("multiply", ("add", _EXPM1, ("divide", "expm1", ("add", "expm1", 1.0))), 0.5),
+        ("subtract", _GROWING, _FALLING),
+    ),
+    "x",
+)
+def hyperbolic_sine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """cosh(x) dx, of the exponentials that are there."""
+    return t.mul(t.primal.add(nodes["growing"], nodes["falling"]), tangents["x"])
+
+
+@function(
+    (
+        "multiply",
+        ("sign", "x"),
+        (
+            "select",
+            ("compare.GE", _SIZE, None),
+            ("add", ("log", "size"), _LOG_2),
+            (
+                "log-plus-one",
+                (
+                    "add",
+                    "size",
+                    ("divide", _SQUARE, ("add", ("as", "root", ("sqrt", ("add", "square", 1.0))), 1.0)),
+                ),
+            ),
+        ),
+    ),
+    "x",
+)
+def inverse_hyperbolic_sine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dx / sqrt(x² + 1)."""
+    return t.div(tangents["x"], nodes["root"])
+
+
+@function(
+    (
+        "select",
+        ("compare.GE", "x", None),
+        ("add", ("log", "x"), _LOG_2),
+        (
+            "log-plus-one",
+            (
+                "multiply",
+                ("as", "less", ("sqrt", ("as", "below", ("subtract", "x", 1.0)))),
+                ("add", ("sqrt", ("as", "above", ("add", "x", 1.0))), "less"),
+            ),
+        ),
+    ),
+    "x",
+)
+def inverse_hyperbolic_cosine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dx / sqrt((x - 1) (x + 1))."""
+    p = t.primal
+    return t.mul(p.elementwise("rsqrt", p.mul(nodes["below"], nodes["above"])), tangents["x"])
+
+
+@function(
+    (
+        "select",
+        ("compare.GT", ("abs", "x"), 1.0),
+        None,
+        ("multiply", ("subtract", ("log-plus-one", "x"), ("log-plus-one", ("negate", "x"))), 0.5),
+    ),
+    "x",
+)
+def inverse_hyperbolic_tangent(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dx / ((1 - x) (1 + x))."""
+    p, x = t.primal, nodes["x"]
+    one = p.like(1, x)
+    return t.div(tangents["x"], p.mul(p.sub(one, x), p.add(one, x)))
+
+
+@function(
+    (
+        "select",
+        ("as", "equal", ("compare.NE", _DIFFERENCE, "d")),
+        ("add", "a", "b"),
+        ("add", ("maximum", "a", "b"), ("log-plus-one", ("exponential", ("negate", ("abs", "d"))))),
+    ),
+    "a b",
+)
+def logaddexp(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """s da + (1 - s) db, s the logistic function of a - b; da + db where both are the same infinity."""
+    p = t.primal
+    share = p.elementwise("logistic", nodes["d"])
+    one = p.like(1, node)
+    total = None
+    for name in "ab":
+        if tangents[name] is not None:
+            own = share if name == "a" else p.sub(one, share)
+            total = t.add(total, t.mul(p.select(nodes["equal"], one, own), tangents[name]))
+    return total
+
+
+def _softmax(node: Apply) -> Recognized | None:
+    """divide(e, broadcast(reduce-add(e))), e an exponential."""
+    numerator, divisor = node.inputs
+    if numerator.opcode != "exponential":
+        return None
+    chain: list[Node] = []
+    while divisor.opcode in ("broadcast", "reshape"):
+        chain.append(divisor)
+        divisor = divisor.inputs[0]
+    if divisor.opcode != "reduce" or divisor.inputs[0] is not numerator or len(divisor.inputs) != 2:
+        return None
+    dimensions = divisor.attributes["dimensions"]  # pyright: ignore[reportAttributeAccessIssue]
+    kept = kept_dims(array_type(node).rank, dimensions)
+    moved: Moved | None = Moved(1, 0, tuple(range(len(kept))))
+    for step in reversed(chain):
+        moved = moved and follow_shape(step, moved)
+    if moved is None or moved is STILL or moved.dims != tuple(kept):
+        return None
+    if reducer_of(divisor.attributes["to_apply"]) != "add":  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    nodes = {"z": numerator.inputs[0], "sum": divisor}
+    return Recognized(_SOFTMAX, nodes, frozenset([node, *chain, divisor, numerator]))
+
+
+def softmax(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """y (dz - sum of y dz)."""
+    dimensions = nodes["sum"].attributes["dimensions"]  # pyright: ignore[reportAttributeAccessIssue]
+    dims = array_type(node).dims
+    mean = t.broadcast(t.sum(t.mul(node, tangents["z"]), dimensions), dims, kept_dims(len(dims), dimensions))
+    return t.mul(node, t.sub(tangents["z"], mean))
+
+
+_SOFTMAX = FunctionRule((), ("z",), softmax)
+FUNCTIONS.setdefault("divide", []).append(_softmax)
