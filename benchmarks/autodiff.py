@@ -12,6 +12,7 @@ from typing import Any
 import hloom
 from benchmarks import peers
 from benchmarks.clock import Job, take_turns
+from benchmarks.derivative_costs import MORE, REASONS, compare_in_child, geometric_mean
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.peers import jax
 from benchmarks.programs import Plan, training_step
@@ -32,6 +33,7 @@ FAST = AtLeast(50_000)
 def autodiff(plan: Plan) -> Iterator[Figure]:
     """Costs by XLA's own count; then time and growth of the transformation; then loops, where Equinox is installed."""
     yield from _costs()
+    yield from _corpus()
     yield from _transformation(plan)
     if importlib.util.find_spec("equinox") is not None:
         yield from _loops()
@@ -78,6 +80,22 @@ def _costs() -> Iterator[Figure]:
         for what, left, right in zip(("operations", "temporary bytes", "instructions"), *counts, strict=True):
             ratio = max(left, 1) / max(right, 1)
             yield Figure(f"vjp, {what}: {name}", f"{left:,.0f}", peers.JAX, f"{right:,.0f}", ratio, ratio, NO_MORE)
+
+
+def _corpus() -> Iterator[Figure]:
+    """The means over the programs of the corpus, and each program that has more operations, with its reason."""
+    rows = compare_in_child()
+    for what in ("operations", "transcendentals", "instructions"):
+        mean = geometric_mean([row.ratio(what) for row in rows])
+        subject = f"vjp, {what}: geometric mean of {len(rows)} programs of the corpus"
+        yield Figure(subject, f"{mean:.3f}", peers.JAX, "1", mean, mean, AtMost(1))
+    for row in sorted(rows, key=lambda row: row.name):
+        ratio = row.ratio("operations")
+        if ratio > MORE:
+            reason = REASONS.get(row.name)
+            subject = f"vjp, operations: {row.name}" + (f": {reason}" if reason else "")
+            counts = f"{row.ours.operations:,.0f}", f"{row.theirs.operations:,.0f}"
+            yield Figure(subject, counts[0], peers.JAX, counts[1], ratio, ratio, None if reason else NO_MORE)
 
 
 def _lowered(function: Callable[..., Any], *arguments: Any) -> Module:

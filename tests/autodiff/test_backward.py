@@ -67,3 +67,65 @@ def test_masks_pass_what_moves_elements():
     x = np.array([[0.0, 1.0, 4.0], [0.25, 0.0, 16.0]])
     (result,) = run(hloom.vjp(program), [x, np.ones(6)])
     np.testing.assert_array_equal(result, [[0, 1, 0.5], [2, 0, 0.25]])
+
+
+TAKEN = """
+  x = f64[5,2] parameter(0)
+  i = s32[3] parameter(1)
+  indices = s32[3,1] reshape(i)
+  z = s32[] constant(0)
+  low = s32[3,1] broadcast(z), dimensions={}
+  m = s32[] constant(LAST)
+  high = s32[3,1] broadcast(m), dimensions={}
+  ge = pred[3,1] compare(indices, low), direction=GE
+  le = pred[3,1] compare(indices, high), direction=LE
+  both = pred[3,1] and(ge, le)
+  inside = pred[3] reshape(both)
+  wide = pred[3,2] broadcast(inside), dimensions={0}
+  rows = f64[3,2] gather(x, indices), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,2}
+  nan = f64[] constant(nan)
+  missing = f64[3,2] broadcast(nan), dimensions={}
+  ROOT r = f64[3,2] select(wide, rows, missing)
+"""
+
+
+@pytest.mark.parametrize(("last", "is_clamped"), [("4", False), ("3", True)])
+def test_slices_that_a_mask_says_are_inside_are_not_clamped(last: str, is_clamped: bool):
+    """A scatter drops the others, so that neither the mask nor clamped indices are needed."""
+    gradient = hloom.vjp(entry(TAKEN.replace("LAST", last)))
+    opcodes = {node.opcode for node in gradient.entry.nodes}
+    assert ("clamp" in opcodes) == ("select" in opcodes) == is_clamped
+    (result,) = run(gradient, [np.zeros((5, 2)), np.array([-1, 3, 7], np.int32), np.ones((3, 2))])
+    np.testing.assert_array_equal(result[:, 0], [0, 0, 0, 1, 0])
+
+
+def test_signs_become_subtractions():
+    program = entry("x = f64[3] parameter(0) y = f64[3] parameter(1) n = f64[3] negate(x) a = f64[3] multiply(n, y) "
+                    "s = f64[3] sine(x) ROOT r = f64[3] subtract(s, a)")  # fmt: skip
+    gradient = hloom.vjp(program, wrt=["x"])
+    assert "negate" not in {node.opcode for node in gradient.entry.nodes}
+    (result,) = run(gradient, [np.array([0.5, 1.0, 2.0]), np.array([2.0, 3.0, 4.0]), np.ones(3)])
+    np.testing.assert_allclose(result, np.cos([0.5, 1.0, 2.0]) + np.array([2.0, 3.0, 4.0]))
+
+
+def test_one_branch_within_another():
+    """Three branches of two selects: one select for each cotangent, and one that two of them share."""
+    program = entry("p = pred[3] parameter(0) q = pred[3] parameter(1) x = f64[3] parameter(2) y = f64[3] parameter(3) "
+                    "z = f64[3] parameter(4) i = f64[3] select(q, y, z) ROOT r = f64[3] select(p, x, i)")  # fmt: skip
+    gradient = hloom.vjp(program)
+    opcodes = [node.opcode for node in gradient.entry.nodes]
+    assert opcodes.count("select") == 4
+    assert "and" not in opcodes
+    given = [np.array([True, False, False]), np.array([True, True, False]), *[np.zeros(3)] * 3, np.array([1.0, 2, 3])]
+    np.testing.assert_array_equal(np.array(run(gradient, given)), [[1, 0, 0], [0, 2, 0], [0, 0, 3]])
+
+
+def test_the_same_triangle_counts_once():
+    """What is masked by a triangle twice is masked by it once, though its rows are counted twice."""
+    numbers = "r{n} = s32[3,3] iota(), iota_dimension=0 c{n} = s32[3,3] iota(), iota_dimension=1 t{n} = pred[3,3] compare({pair}), direction={d} "
+    program = entry("x = f64[3,3] parameter(0) z = f64[] constant(0) zero = f64[3,3] broadcast(z), dimensions={} "
+                    + numbers.format(n=1, pair="r1, c1", d="GE") + numbers.format(n=2, pair="c2, r2", d="LE")
+                    + "a = f64[3,3] select(t1, x, zero) ROOT b = f64[3,3] select(t2, a, zero)")  # fmt: skip
+    gradient = hloom.vjp(program)
+    assert [node.opcode for node in gradient.entry.nodes].count("select") == 1
+    np.testing.assert_array_equal(run(gradient, [np.zeros((3, 3)), np.ones((3, 3))])[0], np.tri(3))

@@ -188,3 +188,23 @@ def test_ties_of_cumulative_maxima(from_end: bool):
 def test_a_cumulative_reduction_whose_initial_value_changes_results_is_unrolled():
     text = CUMULATIVE.replace("COMBINE", "").replace("SIZE", "4").replace("START", "0.5")
     assert_derivatives(module(text.replace("PADDING", "3_0").replace("NAME", "multiply_f64")), orders=1)
+
+
+def test_the_window_that_a_derivative_of_a_maximum_has():
+    """Selected together: the derivative selects as well, and is not unrolled."""
+    text = """
+selected { a = f64[] parameter(0) x = f64[] parameter(1) b = f64[] parameter(2) y = f64[] parameter(3)
+  ge = pred[] compare(a, b), direction=GE p = f64[] select(ge, a, b) q = f64[] select(ge, x, y)
+  ROOT r = (f64[], f64[]) tuple(p, q) }
+ENTRY e {
+  v = f64[6] parameter(0)
+  x = f64[6] parameter(1)
+  least = f64[] constant(-inf)
+  zero = f64[] constant(0)
+  ROOT r = (f64[3], f64[3]) reduce-window(v, x, least, zero), window={size=2 stride=2}, to_apply=selected
+}"""
+    program = module(text)
+    assert_derivatives(program)
+    opcodes = [node.opcode for node in hloom.vjp(program).entry.nodes]
+    assert opcodes.count("select-and-scatter") == 2
+    assert "slice" not in opcodes

@@ -12,6 +12,7 @@ from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
+from hloom.autodiff.recognition import triangle_of
 from hloom.autodiff.table import ABSORPTIONS, TRANSPOSITIONS
 from hloom.ir import Apply, Constant, Graph, Node
 from hloom.text import Unsupported
@@ -63,6 +64,7 @@ class Backward(Emitter):
         self._cleared: dict[tuple[Node, Mask], Node] = {}
         self._masks: tuple[Mask, ...] = ()
         self._negative = False
+        self._triangles: dict[Any, Node] = {}
         self.is_absorbing = False
         """Whether the entry that is being transposed has to do without a mask that it absorbs."""
 
@@ -105,7 +107,12 @@ class Backward(Emitter):
 
     def give_masked(self, tangent: Any, predicate: Node, holds: bool, cotangent: Node) -> None:
         """Add to the cotangent of a tangent, but only where the predicate is `holds`."""
-        if not isinstance(tangent, Linear) or (predicate, not holds) in self._masks:
+        if not isinstance(tangent, Linear):
+            return
+        triangle = triangle_of(predicate)
+        if triangle is not None:
+            predicate = self._triangles.setdefault(triangle, predicate)
+        if (predicate, not holds) in self._masks:
             return
         mask = predicate, holds
         masks = self._masks if mask in self._masks else (*self._masks, mask)

@@ -136,3 +136,35 @@ def splat(node: Node) -> Any:
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
         return None
     return node.value.splat_value().item()
+
+
+def triangle_of(predicate: Node) -> tuple[Any, ...] | None:
+    """What tells triangles of matrices apart, for a predicate that compares numbers of rows and columns; else None."""
+    dims: tuple[int, ...] = getattr(predicate.type, "dims", ())
+    shift = 0
+    if isinstance(predicate, Apply) and predicate.opcode == "broadcast":
+        if tuple(predicate.attributes["dimensions"]) != (len(dims) - 2, len(dims) - 1):
+            return None
+        predicate, shift = predicate.inputs[0], len(dims) - 2
+    if not isinstance(predicate, Apply) or predicate.opcode != "compare" or len(dims) < 2:
+        return None
+    numbers = tuple(_counted_dim(operand) for operand in predicate.inputs)
+    direction = predicate.attributes["direction"]
+    row, column = len(dims) - 2 - shift, len(dims) - 1 - shift
+    if numbers not in ((row, column), (column, row)):
+        return None
+    if numbers[0] == column:
+        direction = {"GE": "LE", "LE": "GE", "GT": "LT", "LT": "GT"}.get(direction, direction)
+    return dims, direction
+
+
+def _counted_dim(node: Node) -> int | None:
+    """The dimension along which a node counts from 0; None for other nodes."""
+    if isinstance(node, Apply) and node.opcode == "add" and splat(node.inputs[1]) == 0:
+        node = node.inputs[0]
+    if isinstance(node, Apply) and node.opcode == "iota":
+        return node.attributes["iota_dimension"]
+    if isinstance(node, Apply) and node.opcode == "broadcast" and node.inputs[0].opcode == "iota":
+        dimensions = tuple(node.attributes["dimensions"])
+        return dimensions[0] if len(dimensions) == 1 else None
+    return None

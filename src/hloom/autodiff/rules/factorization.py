@@ -16,7 +16,7 @@ from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
 from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, splat
 from hloom.autodiff.rules.custom import custom_call, refuse
-from hloom.autodiff.rules.linalg import adjoint, swapped, times, triangle
+from hloom.autodiff.rules.linalg import adjoint, eye, halved_triangle, swapped, times, triangle
 from hloom.autodiff.rules.sort import take_rows
 from hloom.autodiff.table import transposition
 from hloom.ir import Apply, Layout, Node, PaddingDimension, SliceDimension, TensorType, TupleType
@@ -40,12 +40,8 @@ def setting(node: Apply, name: str, default: str) -> str:
 
 def _half(t: LinearOps, tangent: Any, value_type: TensorType, *, lower: bool) -> Any:
     """The hermitian matrix of which a triangle is read."""
-    p = t.primal
-    strict = t.select(triangle(p, value_type, lower=lower, strict=True), tangent, None)
-    diagonal = t.select(eye(p, value_type), tangent, None)
-    if value_type.dtype in REAL_OF:
-        diagonal = t.op("complex", t.op("real", diagonal), t.zero(RealPart(value_type)))
-    return t.add(t.add(strict, diagonal), adjoint(t, strict))
+    half = t.mul(halved_triangle(t.primal, value_type, lower=lower), tangent)
+    return t.add(half, adjoint(t, half))
 
 
 class RealPart:
@@ -53,12 +49,6 @@ class RealPart:
 
     def __init__(self, value_type: TensorType) -> None:
         self.type = value_type.with_dtype(REAL_OF[value_type.dtype])
-
-
-def eye(p: Emitter, value_type: TensorType) -> Node:
-    square = value_type.dims[-2:]
-    same = p.compare("EQ", p.iota(S32, square, 0), p.iota(S32, square, 1))
-    return p.broadcast(same, value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
 def conjugate_transpose(p: Emitter, node: Node) -> Node:
@@ -180,9 +170,7 @@ def potrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     target = solver_of(node)
     half = solved(t, target, factor, whole, left=False, lower=True, turned="ADJOINT")
     inner = solved(t, target, factor, half, left=True, lower=True)
-    strict = triangle(p, value_type, lower=True, strict=True)
-    phi = p.select(strict, p.like(1, factor), p.select(eye(p, value_type), p.like(0.5, factor), p.like(0, factor)))
-    value = times(t, factor, t.mul(phi, inner), value_type)
+    value = times(t, factor, t.mul(halved_triangle(p, value_type, lower=True), inner), value_type)
     value = value if lower else adjoint(t, value)
     return leaves_from(node, {0: t.select(own, value, tangents[0])})
 
@@ -235,10 +223,13 @@ def _solution_of(node: Apply) -> Recognized | None:
         return None
     passed: list[Node] = [node, inner]
     decomposition = packed
-    while decomposition.opcode in ("copy", "select"):
+    while decomposition.opcode in ("copy", "select") or is_element_of_tuple(decomposition):
         passed.append(decomposition)
         if decomposition.opcode == "copy":
             decomposition = decomposition.inputs[0]
+            continue
+        if decomposition.opcode == "get-tuple-element":
+            decomposition = decomposition.inputs[0].inputs[decomposition.attributes["index"]]  # pyright: ignore[reportAttributeAccessIssue]
             continue
         _, on_true, on_false = decomposition.inputs
         failed = splat(on_false)
@@ -252,6 +243,10 @@ def _solution_of(node: Apply) -> Recognized | None:
         return None
     nodes = {"matrix": call.inputs[0], "right": inner.inputs[1], "packed": packed, "call": call, "inner": inner}
     return Recognized(_SOLUTION, nodes, frozenset([*passed, decomposition, call]))
+
+
+def is_element_of_tuple(node: Node) -> bool:
+    return node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple"
 
 
 def solution(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import LinearOps
 from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, function
 from hloom.autodiff.rules.reduction import kept_dims
-from hloom.autodiff.shift_invariance import STILL, Moved, follow_shape
+from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.ir import Apply, Node
 from hloom.ops import reducer_of
 
@@ -24,6 +24,7 @@ _GROWING = ("as", "growing", ("exponential", ("add", "x", -_LOG_2)))
 _FALLING = ("as", "falling", ("exponential", ("subtract", -_LOG_2, "x")))
 _SIZE = ("as", "size", ("abs", "x"))
 _SQUARE = ("as", "square", ("multiply", _SIZE, _SIZE))
+_COSINE = ("as", "cosine", ("cosine", ("as", "im", ("imag", "z"))))
 _DIFFERENCE = ("as", "d", ("subtract", "a", "b"))
 
 
@@ -119,6 +120,34 @@ def inverse_hyperbolic_tangent(t: LinearOps, node: Apply, nodes: dict[str, Node]
 
 @function(
     (
+        "complex",
+        (
+            "select",
+            ("as", "huge", ("compare.EQ", ("as", "size", ("exponential", ("as", "re", ("real", "z")))), None)),
+            ("multiply", ("multiply", ("as", "root", ("exponential", ("multiply", "re", 0.5))), _COSINE), "root"),
+            ("multiply", "size", "cosine"),
+        ),
+        (
+            "select",
+            ("compare.EQ", "im", 0.0),
+            0.0,
+            (
+                "select",
+                "huge",
+                ("multiply", ("multiply", "root", ("as", "sine", ("sine", "im"))), "root"),
+                ("multiply", "size", "sine"),
+            ),
+        ),
+    ),
+    "z",
+)
+def complex_exponential(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """exp(z) dz."""
+    return t.mul(node, tangents["z"])
+
+
+@function(
+    (
         "select",
         ("as", "equal", ("compare.NE", _DIFFERENCE, "d")),
         ("add", "a", "b"),
@@ -155,7 +184,8 @@ def _softmax(node: Apply) -> Recognized | None:
     moved: Moved | None = Moved(1, 0, tuple(range(len(kept))))
     for step in reversed(chain):
         moved = moved and follow_shape(step, moved)
-    if moved is None or moved is STILL or moved.dims != tuple(kept):
+    dims = array_type(node).dims
+    if moved is None or [dim for dim in moved.dims if dims[dim] != 1] != [dim for dim in kept if dims[dim] != 1]:
         return None
     if reducer_of(divisor.attributes["to_apply"]) != "add":  # pyright: ignore[reportAttributeAccessIssue]
         return None

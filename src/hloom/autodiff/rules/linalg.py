@@ -58,32 +58,31 @@ def cholesky(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     factor = node if lower else p.transpose(p.conjugate(node), swapped(value_type.rank))
     factor = p.select(own, factor, p.like(0, factor))
     change = tangents[0] if lower else adjoint(t, tangents[0])
-    strict = t.select(triangle(p, value_type, lower=True, strict=True), change, None)
-    diagonal = t.convert(t.select(_diagonal(p, value_type), _real(t, change), None), value_type.dtype)
-    half = t.add(strict, t.scale(0.5, diagonal))
+    weights = halved_triangle(p, value_type, lower=True)
+    half = t.mul(weights, change)
     whole = t.add(half, adjoint(t, half))
     solved = t.op("triangular-solve", factor, whole, left_side=False, lower=True, transpose_a="ADJOINT")
     inner = t.op("triangular-solve", factor, solved, left_side=True, lower=True, transpose_a="NO_TRANSPOSE")
-    phi = t.mul(_phi(p, value_type), inner)
-    result = times(t, factor, phi, value_type)
+    result = times(t, factor, t.mul(weights, inner), value_type)
     return result if lower else adjoint(t, result)
 
 
-def _real(t: LinearOps, tangent: Any) -> Any:
-    return t.op("real", tangent) if array_type(tangent).dtype in REAL_OF else tangent
-
-
-def _diagonal(p: Emitter, value_type: TensorType) -> Node:
+def eye(p: Emitter, value_type: TensorType) -> Node:
+    """Which elements of matrices stand on the diagonal: pred of their dims."""
     square = value_type.dims[-2:]
     same = p.compare("EQ", p.iota(S32, square, 0), p.iota(S32, square, 1))
     return p.broadcast(same, value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
-def _phi(p: Emitter, value_type: TensorType) -> Node:
-    """1 below the diagonal, 1/2 on it, 0 above."""
-    strict = triangle(p, value_type, lower=True, strict=True)
-    rest = p.select(_diagonal(p, value_type), p.constant(0.5, value_type), p.constant(0, value_type))
-    return p.select(strict, p.constant(1, value_type), rest)
+def halved_triangle(p: Emitter, value_type: TensorType, *, lower: bool) -> Node:
+    """1 in a triangle, 1/2 on the diagonal, 0 in the other.
+
+    A matrix times it, element by element, and the adjoint of that add up to the hermitian one that the triangle is of.
+    """
+    square = TensorType(value_type.dtype, value_type.dims[-2:])
+    diagonal = p.select(eye(p, square), p.constant(0.5, square), p.constant(0, square))
+    weights = p.select(triangle(p, square, lower=lower, strict=True), p.constant(1, square), diagonal)
+    return p.broadcast(weights, value_type.dims, [value_type.rank - 2, value_type.rank - 1])
 
 
 @rules("triangular-solve")

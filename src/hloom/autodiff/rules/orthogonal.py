@@ -18,7 +18,6 @@ from hloom.autodiff.rules.custom import custom_call, expanded_call
 from hloom.autodiff.rules.factorization import (
     RealPart,
     conjugate_transpose,
-    eye,
     lapack,
     leaves_from,
     matrix_part,
@@ -27,7 +26,7 @@ from hloom.autodiff.rules.factorization import (
     solved,
     solver_of,
 )
-from hloom.autodiff.rules.linalg import adjoint, times, triangle
+from hloom.autodiff.rules.linalg import adjoint, eye, times, triangle
 from hloom.autodiff.rules.sort import TAKEN
 from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
 

@@ -45,6 +45,8 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
     """A reduction of windows by any combiner: for each element of the window a strided slice, combined in order."""
     if reduce_opcode(node) in ("add", "maximum", "minimum"):
         return None
+    if selected_direction(node):
+        return None
     tree = cumulative.as_tree(session, node)
     if tree is not None:
         return tree
@@ -112,8 +114,43 @@ def _tap(emitter: Emitter, padded: Node, window: Window, position: Sequence[int]
     return emitter.op("slice", padded, slice=tuple(parts))
 
 
+def selected_direction(node: Apply) -> str:
+    """How a reduce-window of several arrays compares elements of the first to take those of all where it selects one.
+
+    Empty for other combiners. Such a window is what the derivative of a maximum over windows has.
+    """
+    combine: Graph = node.attributes["to_apply"]
+    count = len(node.inputs) // 2
+    root, parameters = combine.root, combine.parameters
+    if count < 2 or root.opcode != "tuple" or splat(node.inputs[count]) is None:
+        return ""
+    first = root.inputs[0]
+    if first.opcode != "select" or any(splat(start) is None for start in node.inputs[count:]):
+        return ""
+    chosen = first.inputs[0]
+    taken = [(chosen, parameters[n], parameters[count + n]) for n in range(count)]
+    if chosen.opcode != "compare" or chosen.inputs != (parameters[0], parameters[count]):
+        return ""
+    if any(value.opcode != "select" or value.inputs != own for value, own in zip(root.inputs, taken, strict=True)):
+        return ""
+    direction = chosen.attributes["direction"]  # pyright: ignore[reportAttributeAccessIssue]
+    return direction if direction in ("GE", "LE") else ""
+
+
+def _selected_together(t: LinearOps, node: Apply, tangents: list[Any]) -> list[Any]:
+    assert isinstance(node.type, TupleType), "several arrays are reduced"
+    attributes = {"window": _window(node), "direction": selected_direction(node)}
+    return [
+        None if tangent is None else t.op(SELECTED, node.inputs[0], tangent, type=array.with_layout(None), **attributes)
+        for tangent, array in zip(tangents, node.type.elements, strict=False)
+        if isinstance(array, TensorType)
+    ]
+
+
 @rules("reduce-window", expand=unrolled)
 def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    if isinstance(node.type, TupleType):
+        return _selected_together(t, node, tangents)
     window, value_type = _window(node), array_type(node)
     opcode = reduce_opcode(node)
     tangent, started = tangents
