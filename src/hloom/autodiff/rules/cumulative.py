@@ -24,7 +24,7 @@ Combine = Callable[[list[Any], list[Any]], list[Any]]
 
 def cumulative_dim(node: Apply) -> tuple[int, bool] | None:
     """The dimension along which a reduce-window is cumulative, and whether from its end; None for other windows."""
-    window: Window | None = node.attributes["window"]
+    window: Window | None = node.attributes.get("window")
     if window is None:
         return None
     dims = array_type(node.inputs[0]).dims
