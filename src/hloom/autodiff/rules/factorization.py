@@ -81,6 +81,7 @@ def leaves_from(node: Apply, result: dict[int, Any]) -> list[Any]:
     return [result.get(leaf) for leaf in range(len(leaf_types(node.type)))]
 
 
+_LETTERS = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}
 SOLVE = "triangular-solve-by-call"
 """The linear op of a triangular solve by LAPACK, as the program that called LAPACK has it done."""
 
@@ -108,7 +109,7 @@ def _called_solve(
     p: Emitter, matrix: Node, right: Node, *, type: Any, target: str, left: bool, lower: bool, unit: bool, turned: str
 ) -> Node:
     given, made = _column_major(array_type(matrix)), _column_major(array_type(right))
-    letters = {"diag": "U" if unit else "N", "side": "L" if left else "R", "trans_x": turned[0],
+    letters = {"diag": "U" if unit else "N", "side": "L" if left else "R", "trans_x": _LETTERS[turned],
                "uplo": "L" if lower else "U"}  # fmt: skip
     config = ", ".join(f"{name} = {ord(letter)} : ui8" for name, letter in letters.items())
     return p.op(
