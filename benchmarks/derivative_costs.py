@@ -31,11 +31,15 @@ NOT_RUN = frozenset({"control.debug_print_ordered", "control.debug_print_unorder
 
 _COMPLEX = "log and sqrt of complex numbers stand as formulas of real and imaginary parts, differentiated step by step"
 _CLAMPED = "the program does not say that its indices are in bounds: they are clamped, one operation an index"
+_TRIANGLE = "only the triangle that is read has a gradient; JAX takes the change to be symmetric"
 REASONS = {
     "control.custom_derivatives": "the author's own derivative is not in the program",
     "elementwise.complex_complex64": _COMPLEX,
     "elementwise.complex_complex128": _COMPLEX,
     "indexing.gather_promise_in_bounds": _CLAMPED,
+    "linalg.cholesky": _TRIANGLE,
+    "linalg.eigh": _TRIANGLE,
+    "linalg.solve": "its log-determinant is of the diagonal of a factorization; JAX solves a system instead",
     "random.random_rejection": "JAX takes the implicit derivative of random gamma numbers; here loops are followed",
     "sharding.embedding_gspmd": _CLAMPED,
     "sharding.embedding_shardy": _CLAMPED,
