@@ -208,3 +208,19 @@ ENTRY e {
     opcodes = [node.opcode for node in hloom.vjp(program).entry.nodes]
     assert opcodes.count("select-and-scatter") == 2
     assert "slice" not in opcodes
+
+
+def test_a_maximum_that_a_computation_yields_beside_others_is_followed_through_the_tuple():
+    """The maximum of a softmax has no derivative, and so none of its ties is counted."""
+    text = """
+maximum_of { z = f64[3] parameter(0) least = f64[] constant(-inf)
+  m = f64[] reduce(z, least), dimensions={0}, to_apply=maximum_f64 w = f64[3] broadcast(m), dimensions={}
+  d = f64[3] subtract(z, w) e = f64[3] exponential(d) zero = f64[] constant(0)
+  s = f64[] reduce(e, zero), dimensions={0}, to_apply=add_f64 ROOT r = (f64[3], f64[]) tuple(e, s) }
+ENTRY e { z = f64[3] parameter(0) c = (f64[3], f64[]) call(z), to_apply=maximum_of
+  e = f64[3] get-tuple-element(c), index=0 s = f64[] get-tuple-element(c), index=1
+  w = f64[3] broadcast(s), dimensions={} ROOT r = f64[3] divide(e, w) }"""
+    program = module(text)
+    assert_derivatives(program)
+    opcodes = [node.opcode for node in hloom.vjp(program).entry.nodes]
+    assert "compare" not in opcodes

@@ -62,11 +62,15 @@ def _is_free(graph: Graph, start: Node, places: dict[Node, int]) -> bool:
         if len(seen) > MOST_FOLLOWED:
             return False
         node = heappop(waiting)[1]
-        after = _follow(node, [moved.get(operand) for operand in node.inputs])
-        if after is None:
-            return False
-        if after.gain or after.power:
-            moved[node] = after
+        is_moved = _is_taken_apart(node, graph)
+        if not is_moved:
+            after = _after(node, moved)
+            if after is None:
+                return False
+            is_moved = bool(after.gain or after.power)
+            if is_moved:
+                moved[node] = after
+        if is_moved:
             for user in node.users:
                 if user not in seen and isinstance(user, Apply):
                     seen.add(user)
@@ -75,6 +79,19 @@ def _is_free(graph: Graph, start: Node, places: dict[Node, int]) -> bool:
 
 
 STILL = Moved(0, 0, ())
+
+
+def _is_taken_apart(node: Apply, graph: Graph) -> bool:
+    """Whether a node is a tuple of which elements alone are read, as calls that were inlined leave them."""
+    if node.opcode != "tuple" or node is graph.output:
+        return False
+    return all(user.opcode == "get-tuple-element" for user in node.users)
+
+
+def _after(node: Apply, moved: dict[Node, Moved]) -> Moved | None:
+    if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
+        return moved.get(node.inputs[0].inputs[node.attributes["index"]], STILL)
+    return _follow(node, [moved.get(operand) for operand in node.inputs])
 
 
 def _follow(node: Apply, touched: list[Moved | None]) -> Moved | None:

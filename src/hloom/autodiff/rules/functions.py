@@ -173,8 +173,8 @@ def _softmax(node: Apply) -> Recognized | None:
     numerator, divisor = node.inputs
     if numerator.opcode != "exponential":
         return None
-    chain: list[Node] = []
-    while divisor.opcode in ("broadcast", "reshape"):
+    chain: list[Apply] = []
+    while isinstance(divisor, Apply) and divisor.opcode in ("broadcast", "reshape"):
         chain.append(divisor)
         divisor = divisor.inputs[0]
     if divisor.opcode != "reduce" or divisor.inputs[0] is not numerator or len(divisor.inputs) != 2:
