@@ -8,6 +8,7 @@ import pytest
 from hloom.hlo import parse, print_module
 from hloom.text import HloomError
 from tests.corpus import handwritten
+from tests.helpers.properties import sample
 from tests.hlo.xla import xla
 
 ROOT = "{\n  ROOT x = f32[] parameter(0)\n}\n"
@@ -70,7 +71,7 @@ HUGE = ("9" * 25, "9" * 5_000, "-" + "9" * 5_000, "0" * 5_000, "1" + "0" * 400 +
 @pytest.mark.parametrize("huge", HUGE, ids=[f"{text[:3]}({len(text)})" for text in HUGE])
 def test_huge_numbers_everywhere(huge: str):
     """A number of thousands of digits in any place of any text is refused or read, without a foreign exception."""
-    for text in handwritten().values():
+    for text in sample(handwritten(), 3, HUGE.index(huge)).values():
         lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines[:40]):
             for match in list(NUMBER.finditer(line))[:12]:
