@@ -13,9 +13,10 @@ from hloom.hlo import parse
 from hloom.ir import Apply, AxisMap, node_axes
 from hloom.partitioner import ShardedArray, dot_collectives, dot_dimensions
 from hloom.sharding import Mesh, Spec
+from tests.helpers.properties import is_long
 from tests.partitioner.micro_modules import MESHES, MicroModule, array_type, every_spec
 
-CASES = 30
+CASES = 30 if is_long() else 12
 """How many dots of each form are drawn on each mesh."""
 
 DOTS = {

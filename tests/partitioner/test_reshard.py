@@ -11,10 +11,11 @@ import pytest
 
 from hloom.partitioner import reshard_collectives
 from hloom.sharding import Mesh, Spec, parse_spec
+from tests.helpers.properties import is_long
 from tests.partitioner.micro_modules import MESHES, MicroModule, array_type, every_spec
 
 SHAPES = ((64,), (64, 32), (64, 32, 16), (16, 32, 8, 16))
-CASES = 30
+CASES = 30 if is_long() else 12
 """How many reshards of each shape are drawn on each mesh."""
 
 

@@ -20,6 +20,7 @@ from hloom.planner.refinement import Refinement
 from hloom.planner.solvers import PLANNERS
 from hloom.runtime import partition
 from hloom.sharding import Mesh
+from tests.helpers.properties import is_long
 
 MESHES = tuple(map(Mesh.parse, ("data=2,model=4", "data=4,model=2", "a=2,b=2,c=2")))
 
@@ -106,7 +107,7 @@ def test_any_strategies_send_and_work_about_what_was_predicted(mesh: Mesh):
     module = block(*SIZES["wide"])
     problem, generator = build_problem(module, mesh), random.Random(1)
     totals = [0.0] * 4
-    for _ in range(6):
+    for _ in range(6 if is_long() else 3):
         strategies = {
             representative: generator.randrange(len(problem.options[representative]))
             for representative in sorted(set(problem.representative.values()))
