@@ -20,3 +20,9 @@ def multiplied(x: float, n: int) -> float:
     for _ in range(n):
         x = 3.9 * x * (1.0 - x)
     return x
+
+
+def product(n: int, x: float) -> float:
+    if n <= 1:
+        return x
+    return product(n - 1, x * (1.0 - 1e-9 * n))

@@ -19,7 +19,7 @@ from jax import lax
 import hloom
 from benchmarks.clock import FEWEST, Job, Times, take_turns
 from benchmarks.figures import AtMost, Figure, growth, microseconds, milliseconds, times_the_time
-from benchmarks.function_programs import divided, multiplied, newton
+from benchmarks.function_programs import divided, multiplied, newton, product
 from benchmarks.peers import MINDSPORE, mindspore_function_times
 from benchmarks.programs import Plan, Program
 
@@ -30,6 +30,10 @@ STATEMENTS = (20, 80)
 """How many branches the smaller and the larger program have, whose compilation is timed."""
 CALLS = 100
 """How many warm calls a sample has."""
+DEPTHS = (8, 32)
+"""How high the smaller and the larger tower are, of functions that call the one below twice."""
+CALLS_OF_ONE = (50, 200)
+"""How often the smaller and the larger program call one function."""
 CALL = AtMost(2)
 LOOP = AtMost(1.1)
 LINEAR = AtMost(1.5)
@@ -44,6 +48,7 @@ def functions(plan: Plan) -> Iterator[Figure]:
         yield from _fresh(own)
         yield from _calls(own)
         yield from _rounds(own)
+        yield from _tail_calls()
         yield from _trip_counts()
     yield from _compiling(plan)
     yield from _beside_mindspore(own)
@@ -128,6 +133,19 @@ def _rounds(own: dict[str, Times]) -> Iterator[Figure]:
         yield times_the_time(subject, program, times[0], "lax.while_loop", times[1], bar)
 
 
+def _tail_calls() -> Iterator[Figure]:
+    ours = hloom.function(product)
+    theirs = jax.jit(
+        lambda n, x: lax.while_loop(lambda s: s[0] > 1, lambda s: (s[0] - 1, s[1] * (1.0 - 1e-9 * s[0])), (n, x))[1]
+    )
+    jobs = [Job(lambda _: ours(ROUNDS, 1.0)), Job(lambda _: float(theirs(ROUNDS, 1.0)))]
+    for job in jobs:
+        job.run(None)
+    times = _by_the_wall(jobs)
+    program = Program(f"{ROUNDS:,} calls", "", 1)
+    yield times_the_time("call itself last", program, times[0], "lax.while_loop", times[1], LOOP)
+
+
 def _trip_counts() -> Iterator[Figure]:
     """How the value, and the gradient, of a loop grow with its rounds."""
     for subject, function, counts in (
@@ -164,22 +182,53 @@ def _beside_mindspore(own: dict[str, Times]) -> Iterator[Figure]:
 
 def _compiling(plan: Plan) -> Iterator[Figure]:
     with TemporaryDirectory() as folder:
-        made = [_source(Path(folder), count) for count in STATEMENTS]
-        jobs = [Job(lambda _, function=function: hloom.function(function).program(1.0)) for function in made]
-        for job in jobs:
-            job.run(None)
-        times = take_turns(jobs, plan.seconds)
-        programs = [Program(f"{count} branches", "", count) for count in STATEMENTS]
-        yield growth("make a function's graphs", programs[0], programs[1], times[0], times[1], LINEAR)
+        for subject, source, counts, unit in (
+            ("make a function's graphs", _branches, STATEMENTS, "branches"),
+            ("make the graphs of a tower of functions", _tower, DEPTHS, "functions"),
+            ("make the graphs of calls of one function", _calls_of_one, CALLS_OF_ONE, "calls"),
+        ):
+            made = [_function(Path(folder), f"{unit}{count}", source(count)) for count in counts]
+            jobs = [Job(lambda _, function=function: hloom.function(function).program(1.0)) for function in made]
+            for job in jobs:
+                job.run(None)
+            times = take_turns(jobs, plan.seconds)
+            programs = [Program(f"{count} {unit}", "", count) for count in counts]
+            yield growth(subject, programs[0], programs[1], times[0], times[1], LINEAR)
 
 
-def _source(folder: Path, count: int) -> Callable[[float], float]:
-    """A function of so many branches on data, one after the other."""
-    lines = ["def branches(x):"]
-    for number in range(count):
-        lines += [f"    if x > {number}.5:", f"        x = x - {number}.25", "    else:", "        x = x * 1.5"]
-    path = folder / f"branches{count}.py"
-    path.write_text("\n".join([*lines, "    return x", ""]))
+def _function(folder: Path, name: str, lines: Sequence[str]) -> Callable[[float], float]:
+    """The function `program` of a file of these lines."""
+    path = folder / f"{name}.py"
+    path.write_text("\n".join([*lines, ""]))
     scope: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), scope)
-    return scope["branches"]
+    return scope["program"]
+
+
+def _branches(count: int) -> list[str]:
+    """So many branches on data, one after the other."""
+    lines = ["def program(x):"]
+    for number in range(count):
+        lines += [f"    if x > {number}.5:", f"        x = x - {number}.25", "    else:", "        x = x * 1.5"]
+    return [*lines, "    return x"]
+
+
+_POLYNOMIAL = [
+    "    for _ in range(4):",
+    "        x = x * (1.5 - x) * (0.25 + x * x) - 0.125 / (1.0 + x * x)",
+    "    return x",
+]
+
+
+def _tower(count: int) -> list[str]:
+    """Functions that call the one below twice, so high: as many calls as two to that power."""
+    lines = ["def f0(x):", *_POLYNOMIAL]
+    for number in range(1, count):
+        lines += [f"def f{number}(x):", f"    return f{number - 1}(x) + f{number - 1}(x * 0.5)"]
+    return [*lines, "def program(x):", f"    return f{count - 1}(x)"]
+
+
+def _calls_of_one(count: int) -> list[str]:
+    """So many calls of one function."""
+    lines = ["def polynomial(x):", *_POLYNOMIAL, "def program(x):"]
+    return [*lines, *["    x = polynomial(x) + 1.0"] * count, "    return x"]

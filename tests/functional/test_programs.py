@@ -7,8 +7,9 @@ Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/
 `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`,
 `functional/joins.py`, `functional/library.py`, `functional/members.py`, `functional/numbers.py`,
 `functional/operators.py`, `functional/patterns.py`, `functional/prelude.py`, `functional/print_log.py`,
-`functional/program.py`, `functional/recursion.py`, `functional/state.py`, `functional/statements.py`,
-`functional/store.py`, `functional/values.py`, `runtime/library_calls.py`.
+`functional/program.py`, `functional/recursion.py`, `functional/specialisation.py`, `functional/state.py`,
+`functional/statements.py`, `functional/store.py`, `functional/tail_calls.py`, `functional/values.py`,
+`runtime/library_calls.py`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from hloom.functional.gradients import call_derived
 from hloom.functional.joins import ABSENT, CellSpec, Join, JoinSpec, LeafSpec, NoCommonType, PartsSpec, SameSpec, same
 from hloom.functional.library import is_library
 from hloom.functional.prelude import PRELUDE
-from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds
+from hloom.functional.specialisation import Specialisations
+from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds, RecursionMet
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
     NONE,
@@ -67,14 +68,6 @@ LARGEST = 1024
 NUMBERS = (bool, int, float, complex)
 
 
-class RecursionMet(Exception):
-    """A function calls itself with arguments of the types that it is being interpreted for."""
-
-    def __init__(self, frame: CallFrame, broaden: bool) -> None:
-        self.frame = frame
-        self.broaden = broaden
-
-
 @dataclass(eq=False)
 class Specialisation:
     """A function as a graph, for arguments of certain types."""
@@ -86,6 +79,8 @@ class Specialisation:
     result: JoinSpec | None = None
     written: dict[Any, JoinSpec] = field(default_factory=dict)
     captured: dict[Variable, Any] = field(default_factory=dict)
+    errors: Any = None
+    """The list of error sites that its numbers of errors are of."""
 
     def error_place(self, error: Variable) -> tuple[int, int] | None:
         """Which output and which parameter hold the number of an error."""
@@ -106,6 +101,7 @@ class Calls:
         self.interpreter = interpreter
         self.active: dict[Any, Specialisation] = {}
         self.done: dict[Any, list[Specialisation]] = {}
+        self.specialisations = Specialisations(interpreter)
         self._initializing: set[Cell] = set()
         self._broadened: Counter[Code] = Counter()
 
@@ -378,6 +374,9 @@ class Calls:
             specialisation = self.active.get(key) or self._finished(key)
             if specialisation is not None:
                 return self._call_graph(specialisation, bound)
+        row, shared = self.specialisations.call(closure, bound)
+        if shared is not None:
+            return shared
         outermost: CallFrame | None = None
         depth = 0
         frame = interpreter.frame
@@ -407,7 +406,24 @@ class Calls:
                 f"calls nest deeper than {MAX_DEPTH} while the program is compiled",
                 hint="a recursion whose arguments differ in type or function from call to call does not end",
             )
+        if self.specialisations.is_due(row):
+            made = self._shared(row, closure, bound, exact)
+            if made is not None:
+                return made
         return self._interpret(closure, bound, exact)
+
+    def _shared(
+        self, row: Any, closure: FunctionClosure, bound: dict[str, AbstractValue], exact: Any
+    ) -> AbstractValue | None:
+        """Make a function a graph of its own and call it; None where it has to be interpreted here."""
+        before = self.interpreter.frame
+        try:
+            shared = self.specialisations.make(row, closure, bound, exact)
+        except RecursionMet as met:
+            if met.frame.code is closure.code and met.frame.caller is before and met.frame.is_shared:
+                return None
+            raise
+        return None if shared is None else self.specialisations.emit(shared, bound)
 
     def _interpret(self, closure: FunctionClosure, bound: dict[str, AbstractValue], key: Any) -> AbstractValue:
         """Interpret a function where it is called; as a graph that calls itself where that turns out to be needed."""
@@ -416,11 +432,11 @@ class Calls:
         scope_before = before.scope if before else None
         part = before.part if before else None
         layer = Store(interpreter.store)
-        frame = self._frame(closure, key)
+        frame = self.new_frame(closure, key)
         try:
             with interpreter.within(interpreter.emitter, layer):
                 try:
-                    value = self._run(frame, closure, bound)
+                    value = self.run(frame, closure, bound)
                 except PathEnds:
                     interpreter.store.parent.entries.update(layer.entries)  # type: ignore[union-attr]
                     raise
@@ -436,7 +452,8 @@ class Calls:
         interpreter.store.entries.update(layer.entries)
         return value
 
-    def _frame(self, closure: FunctionClosure, key: Any) -> CallFrame:
+    def new_frame(self, closure: FunctionClosure, key: Any) -> CallFrame:
+        """The frame of a call from here."""
         interpreter = self.interpreter
         caller = interpreter.frame
         scope = Scope(closure.code, closure.scope, closure.code.local_names)
@@ -445,7 +462,7 @@ class Calls:
             closure.code, scope, Variable("left off"), Variable("result"), closure.code.node, caller, depth, 0, key
         )
 
-    def _run(self, frame: CallFrame, closure: FunctionClosure, bound: dict[str, AbstractValue]) -> AbstractValue:
+    def run(self, frame: CallFrame, closure: FunctionClosure, bound: dict[str, AbstractValue]) -> AbstractValue:
         """Run the statements of a call; its result."""
         interpreter = self.interpreter
         store = interpreter.store
@@ -592,6 +609,7 @@ class Calls:
                 f"{closure.code.name}() calls itself without end: no path returns without a further call"
             )
         one.captured = self._captured_values(closure)
+        one.errors = interpreter.errors
         self.done.setdefault(key, []).append(one)
         return self._call_graph(one, bound)
 
@@ -612,7 +630,7 @@ class Calls:
                         interpreter.protected[value] = "it is an argument of a function that calls itself"
                 for key, spec in one.written.items():
                     arm.store.set(key, spec.lift(inside, nodes))
-                value: Any = self._run(self._frame(closure, None), closure, given)
+                value: Any = self.run(self.new_frame(closure, None), closure, given)
         except PathEnds:
             arm.alive = False
             value = ABSENT
@@ -673,6 +691,8 @@ class Calls:
         """A call of a function that is a graph."""
         interpreter = self.interpreter
         emitter, store = interpreter.emitter, interpreter.store
+        if one.key in self.active:
+            self.specialisations.meets_active(one.key)
         if one.key in self.active and one.result is None:
             # nothing is known of the result yet: this path does not count, but for the errors that it may meet
             raise PathEnds
@@ -692,7 +712,7 @@ class Calls:
             OPS["call"], nodes, made, {"to_apply": one.graph}, metadata=emitter.metadata
         )
         outputs = iter([emitter.element(call, number) for number in range(len(leaves))])
-        value = one.result.lift(join, outputs) if one.result is not None else None
+        value = one.result.renewed({}).lift(join, outputs) if one.result is not None else None
         for key, spec in one.written.items():
             store.set(key, spec.lift(join, outputs))
         if value is None:
@@ -738,9 +758,13 @@ class Calls:
             graph: Graph | None = interpreter.emitter.graph
             while graph is not None and graph is not one.parent:
                 graph = graph.parent
-            if graph is not None and all(
-                interpreter.store.get(variable) is value or same(interpreter.store.get(variable), value)
-                for variable, value in one.captured.items()
+            if (
+                graph is not None
+                and one.errors is interpreter.errors
+                and all(
+                    interpreter.store.get(variable) is value or same(interpreter.store.get(variable), value)
+                    for variable, value in one.captured.items()
+                )
             ):
                 return one
         return None

@@ -31,11 +31,13 @@ from hloom.functional.values import (
     Tuple,
     described,
 )
-from hloom.ir import Module, Node, TensorType
+from hloom.ir import Module, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
+
+S32 = dtype("s32")
 
 
 def call_derived(
@@ -65,8 +67,8 @@ def call_derived(
     return gradient if derived.transformation == "grad" else Tuple((value, gradient))
 
 
-MAX_ROWS = 4096
-"""How many elements a result may have whose Jacobian is taken: each is a call of the pull-back."""
+UNROLLED_ROWS = 8
+"""How many elements a result may have whose Jacobian's rows are computed one after the other, without a loop."""
 
 
 def _jacobian(
@@ -83,17 +85,17 @@ def _jacobian(
         result = interpreter.numbers.array(leaf).type
         if position not in linear.moving:
             interpreter.refuse(f"{described(leaf)} has no derivative", TypeError)
-        if result.element_count > MAX_ROWS:
-            interpreter.refuse(f"the Jacobian of a result of {result.element_count} elements is too large")
+        if result.element_count > UNROLLED_ROWS:
+            whole = _rows_in_a_loop(interpreter, linear, position, result)
+            for column, argument in enumerate(numbers):
+                made[column].append(linear.tree(argument, whole))
+            continue
         rows: list[dict[int, Node]] = []
         for number in range(result.element_count):
             one_hot = np.zeros(result.dims, result.dtype.numpy)
             one_hot.reshape(-1)[number] = 1
-            cotangents = [emitter.zeros(linear.part.result_types[moving]) for moving in linear.moving]
-            cotangents[linear.moving.index(position)] = (
-                emitter.constant(one_hot, result) if result.dims else emitter.constant(1, result)
-            )
-            rows.append(linear.pull_back(cotangents))
+            seed = emitter.constant(one_hot, result) if result.dims else emitter.constant(1, result)
+            rows.append(linear.pull_back(_seeded(interpreter, linear, position, seed)))
         for column, argument in enumerate(numbers):
             trees = [linear.tree(argument, row) for row in rows]
             made[column].append(_stacked(interpreter, trees, result.dims))
@@ -102,6 +104,50 @@ def _jacobian(
         for column in range(len(numbers))
     ]
     return Tuple(tuple(columns)) if isinstance(wrt, tuple) else columns[0]
+
+
+def _seeded(interpreter: Interpreter, linear: LinearizedFunction, position: int, seed: Node) -> list[Node]:
+    """The cotangents of a result that is zero but for one of its arrays."""
+    cotangents = [interpreter.emitter.zeros(linear.part.result_types[moving]) for moving in linear.moving]
+    cotangents[linear.moving.index(position)] = seed
+    return cotangents
+
+
+def _rows_in_a_loop(
+    interpreter: Interpreter, linear: LinearizedFunction, position: int, result: TensorType
+) -> dict[int, Node]:
+    """The pull-backs of all unit vectors of an array of the result, by parameter: the result's dimensions first.
+
+    One loop, whose state is the number of the row and the rows computed so far: the graph does not grow with them.
+    """
+    module, outer = interpreter.module, interpreter.emitter
+    count = result.element_count
+    leaves = {number: linear.part.leaves[number].type for number in linear.part.wrt}
+    types = [TensorType(leaf.dtype, (count, *leaf.dims)) for leaf in leaves.values()]
+    state = TupleType([TensorType(S32), *types])
+    condition = Emitter(module.add_graph(module.unique_graph_name("jacobian_goes_on"), parent=outer.graph))
+    row = condition.element(condition.graph.add_parameter(state, "state"), 0)
+    condition.graph.set_output(condition.compare("LT", row, condition.constant(count, S32)))
+    body = Emitter(module.add_graph(module.unique_graph_name("jacobian_row"), parent=outer.graph))
+    parameter = body.graph.add_parameter(state, "state")
+    row = body.element(parameter, 0)
+    is_it = body.compare("EQ", body.iota(S32, (count,), 0), body.broadcast(row, (count,)))
+    seed = body.reshape(body.convert(is_it, result.dtype), result.dims)
+    with interpreter.within(body, Store(interpreter.store)):
+        made = linear.pull_back(_seeded(interpreter, linear, position, seed))
+    outputs = [body.add(row, body.constant(1, S32))]
+    for number, (leaf, whole) in enumerate(zip(leaves, types, strict=True), 1):
+        piece = body.reshape(made[leaf], (1, *leaves[leaf].dims))
+        starts = [row, *[body.constant(0, S32)] * leaves[leaf].rank]
+        rows = body.element(parameter, number)
+        outputs.append(body.op("dynamic-update-slice", rows, piece, *starts, type=whole))
+    body.graph.set_output(body.tuple(outputs))
+    initial = outer.tuple([outer.constant(0, S32), *map(outer.zeros, types)])
+    loop = outer.graph.add_apply(OPS["while"], [initial], state, {"condition": condition.graph, "body": body.graph})
+    return {
+        number: outer.reshape(outer.element(loop, index), (*result.dims, *leaf.dims))
+        for index, (number, leaf) in enumerate(leaves.items(), 1)
+    }
 
 
 def _stacked(interpreter: Interpreter, trees: Sequence[AbstractValue], dims: tuple[int, ...]) -> AbstractValue:
@@ -297,7 +343,8 @@ class _Part:
             number = next(numbers)
             if number not in cotangents:
                 return NONE
-            return Array(cotangents[number], self.leaves[number].weak)
+            made = cotangents[number]
+            return Array(made, self.leaves[number].weak and not _type_of(made).rank)
         if isinstance(argument, Tuple):
             return Tuple(tuple(self._gradient(item, numbers, cotangents) for item in argument.items), argument.cls)
         if isinstance(argument, Ref):
@@ -346,7 +393,7 @@ def vjp(
     """`vjp(function, *primals)`: the value, and the function of a cotangent."""
     function, *primals = arguments
     if keywords:
-        interpreter.refuse(f"vjp of a function has no option \'{next(iter(keywords))}\'")
+        interpreter.refuse(f"vjp of a function has no option '{next(iter(keywords))}'")
     linear = LinearizedFunction(interpreter, function, primals, {}, range(len(primals)))
 
     def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:

@@ -54,6 +54,8 @@ from hloom.text import Location
 
 PREDICATE = dtype("pred")
 S32 = dtype("s32")
+OVERFLOW = ErrorSite(RecursionError, "maximum recursion depth exceeded", None)
+"""The first of the errors, number 1: a recursion is deeper than its stack."""
 MAX_STEPS = 500_000
 """How many expressions and statements are interpreted in all: what needs more does not end, or is too large."""
 
@@ -85,7 +87,7 @@ class Interpreter:
         self.error = Variable("error")
         self.store.set(self.error, Const(0))
         self.frame: CallFrame | None = None
-        self.errors: list[ErrorSite] = []
+        self.errors: list[ErrorSite] = [OVERFLOW]
         self.captured: list[Captured] = []
         self.protected: dict[Array, str] = {}
         self.steps = 0
@@ -113,13 +115,13 @@ class Interpreter:
         return self.frame.code.location(self.frame.part) if self.frame else None
 
     def chain(self) -> tuple[Location, ...]:
-        """The calls that led here, innermost first."""
-        places: list[Location] = []
-        frame = self.frame.caller if self.frame else None
-        while frame is not None and len(places) < 8:
-            places.append(frame.code.location(frame.part))
+        """The calls that led here, innermost first; within a graph that several calls use, from its function on."""
+        locations: list[Location] = []
+        frame = self.frame
+        while frame is not None and not frame.is_shared and frame.caller is not None and len(locations) < 8:
             frame = frame.caller
-        return tuple(places)
+            locations.append(frame.code.location(frame.part))
+        return tuple(locations)
 
     def refuse(self, message: str, exception: type[BaseException] | None = None, hint: str | None = None) -> NoReturn:
         """Say that the program cannot be compiled; with `exception`, that Python would raise it here."""
@@ -148,15 +150,18 @@ class Interpreter:
             made = emitter.select(fails, number, before)
         self.store.set(self.error, Array(made))
 
-    def raise_error(self, exception: type[BaseException], message: str) -> NoReturn:
-        """Raise, where the program runs: this path ends."""
+    def merge_error(self, number: Node) -> None:
+        """Take over the number of an error, zero where there is none; what went wrong before counts first."""
         emitter = self.emitter
-        number = emitter.constant(self._site(exception, message), S32)
         current = self.store.get(self.error)
         if not isinstance(current, Const):
             is_first = emitter.compare("EQ", current.node, emitter.constant(0, S32))
             number = emitter.select(is_first, number, current.node)
         self.store.set(self.error, Array(number))
+
+    def raise_error(self, exception: type[BaseException], message: str) -> NoReturn:
+        """Raise, where the program runs: this path ends."""
+        self.merge_error(self.emitter.constant(self._site(exception, message), S32))
         raise PathEnds
 
     def _site(self, exception: type[BaseException], message: str) -> int:
@@ -168,10 +173,7 @@ class Interpreter:
 
     def overflow_number(self) -> int:
         """The number of the error that a recursion is deeper than its stack."""
-        site = ErrorSite(RecursionError, "maximum recursion depth exceeded", None)
-        if site not in self.errors:
-            self.errors.append(site)
-        return self.errors.index(site) + 1
+        return self.errors.index(OVERFLOW) + 1
 
     def step(self) -> None:
         """Count work, so that what does not end is refused."""

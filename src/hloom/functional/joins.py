@@ -72,6 +72,10 @@ class JoinSpec:
         """The value of arrays."""
         raise NotImplementedError
 
+    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
+        """The same with objects of its own, so that values lifted from one spec share none."""
+        return self
+
     def absent(self, join: Join) -> Iterator[Node]:
         """Arrays that stand for no value: zeros."""
         for leaf in self.leaves():
@@ -86,6 +90,11 @@ class SameSpec(JoinSpec):
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         return self.value
+
+    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
+        if isinstance(self.value, Ref) and self.value.cell in cells:
+            return SameSpec(Ref(cells[self.value.cell]))
+        return self
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,9 @@ class PartsSpec(JoinSpec):
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         return self.make(join, [part.lift(join, nodes) for part in self.parts])
 
+    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
+        return PartsSpec(tuple(part.renewed(cells) for part in self.parts), self.take, self.make)
+
 
 @dataclass(frozen=True)
 class CellSpec(JoinSpec):
@@ -143,6 +155,10 @@ class CellSpec(JoinSpec):
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         join.store.set(self.cell, self.content.lift(join, nodes))
         return Ref(self.cell)
+
+    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
+        cells[self.cell] = Cell(self.cell.cls, self.cell.frozen)
+        return CellSpec(cells[self.cell], self.content.renewed(cells))
 
 
 @dataclass(frozen=True)
@@ -170,6 +186,9 @@ class MaybeSpec(JoinSpec):
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         flag = Array(next(nodes), True)
         return Maybe(self.content.lift(join, nodes), flag)
+
+    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
+        return MaybeSpec(self.content.renewed(cells))
 
 
 @dataclass(frozen=True)
@@ -438,10 +457,6 @@ class Join:
         if key in self._scopes or key in self._pending:
             raise NoCommonType(f"{described(first)} captures itself")
         self._pending.add(key)
-        scope = Scope(first.code, None, tables[0], globals=first.scope.globals, outside=_all_outside(first.scope))
-        for name, variable in tables[0].items():
-            if name not in names:
-                scope.variables[name] = variable
         counts = (len(first.defaults), list(first.keyword_defaults))
         if any((len(value.defaults), list(value.keyword_defaults)) != counts for value in values):
             return None
@@ -455,6 +470,8 @@ class Join:
             ]
 
         def make(join: Join, items: Sequence[Any]) -> FunctionClosure:
+            scope = Scope(first.code, None, tables[0], globals=first.scope.globals, outside=_all_outside(first.scope))
+            scope.variables.update((name, variable) for name, variable in tables[0].items() if name not in names)
             for name, item in zip(names, items, strict=False):
                 join.store.set(scope.variables[name], item)
             rest = list(items[len(names) :])

@@ -11,6 +11,7 @@ from typing import Any
 from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
 from hloom.functional.interpreter import Interpreter, Settings
 from hloom.functional.print_log import PrintSite
+from hloom.functional.recursion import lower_shared_calls
 from hloom.functional.state import Captured, PathEnds
 from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
@@ -160,6 +161,7 @@ def compile_program(
                 overflow = interpreter.overflow_number()
             made, captured = first_order(module, graph, depth=depth, recursive=table)
             prune(module)
+            lower_shared_calls(made)
     except RecursionError as problem:
         raise Unsupported(f"{name} nests too deeply to be compiled") from problem
     if captured:

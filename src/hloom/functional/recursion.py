@@ -1,5 +1,8 @@
 """Calls of graphs that call themselves as one loop with a stack: functions fall into blocks at recursive calls.
 
+Tail calls need no stack (`tail_calls.py`). Calls of graphs that many calls share become such a loop too where the
+program would be too large with a copy of the graph in place of each call, which is what XLA makes of calls.
+
 One step of the loop runs one block, chosen by a program counter. Values that outlive a block are in registers; a call
 saves those of its function on the stack, a return brings them back. The stack has a fixed depth: where it is too small
 the result holds the error number that the caller gave for it.
@@ -7,14 +10,16 @@ the result holds the error number that the caller gave for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.autodiff import Emitter
+from hloom.functional.tail_calls import lower_tail_calls
 from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, Type, dtype, literal_of
 from hloom.ops import OPS
-from hloom.passes import dce
+from hloom.passes import callees_first, dce
 from hloom.text import Unsupported
 
 S32 = dtype("s32")
@@ -25,20 +30,70 @@ HALT = -1
 def lower_recursion(module: Module, errors: dict[Graph, tuple[int, int, int]], depth: int) -> None:
     """Replace every call into a cycle of calls by a loop; the module then has no recursion."""
     for cycle in _cycles(module):
-        machine = _Machine(module, cycle, errors, depth)
-        for graph in list(module.graphs):
-            if graph in machine.members:
-                continue
-            for node in list(graph.nodes):
-                if node.opcode == "call" and next(iter(node.called_graphs)) in machine.functions:
-                    machine.replace(node)
-        for graph in machine.members:
-            for node in graph.nodes:
-                if any(called in machine.members for called in node.called_graphs):
-                    graph.set_attributes(node, {})
-        for graph in machine.members:
+        if not lower_tail_calls(module, cycle, errors):
+            _Machine(module, cycle, errors, depth).replace_calls()
+        _erase(module, cycle)
+
+
+def _erase(module: Module, members: Sequence[Graph]) -> None:
+    """Erase graphs that call each other, and what only they needed."""
+    erased = set(members)
+    for graph in members:
+        for node in graph.nodes:
+            if any(called in erased for called in node.called_graphs):
+                graph.set_attributes(node, {})
+    for graph in members:
+        if graph in module.graphs:
             module.erase_graph(graph)
-        dce(module)
+    dce(module)
+
+
+LARGEST_INLINED = 8_000
+"""How many instructions a program may come to with every call's graph in its place, before calls become a loop."""
+GAIN = 4
+"""How many times smaller the program must become for that."""
+SMALL = 200
+"""How many instructions a graph may have that is put in place of its calls in a program that is too large."""
+
+
+def lower_shared_calls(module: Module) -> None:
+    """Replace the calls of graphs that call others many times over by a loop with a stack, in too large a program."""
+    order = callees_first(module)
+    sizes = _expanded_sizes(order)
+    if sizes[module.entry] <= LARGEST_INLINED:
+        return
+    for graph in order:
+        for node in list(graph.nodes):
+            if node.opcode == "call" and sizes[next(iter(node.called_graphs))] <= SMALL:
+                graph.inline(node)
+    dce(module)
+    order = [graph for graph in callees_first(module) if graph is not module.entry]
+    calls = [node for graph in module.graphs for node in graph.nodes if node.opcode == "call"]
+    targets = {called for node in calls for called in node.called_graphs}
+    leads = set(targets)
+    for graph in order:
+        if any(called in leads for node in graph.nodes for called in node.called_graphs):
+            leads.add(graph)
+    members: dict[Graph, None] = {}
+    pending = list(targets)
+    while pending:
+        graph = pending.pop()
+        if graph not in members:
+            members[graph] = None
+            pending += [called for node in graph.nodes for called in node.called_graphs if called in leads]
+    loops = sum(node.graph not in members for node in calls)
+    size = loops * sum(len(graph.nodes) for graph in members)
+    if members and GAIN * size < _expanded_sizes([*order, module.entry])[module.entry]:
+        _Machine(module, list(members), {}, len(targets) + 2).replace_calls()
+        _erase(module, list(members))
+
+
+def _expanded_sizes(order: Sequence[Graph]) -> dict[Graph, int]:
+    """How many instructions each graph comes to with every call's graph in its place; callees first."""
+    sizes: dict[Graph, int] = {}
+    for graph in order:
+        sizes[graph] = sum(1 + sum(sizes.get(called, 0) for called in node.called_graphs) for node in graph.nodes)
+    return sizes
 
 
 def _cycles(module: Module) -> list[list[Graph]]:
@@ -130,6 +185,8 @@ class _Machine:
         self.errors = errors
         self.depth = depth
         self.registers: list[_Register] = []
+        self._pools: dict[tuple[str, TensorType], list[_Register]] = {}
+        self._used: Counter[Any] = Counter()
         self.homes: dict[Any, list[_Register]] = {}
         self.blocks: list[_Block | None] = []
         self.functions: dict[Graph, _Function] = {}
@@ -145,12 +202,14 @@ class _Machine:
             if graph in targets:
                 entry = self._reserve()
                 parameters = [
-                    self._register(leaf) for parameter in graph.parameters for leaf in _leaves(parameter.type)
+                    self._register(leaf, graph, "local")
+                    for parameter in graph.parameters
+                    for leaf in _leaves(parameter.type)
                 ]
-                results = [self._register(leaf) for leaf in _leaves(graph.root.type)]
+                results = [self._register(leaf, graph, "result") for leaf in _leaves(graph.root.type)]
                 self.functions[graph] = _Function(graph, entry, parameters, results)
-        self.returns: list[tuple[_Block, int]] = []
         self.finished: dict[int, _Finished] = {}
+        self.restores: dict[int, _Function] = {}  # of blocks that follow calls: whose registers they bring back
         for function in self.functions.values():
             self._compile(function)
         self.step: Graph | None = None
@@ -158,12 +217,24 @@ class _Machine:
 
     # Registers and blocks
 
-    def _register(self, value_type: Type) -> _Register:
+    def _register(self, value_type: Type, graph: Graph, use: str) -> _Register:
+        """A register for a value of a function.
+
+        Functions share registers, since a call saves those of the caller; but where errors are looked for in the
+        registers of parameters, which then mean one thing only.
+        """
         if not isinstance(value_type, TensorType):
             raise Unsupported(f"a recursive function holds a {value_type}")
-        made = _Register(len(self.registers), TensorType(value_type.dtype, value_type.dims))
-        self.registers.append(made)
-        return made
+        plain = TensorType(value_type.dtype, value_type.dims)
+        pool = self._pools.setdefault((use, plain), [])
+        number = self._used[graph, use, plain]
+        self._used[graph, use, plain] += 1
+        if self.errors or number == len(pool):
+            made = _Register(len(self.registers), plain)
+            self.registers.append(made)
+            pool.append(made)
+            return made
+        return pool[number]
 
     def _reserve(self) -> int:
         self.blocks.append(None)
@@ -179,7 +250,7 @@ class _Machine:
         """The registers that keep a value from block to block."""
         home = self.homes.get(value)
         if home is None:
-            home = [self._register(leaf) for leaf in _leaves(value.type)]
+            home = [self._register(leaf, function.graph, "local") for leaf in _leaves(value.type)]
             self.homes[value] = home
             function.registers.extend(home)
         return home
@@ -293,9 +364,6 @@ class _Machine:
         for register, leaf in zip(self._home(value, function), leaves, strict=True):
             block.stores[register] = leaf
 
-    def _fresh(self, block: _Block, number: int, function: _Function) -> _Block:
-        return self._open(number, function)
-
     def _call(self, node: Node, block: _Block, function: _Function) -> _Block:
         called = self.functions[next(iter(node.called_graphs))]
         leaves = [leaf for used in node.inputs for leaf in self._leaf_values(used, block)]
@@ -307,14 +375,10 @@ class _Machine:
         after = self._open(following, function)
         after_values = [self._load(register, after) for register in called.results]
         after.values[node] = after_values if isinstance(node.type, TupleType) else after_values[0]
-        self.finished_restores.setdefault(following, function)
+        self.restores[following] = function
         for register, leaf in zip(self._home(node, function), after_values, strict=True):
             after.stores[register] = leaf
         return after
-
-    @property
-    def finished_restores(self) -> dict[int, _Function]:
-        return self.__dict__.setdefault("_restores", {})
 
     def _conditional(self, node: Node, block: _Block, function: _Function) -> _Block:
         branches = list(node.called_graphs)
@@ -374,6 +438,14 @@ class _Machine:
         self.finished[block.number] = _Finished(block, target, pushes, saves or {}, is_return)
 
     # The loop
+
+    def replace_calls(self) -> None:
+        """Put the loop in place of every call from outside."""
+        for graph in list(self.module.graphs):
+            if graph not in self.members and graph.output is not None:
+                for node in list(graph.nodes):
+                    if node.opcode == "call" and next(iter(node.called_graphs)) in self.functions:
+                        self.replace(node)
 
     def replace(self, node: Node) -> None:
         """Put the loop in place of a call from outside."""
@@ -516,7 +588,7 @@ class _Machine:
         depth, back = emitter.element(operand, 0), emitter.element(operand, 1)
         incoming = {register: emitter.element(operand, 2 + register.number) for register in self.registers}
         first = 2 + len(self.registers)
-        restores = self.finished_restores.get(number)
+        restores = self.restores.get(number)
         if restores is not None:
             tops = {register: emitter.element(operand, first + position) for position, register in enumerate(saved)}
             for register in restores.registers:

@@ -33,6 +33,14 @@ class Refusal(Unsupported):
     """What Python may mean by it, a graph cannot; points at the line."""
 
 
+class RecursionMet(Exception):
+    """A function calls itself with arguments of the types that it is being interpreted for."""
+
+    def __init__(self, frame: CallFrame, broaden: bool) -> None:
+        self.frame = frame
+        self.broaden = broaden
+
+
 @dataclass(eq=False)
 class CallFrame:
     """One call that is being interpreted."""
@@ -46,6 +54,8 @@ class CallFrame:
     depth: int
     steps: int = 0
     arguments: Any = None
+    is_shared: bool = False
+    """Whether it is interpreted for a graph that several calls use."""
 
 
 @dataclass

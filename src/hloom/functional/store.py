@@ -47,12 +47,13 @@ def is_argument(node: Node) -> bool:
 class Store:
     """A layer of bindings over another one."""
 
-    __slots__ = ("entries", "lines", "parent")
+    __slots__ = ("entries", "lines", "parent", "reads")
 
     def __init__(self, parent: Store | None = None) -> None:
         self.parent = parent
         self.entries: dict[Any, Any] = {}
         self.lines: dict[Any, str] = {}  # where variables were bound
+        self.reads: dict[Any, Any] | None = None  # what was read from the layers below, where that is noted
 
     def get(self, key: Any) -> Any:
         """What a variable is bound to or a cell holds; MISSING where the key is not of this point."""
@@ -60,6 +61,10 @@ class Store:
         while layer is not None:
             value = layer.entries.get(key, MISSING)
             if value is not MISSING:
+                return value
+            if layer.reads is not None and layer.parent is not None:
+                value = layer.parent.get(key)
+                layer.reads.setdefault(key, value)
                 return value
             layer = layer.parent
         return MISSING
