@@ -201,10 +201,11 @@ class _Machine:
         for graph in cycle:
             if graph in targets:
                 entry = self._reserve()
+                leaves = [leaf for parameter in graph.parameters for leaf in _leaves(parameter.type)]
+                error = errors[graph][1] if graph in errors else None
                 parameters = [
-                    self._register(leaf, graph, "local")
-                    for parameter in graph.parameters
-                    for leaf in _leaves(parameter.type)
+                    self._register(leaf, graph, "error" if number == error else "local")
+                    for number, leaf in enumerate(leaves)
                 ]
                 results = [self._register(leaf, graph, "result") for leaf in _leaves(graph.root.type)]
                 self.functions[graph] = _Function(graph, entry, parameters, results)
@@ -218,10 +219,10 @@ class _Machine:
     # Registers and blocks
 
     def _register(self, value_type: Type, graph: Graph, use: str) -> _Register:
-        """A register for a value of a function.
+        """A register for a value of a function, which functions share: a call saves those of the caller.
 
-        Functions share registers, since a call saves those of the caller; but where errors are looked for in the
-        registers of parameters, which then mean one thing only.
+        Results have registers of their own, since they outlive their function, and so have the numbers of errors, which
+        are looked at after every step.
         """
         if not isinstance(value_type, TensorType):
             raise Unsupported(f"a recursive function holds a {value_type}")
@@ -229,7 +230,7 @@ class _Machine:
         pool = self._pools.setdefault((use, plain), [])
         number = self._used[graph, use, plain]
         self._used[graph, use, plain] += 1
-        if self.errors or number == len(pool):
+        if number == len(pool):
             made = _Register(len(self.registers), plain)
             self.registers.append(made)
             pool.append(made)
