@@ -406,9 +406,9 @@ class _Result:
             cls = value.cls
             return self._parts(value.items, outputs, lambda interpreter, items: Tuple(tuple(items), cls))
         if isinstance(value, Ref):
-            fields = self.store.entries.get(value.cell)
-            is_own = isinstance(fields, Fields) and value.cell not in self.known and self.store.parent is not None
-            if not is_own or value.cell in self.seen or value.cell.frozen or value.cell in self.store.parent:  # type: ignore[operator]
+            fields, outside = self.store.entries.get(value.cell), self.store.parent
+            is_own = value.cell not in self.known and (outside is None or value.cell not in outside)
+            if not isinstance(fields, Fields) or not is_own or value.cell in self.seen or value.cell.frozen:
                 raise NotShareable
             self.seen.add(value.cell)
             cls, keys = value.cell.cls, fields.keys
