@@ -7,6 +7,7 @@ edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
 """
 
 from hloom.autodiff.emitter import Emitter as Emitter
+from hloom.autodiff.emitter import identity_value as identity_value
 from hloom.autodiff.rules.custom import custom_call as custom_call
 from hloom.autodiff.table import RULES as RULES
 from hloom.autodiff.table import DerivativeRule as DerivativeRule

@@ -8,6 +8,7 @@ Each file names the files and functions of XLA that it follows, of openxla/xla i
 """
 
 from hloom.passes.canonicalize import canonicalize as canonicalize
+from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_place
 from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.cse import cse as cse

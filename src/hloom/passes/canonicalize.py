@@ -19,18 +19,23 @@ from hloom.text import HloomError
 def canonicalize(module: Module) -> Module:
     """A copy in canonical form; raises HloomError where graphs of its own for every loop would be too many."""
     copy = module.clone()
-    if not any(isinstance(node, Apply) and called_computations(node) for node in copy.entry.nodes):
-        return copy
-    inline(copy)
-    inline_fusions(copy)
-    copy.index_users()
-    graphs = _owned(copy)
+    canonicalize_in_place(copy)
+    return copy
+
+
+def canonicalize_in_place(module: Module) -> None:
+    """As `canonicalize`, of the module itself."""
+    if not any(isinstance(node, Apply) and called_computations(node) for node in module.entry.nodes):
+        return
+    inline(module)
+    inline_fusions(module)
+    module.index_users()
+    graphs = _owned(module)
     for graph in graphs:
         for node in graph.nodes:
             if isinstance(node, Apply) and (is_loop_or_branch(node) or node.opcode == "opt-barrier"):
                 _write_out(node)
-    _rename(copy, graphs)
-    return copy
+    _rename(module, graphs)
 
 
 def is_loop_or_branch(node: Node) -> bool:

@@ -121,11 +121,11 @@ class DataflowGraph:
         pairs = forwarded(node)
         if len(pairs) < len(flow.forwards) and node.inputs:
             return False
-        sources = [self._leaves_at(source) for _, source, _ in pairs]
+        sources = [self.leaves_at(source) for _, source, _ in pairs]
         if None in sources:
             return False
         self.fresh(node)
-        targets = [self._leaves_at(target) for target, _, _ in pairs]
+        targets = [self.leaves_at(target) for target, _, _ in pairs]
         for leaves, target in zip(sources, targets, strict=True):
             self._equate(node, leaves or (), target or ())
         return None not in targets
@@ -138,7 +138,7 @@ class DataflowGraph:
         path = resolved(node, source)
         if path is None or path[0] >= len(node.inputs):
             return False
-        leaves = self._leaves_at(Position(node.inputs[path[0]], path[1:]))
+        leaves = self.leaves_at(Position(node.inputs[path[0]], path[1:]))
         if leaves is None:
             return False
         self.values[node] = leaves
@@ -150,18 +150,18 @@ class DataflowGraph:
             return False
         self.fresh(node)
         for phi in joined:
-            first, *others = [self._leaves_at(name) or () for name in phi.names]
+            first, *others = [self.leaves_at(name) or () for name in phi.names]
             for source in phi.sources:
-                self._equate(node, self._leaves_at(source) or (), first)
+                self._equate(node, self.leaves_at(source) or (), first)
             for source in phi.back_edges:
-                self._equate(node, first, self._leaves_at(source) or ())
+                self._equate(node, first, self.leaves_at(source) or ())
             for other in others:
                 self._equate(node, first, other)
         for target, source, _ in forwarded(node):
-            self._equate(node, self._leaves_at(source) or (), self._leaves_at(target) or ())
+            self._equate(node, self.leaves_at(source) or (), self.leaves_at(target) or ())
         return True
 
-    def _leaves_at(self, position: Position) -> tuple[int, ...] | None:
+    def leaves_at(self, position: Position) -> tuple[int, ...] | None:
         """The values of an element of a node; None where there is no such element."""
         node, index = position
         leaves, value_type, start = self.given(node), self.type_of(node), 0

@@ -1,0 +1,180 @@
+"""The pass `microbatch`: a program over a batch as a loop over slices of it.
+
+What is made for each example is made slice by slice, what is summed over the batch is summed over slices. Where
+examples mix (normalisation over the batch, sorting along it) the pass refuses, with the way from the batch to there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hloom.ir import DType, Module, Node, Parameter, TensorType, dtype, verify
+from hloom.microbatch.batch_propagation import BatchPropagation
+from hloom.microbatch.batch_state import MixedExamples
+from hloom.microbatch.index_batching import write_batching_dims
+from hloom.microbatch.loop import write_loop
+from hloom.microbatch.whole_values import compute_whole
+from hloom.passes import canonicalize_in_place, dce, register_pass
+from hloom.propagation import DataflowGraph
+from hloom.rewrite import Report
+from hloom.text import HloomError
+
+Batch = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
+"""By name or number of a parameter the dimension that is the batch."""
+LEAST_SHARE = 0.5
+"""What part of a program's work a proposed batch must cut, of that which the best candidate could: less is no batch."""
+MOST_WHOLE = 16
+"""How many values that need the whole batch may be computed before the loop."""
+MOST_CANDIDATES = 64
+"""How many dimensions are tried as the batch: each takes one propagation through the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A dimension of a parameter that may be the batch, and how much work is done slice by slice with it.
+
+    `work` counts the points of the iteration spaces of the instructions that are cut.
+    """
+
+    parameter: str
+    dimension: int
+    size: int
+    work: int
+
+
+def microbatch(module: Module, n: int, *, batch: Batch | None = None, accumulate: str | None = "f32") -> Report:
+    """Make a program over a batch a loop over `n` slices of it, in place.
+
+    `batch` says which dimension of which parameters is the batch; where it is None, the dimension is proposed (see
+    `propose_batch`). Parameters that go with the batch and are not named are cut where they are read. Sums over slices
+    of narrower floating-point types are held in `accumulate`; None holds them in their own. Results are equal to
+    rounding. Raises HloomError where the batch is not divisible by `n`, has effects, or where examples mix.
+    """
+    if n < 1:
+        raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
+    report = Report("microbatch")
+    held = _accumulator(accumulate)
+    if n == 1:
+        report.notes.append("one slice is the whole batch: nothing changes")
+        return report
+    verify(module)
+    trial = module.clone()
+    chosen = _write(trial, n, batch, held)
+    verify(trial)
+    _write(module, n, chosen, held)
+    report.changes = 1
+    names = ", ".join(f"{module.entry.parameters[number].name} along {dim}" for number, dim in chosen.items())
+    report.notes.append(f"{n} slices of {names}")
+    return report
+
+
+def propose_batch(module: Module, n: int = 2) -> list[Proposal]:
+    """The dimensions of parameters along which a program may be cut into `n` slices, the most work cut first."""
+    copy = module.clone()
+    canonicalize_in_place(copy)
+    write_batching_dims(copy)
+    return _proposals(DataflowGraph(copy), n)
+
+
+def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None) -> dict[int, int]:
+    """Rewrite a module, in place; by number the parameters that are cut, and their dimensions."""
+    canonicalize_in_place(module)
+    write_batching_dims(module)
+    dataflow = DataflowGraph(module)
+    if batch is None:
+        proposals = _proposals(dataflow, n)
+        if not proposals:
+            raise HloomError(
+                f"{module.name}: no dimension of a parameter can be cut into {n} slices without mixing examples",
+                hint="say which is the batch: the error then says where its examples mix",
+            )
+        batch = {proposals[0].parameter: proposals[0].dimension}
+    chosen = {_parameter(module, key, dim, n).number: dim for key, dim in batch.items()}
+    write_loop(_propagation(dataflow, chosen, n), accumulate)
+    dce(module)
+    return chosen
+
+
+def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> BatchPropagation:
+    """The states of a module's values; what is cheap and needs the whole batch is computed before the loop."""
+    whole: list[Node] = []
+    for _ in range(MOST_WHOLE):
+        cuts = {_value(dataflow, dataflow.module.entry.parameters[number]): dim for number, dim in chosen.items()}
+        try:
+            return BatchPropagation(dataflow, cuts, n, whole)
+        except MixedExamples as error:
+            made = compute_whole(dataflow, error.combined) if error.combined is not None else None
+            if made is None:
+                raise
+            whole += made
+            dataflow = DataflowGraph(dataflow.module)
+    raise HloomError(f"{dataflow.module.name}: more than {MOST_WHOLE} values need the whole batch")
+
+
+def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
+    candidates = [
+        (parameter, dim, size)
+        for parameter in dataflow.module.entry.parameters
+        if isinstance(parameter.type, TensorType)
+        for dim, size in enumerate(parameter.type.dims)
+        if size and size % n == 0 and size >= n
+    ]
+    proposals: list[Proposal] = []
+    for parameter, dim, size in candidates[:MOST_CANDIDATES]:
+        try:
+            work = _trial(dataflow, parameter, dim, n).work
+        except MixedExamples:
+            continue
+        proposals.append(Proposal(parameter.name, dim, size, work))
+    most = max((proposal.work for proposal in proposals), default=0)
+    able = [proposal for proposal in proposals if proposal.work >= LEAST_SHARE * most]
+    return sorted(able, key=lambda proposal: -proposal.work)
+
+
+def _trial(dataflow: DataflowGraph, parameter: Parameter, dim: int, n: int) -> BatchPropagation:
+    """The states with one parameter cut; of a copy of the module where something must be written twice for it."""
+    try:
+        return BatchPropagation(dataflow, {_value(dataflow, parameter): dim}, n)
+    except MixedExamples as error:
+        if error.combined is None:
+            raise
+    return _propagation(DataflowGraph(dataflow.module.clone()), {parameter.number: dim}, n)
+
+
+def _value(dataflow: DataflowGraph, parameter: Parameter) -> int:
+    (leaf,) = dataflow.values[parameter]
+    return leaf
+
+
+def _parameter(module: Module, key: str | int, dim: int, n: int) -> Parameter:
+    """The parameter that a key names, checked."""
+    parameters = {parameter.number: parameter for parameter in module.entry.parameters}
+    by_name = {parameter.name: parameter for parameter in parameters.values()}
+    parameter = parameters.get(key) if isinstance(key, int) else by_name.get(key)
+    if parameter is None:
+        known = ", ".join(list(by_name)[:8])
+        raise HloomError(f"{module.name} has no parameter {key!r}", hint=f"its parameters: {known}")
+    value_type = parameter.type
+    if not isinstance(value_type, TensorType) or not 0 <= dim < value_type.rank:
+        raise HloomError(f"{parameter.name} is {value_type}: it has no dimension {dim}")
+    if value_type.dynamic is not None and value_type.dynamic[dim]:
+        raise HloomError(f"{parameter.name} is {value_type}: the batch must have a size that is known")
+    if value_type.dims[dim] % n:
+        raise HloomError(
+            f"{parameter.name} is {value_type}: {value_type.dims[dim]} examples are no {n} equal slices",
+            hint=f"take a divisor of {value_type.dims[dim]}",
+        )
+    return parameter
+
+
+def _accumulator(name: str | None) -> DType | None:
+    if name is None:
+        return None
+    made = dtype(name)
+    if not made.is_float:
+        raise HloomError(f"sums over slices cannot be held in {name}", hint="give a floating-point type, as f32")
+    return made
+
+
+register_pass("microbatch", "a loop over slices of the batch", microbatch, ("n", "batch", "accumulate"))
