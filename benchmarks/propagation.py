@@ -35,11 +35,11 @@ def propagation(plan: Plan) -> Iterator[Figure]:
 
 
 def _follow(module: Module) -> object:
-    propagation = propagate(module, [f"{_batch(module)}:0=data"], "data=2")
+    propagation = propagate(module, [f"{batch_of(module)}:0=data"], "data=2")
     return propagation.table(), propagation.collectives
 
 
-def _batch(module: Module) -> str:
+def batch_of(module: Module) -> str:
     """The last parameter of whole numbers: what the model is to say."""
     kinds = ((parameter.name, parameter.type) for parameter in reversed(module.entry.parameters))
     return next(

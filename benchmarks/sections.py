@@ -10,6 +10,7 @@ from benchmarks.figures import Figure
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
+from benchmarks.microbatch import microbatches
 from benchmarks.mlir import mlir
 from benchmarks.passes import passes
 from benchmarks.planning import planning
@@ -37,6 +38,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "million-analysis": analysis_of_a_million,
     "rewriting": rewriting,
     "passes": passes,
+    "microbatch": microbatches,
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hloom.ir import dtype as dtype
     from hloom.ir import equal as equal
     from hloom.ir import verify as verify
+    from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
     from hloom.passes import apply as apply
     from hloom.rewrite import ANY as ANY
@@ -113,6 +114,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
         "equal",
         "verify",
     ),
+    "microbatch": ("microbatch",),
     "ops": ("OPS",),
     "passes": ("apply",),
     "rewrite": ("ANY", "rule", "rule_from"),

@@ -368,7 +368,10 @@ def test_list_rules(call: Call, own: Path):
         ("fixpoint(cse,,dce)", "-p:1:14: expected a pass, found ','\n  fixpoint(cse,,dce)\n               ^\n"),
         ("fixpoint(cse", "-p:1:13: expected ',' or ')', found the end of the text\n  fixpoint(cse\n              ^\n"),
         ("cse)", "-p:1:4: expected ',' or the end, found ')'\n  cse)\n     ^\n"),
-        ("cse(dce)", "-p:1:1: 'cse' takes no passes, fixpoint does\n  cse(dce)\n  ^\n"),
+        ("cse(dce)", "-p:1:1: 'cse' takes no passes and no options, fixpoint takes passes\n  cse(dce)\n  ^\n"),
+        ("microbatch(k=2)", "-p:1:12: k is none of its options\n"),
+        ("microbatch(2", "-p:1:13: expected ',' or ')', found the end of the text\n"),
+        ("microbatch(n=2,n=3)", "n is given twice"),
         ("dec", "-p:1:1: there is no pass named 'dec'\n  dec\n  ^\n  near: dce"),
         ("fixpoint", "fixpoint takes passes: fixpoint(simplify,cse)"),
         ("fixpoint(" * 21 + "cse" + ")" * 21, "more than 20 fixpoints, one in another"),
@@ -378,6 +381,18 @@ def test_broken_pipelines(call: Call, module: Path, passes: str, message: str):
     result = call("opt", module, "-p", passes)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
+
+
+def test_passes_take_options(call: Call, tmp_path: Path):
+    file = tmp_path / "negated.hlo"
+    file.write_text("ENTRY e { x = f32[8,2] parameter(0)\n ROOT y = f32[8,2] negate(x) }")
+    for passes in ("microbatch(4)", "microbatch(n=4, batch=x:0),dce"):
+        result = call("opt", file, "-p", passes, "-o", "-")
+        assert result.exit_code == 0
+        assert "f32[2,2]{1,0} negate(" in result.stdout or "f32[2,2] negate(" in result.stdout
+    result = call("opt", file, "-p", "microbatch(3)")
+    assert result.exit_code == 1
+    assert "8 examples are no 3" in result.stderr or "can be cut into 3 slices" in result.stderr
 
 
 @pytest.mark.parametrize(

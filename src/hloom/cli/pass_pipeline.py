@@ -1,4 +1,4 @@
-"""Pipelines as a command line says them: `simplify,cse`, `fixpoint(fold,cse),my_rules.json`."""
+"""Pipelines as a command line says them: `simplify,cse`, `fixpoint(fold,cse),my_rules.json`, `microbatch(n=4)`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ RULE_FILE = ".json"
 """How the name of a file of rules ends."""
 
 _NAME = re.compile(r"[^\s,()]+")
+_OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
+_VALUE = re.compile(r"[^,()]+")
 _DEEPEST = 20
 """How deep fixpoints may nest: reading is recursive, and nobody writes more than two."""
 
@@ -57,7 +59,7 @@ class PipelineReader:
         if not cursor.at("("):
             return self._configured(self._named(name, start, cursor))
         if name != FIXPOINT:
-            raise cursor.error(f"'{name}' takes no passes, {FIXPOINT} does", start)
+            return self._with_options(self._configured(self._named(name, start, cursor)), start, cursor)
         if depth == _DEEPEST:
             raise cursor.error(f"more than {_DEEPEST} fixpoints, one in another", start)
         cursor.expect("(")
@@ -66,8 +68,29 @@ class PipelineReader:
             raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
         return fixpoint(cursor.text[start : cursor.position], parts)
 
+    def _with_options(self, named: Pass, start: int, cursor: Cursor) -> Pass:
+        """A pass with the options behind its name: `name(4)` gives the first, `name(n=4, other=text)` by name."""
+        if not named.options:
+            raise cursor.error(f"'{named.name}' takes no passes and no options, {FIXPOINT} takes passes", start)
+        cursor.expect("(")
+        options: dict[str, Any] = {}
+        while not options or cursor.accept(","):
+            at = cursor.skip()
+            key = cursor.match(_OPTION)
+            option = key[1] if key else named.options[0]
+            if option not in named.options or option in options:
+                problem = "is given twice" if option in options else "is none of its options"
+                raise cursor.error(f"{option} {problem}", at, f"{named.name} takes {', '.join(named.options)}")
+            text = cursor.read(_VALUE, "a value")[0].strip()
+            options[option] = int(text) if text.lstrip("-").isdecimal() and len(text) < 19 else text
+        if not cursor.accept(")"):
+            raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
+        return named.with_options(**options)
+
     def load_dialects(self) -> None:
-        """Let passes of dialects be named: they register when the dialects are imported."""
+        """Let passes of dialects and of other packages be named: they register when these are imported."""
+        import hloom.microbatch  # noqa: F401
+
         self.rows()
         self.known = PASSES | dict(self.known)
 

@@ -4,7 +4,25 @@ To teach it an op that is linear, and so works on sums of slices, edit `linearit
 is the op's axis map in `ops`.
 """
 
+import sys
+from types import ModuleType
+
+from hloom.ir import Module
 from hloom.microbatch.batch_state import MixedExamples as MixedExamples
+from hloom.microbatch.microbatch import Batch as Batch
 from hloom.microbatch.microbatch import Proposal as Proposal
 from hloom.microbatch.microbatch import microbatch as microbatch
+from hloom.microbatch.microbatch import microbatch_in_place as microbatch_in_place
 from hloom.microbatch.microbatch import propose_batch as propose_batch
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.microbatch(module, 4)`, have one name."""
+
+    def __call__(
+        self, module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
+    ) -> Module:
+        return microbatch(module, n, batch=batch, accumulate=accumulate)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

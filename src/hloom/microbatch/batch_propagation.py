@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
-from hloom.analysis import called_computations, is_branch, phis
+from hloom.analysis import Runs, called_computations, callees, is_branch, phis
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node
 from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, Partial, Sliced, State, Whole
 from hloom.microbatch.linearity import COMBINED_AFTER, is_neutral, terms_of
@@ -45,6 +45,10 @@ class BatchPropagation:
         for leaf, dimension in cuts.items():
             self._join(leaf, Sliced(dimension), None, dataflow.leaves[leaf].node)
         self._run()
+        for graph in dataflow.graphs:
+            for node in graph.nodes:
+                if called_computations(node):
+                    self._check_control_flow(node)
 
     def state(self, leaf: int) -> State:
         """The state of a value by number."""
@@ -122,6 +126,16 @@ class BatchPropagation:
             for equation in self.dataflow.equations
             if any(isinstance(self.state(leaf), Sliced) for leaf in equation.leaves)
         )
+
+    def share_of(self, nodes: Set[Node]) -> float:
+        """The share of all points of iteration spaces that these nodes of the entry have, with what they call."""
+        total = done = 0
+        for equation in self.dataflow.equations:
+            points = math.prod(factor.size for factor in equation.rule.factors)
+            total += points
+            if self._links.owners.get(equation.node.graph, equation.node) in nodes:
+                done += points
+        return done / total if total else 0.0
 
     def _run(self) -> None:
         """Go on until nothing changes: a state changes at most three times, so this ends."""
@@ -278,6 +292,32 @@ class BatchPropagation:
             else:
                 self._join(leaf, Partial(reducer), cause, node)
 
+    def _check_control_flow(self, node: Node) -> None:
+        """Raise MixedExamples where examples decide what runs, or where a sum inside a loop starts from a number."""
+        tests = [(graph.root, "how often it runs depends on the examples") for graph in _conditions(node)]
+        if is_branch(node):
+            tests = [(node.inputs[0], "which branch runs depends on the examples")]
+        for test, reason in tests:
+            for leaf in self.dataflow.values.get(test, ()):
+                if isinstance(self.state(leaf), (Sliced, Partial)):
+                    raise self._mixed(node, reason, leaf)
+        for leaf, state in self._carried_sums(node):
+            for source, _ in self._links.sources[leaf]:
+                origin = self.dataflow.leaves[source].node
+                is_whole = isinstance(self.state(source), Whole) and origin.graph is not self.entry
+                if is_whole and not is_neutral(origin, state.reducer):
+                    raise self._mixed(node, "inside a loop a sum starts from a value that is not zero", leaf)
+
+    def _carried_sums(self, node: Node) -> list[tuple[int, Partial]]:
+        """The partial results that a loop or a branch takes or yields."""
+        sums: list[tuple[int, Partial]] = []
+        for phi in phis(node):
+            for leaf in self.dataflow.leaves_at(phi.names[0]) or ():
+                state = self.state(leaf)
+                if isinstance(state, Partial):
+                    sums.append((leaf, state))
+        return sums
+
     def _mixed(self, node: Node, reason: str, leaf: int) -> MixedExamples:
         path = [leaf]
         while path[-1] in self._causes and len(path) < MOST_STEPS:
@@ -364,6 +404,11 @@ def _why_not(kind: FactorKind) -> str:
         FactorKind.NEED_REPLICATION: "it needs all examples at once",
     }
     return reasons.get(kind, "the slices would not be even")
+
+
+def _conditions(node: Node) -> list[Graph]:
+    """The computations that decide whether a loop goes on."""
+    return [graph for graph, runs in callees(node) if runs is Runs.PER_TEST]
 
 
 def _starts_neutral(node: Node, reducer: str) -> bool:

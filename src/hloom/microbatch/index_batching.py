@@ -47,12 +47,13 @@ def _write(graph: Graph, node: Apply) -> bool:
     if len(node.inputs) != (2 if node.opcode == "gather" else 3):
         return False
     operand, indices = node.inputs[:2]
-    vector = node.attributes.get("index_vector_dim")
+    vector: int = node.attributes.get("index_vector_dim") or 0
     if indices.opcode != "concatenate" or tuple(indices.attributes["dimensions"]) != (vector,):
         return False
     if not isinstance(operand.type, TensorType) or any(_width(part, vector) != 1 for part in indices.inputs):
         return False
-    left_out, looked_up, batched, index_batched = (tuple(node.attributes.get(name) or ()) for name in _FIELDS[node.opcode])
+    fields = [tuple(node.attributes.get(name) or ()) for name in _FIELDS[node.opcode]]
+    left_out, looked_up, batched, index_batched = fields
     counted: list[tuple[int, int, int]] = []
     for number, part in enumerate(indices.inputs):
         dim = looked_up[number]

@@ -43,9 +43,13 @@ class _View:
         self.local_dims = (*before, size // count, *behind)
 
 
-def write_loop(propagation: BatchPropagation, accumulate: DType | None) -> Graph:
-    """Rewrite the module of a propagation, in place; the loop's body. Raises HloomError for effects in the loop."""
-    return _Writing(propagation, accumulate).body
+def write_loop(propagation: BatchPropagation, accumulate: DType | None) -> float:
+    """Rewrite the module of a propagation, in place; the share of its work that is done slice by slice.
+
+    Work is counted as the points of iteration spaces. Raises HloomError for effects in the loop.
+    """
+    writing = _Writing(propagation, accumulate)
+    return propagation.share_of(writing.in_loop)
 
 
 class _Writing:
@@ -91,6 +95,7 @@ class _Writing:
 
     def _write(self) -> None:
         in_loop = [node for node in self.nodes if self.phases.is_in_loop(node)]
+        self.in_loop = frozenset(in_loop)
         for node in in_loop:
             if node.opcode != "tuple":
                 self._write_node(node)
@@ -144,9 +149,6 @@ class _Writing:
         """An iota of a slice: its numbers go on from slice to slice."""
         if cut is None or cut.dimension != node.attributes["iota_dimension"]:
             return made
-        if cut.front > 1:
-            self.body.erase(made)
-            return self._sliced(self._capture(node), cut)
         assert isinstance(made.type, TensorType)
         size = self.inner.constant(made.type.dims[cut.dimension], _COUNTER)
         start = self.inner.convert(self.inner.mul(self.counter, size), made.type.dtype)

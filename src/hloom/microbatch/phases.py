@@ -142,6 +142,8 @@ class _Ordering:
             return isinstance(node.value, Literal) and node.value.is_splat and bool(node.type.rank)
         if not isinstance(node, Apply) or equation is None or node.opcode in _DRAWN:
             return False
+        if node.opcode == "iota" and state.front > 1 and state.dimension == node.attributes["iota_dimension"]:
+            return False
         rule = equation.rule
         at = rule.factor_at(rule.results, state.dimension, state.front)
         return at is not None and rule.propagates_from(rule.results, state.dimension, *at, self.propagation.count)
