@@ -1,6 +1,6 @@
 """Programs over a batch as loops over slices: the same numbers, less memory, and refusals where examples mix.
 
-Covers `batch_propagation.py`, `batch_state.py`, `index_batching.py`, `linearity.py`, `local_program.py`, `loop.py`,
+Covers `batch_propagation.py`, `batch_state.py`, `batched_indices.py`, `linearity.py`, `local_program.py`, `loop.py`,
 `microbatch.py`, `phases.py`, `whole_values.py`.
 """
 

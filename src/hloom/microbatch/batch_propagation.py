@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from hloom.analysis import Runs, called_computations, callees, is_branch, phis
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node
-from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, Partial, Sliced, State, Whole
+from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import COMBINED_AFTER, is_neutral, terms_of
 from hloom.propagation import SUMMING, DataflowGraph, Equation
 
@@ -86,7 +86,7 @@ class BatchPropagation:
             if part.slot < rule.results:
                 states[part.slot] = Sliced(part.dimension, part.front * at[1])
         result = self.states_of(node)[0]
-        if isinstance(result, Partial):
+        if isinstance(result, PartialResult):
             for number in accumulators_of(node):
                 states[number] = result
         following = iter(states)
@@ -155,7 +155,7 @@ class BatchPropagation:
         if owner in self.whole:
             return
         if not isinstance(before, Whole):
-            if isinstance(before, Final) or (isinstance(before, Partial) and isinstance(state, Final)):
+            if isinstance(before, Final) or (isinstance(before, PartialResult) and isinstance(state, Final)):
                 state = FINAL
                 if before == state:
                     return
@@ -212,14 +212,14 @@ class BatchPropagation:
                 raise self._mixed(node, reason, last)
             self._finish(results, last, node)
             return
-        partial = next((leaf for leaf in operands if isinstance(self.state(leaf), Partial)), None)
+        partial = next((leaf for leaf in operands if isinstance(self.state(leaf), PartialResult)), None)
         if cut:
             if partial is not None:
                 raise self._mixed(node, "it needs what all examples make together, for each example", partial)
             self._cut(equation, cut, results)
         elif partial is not None:
             state = self.state(partial)
-            assert isinstance(state, Partial)
+            assert isinstance(state, PartialResult)
             terms = self._terms(equation, states, state.reducer)
             if terms is None:
                 self._finish(results, partial, node)
@@ -290,7 +290,7 @@ class BatchPropagation:
             elif node.graph is not self.entry and not _starts_neutral(node, reducer):
                 raise self._mixed(node, "inside a loop it adds to a value that is not zero", cause)
             else:
-                self._join(leaf, Partial(reducer), cause, node)
+                self._join(leaf, PartialResult(reducer), cause, node)
 
     def _check_control_flow(self, node: Node) -> None:
         """Raise MixedExamples where examples decide what runs, or where a sum inside a loop starts from a number."""
@@ -299,22 +299,22 @@ class BatchPropagation:
             tests = [(node.inputs[0], "which branch runs depends on the examples")]
         for test, reason in tests:
             for leaf in self.dataflow.values.get(test, ()):
-                if isinstance(self.state(leaf), (Sliced, Partial)):
+                if isinstance(self.state(leaf), (Sliced, PartialResult)):
                     raise self._mixed(node, reason, leaf)
         for leaf, state in self._carried_sums(node):
             for source, _ in self._links.sources[leaf]:
                 origin = self.dataflow.leaves[source].node
-                is_whole = isinstance(self.state(source), Whole) and origin.graph is not self.entry
-                if is_whole and not is_neutral(origin, state.reducer):
+                is_unsliced = isinstance(self.state(source), Whole) and origin.graph is not self.entry
+                if is_unsliced and not is_neutral(origin, state.reducer):
                     raise self._mixed(node, "inside a loop a sum starts from a value that is not zero", leaf)
 
-    def _carried_sums(self, node: Node) -> list[tuple[int, Partial]]:
+    def _carried_sums(self, node: Node) -> list[tuple[int, PartialResult]]:
         """The partial results that a loop or a branch takes or yields."""
-        sums: list[tuple[int, Partial]] = []
+        sums: list[tuple[int, PartialResult]] = []
         for phi in phis(node):
             for leaf in self.dataflow.leaves_at(phi.names[0]) or ():
                 state = self.state(leaf)
-                if isinstance(state, Partial):
+                if isinstance(state, PartialResult):
                     sums.append((leaf, state))
         return sums
 
@@ -323,7 +323,7 @@ class BatchPropagation:
         while path[-1] in self._causes and len(path) < MOST_STEPS:
             path.append(self._causes[path[-1]])
         leaves = [self.dataflow.leaves[number] for number in reversed(path)]
-        combined = [number for number in path if isinstance(self.state(number), Partial)]
+        combined = [number for number in path if isinstance(self.state(number), PartialResult)]
         first = self.dataflow.leaves[combined[-1]].node if combined else None
         return MixedExamples(node, reason, tuple(leaves), first)
 

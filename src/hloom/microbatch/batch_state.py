@@ -23,7 +23,7 @@ class Sliced:
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class PartialResult:
     """A value that is combined from those of all iterations, by an opcode: `add` for sums."""
 
     reducer: str
@@ -39,7 +39,7 @@ class Final:
     """A value that needs what all iterations yield together, so it comes after the loop."""
 
 
-State: TypeAlias = Whole | Sliced | Partial | Final
+State: TypeAlias = Whole | Sliced | PartialResult | Final
 WHOLE, FINAL = Whole(), Final()
 
 

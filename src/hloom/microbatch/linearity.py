@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hloom.ir import Apply, Constant, Graph, Literal, Node
-from hloom.microbatch.batch_state import Partial, State
+from hloom.microbatch.batch_state import PartialResult, State
 
 MOVING = frozenset(("broadcast", "copy", "reshape", "reverse", "slice", "transpose"))
 """Opcodes of one array whose result has its elements, or some of them, and no others."""
@@ -27,8 +27,8 @@ def terms_of(node: Apply, states: Sequence[State], reducer: str) -> list[int] | 
     `states` has one state for each operand, which are arrays. The answer are the operands that are the same in all
     iterations and would enter what is combined once for each: they must be neutral, or enter in one iteration alone.
     """
-    partial = [isinstance(state, Partial) for state in states]
-    if any(isinstance(state, Partial) and state.reducer != reducer for state in states):
+    partial = [isinstance(state, PartialResult) for state in states]
+    if any(isinstance(state, PartialResult) and state.reducer != reducer for state in states):
         return None
     whole = [number for number, held in enumerate(partial) if not held]
     opcode = node.opcode

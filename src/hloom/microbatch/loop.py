@@ -15,7 +15,7 @@ from hloom.analysis import called_computations
 from hloom.autodiff import Emitter, identity_value
 from hloom.ir import Apply, Constant, DType, Graph, Literal, Node, TensorType, TupleType, dtype
 from hloom.microbatch.batch_propagation import BatchPropagation
-from hloom.microbatch.batch_state import WHOLE, Partial, Sliced, State, Whole
+from hloom.microbatch.batch_state import WHOLE, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import is_neutral
 from hloom.microbatch.local_program import local_attributes, local_literal, local_type_of, localize
 from hloom.microbatch.phases import Phase, phases_of
@@ -114,7 +114,7 @@ class _Writing:
 
     def _write_node(self, node: Node) -> None:
         """A node of the loop, as it is for one slice."""
-        cut = self.phases.sunk.get(node)
+        cut = self.phases.demanded.get(node)
         results = (cut,) if cut is not None else self.propagation.states_of(node)
         made_type = local_type_of(node.type, results, self.count)
         if isinstance(node, Constant):
@@ -164,7 +164,7 @@ class _Writing:
                 start += count
             return self.inner.tuple(elements)
         if self.phases.is_in_loop(operand):
-            own = self.phases.sunk.get(operand)
+            own = self.phases.demanded.get(operand)
             held = (own,) if own is not None else self.propagation.states_of(operand)
             value = self.made[operand]
         else:
@@ -184,7 +184,7 @@ class _Writing:
         assert isinstance(held, Whole)
         if isinstance(wanted, Sliced):
             return self._sliced(value, wanted)
-        assert isinstance(wanted, Partial)
+        assert isinstance(wanted, PartialResult)
         if is_neutral(operand, wanted.reducer):
             return value
         assert isinstance(value.type, TensorType)
@@ -236,7 +236,7 @@ class _Writing:
             update = self.inner.reshape(value, view.slice_dims)
             self.following[index] = self.inner.op("dynamic-update-slice", buffer, update, *self._start(view))
             return index, lambda element: self.outer.reshape(element, whole_type.dims)
-        if isinstance(state, Partial):
+        if isinstance(state, PartialResult):
             held = self._held_in(whole_type.dtype)
             start = self.outer.constant(identity_value(state.reducer, held), TensorType(held, whole_type.dims))
             before = self._carry(start)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hloom.ir import DType, Module, Node, Parameter, TensorType, dtype, verify
 from hloom.microbatch.batch_propagation import BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
-from hloom.microbatch.index_batching import write_batching_dims
+from hloom.microbatch.batched_indices import write_batching_dims
 from hloom.microbatch.loop import write_loop
 from hloom.microbatch.whole_values import compute_whole
 from hloom.passes import canonicalize_in_place, dce, register_pass

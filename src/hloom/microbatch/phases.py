@@ -9,7 +9,7 @@ from enum import Enum
 from hloom.analysis import called_computations
 from hloom.ir import Apply, Constant, Literal, Node, Parameter, TensorType
 from hloom.microbatch.batch_propagation import BatchPropagation
-from hloom.microbatch.batch_state import WHOLE, Final, Partial, Sliced, State
+from hloom.microbatch.batch_state import WHOLE, Final, PartialResult, Sliced, State
 from hloom.ops import may_merge
 from hloom.propagation import Equation
 
@@ -27,7 +27,7 @@ class Phases:
     """For each node of the entry its phase; for nodes that are made slice by slice though they could be whole, how."""
 
     of: dict[Node, Phase] = field(default_factory=dict)
-    sunk: dict[Node, Sliced] = field(default_factory=dict)
+    demanded: dict[Node, Sliced] = field(default_factory=dict)
 
     def is_in_loop(self, node: Node) -> bool:
         """Whether a node runs in each iteration."""
@@ -65,9 +65,9 @@ class _Ordering:
             return Phase.AFTER
         if isinstance(node, Parameter) or node in self.propagation.whole:
             return Phase.BEFORE
-        if any(isinstance(state, Partial) for state in states) and not self._makes_partial(node):
+        if any(isinstance(state, PartialResult) for state in states) and not self._makes_partial(node):
             return Phase.LOOP if node in kept else Phase.AFTER
-        if Phase.LOOP in given or any(isinstance(state, (Sliced, Partial)) for state in states):
+        if Phase.LOOP in given or any(isinstance(state, (Sliced, PartialResult)) for state in states):
             return Phase.LOOP
         if any(isinstance(state, Sliced) for operand in node.inputs for state in self.propagation.states_of(operand)):
             return Phase.LOOP
@@ -94,12 +94,12 @@ class _Ordering:
         kept: set[Node] = set()
         for node in reversed(self.nodes):
             states = self.propagation.states_of(node)
-            if not any(isinstance(state, Partial) for state in states) or self._makes_partial(node):
+            if not any(isinstance(state, PartialResult) for state in states) or self._makes_partial(node):
                 continue
             read = [
                 operand
                 for operand in dict.fromkeys(node.inputs)
-                if any(isinstance(state, Partial) for state in self.propagation.states_of(operand))
+                if any(isinstance(state, PartialResult) for state in self.propagation.states_of(operand))
             ]
             shrinks = _bytes([node]) < _bytes(read)
             feeds = any(
@@ -126,7 +126,7 @@ class _Ordering:
             before = self.phases.of[node] is Phase.BEFORE
             if isinstance(only, Sliced) and before and self._can_sink(node, equation, only):
                 self.phases.of[node] = Phase.LOOP
-                self.phases.sunk[node] = only
+                self.phases.demanded[node] = only
                 for operand, state in self.propagation.reads(node, only):
                     wanted.setdefault(operand, set()).add(state)
                 continue
