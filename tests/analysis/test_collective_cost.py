@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.analysis import CollectiveCost, cost
+from hloom.analysis import CollectiveCost, cost, roofline
 from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.collective_cost import traffic
 from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, run_counts
@@ -128,3 +128,18 @@ def test_other_algorithms_are_refused():
     call_graph = build_call_graph(module)
     with pytest.raises(ValueError, match="no algorithm is called 'star'"):
         traffic(module, call_graph, run_counts(CostAnalysis(call_graph, LOOPED, {})), "star")
+
+
+@pytest.mark.parametrize(
+    ("header", "groups"),
+    [
+        ("replica_count=1000000000", ""),
+        ("replica_count=1000000000, num_partitions=1000000000", ", channel_id=1, replica_groups={{0,1}}"),
+        ("replica_count=1", ", replica_groups=[1000000,1000]<=[1000000000]"),
+    ],
+)
+def test_more_devices_than_are_listed_are_refused(header: str, groups: str):
+    text = f"""HloModule m, {header}
+    ENTRY e {{ x = f32[4] parameter(0) ROOT g = f32[8] all-gather(x), dimensions={{0}}{groups} }}"""
+    with pytest.raises(HloomError, match="devices are too large to be listed"):
+        _ = roofline(parse(text), "tpu-v5e").timings

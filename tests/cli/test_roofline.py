@@ -137,3 +137,14 @@ def test_calibrating_measures_nothing_that_it_could_not_write(
     result = call("calibrate", "--name", "my cpu")
     assert result.exit_code == 2
     assert "letters, digits, - and _" in result.output
+
+
+def test_a_count_below_zero_is_not_plotted(call: Call, tmp_path: Path):
+    """A reduction to more elements than it is given, in a module that was damaged."""
+    path = tmp_path / "damaged.hlo"
+    path.write_text(
+        """a { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+        ENTRY e { x = f32[8] parameter(0)
+        ROOT r = f32[800] reduce-scatter(x), dimensions={0}, replica_groups={{0,1}}, to_apply=a }"""
+    )
+    assert call("roofline", path).exit_code == 0

@@ -482,6 +482,8 @@ def test_every_kind_of_attribute():
     )
     statistics = attribute("statistics", "a = f32[4] negate(x), statistics={visualizing_index=0,cycles=1.5}")
     assert (statistics.visualizing_index, statistics.values) == (0, (("cycles", 1.5),))  # type: ignore[attr-defined]
+    odd = attribute("statistics", "a = f32[4] negate(x), statistics={visualizing_index=0,a=nan(0x7fffff),b=-inf}")
+    assert str(odd.values) == "(('a', nan), ('b', -inf))"  # type: ignore[attr-defined]
     assert str(attribute("result_accuracy", "a = f32[4] tanh(x), result_accuracy={mode=highest}")) == "{mode=highest}"
     assert attribute("backend_config", 'a = f32[4] negate(x), backend_config={"a":{"b":"}"}}') == '{"a":{"b":"}"}}'
     assert attribute("backend_config", 'a = f32[4] negate(x), backend_config="a\\nb"') == "a\nb"

@@ -2,8 +2,9 @@
 
 import pytest
 
+import hloom
 from hloom.passes.rules.convolution import CONVOLUTION, CONVOLUTION_INEXACT
-from tests.passes.rule_assertions import assert_keeps, assert_rewrites
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of
 
 BOTH = [*CONVOLUTION_INEXACT, *CONVOLUTION]
 
@@ -136,3 +137,12 @@ def test_a_kernel_of_one_element_whose_dimensions_would_move_stays():
     assert_keeps(BOTH, convolved(operands, "f32[10,2,2,10]", "size=1x1", "b01f_01oi->b01f"))
     operands = "x = f32[10,3,2,2] parameter(0)\ny = f32[1,1,3,10] parameter(1)\n"
     assert_keeps(BOTH, convolved(operands, "f32[10,10,2,2]", "size=1x1", "bf01_01io->bf01"))
+
+
+def test_a_convolution_of_points_is_no_product_before_layouts_are_assigned():
+    text = """x = f32[8,5,5,3] parameter(0)
+    k = f32[1,1,3,16] parameter(1)
+    ROOT c = f32[8,5,5,16] convolution(x, k), window={size=1x1}, dim_labels=b01f_01io->b01f"""
+    assert not hloom.apply(module_of(text), "simplify-xla")[1].changed
+    product, _ = hloom.apply(module_of(text), "convolution-to-dot")
+    assert [node.opcode for node in product.entry.nodes if node.opcode in ("dot", "convolution")] == ["dot"]

@@ -1,5 +1,7 @@
 """The pass `unroll`: before and after."""
 
+import re
+
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
@@ -41,6 +43,13 @@ def test_a_loop_that_is_used_whole():
 
 def test_an_element_that_the_state_has_not_stays_asked_for():
     result, _ = apply(module_of(counted(2, used="  ROOT r = f32[] get-tuple-element(w), index=7")), "unroll")
+    assert result.entry.root.opcode == "get-tuple-element" and opcodes(result, "while") == 0
+
+
+def test_an_element_that_a_round_does_not_yield_stays_asked_for():
+    text = counted(2, used="  ROOT r = f32[] get-tuple-element(w), index=1")
+    lines = [re.sub(r"(ROOT .* tuple\(.*?),.*\)", r"\1)", line) for line in text.splitlines()]
+    result, _ = apply(module_of("\n".join(lines)), "unroll")
     assert result.entry.root.opcode == "get-tuple-element" and opcodes(result, "while") == 0
 
 

@@ -7,7 +7,7 @@ and partition p.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, ExplicitGroups, Module
+from hloom.ir import Apply, ExplicitGroups, Module, check_device_count
 
 
 def group_size(node: Apply, module: Module) -> int:
@@ -28,7 +28,10 @@ def group_size(node: Apply, module: Module) -> int:
 
 
 def group_members(node: Apply, module: Module) -> tuple[int, ...]:
-    """The numbers of the devices in a collective's largest group; of a permutation the pair that is farthest apart."""
+    """The numbers of the devices in a collective's largest group; of a permutation the pair that is farthest apart.
+
+    Raises HloomError where they are too many to be listed.
+    """
     replicas, partitions = _device_counts(module)
     pairs = node.attributes.get("source_target_pairs")
     has_channel = node.attributes.get("channel_id") is not None
@@ -43,6 +46,7 @@ def group_members(node: Apply, module: Module) -> tuple[int, ...]:
     if node.attributes.get("use_global_device_ids"):
         return _largest(groups, replicas * partitions)
     replicas_of_group = _largest(groups, replicas)
+    check_device_count(len(replicas_of_group) * partitions)
     return tuple(number * partitions + partition for number in replicas_of_group for partition in range(partitions))
 
 
@@ -58,4 +62,4 @@ def _largest_size(groups: object) -> int:
 
 def _largest(groups: object, count: int) -> tuple[int, ...]:
     listed = groups.groups(count) if hasattr(groups, "groups") else ()  # type: ignore[attr-defined]
-    return max(listed, key=len, default=()) or tuple(range(count))
+    return max(listed, key=len, default=()) or ExplicitGroups().groups(count)[0]

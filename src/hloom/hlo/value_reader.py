@@ -185,7 +185,7 @@ def read_statistics(cursor: Cursor) -> Statistics:
         if name == "visualizing_index":
             index = read_integer(cursor)
         else:
-            values.append((name, float(cursor.read(NUMBER, "a number")[0])))
+            values.append((name, read_float(cursor)))
         cursor.accept(",")
     if values and index is not None and not 0 <= index < len(values):
         raise cursor.error(f"visualizing_index={index} names none of the {len(values)} statistics", start)
@@ -219,7 +219,7 @@ def _read_tolerance(cursor: Cursor) -> tuple[str, float]:
     name = cursor.read(_KEY, "atol=, rtol= or ulps=")[1]
     if name not in ("atol", "rtol", "ulps"):
         raise cursor.error(f"no tolerance is called '{name}'", start)
-    return name, float(cursor.read(NUMBER, "a number")[0])
+    return name, read_float(cursor)
 
 
 def read_frontend(cursor: Cursor) -> tuple[tuple[str, str], ...]:
@@ -267,8 +267,8 @@ def read_booleans(cursor: Cursor) -> tuple[bool, ...]:
 
 
 def read_float(cursor: Cursor) -> float:
-    """A number, infinity and nan included."""
-    return float(cursor.read(NUMBER, "a number")[0])
+    """A number, infinity and nan included; the payload of a nan is lost."""
+    return float(cursor.read(NUMBER, "a number")[0].partition("(")[0])
 
 
 def read_choice(cursor: Cursor, attribute: Attribute) -> str:

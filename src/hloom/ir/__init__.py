@@ -65,6 +65,7 @@ from hloom.ir.replica_groups import ExplicitGroups as ExplicitGroups
 from hloom.ir.replica_groups import IotaGroups as IotaGroups
 from hloom.ir.replica_groups import MeshGroups as MeshGroups
 from hloom.ir.replica_groups import ReplicaGroups as ReplicaGroups
+from hloom.ir.replica_groups import check_device_count as check_device_count
 from hloom.ir.schema import COMMON as COMMON
 from hloom.ir.schema import MANY as MANY
 from hloom.ir.schema import Attribute as Attribute

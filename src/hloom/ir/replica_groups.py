@@ -11,6 +11,18 @@ from hloom.text import HloomError
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
+MOST_DEVICES = 1 << 22
+"""How many devices are listed one by one; a header may say any number."""
+
+
+def check_device_count(count: int) -> None:
+    """Raise HloomError where devices are too many to be listed."""
+    if count > MOST_DEVICES:
+        raise HloomError(
+            f"groups of {count:,} devices are too large to be listed: {MOST_DEVICES:,} are the most",
+            hint="look at replica_count, num_partitions and replica_groups",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ExplicitGroups:
@@ -34,7 +46,9 @@ class ExplicitGroups:
         return sizes.pop() if len(sizes) == 1 else None
 
     def groups(self, device_count: int) -> Groups:
-        """The devices of each group."""
+        """The devices of each group; HloomError if they are too many."""
+        if not self.listed:
+            check_device_count(device_count)
         return self.listed or (tuple(range(device_count)),)
 
     def __str__(self) -> str:
@@ -55,10 +69,11 @@ class IotaGroups:
     devices: IotaDevices
 
     def groups(self, device_count: int) -> Groups:
-        """The devices of each group; HloomError if the range does not fill them."""
+        """The devices of each group; HloomError if the range does not fill them, or they are too many."""
         places = self.group_count * self.group_size
         if places != self.devices.count:
             raise HloomError(f"{self} has {places} places for {self.devices.count} devices")
+        check_device_count(places)
         return _rows(self.devices.ids().reshape(self.group_count, self.group_size).tolist())
 
     def __str__(self) -> str:
@@ -91,7 +106,8 @@ class MeshGroups:
         return size
 
     def groups(self, device_count: int) -> Groups:
-        """The devices of each group, the first axis slowest; HloomError if devices do not fill the mesh."""
+        """The devices of each group, the first axis slowest; HloomError if devices do not fill the mesh or are too many."""
+        check_device_count(self.mesh.device_count)
         pieces = self.mesh.cut(self.axes)
         inside = [index for axis in self.axes for index, piece in enumerate(pieces) if covers(axis, piece)]
         outside = [index for index in range(len(pieces)) if index not in inside]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hloom.passes.constants import canonicalize_constants
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
+from hloom.passes.reshape_mover import move_reshapes
 from hloom.passes.rules.add import ADD
 from hloom.passes.rules.add_multiply_inexact import ADD_MULTIPLY_INEXACT
 from hloom.passes.rules.add_update_inexact import ADD_UPDATE_INEXACT
@@ -120,6 +121,9 @@ INEXACT: tuple[Family, ...] = (
 
 NOT_AS_XLA = frozenset(("dot-of-transpose",))
 """Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered."""
+LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
+"""Rules that add reshapes, which move no bytes once layouts are assigned: only there XLA's simplifier has them
+(xla/hlo/transforms/simplifiers/algebraic_simplifier.cc, SimplifyConvToDot), so they are a pass of their own."""
 STRENGTH_REDUCTION = frozenset(("dot-as-reduce",))
 """Rules that move more bytes until multiply and reduce are fused: XLA's CPU compiler leaves them out too
 (xla/service/cpu/cpu_compiler.cc, set_enable_dot_strength_reduction), so they are a pass of their own."""
@@ -137,9 +141,10 @@ def _offer_fixpoint(name: str, rules: list[Rule], summary: str, *others: Pass) -
 _offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
 _offer_fixpoint(
     "simplify-xla",
-    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA | STRENGTH_REDUCTION],
+    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA | STRENGTH_REDUCTION | LAYOUT_SENSITIVE],
     "simplify, and what XLA's defaults allow beside",
     Pass("constants", canonicalize_constants),
+    Pass("reshape-mover", move_reshapes),
 )
 register_pass(
     "fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run
@@ -148,6 +153,11 @@ register_pass(
     "fold",
     "compute at once what depends on constants only",
     rules_pass("fold", (*CONSTANT_FOLDING, element_of_tuple)).run,
+)
+register_pass(
+    "convolution-to-dot",
+    "write convolutions whose window is one element as products of matrices",
+    rules_pass("convolution-to-dot", [rule for rule in CONVOLUTION_INEXACT if rule.name in LAYOUT_SENSITIVE]).run,
 )
 register_pass(
     "dot-strength-reduction",

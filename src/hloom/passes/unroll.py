@@ -92,7 +92,7 @@ def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
     for number in range(count):
         state.step(loop.attributes["body"], channels, is_first=number == 0)
     for user in loop.users:
-        if user.opcode == _GET and user.attributes["index"] < len(state.element_types or ()):
+        if user.opcode == _GET and state.has(user.attributes["index"]):
             value = state.element(user.attributes["index"])
             graph.replace_uses(user, value)
             graph.erase(user)
@@ -150,6 +150,10 @@ class _State:
         else:
             self.node = mapping[root]
             self.elements = list(self.node.inputs) if self.node.opcode == "tuple" else None
+
+    def has(self, index: int) -> bool:
+        """Whether the state has an element of this index; a malformed loop may be asked for others."""
+        return index < len(self.element_types or ()) and (self.elements is None or index < len(self.elements))
 
     def element(self, index: int) -> Node:
         """One element of the state."""

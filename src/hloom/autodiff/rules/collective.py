@@ -23,7 +23,7 @@ from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
 from hloom.autodiff.rules.combiners import expanded
 from hloom.autodiff.rules.reduction import halved
 from hloom.autodiff.table import none, rules, structural, transposition
-from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType
+from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType, check_device_count
 from hloom.ops import OPS, reducer_of
 from hloom.text import HloomError, Unsupported
 
@@ -78,6 +78,7 @@ def _groups(node: Apply) -> tuple[tuple[int, ...], ...]:
 
 def _listed(node: Apply, count: int) -> tuple[tuple[int, ...], ...]:
     """The groups that a collective lists among so many replicas or devices; all are one group where it lists none."""
+    check_device_count(count)
     return (node.attributes.get("replica_groups") or ExplicitGroups()).groups(count)
 
 

@@ -66,7 +66,7 @@ def _position(value: float, decades: tuple[int, int]) -> float:
 
 def plotted(report: Roofline) -> list[Timing]:
     """The instructions that a logarithmic plot can show: those that compute and move something."""
-    return [timing for timing in report.timings if timing.intensity and timing.achieved][:MOST_POINTS]
+    return [timing for timing in report.timings if timing.intensity > 0 and timing.achieved > 0][:MOST_POINTS]
 
 
 def characters(report: Roofline, columns: int = COLUMNS, lines: int = LINES) -> list[str]:

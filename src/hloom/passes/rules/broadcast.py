@@ -130,8 +130,8 @@ def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
 def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y))
 
-    The operands are broadcasts of scalars, or of arrays of one shape to the same places. What is computed in each
-    place is the same as before, once instead of many times.
+    The operands are broadcasts of scalars, or of arrays of one shape to the same places; an iota is a broadcast of the
+    numbers of one dimension. What is computed in each place is the same as before, once instead of many times.
     """
     array_type = tensor_type(node)
     if array_type is None or not array_type.rank:
@@ -139,18 +139,31 @@ def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     shape: Dimensions = ()
     dimensions: Dimensions = ()
     for operand in node.inputs:
-        source = tensor_type(operand.inputs[0]) if operand.opcode == "broadcast" else None
-        wide = tensor_type(operand)
-        if source is None or wide is None or wide.dims != array_type.dims:
+        wide, way = tensor_type(operand), _broadcast_way(operand)
+        if way is None or wide is None or wide.dims != array_type.dims:
             return build.decline("an operand is no broadcast")
-        if not source.rank:
+        if not way[0]:
             continue
-        if shape and (shape, dimensions) != (source.dims, broadcast_dims(operand)):
+        if shape and (shape, dimensions) != way:
             return build.decline("the operands are broadcast in different ways")
-        shape, dimensions = source.dims, broadcast_dims(operand)
+        shape, dimensions = way
     if is_empty(array_type) and not shape:
         return None
     return _computed_before(build, node, array_type, shape, dimensions)
+
+
+def _broadcast_way(operand: Node) -> tuple[Dimensions, Dimensions] | None:
+    """The dimensions that a broadcast is of, and where they are in the result; None for what is no broadcast.
+
+    An iota is one of the numbers along its dimension, where there are further elements.
+    """
+    array_type = tensor_type(operand)
+    if operand.opcode == "iota" and array_type is not None:
+        counted: int = operand.attributes["iota_dimension"]
+        size = array_type.dims[counted]
+        return ((size,), (counted,)) if size < array_type.element_count else None
+    source = tensor_type(operand.inputs[0]) if operand.opcode == "broadcast" else None
+    return None if source is None else (source.dims, broadcast_dims(operand))
 
 
 def _computed_before(
@@ -162,6 +175,9 @@ def _computed_before(
 
 
 def _narrowed(build: Builder, operand: Node, shape: Dimensions) -> Node:
+    if operand.opcode == "iota":
+        assert isinstance(operand.type, TensorType)
+        return build.op("iota", type=resized(operand.type, shape), iota_dimension=0)
     scalar = scalar_of(operand)
     if scalar is None or not shape:
         return operand.inputs[0]
