@@ -106,7 +106,7 @@ class MeshGroups:
         return size
 
     def groups(self, device_count: int) -> Groups:
-        """The devices of each group, the first axis slowest; HloomError if they do not fill the mesh or are too many."""
+        """The devices of each group, the first axis slowest; HloomError if they do not fill the mesh or are many."""
         check_device_count(self.mesh.device_count)
         pieces = self.mesh.cut(self.axes)
         inside = [index for axis in self.axes for index, piece in enumerate(pieces) if covers(axis, piece)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from hloom.text import HloomError, read_limited
 ARRAY_BYTES = 64 << 30
 """How large the arrays of one file may be, unpacked."""
 _DAMAGED = (OSError, ValueError, EOFError, MemoryError, OverflowError, NotImplementedError, RuntimeError)
-_DAMAGED += (zipfile.BadZipFile, zlib.error, struct.error, KeyError)
+_DAMAGED += (zipfile.BadZipFile, zlib.error, struct.error, KeyError, SyntaxError, tokenize.TokenError)
 """What numpy and zipfile raise for files that are damaged."""
 TYPES = "__hlo_types__"
 """The entry that says which arrays are of a type that numpy lacks: {array's name: HLO's type}."""
