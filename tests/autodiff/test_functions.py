@@ -1,4 +1,7 @@
-"""Functions that HLO has no opcode for: their expressions are recognised, and differentiated by their own rules."""
+"""Functions that HLO has no opcode for: their expressions are recognised, and differentiated by their own rules.
+
+Covers `recognition.py`, `rules/cumulative.py`, `rules/functions.py`.
+"""
 
 from __future__ import annotations
 

@@ -276,12 +276,12 @@ FUNCTIONS.setdefault("custom-call", []).append(_solution_of)
 
 def _permutation_of(t: LinearOps, node: Node) -> Node:
     """Where each row of the matrix of an LU decomposition comes from; made once."""
-    p = t.primal
-    packed, pivots = p.element(node, 0), p.element(node, 1)
-    if pivots not in t.shared:
+    if node not in t.shared:
+        p = t.primal
+        packed, pivots = p.element(node, 0), p.element(node, 1)
         one_based = node.attributes["custom_call_target"] != "LuDecomposition"  # pyright: ignore[reportAttributeAccessIssue]
-        t.shared[pivots] = _permutation(p, pivots, array_type(packed).dims[-2], one_based=one_based)
-    return t.shared[pivots]
+        t.shared[node] = _permutation(p, pivots, array_type(packed).dims[-2], one_based=one_based)
+    return t.shared[node]
 
 
 def _permutation(p: Emitter, pivots: Node, rows: int, *, one_based: bool) -> Node:
