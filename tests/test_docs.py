@@ -2,7 +2,7 @@
 
 Of a document's fenced blocks, `python` ones run as doctests, one after the other; `console` ones run each line that
 begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file. All
-run in one empty directory. `...` in an expected output stands for anything, and one space for any
+run in one directory, which has the HLO files that the document links to and nothing else. `...` in an expected output stands for anything, and one space for any
 white space.
 """
 
@@ -12,6 +12,7 @@ import doctest
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,7 +62,12 @@ def check_python(body: str, names: dict[str, object], where: str) -> None:
 def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for match in blocks((ROOT / path).read_text()):
+    text = (ROOT / path).read_text()
+    for target in _LINK.findall(text):
+        if target.endswith(".hlo"):
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path.parent / target, target)
+    for match in blocks(text):
         if match["file"]:
             Path(match["file"]).write_text(match["body"])
         elif match["language"] == "console":
