@@ -6,7 +6,9 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -427,8 +429,8 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
     ):
         arrays.append(argument)
         return ArgumentArray(tuple(argument.shape), np.dtype(argument.dtype), False)
-    if argument is None or isinstance(argument, (str, bytes, type, np.dtype)):
-        return Static(argument)
+    if argument is None or isinstance(argument, (str, bytes, type, np.dtype, Enum, int, float, complex, ModuleType)):
+        return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known
     if isinstance(argument, (tuple, list)):
         return ArgumentTree(cls, None, tuple(_described(item, arrays, table) for item in argument))
     if isinstance(argument, dict):

@@ -22,9 +22,20 @@ from hloom.frontend import Code
 from hloom.functional.builtin_functions import BUILTINS, call_derived_outside, call_method
 from hloom.functional.control_flow import MAX_ROUNDS, Arm
 from hloom.functional.gradients import call_derived
-from hloom.functional.joins import ABSENT, CellSpec, Join, JoinSpec, LeafSpec, NoCommonType, PartsSpec, SameSpec, same
+from hloom.functional.joins import (
+    ABSENT,
+    CellSpec,
+    Join,
+    JoinSpec,
+    LeafSpec,
+    NoCommonType,
+    PartsSpec,
+    SameSpec,
+    count_alternatives,
+    same,
+)
 from hloom.functional.library import is_library
-from hloom.functional.prelude import PRELUDE
+from hloom.functional.prelude import NUMPY_PRELUDE, PRELUDE
 from hloom.functional.specialisation import Specialisations
 from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds, RecursionMet
 from hloom.functional.store import MISSING, Store
@@ -49,7 +60,7 @@ from hloom.functional.values import (
     described,
     walk,
 )
-from hloom.ir import Graph, TensorType, TupleType, dtype
+from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype
 from hloom.ops import OPS
 
 if TYPE_CHECKING:
@@ -147,6 +158,9 @@ class Calls:
             handler = None
         if handler is not None:
             return handler(interpreter, arguments, keywords)
+        numpys = NUMPY_PRELUDE.get(held) if isinstance(held, (type, FunctionType)) or callable(held) else None
+        if numpys is not None:
+            return self.call(interpreter.embed(numpys), arguments, keywords)
         if isinstance(held, type):
             return self._construct(held, arguments, keywords)
         derived = getattr(held, "hloom_derived", None)
@@ -169,12 +183,13 @@ class Calls:
         if is_library(held):
             name = getattr(held, "__name__", "")
             if str(getattr(held, "__module__", "")).startswith("jax"):
-                if name in ("grad", "value_and_grad"):
-                    return BUILTINS[name](interpreter, arguments, keywords)
+                if name in TRANSFORMATIONS:
+                    return BUILTINS[TRANSFORMATIONS[name]](interpreter, arguments, keywords)
                 if name in ("jit", "checkpoint", "remat") and len(arguments) == 1:
                     return arguments[0]
-                prelude = PRELUDE.get(name)
-                if prelude is not None and any(isinstance(value, CALLABLE) for value in _flat(arguments)):
+                prelude = PRELUDE.get("tree_map" if held.__module__.endswith(".tree") and name == "map" else name)
+                given = [*arguments, *keywords.values()]
+                if prelude is not None and any(isinstance(value, CALLABLE) for value in self._flat(given)):
                     return self.call(interpreter.embed(prelude), arguments, keywords)
             return interpreter.library.call(held, arguments, keywords)
         if isinstance(held, FunctionType):
@@ -202,6 +217,16 @@ class Calls:
             except Exception as error:
                 interpreter.raise_error(type(error), str(error))
         interpreter.refuse(f"{getattr(held, '__name__', held)} cannot be called in a compiled function")
+
+    def _flat(self, values: Sequence[AbstractValue]) -> Iterator[AbstractValue]:
+        """Arguments, and the items of those that are tuples and lists."""
+        for value in values:
+            if isinstance(value, Tuple):
+                yield from value.items
+            elif isinstance(value, Ref) and value.cell.cls is list:
+                yield from self.interpreter.contents(value).items
+            else:
+                yield value
 
     # Classes
 
@@ -509,7 +534,8 @@ class Calls:
                 self.signature(item, broaden=broaden) for item in fields.items
             )  # fmt: skip
         if isinstance(value, FunctionClosure):
-            return "function", value.code, id(value.scope)
+            given = (*value.defaults, *value.keyword_defaults.values())
+            return "function", value.code, id(value.scope), *(self.signature(item) for item in given)
         if isinstance(value, PartialCall):
             parts = (value.function, *value.arguments, *value.keywords.values())
             return "partial", tuple(value.keywords), *(self.signature(part, broaden=broaden) for part in parts)
@@ -520,7 +546,7 @@ class Calls:
         if isinstance(value, Series):
             return "series", value.rule, *(self.signature(part, broaden=broaden) for part in value.parts)
         if isinstance(value, ValueChoice):
-            return "choice", *(self.signature(option) for option in value.options)
+            return "choice", *(self.signature(option, broaden=broaden) for option in value.options)
         return "value", id(value)
 
     def parameter_spec(self, value: Any, join: Join, *, broaden: bool) -> JoinSpec:
@@ -559,6 +585,14 @@ class Calls:
             rule = value.rule
             parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.parts)
             return PartsSpec(parts, lambda given, store: given.parts, lambda inner, items: Series(rule, tuple(items)))
+        if isinstance(value, ValueChoice):
+            rows = [value.tag, *value.options]
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in rows)
+            return PartsSpec(
+                parts,
+                lambda given, store: [given.tag, *given.options],
+                lambda inner, items: ValueChoice(items[0], tuple(items[1:])),
+            )
         return SameSpec(value)
 
     def _recursive(self, closure: FunctionClosure, bound: dict[str, AbstractValue], broaden: bool) -> AbstractValue:
@@ -576,6 +610,7 @@ class Calls:
         written: dict[Any, list[tuple[Any, Store]]] = {interpreter.error: []}
         interpreter.overflow_number()
         self.active[key] = one
+        arm: Arm
         try:
             for _ in range(MAX_ROUNDS):
                 arm, value = self._round(closure, bound, one)
@@ -604,9 +639,9 @@ class Calls:
                 interpreter.refuse(f"the type of the result of {closure.code.name}() does not settle")
         finally:
             del self.active[key]
-        if one.result is None and not one.written:
+        if one.result is None and not self.active and not _raises(arm, interpreter.error):
             interpreter.refuse(
-                f"{closure.code.name}() calls itself without end: no path returns without a further call"
+                f"{closure.code.name}() is a recursion without end: no path returns without a further call"
             )
         one.captured = self._captured_values(closure)
         one.errors = interpreter.errors
@@ -770,8 +805,14 @@ class Calls:
         return None
 
 
+def _raises(arm: Arm, error: Variable) -> bool:
+    """Whether a path of a function's body sets the number of an error."""
+    number = arm.store.get(error)
+    return isinstance(number, Array) and not isinstance(number.node, Parameter)
+
+
 def _equal(a: JoinSpec | None, b: JoinSpec | None) -> bool:
-    """Whether two specs carry the same arrays."""
+    """Whether two specs carry the same arrays, of as many alternatives."""
     if a is None or b is None:
         return a is b
     if type(a) is not type(b):
@@ -779,18 +820,16 @@ def _equal(a: JoinSpec | None, b: JoinSpec | None) -> bool:
     if isinstance(a, SameSpec) and isinstance(b, SameSpec):
         return same(a.value, b.value)
     left, right = list(a.leaves()), list(b.leaves())
-    return [(leaf.type, leaf.weak) for leaf in left] == [(leaf.type, leaf.weak) for leaf in right]
+    same_leaves = [(leaf.type, leaf.weak) for leaf in left] == [(leaf.type, leaf.weak) for leaf in right]
+    return same_leaves and count_alternatives(a) == count_alternatives(b)
 
 
+TRANSFORMATIONS = {
+    "grad": "grad", "value_and_grad": "value_and_grad", "jvp": "jvp", "vjp": "vjp", "jacrev": "jacobian",
+    "jacfwd": "jacobian", "jacobian": "jacobian", "hessian": "hessian",
+}  # fmt: skip
+"""hloom's derivatives by the names of jax's."""
 CALLABLE = (FunctionClosure, PartialCall, Derived, ValueChoice)
-
-
-def _flat(values: Sequence[AbstractValue]) -> Iterator[AbstractValue]:
-    for value in values:
-        if isinstance(value, Tuple):
-            yield from value.items
-        else:
-            yield value
 
 
 def _is_generated(cls: type) -> bool:

@@ -142,6 +142,9 @@ class Comprehensions:
         for part in ast.walk(template):
             if not hasattr(part, "lineno") or part.lineno <= 8:  # type: ignore[attr-defined]
                 ast.copy_location(part, node)
+        assigned = sorted({part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)})
+        if assigned:  # they are variables of the function around
+            template.body.insert(0, ast.copy_location(ast.Nonlocal(assigned), node))
         source_value = interpreter.evaluate(node.generators[0].iter)
         frame = interpreter.frame
         assert frame is not None

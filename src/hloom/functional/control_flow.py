@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.autodiff import Emitter
 from hloom.frontend import stored_names
-from hloom.functional.joins import ABSENT, Join, JoinSpec, MaybeSpec, NoCommonType, SameSpec, same
+from hloom.functional.joins import (
+    ABSENT,
+    ChoiceSpec,
+    Join,
+    JoinSpec,
+    MaybeSpec,
+    NoCommonType,
+    SameSpec,
+    count_alternatives,
+    same,
+    same_shape,
+)
 from hloom.functional.state import NORMAL, Completion, PathEnds, Refusal
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
@@ -323,8 +334,13 @@ class Control:
             return
         index = Variable("for index")
         interpreter.store.set(index, Const(0))
-        count = interpreter.numbers.array(length if isinstance(length, Array) else Const(length))
         element = interpreter.numbers.of_python[int]
+        count = interpreter.numbers.array(length if isinstance(length, Array) else Const(length))
+        error = interpreter.store.get(interpreter.error)
+        if isinstance(length, Array) and isinstance(error, Array):  # what follows an error has no length
+            emitter = interpreter.emitter
+            is_clear = emitter.compare("EQ", error.node, emitter.constant(0, S32))
+            count = Array(emitter.select(is_clear, count.node, emitter.like(0, count.node)), True)
 
         def test() -> Node:
             now = interpreter.numbers.array(interpreter.store.get(index), element)
@@ -491,7 +507,7 @@ class Control:
                 if not one.arm.alive and key is not interpreter.error:
                     continue
                 after = self._held(one.arm, key)
-                if not self._fits(join, specs.get(key, None), outer, after, one.arm.store, key, least):
+                if not self._fits(specs.get(key), outer, former, (after, one.arm.store), key, least):
                     former.append((after, one.arm.store))
                     is_stable = False
                 elif not former:
@@ -564,7 +580,13 @@ class Control:
         return key in self._returned(())
 
     def _fits(
-        self, join: Join, spec: JoinSpec | None, outer: Store, after: Any, store: Store, key: Any, least: int
+        self,
+        spec: JoinSpec | None,
+        outer: Store,
+        former: Sequence[tuple[Any, Store]],
+        after: tuple[Any, Store],
+        key: Any,
+        least: int,
     ) -> bool:
         """Whether a value at the end of the body is of the type that the loop carries."""
         if spec is None:
@@ -572,37 +594,39 @@ class Control:
         if isinstance(spec, SameSpec):
             if isinstance(spec.value, ConflictingValue):
                 return True
-            return same(spec.value, after) or (isinstance(after, ConflictingValue))
+            return same(spec.value, after[0]) or (isinstance(after[0], ConflictingValue))
         entry = outer.get(key)
         entry = key if entry is MISSING and isinstance(key, Array) else entry
         if entry is UNBOUND and (least or self._is_result(key)):
             entry = ABSENT
         for widen in (True, False):
-            try:
-                made = Join(self.interpreter, outer).unify([entry, after], [outer, store], widen=widen)
-            except NoCommonType:
-                return False
-            if self._holds(spec, made):
-                return True
+            for rows in ([after], [*former, after]):  # of alternatives, a round may be one and the carried type several
+                try:
+                    made = Join(self.interpreter, outer).unify(
+                        [entry, *(value for value, _ in rows)], [outer, *(store for _, store in rows)], widen=widen
+                    )
+                except NoCommonType:
+                    return False
+                if self._holds(spec, made):
+                    return True
         return False
 
     def _holds(self, spec: JoinSpec, made: JoinSpec) -> bool:
         """Whether what one spec carries goes into another."""
-        wanted = [(leaf.type, leaf.weak) for leaf in spec.leaves()]
-        given = [(leaf.type, leaf.weak) for leaf in made.leaves()]
+        if isinstance(spec, ChoiceSpec) or isinstance(made, ChoiceSpec):
+            return same_shape(spec, made)
+        wanted, given = list(spec.leaves()), list(made.leaves())
         if len(wanted) != len(given) or type(made) is not type(spec):
             return False
-        if hasattr(spec, "options") and getattr(made, "options", None) is not None:
-            return all(any(same(a, b) for b in spec.options) for a in made.options)  # type: ignore[attr-defined]
         promote = self.interpreter.numbers
-        for (a, a_weak), (b, b_weak) in zip(wanted, given, strict=True):
-            if a.dims != b.dims:
+        for a, b in zip(wanted, given, strict=True):
+            if a.type.dims != b.type.dims:
                 return False
-            if a is not b or a_weak != b_weak:
-                joined, weak = promote.promoted([Array(_Typed(a), a_weak), Array(_Typed(b), b_weak)])  # type: ignore[arg-type]
-                if joined is not a.dtype or weak != a_weak:
+            if a.type is not b.type or a.weak != b.weak:
+                joined, weak = promote.promoted([Array(_Typed(a.type), a.weak), Array(_Typed(b.type), b.weak)])  # type: ignore[arg-type]
+                if joined is not a.type.dtype or weak != a.weak:
                     return False
-        return True
+        return count_alternatives(made) == count_alternatives(spec)
 
     def _keys_of(self, one: Round) -> list[Any]:
         if not one.arm.alive:
@@ -661,7 +685,7 @@ class Control:
             if isinstance(tag, ValueChoice) and go is None:
                 tests.append(self.is_normal(tag))
             error = interpreter.store.get(interpreter.error)
-            if interpreter.error in specs and isinstance(error, Array) and not is_counted:
+            if isinstance(error, Array) and not (is_counted and arm.alive):  # what follows an error may not end
                 tests.append(inner.compare("EQ", error.node, inner.constant(0, S32)))
             result = inner.constant(True, PREDICATE) if not tests else tests[0]
             for further in tests[1:]:

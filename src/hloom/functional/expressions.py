@@ -226,7 +226,12 @@ class Expressions:
                 keywords[keyword.arg] = value
             elif isinstance(value, Ref) and value.cell.cls is dict:
                 fields = interpreter.contents(value)
-                keywords.update(zip(fields.keys or (), fields.items, strict=True))
+                for name, item in zip(fields.keys or (), fields.items, strict=True):
+                    if not isinstance(name, str):
+                        interpreter.raise_error(TypeError, "keywords must be strings")
+                    if name in keywords:
+                        interpreter.raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
+                    keywords[name] = item
             else:
                 interpreter.refuse(f"** takes a dict, not {described(value)}", TypeError)
         return interpreter.calls.call(function, arguments, keywords)

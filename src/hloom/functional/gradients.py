@@ -55,7 +55,8 @@ def call_derived(
         if not -len(arguments) <= number < len(arguments):
             interpreter.raise_error(TypeError, f"wrt={number}, but only {len(arguments)} arguments are given")
     chosen = [number % len(arguments) for number in numbers]
-    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True)
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True,
+                              has_aux=bool(options.get("has_aux")))  # fmt: skip
     cotangents = linear.pull_back([linear.one()]) if linear.moving else linear.zeros()
     made = [linear.tree(number, cotangents) for number in chosen]
     gradient = Tuple(tuple(made)) if isinstance(wrt, tuple) else made[0]
@@ -191,7 +192,7 @@ class LinearizedFunction:
         part = _Part(interpreter, function, arguments, keywords, chosen)
         self.part = part
         if is_scalar:
-            part.check_scalar()
+            part.check_scalar(has_aux)
         self.moving = part.moving
         if not part.moving:
             self.residuals: list[Node] = []
@@ -303,13 +304,15 @@ class _Part:
                 self.interpreter.calls.parameter_spec(value, Join(self.interpreter, arm.store), broaden=False)
             )
 
-    def check_scalar(self) -> None:
+    def check_scalar(self, has_aux: bool) -> None:
         interpreter = self.interpreter
         value = self.value
-        if isinstance(value, Tuple) and value.items:
-            value = value.items[0]
         if not self.alive:
             raise PathEnds
+        if has_aux:
+            if not isinstance(value, Tuple) or len(value.items) != 2:
+                interpreter.refuse(f"with has_aux a function returns a pair, not {described(value)}", TypeError)
+            value = value.items[0]
         if not isinstance(value, Array) or value.dims or not _moves(value.type):
             if isinstance(value, Const) and isinstance(value.value, float):
                 return

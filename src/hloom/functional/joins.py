@@ -193,32 +193,78 @@ class MaybeSpec(JoinSpec):
 
 @dataclass(frozen=True)
 class ChoiceSpec(JoinSpec):
-    """Values that no one type holds: which one it is, is carried."""
+    """Values that no one type holds, as a tagged union: which one it is, and what each alternative holds."""
 
-    options: tuple[AbstractValue, ...]
+    alternatives: tuple[tuple[AbstractValue, Store], ...]
+    """A value of each alternative, and the store that its variables and objects are in."""
+    parts: tuple[JoinSpec, ...]
 
     def leaves(self) -> Iterator[LeafSpec]:
         yield LeafSpec(TensorType(S32), True)
+        for part in self.parts:
+            yield from part.leaves()
 
     def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
         emitter = join.interpreter.emitter
-        if not isinstance(value, ValueChoice):
-            yield emitter.constant(self._number(value), S32)
-            return
-        made = emitter.constant(self._number(value.options[0]), S32)
-        for number, option in enumerate(value.options[1:], 1):
-            is_it = emitter.compare("EQ", value.tag.node, emitter.constant(number, S32))
-            made = emitter.select(is_it, emitter.constant(self._number(option), S32), made)
-        yield made
+        options = value.options if isinstance(value, ValueChoice) else (value,)
+        numbers = [self._number(join, option, store) for option in options]
 
-    def _number(self, value: AbstractValue) -> int:
-        for number, option in enumerate(self.options):
-            if same(option, value):
+        def chosen(rows: Sequence[tuple[int, Node]]) -> Node:
+            """Of rows of an option's number and a node, that of the option which the value is."""
+            made = rows[0][1]
+            for position, node in rows[1:]:
+                is_it = emitter.compare("EQ", value.tag.node, emitter.constant(position, S32))
+                made = node if node is made else emitter.select(is_it, node, made)
+            return made
+
+        yield chosen([(position, emitter.constant(number, S32)) for position, number in enumerate(numbers)])
+        for number, part in enumerate(self.parts):
+            own = [position for position, given in enumerate(numbers) if given == number]
+            if not own:
+                yield from part.absent(join)
+                continue
+            rows = [list(part.lower(join, options[position], store)) for position in own]
+            for column in zip(*rows, strict=True):
+                yield chosen(list(zip(own, column, strict=True)))
+
+    def _number(self, join: Join, value: AbstractValue, store: Store) -> int:
+        for number, (option, _) in enumerate(self.alternatives):
+            if option is value:
+                return number
+        for number, (option, known) in enumerate(self.alternatives):
+            if join.is_alike(option, known, value, store):
                 return number
         raise NoCommonType(f"{described(value)} is none of the values that were joined")
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        return ValueChoice(Array(next(nodes), True), self.options)
+        tag = Array(next(nodes), True)
+        return ValueChoice(tag, tuple(part.lift(join, nodes) for part in self.parts))
+
+
+def same_shape(a: JoinSpec | None, b: JoinSpec | None) -> bool:
+    """Whether two specs carry the same arrays, of as many alternatives."""
+    if a is None or b is None:
+        return a is b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, LeafSpec) and isinstance(b, LeafSpec):
+        return a.type == b.type and a.weak == b.weak
+    if isinstance(a, SameSpec) and isinstance(b, SameSpec):
+        return same(a.value, b.value) or (isinstance(a.value, Ref) and isinstance(b.value, Ref))
+    left, right = _inner_specs(a), _inner_specs(b)
+    return len(left) == len(right) and all(map(same_shape, left, right))
+
+
+def count_alternatives(spec: JoinSpec) -> int:
+    """How many alternatives of tagged unions a spec has in all."""
+    own = len(spec.parts) if isinstance(spec, ChoiceSpec) else 0
+    return own + sum(map(count_alternatives, _inner_specs(spec)))
+
+
+def _inner_specs(spec: JoinSpec) -> Sequence[JoinSpec]:
+    if isinstance(spec, (PartsSpec, ChoiceSpec)):
+        return spec.parts
+    return (spec.content,) if isinstance(spec, (CellSpec, MaybeSpec)) else ()
 
 
 def same(a: Any, b: Any) -> bool:
@@ -311,12 +357,13 @@ class Join:
             return self._leaf(values)
         if all(isinstance(value, Tuple) for value in values):
             return self._tuple(values, stores, widen)
-        if all(isinstance(value, Ref) for value in values):
+        is_object = all(isinstance(value, Ref) for value in values)
+        if is_object and all(value.cell.cls is first.cell.cls or _is_container(value) for value in values):
             return self._cell(values, stores, widen)
         if all(isinstance(value, Fields) for value in values):
             return self._fields(values, stores, widen)
         if all(isinstance(value, FunctionClosure) and value.code is first.code for value in values):
-            spec = self._closure(values, stores, widen)
+            spec = self._tried(lambda: self._closure(values, stores, widen), len(values))
             if spec is not None:
                 return spec
         if all(isinstance(value, PartialCall) for value in values):
@@ -324,11 +371,9 @@ class Join:
             if spec is not None:
                 return spec
         if all(isinstance(value, Method) and value.name == first.name for value in values):
-            name = first.name
-            return self._parts(
-                [(value.owner,) for value in values], stores, widen,
-                lambda value, store: (value.owner,), lambda join, items: Method(items[0], name),
-            )  # fmt: skip
+            spec = self._tried(lambda: self._method(values, stores, widen), len(values))
+            if spec is not None:
+                return spec
         if all(isinstance(value, Derived) and _derivation(value) == _derivation(first) for value in values):
             transformation, options = first.transformation, first.options
             return self._parts(
@@ -342,7 +387,23 @@ class Join:
                 [value.parts for value in values], stores, widen,
                 lambda value, store: value.parts, lambda join, items: Series(rule, tuple(items)),
             )  # fmt: skip
-        return self._choice(values)
+        return self._choice(values, stores, widen)
+
+    def _tried(self, unify: Callable[[], JoinSpec | None], count: int) -> JoinSpec | None:
+        """What functions have in common; None where several are to be alternatives instead."""
+        try:
+            return unify()
+        except NoCommonType:
+            if count == 1:
+                raise
+            return None
+
+    def _method(self, values: Sequence[Method], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        name = values[0].name
+        return self._parts(
+            [(value.owner,) for value in values], stores, widen,
+            lambda value, store: (value.owner,), lambda join, items: Method(items[0], name),
+        )  # fmt: skip
 
     def _stays(self, value: Any) -> bool:
         """Whether a value means the same where control flow goes on: its arrays are of a graph around."""
@@ -456,7 +517,6 @@ class Join:
         key = (first.code, *(value.scope for value in values))
         if key in self._scopes or key in self._pending:
             raise NoCommonType(f"{described(first)} captures itself")
-        self._pending.add(key)
         counts = (len(first.defaults), list(first.keyword_defaults))
         if any((len(value.defaults), list(value.keyword_defaults)) != counts for value in values):
             return None
@@ -480,7 +540,11 @@ class Join:
             )
 
         rows = [take(value, store) for value, store in zip(values, stores, strict=True)]
-        return self._parts(rows, stores, widen, take, make)
+        self._pending.add(key)
+        try:
+            return self._parts(rows, stores, widen, take, make)
+        finally:
+            self._pending.discard(key)
 
     def _is_common(self, variables: Sequence[Variable]) -> bool:
         """Whether paths capture one variable, which lives on after the join."""
@@ -510,24 +574,96 @@ class Join:
         except NoCommonType:
             return None
 
-    def _choice(self, values: Sequence[Any]) -> JoinSpec:
-        options: list[AbstractValue] = []
-        for value in values:
+    def _choice(self, values: Sequence[Any], stores: Sequence[Store], widen: bool) -> JoinSpec:
+        """Functions and objects of unlike structure: alternatives, each of values that differ in arrays only."""
+        alternatives: list[list[tuple[AbstractValue, Store]]] = []
+        for value, store in zip(values, stores, strict=True):
             for option in value.options if isinstance(value, ValueChoice) else (value,):
                 if isinstance(option, Array) or _is_number(option) or isinstance(option, Fields):
                     texts = " and ".join(dict.fromkeys(described(item) for item in values))
                     raise NoCommonType(f"{texts} have no type in common")
-                if not any(same(option, known) for known in options):
-                    options.append(option)
-        if len({type(option) for option in options}) > 1 and any(
-            isinstance(option, (Tuple, Ref)) for option in options
-        ):
-            texts = " and ".join(dict.fromkeys(described(option) for option in options))
+                row = next((row for row in alternatives if self.is_alike(*row[0], option, store)), None)
+                if row is None:
+                    alternatives.append([(option, store)])
+                elif not any(same(option, known) for known, _ in row):
+                    row.append((option, store))
+        firsts = [row[0][0] for row in alternatives]
+        if len({type(option) for option in firsts}) > 1 and any(map(_is_container, firsts)):
+            texts = " and ".join(dict.fromkeys(described(option) for option in firsts))
             raise NoCommonType(f"{texts} have no type in common")
-        for option in options:
-            if not self._stays(option):
-                raise NoCommonType(f"{described(option)} holds what only one path computes")
-        return ChoiceSpec(tuple(options))
+        if len(alternatives) == 1 and not any(isinstance(value, ValueChoice) for value in values):
+            raise NoCommonType(f"{described(firsts[0])} holds what only one path computes")
+        parts = [self._alternative(row, widen) for row in alternatives]
+        return ChoiceSpec(tuple(row[0] for row in alternatives), tuple(parts))
+
+    def _alternative(self, row: Sequence[tuple[AbstractValue, Store]], widen: bool) -> JoinSpec:
+        option = row[0][0]
+        if len(row) == 1 and self._stays(option):
+            return SameSpec(option)
+        if isinstance(option, ValueChoice):
+            raise NoCommonType(f"{described(option)} holds what only one path computes")
+        return self.unify([value for value, _ in row], [store for _, store in row], widen=widen)
+
+    def is_alike(
+        self, a: Any, a_store: Store, b: Any, b_store: Store, pending: frozenset[tuple[int, int]] = frozenset()
+    ) -> bool:
+        """Whether two values are of one alternative: they differ in numbers, and in the functions that they hold."""
+        key = id(a), id(b)
+        if a is b or key in pending:
+            return True
+        pending = pending | {key}
+
+        def alike(left: Sequence[Any], right: Sequence[Any]) -> bool:
+            rows = zip(left, right, strict=False)
+            return len(left) == len(right) and all(self.is_alike(x, a_store, y, b_store, pending) for x, y in rows)
+
+        if any(value is UNBOUND or isinstance(value, Maybe) for value in (a, b)):
+            return True
+        if all(isinstance(value, Array) or _is_number(value) for value in (a, b)):
+            dims = [value.dims if isinstance(value, Array) else () for value in (a, b)]
+            return dims[0] == dims[1]
+        if type(a) is not type(b):
+            return bool(pending - {key}) and _is_function(a) and _is_function(b)
+        if isinstance(a, FunctionClosure):
+            if a.code is not b.code:
+                return bool(pending - {key})
+            tables = self.captured(a), self.captured(b)
+            if tables[0].keys() != tables[1].keys():
+                return False
+            held = [[self._content(a_store, tables[0][name]), self._content(b_store, tables[1][name])]
+                    for name in tables[0] if tables[0][name] is not tables[1][name]]  # fmt: skip
+            return alike([*(x for x, _ in held), *a.defaults], [*(y for _, y in held), *b.defaults]) and alike(
+                list(a.keyword_defaults.values()), list(b.keyword_defaults.values())
+            )
+        if isinstance(a, PartialCall):
+            return a.keywords.keys() == b.keywords.keys() and alike(
+                [a.function, *a.arguments, *a.keywords.values()], [b.function, *b.arguments, *b.keywords.values()]
+            )
+        if isinstance(a, Method):
+            return a.name == b.name and alike([a.owner], [b.owner])
+        if isinstance(a, Derived):
+            return _derivation(a) == _derivation(b) and alike([a.function], [b.function])
+        if isinstance(a, Series):
+            return a.rule == b.rule and alike(a.parts, b.parts)
+        if isinstance(a, Tuple):
+            return a.cls is b.cls and alike(a.items, b.items)
+        if isinstance(a, Fields):
+            return a.keys == b.keys and alike(a.items, b.items)
+        if isinstance(a, Ref):
+            return a.cell.cls is b.cell.cls and alike([a_store.get(a.cell)], [b_store.get(b.cell)])
+        if isinstance(a, ValueChoice):
+            return True
+        return same(a, b) or (bool(pending - {key}) and _is_function(a) and _is_function(b))
+
+
+def _is_function(value: Any) -> bool:
+    if isinstance(value, Const):
+        return callable(value.value) and not isinstance(value.value, type)
+    return isinstance(value, (FunctionClosure, PartialCall, Method, Derived, ValueChoice))
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, Tuple) or (isinstance(value, Ref) and value.cell.cls in (list, dict))
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +24,7 @@ from hloom.functional.values import (
     Tuple,
     described,
 )
-from hloom.ir import Graph, Module, TupleType, dtype
+from hloom.ir import Graph, Module, Node, TupleType, dtype
 from hloom.ops import OPS
 from hloom.text import HloomError
 
@@ -36,6 +36,15 @@ LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "scipy", "ml_dtypes"})
 RANDOM = ("numpy.random",)
 IN_PLACE = frozenset({"sort", "fill", "resize", "put", "partition", "itemset", "setfield", "byteswap", "setflags"})
 VIEWS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "diagonal"})
+NUMPY_KEYWORDS: dict[str, dict[str, Any]] = {
+    "cholesky": {"symmetrize_input": False}, "eigh": {"symmetrize_input": False},
+    "eigvalsh": {"symmetrize_input": False},
+}  # fmt: skip
+"""What jax is told so that it does as NumPy does: these read one triangle of a matrix."""
+SINGULAR: dict[Any, str] = {
+    np.linalg.solve: "Singular matrix", np.linalg.inv: "Singular matrix",
+    np.linalg.cholesky: "Matrix is not positive definite",
+}  # fmt: skip
 SMALL = 24
 """How many instructions a traced function may have to be put in place rather than called."""
 
@@ -132,12 +141,50 @@ class Library:
         arrays: list[Array] = []
         plain_arguments = [self._plain(value, arrays) for value in arguments]
         plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
-        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function))
+        if is_numpy:
+            plain_keywords = {**NUMPY_KEYWORDS.get(_name(function), {}), **plain_keywords}
+
+        def with_arrays() -> AbstractValue | None:
+            rows = [self._arrayed(value) for value in arguments]
+            is_same = all(row is value for row, value in zip(rows, arguments, strict=True))
+            return None if is_same else self.call(function, rows, keywords)
+
+        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function), with_arrays)
+        if is_numpy and function in SINGULAR:
+            self._check_finite(result, arrays, SINGULAR[function])
         if is_numpy and isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
             is_given = any(array.dtype is S32 and not array.weak for array in arrays)
             if not is_given:
                 return Array(interpreter.numbers.convert(result.node, interpreter.numbers.of_python[int]))
         return result
+
+    def _arrayed(self, value: AbstractValue) -> AbstractValue:
+        """A sequence that holds sequences with those as arrays; one of numbers and arrays as an array."""
+        interpreter = self.interpreter
+        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and value.cell.cls is list):
+            return value
+        items = list(interpreter.members.items(value))
+        rows = [self._arrayed(item) for item in items]
+        if any(row is not item for row, item in zip(rows, items, strict=True)):
+            return interpreter.new_list(rows)
+        is_numbers = all(isinstance(item, Array) or _is_number(item) for item in items)
+        return self.as_array(value) if items and is_numbers else value
+
+    def _check_finite(self, result: AbstractValue, arrays: Sequence[Array], message: str) -> None:
+        """Where finite matrices give results that are not, NumPy raises."""
+        interpreter = self.interpreter
+        emitter = interpreter.emitter
+
+        def is_finite(array: Array) -> Node:
+            whole = self.call(np.all, [self.call(np.isfinite, [array], {})], {})
+            assert isinstance(whole, Array)
+            return whole.node
+
+        if isinstance(result, Array) and result.type.element_count:
+            fine = is_finite(result)
+            for array in arrays:
+                fine = emitter.elementwise("or", fine, emitter.elementwise("not", is_finite(array)))
+            interpreter.check(fine, np.linalg.LinAlgError, message)
 
     def _known(
         self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
@@ -202,12 +249,21 @@ class Library:
         interpreter.refuse(f"{described(value)} cannot be given to a library's function")
 
     def _traced(
-        self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array], name: str
+        self,
+        function: Any,
+        arguments: Any,
+        keywords: Any,
+        arrays: Sequence[Array],
+        name: str,
+        with_arrays: Callable[[], AbstractValue | None] = lambda: None,
     ) -> AbstractValue:
         types = [(array.dims, array.dtype.numpy, array.weak) for array in arrays]
         try:
             traced = self.tracing.trace(function, arguments, keywords, types)
         except HloomError as error:
+            made = with_arrays() if isinstance(error.__cause__, TypeError) else None  # jax takes no lists for arrays
+            if made is not None:
+                return made
             if isinstance(error.__cause__, TypeError) and _has_lists((arguments, keywords)):
                 return self._traced(function, _without_lists(arguments), _without_lists(keywords), arrays, name)
             known = [(number, array.literal) for number, array in enumerate(arrays) if array.literal is not None]
@@ -412,6 +468,10 @@ def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
     if isinstance(value, Ref) and value.cell.cls is list:
         return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
     return False
+
+
+def _is_number(value: AbstractValue) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
 
 
 def _filled(plain: Any, known: dict[int, np.ndarray]) -> Any:

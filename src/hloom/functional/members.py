@@ -18,6 +18,7 @@ from hloom.functional.values import (
     Fields,
     FunctionClosure,
     Method,
+    Parent,
     PartialCall,
     Ref,
     Series,
@@ -51,6 +52,8 @@ class Members:
             return self._of_tuple(owner, name)
         if isinstance(owner, Ref):
             return self._of_instance(owner, name)
+        if isinstance(owner, Parent):
+            return self._of_parent(owner, name)
         if isinstance(owner, FunctionClosure) and name in ("__name__", "__qualname__"):
             return Const(owner.code.name)
         if isinstance(owner, PartialCall) and name in ("func", "args", "keywords"):
@@ -135,6 +138,25 @@ class Members:
         if isinstance(static, property) and isinstance(static.fget, FunctionType):
             return interpreter.calls.call(interpreter.embed(static.fget), [owner], {})
         interpreter.raise_error(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
+
+    def _of_parent(self, owner: Parent, name: str) -> AbstractValue:
+        """`super().name`"""
+        interpreter = self.interpreter
+        calls = interpreter.calls
+        order = calls.class_of(owner.owner).__mro__
+        bases = order[order.index(owner.cls) + 1 :] if owner.cls in order else ()
+        collected = next((vars(base)[name] for base in bases if name in vars(base)), None)
+        if isinstance(collected, property) and isinstance(collected.fget, FunctionType):
+            return calls.call(interpreter.embed(collected.fget), [owner.owner], {})
+        if isinstance(collected, FunctionType):
+            return PartialCall(interpreter.embed(collected), (owner.owner,), {})
+        if isinstance(collected, staticmethod):
+            return interpreter.embed(collected.__func__)
+        if collected is object.__init__:
+            return PartialCall(Const(_nothing), (), {})
+        if collected is None:
+            interpreter.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
+        interpreter.refuse(f"super().{name} cannot be compiled")
 
     def _of_instance(self, owner: Ref, name: str) -> AbstractValue:
         interpreter = self.interpreter
@@ -355,3 +377,7 @@ class Members:
             for number in range(length):
                 interpreter.step()
                 yield self.item(source, Const(number))
+
+
+def _nothing(*_arguments: Any, **_keywords: Any) -> None:
+    """`object.__init__`"""

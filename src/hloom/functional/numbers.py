@@ -289,7 +289,10 @@ class Numbers:
                     if weak:
                         self._check_divisor(node, "0.0 cannot be raised to a negative power")
                     return Array(emitter.div(emitter.like(1, node), self._multiplied(node, -count)), weak)
-                return Array(self._multiplied(node, count), weak)
+                made = self._multiplied(node, count)
+                if weak and element.is_float and count > 1:
+                    self._check_range(made, node)
+                return Array(made, weak)
         (a, b), _ = self.operands([base, exponent], element)
         if element.is_integer:
             if weak:
@@ -311,7 +314,19 @@ class Numbers:
                 emitter.elementwise("not", is_complex), ValueError,
                 "a negative number to a power that is not whole is complex: write complex(x) ** y",
             )  # fmt: skip
-        return Array(emitter.elementwise("power", a, b), weak)
+        made = emitter.elementwise("power", a, b)
+        if weak and element.is_float:
+            self._check_range(made, a, b)
+        return Array(made, weak)
+
+    def _check_range(self, result: Node, *operands: Node) -> None:
+        """A power of finite numbers that is not finite: Python raises."""
+        emitter = self.emitter
+        fine = emitter.op("is-finite", result)
+        for operand in operands:
+            other = emitter.elementwise("not", emitter.op("is-finite", operand))
+            fine = emitter.elementwise("or", fine, other)
+        self.interpreter.check(fine, OverflowError, "(34, 'Numerical result out of range')")
 
     def _multiplied(self, node: Node, count: int) -> Node:
         if count == 0:

@@ -85,7 +85,13 @@ class Operators:
             fields = interpreter.contents(left)
             interpreter.change(left, Fields(None, (*fields.items, *interpreter.members.items(right))))
             return left
-        if isinstance(left, Ref):
+        if (_is_dict(left) and _is_dict(right) and symbol == "|") or (_is_list(left) and symbol == "*"):
+            assert isinstance(left, Ref)
+            made = self.binary(symbol, left, right)
+            assert isinstance(made, Ref)
+            interpreter.change(left, interpreter.contents(made))
+            return left
+        if isinstance(left, Ref) and left.cell.cls not in (list, dict):
             method = interpreter.members.class_attribute(left, f"__i{METHODS[symbol]}__")
             if method is not None:
                 return interpreter.calls.call(method, [right], {})

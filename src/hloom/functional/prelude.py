@@ -1,4 +1,4 @@
-"""What is written in the language that is compiled: jax's control flow and `vmap`, and integer functions of math."""
+"""Written in the language that is compiled: what jax and NumPy do with functions, and functions of integers."""
 
 from __future__ import annotations
 
@@ -35,24 +35,158 @@ def switch(index: Any, branches: Any, *operands: Any) -> Any:
     return branches[number](*operands)
 
 
-def scan(f: Any, init: Any, xs: Any = None, length: Any = None) -> Any:
-    """jax.lax.scan, of one array or none; its rounds are known."""
-    rows = []
-    for i in range(length if xs is None else len(xs)):
-        init, row = f(init, None if xs is None else xs[i])
-        rows.append(row)
-    if rows[0] is None:
-        return init, None
-    return init, np.stack(rows)
+def scan(f: Any, init: Any, xs: Any = None, length: Any = None, reverse: Any = False, **_: Any) -> Any:
+    """jax.lax.scan"""
+    count = length if length is not None else leading(xs)
+    last = count - 1
+    carry, row = f(init, picked(xs, 0, last if reverse else 0))
+    rows = tree_map(lambda leaf: allocated(leaf, count, last if reverse else 0), row)
+    for k in range(1, count):
+        i = last - k if reverse else k
+        carry, row = f(carry, picked(xs, 0, i))
+        rows = tree_map(lambda whole, leaf, i=i: whole.at[i].set(leaf), rows, row)
+    return carry, rows
 
 
-def vmap(fun: Any) -> Any:
-    """jax.vmap, over the first dimension of every argument."""
+def lax_map(f: Any, xs: Any, **_: Any) -> Any:
+    """jax.lax.map"""
+    return stacked(lambda i: f(picked(xs, 0, i)), leading(xs))
+
+
+def associative_scan(fn: Any, elems: Any, reverse: Any = False, axis: Any = 0) -> Any:
+    """jax.lax.associative_scan, one element after the other"""
+    moved = tree_map(lambda leaf: np.moveaxis(np.asarray(leaf), axis, 0), elems)
+    last = leading(moved) - 1
+    state = picked(moved, 0, last if reverse else 0)
+    rows = tree_map(lambda leaf: allocated(leaf, last + 1, last if reverse else 0), state)
+    for k in range(1, last + 1):
+        i = last - k if reverse else k
+        state = fn(state, picked(moved, 0, i))
+        rows = tree_map(lambda whole, leaf, i=i: whole.at[i].set(leaf), rows, state)
+    return tree_map(lambda leaf: np.moveaxis(leaf, 0, axis), rows)
+
+
+def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, **_: Any) -> Any:
+    """jax.vmap, one element after the other"""
 
     def mapped(*arguments: Any) -> Any:
-        return np.stack([fun(*[argument[i] for argument in arguments]) for i in range(len(arguments[0]))])
+        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(arguments)
+        pairs = list(zip(arguments, axes, strict=True))
+        sizes = [leading(argument, axis) for argument, axis in pairs if axis is not None]
+        rows = stacked(lambda i: fun(*[picked(argument, axis, i) for argument, axis in pairs]), sizes[0])
+        return rows if out_axes == 0 else tree_map(lambda leaf: np.moveaxis(leaf, 0, out_axes), rows)
 
     return mapped
+
+
+def stacked(function: Any, count: Any) -> Any:
+    """The results of a function of 0, 1, 2 and so on, each leaf as one array."""
+    first = function(0)
+    rows = tree_map(lambda leaf: allocated(leaf, count, 0), first)
+    for i in range(1, count):
+        rows = tree_map(lambda whole, leaf, i=i: whole.at[i].set(leaf), rows, function(i))
+    return rows
+
+
+def allocated(leaf: Any, count: Any, position: Any) -> Any:
+    """An array of so many elements like a leaf, which is one of them."""
+    array = np.asarray(leaf)
+    return np.zeros((count, *array.shape), array.dtype).at[position].set(array)
+
+
+def leading(tree: Any, axis: Any = 0) -> Any:
+    """The size of an axis of a tree's leaves."""
+    if isinstance(tree, (tuple, list)):
+        return leading(tree[0], axis[0] if isinstance(axis, (tuple, list)) else axis)
+    if isinstance(tree, dict):
+        return leading(tree[sorted(tree)[0]], axis)
+    return np.shape(tree)[axis]
+
+
+def picked(tree: Any, axis: Any, i: Any) -> Any:
+    """An element of a tree's leaves along an axis; the whole where that is None."""
+    if axis is None or tree is None:
+        return tree
+    if isinstance(tree, (tuple, list)):
+        axes = axis if isinstance(axis, (tuple, list)) else (axis,) * len(tree)
+        items = [picked(part, own, i) for part, own in zip(tree, axes, strict=True)]
+        return remade(tree, items)
+    if isinstance(tree, dict):
+        return {key: picked(tree[key], axis, i) for key in tree}
+    return tree[i] if axis == 0 else np.moveaxis(tree, axis, 0)[i]
+
+
+def remade(tree: Any, items: Any) -> Any:
+    """A tuple, named tuple or list like another, of other items."""
+    if isinstance(tree, list):
+        return items
+    return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+
+
+def tree_map(f: Any, tree: Any, *rest: Any, **_: Any) -> Any:
+    """jax.tree.map"""
+    if tree is None:
+        return None
+    if isinstance(tree, (tuple, list)):
+        return remade(tree, [tree_map(f, tree[i], *[other[i] for other in rest]) for i in range(len(tree))])
+    if isinstance(tree, dict):
+        return {key: tree_map(f, tree[key], *[other[key] for other in rest]) for key in sorted(tree)}
+    return f(tree, *rest)
+
+
+def vectorize(pyfunc: Any, otypes: Any = None, **_: Any) -> Any:
+    """numpy.vectorize: a function of Python's numbers"""
+
+    def mapped(*arguments: Any) -> Any:
+        arrays = np.broadcast_arrays(*arguments)
+        flat = [np.reshape(array, (-1,)) for array in arrays]
+        rows = stacked(lambda i: pyfunc(*[array[i].item() for array in flat]), flat[0].size)
+        made = tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), rows)
+        return made if otypes is None else made.astype(otypes[0])
+
+    return mapped
+
+
+def jax_vectorize(pyfunc: Any, excluded: Any = (), **_: Any) -> Any:
+    """jax.numpy.vectorize"""
+
+    def mapped(*arguments: Any) -> Any:
+        arrays = np.broadcast_arrays(*arguments)
+        flat = [np.reshape(array, (-1,)) for array in arrays]
+        rows = stacked(lambda i: pyfunc(*[array[i] for array in flat]), flat[0].size)
+        return tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), rows)
+
+    return mapped
+
+
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.apply_along_axis"""
+    moved = np.moveaxis(arr, axis, -1)
+    lines = np.reshape(moved, (-1, moved.shape[-1]))
+    rows = stacked(lambda i: func1d(lines[i], *args, **kwargs), len(lines))
+    whole = np.reshape(rows, moved.shape[:-1] + rows.shape[1:])
+    return np.moveaxis(whole, -1, axis) if len(rows.shape) == 2 else whole
+
+
+def fromfunction(function: Any, shape: Any, dtype: Any = float, **kwargs: Any) -> Any:
+    """numpy.fromfunction"""
+    return function(*np.indices(shape, dtype=dtype), **kwargs)
+
+
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.piecewise: later conditions win, the last function without one is for the rest"""
+    array = np.asarray(x)
+    result = np.zeros_like(array)
+    if len(funclist) > len(condlist):
+        result = (result + called(funclist[-1], array, args, kwargs)).astype(array.dtype)
+    for condition, function in zip(condlist, funclist, strict=False):
+        result = np.where(condition, called(function, array, args, kwargs), result).astype(array.dtype)
+    return result
+
+
+def called(function: Any, x: Any, args: Any, kwargs: Any) -> Any:
+    """What a piece is of an array: a function's result, or a number."""
+    return function(x, *args, **kwargs) if callable(function) else function
 
 
 def gcd(a: Any, b: Any) -> Any:
@@ -100,7 +234,14 @@ def isclose(a: Any, b: Any, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
 
 PRELUDE: dict[str, Any] = {
     "fori_loop": fori_loop, "while_loop": while_loop, "cond": cond, "switch": switch, "scan": scan, "vmap": vmap,
+    "map": lax_map, "associative_scan": associative_scan, "tree_map": tree_map, "vectorize": jax_vectorize,
+    "apply_along_axis": apply_along_axis, "fromfunction": fromfunction, "piecewise": piecewise,
 }  # fmt: skip
 """By the name of jax's function."""
+NUMPY_PRELUDE: dict[Any, Any] = {
+    np.vectorize: vectorize, np.apply_along_axis: apply_along_axis, np.fromfunction: fromfunction,
+    np.piecewise: piecewise,
+}  # fmt: skip
+"""By NumPy's function."""
 MATH_PRELUDE: dict[str, Any] = {"gcd": gcd, "factorial": factorial, "isqrt": isqrt, "isclose": isclose}
 """By the name of the function of the module math."""

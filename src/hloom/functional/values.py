@@ -239,6 +239,19 @@ class Method(AbstractValue):
         return f"method {self.name}"
 
 
+class Parent(AbstractValue):
+    """What `super()` gives: an object, seen as of the classes after one in the order of resolution."""
+
+    __slots__ = ("cls", "owner")
+
+    def __init__(self, cls: type, owner: AbstractValue) -> None:
+        self.cls = cls
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"super of {self.owner!r}"
+
+
 class Derived(AbstractValue):
     """A function made of another by `grad` and the like: the transformation's name, its function, its options."""
 

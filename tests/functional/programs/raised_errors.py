@@ -250,11 +250,6 @@ def an_attribute_of_a_number(n):
     return n.missing  # raises
 
 
-@program((2**70,), or_refused=True)
-def an_argument_beyond_64_bits(n):
-    return n + 1  # refused
-
-
 @program((np.array([[1.0, 2.0], [2.0, 4.0]]),), raises=np.linalg.LinAlgError)
 def a_singular_system(m):
     return np.linalg.solve(m, np.ones(2))  # raises

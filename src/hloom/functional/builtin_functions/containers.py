@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import numpy as np
 from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count, row
 from hloom.functional.values import (
     FALSE,
+    NONE,
     AbstractValue,
     Array,
     Const,
     Fields,
+    Parent,
     PartialCall,
     Ref,
     Series,
@@ -264,6 +267,79 @@ def product(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
     times = interpreter.static(keywords.get("repeat", Const(1)), "repeat")
     rows = [list(interpreter.members.items(source)) for source in arguments] * times
     return Tuple(tuple(Tuple(items) for items in itertools.product(*rows)))
+
+
+@row(itertools.repeat)
+def repeat(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    times = arguments[1] if len(arguments) > 1 else keywords.get("times")
+    if times is None:
+        interpreter.refuse("repeat() without a count does not end", hint="give how often")
+    return Tuple((arguments[0],) * max(0, interpreter.static(times, "how often repeat() repeats")))
+
+
+def _arrangements(name: str) -> None:
+    arrange = getattr(itertools, name)
+
+    @row(arrange)
+    def arranged(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        items = list(interpreter.members.items(arguments[0]))
+        size = arguments[1] if len(arguments) > 1 else keywords.get("r")
+        sizes = () if size is None else (interpreter.static(size, "how many items are taken"),)
+        rows: list[AbstractValue] = []
+        for row_of_items in arrange(items, *sizes):
+            interpreter.step()
+            rows.append(Tuple(row_of_items))
+        return Tuple(tuple(rows))
+
+
+for _name in ("combinations", "combinations_with_replacement", "permutations", "pairwise"):
+    _arrangements(_name)
+
+
+@row(itertools.islice)
+def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    bounds = [interpreter.static(value, "a bound of islice()") for value in arguments[1:]]
+    return Tuple(tuple(itertools.islice(interpreter.members.items(arguments[0]), *bounds)))
+
+
+@row(itertools.starmap)
+def starmap(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    function, source = arguments
+    rows = [list(interpreter.members.items(item)) for item in interpreter.members.items(source)]
+    return Tuple(tuple(interpreter.calls.call(function, items, {}) for items in rows))
+
+
+@row(itertools.zip_longest)
+def zip_longest(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    rows = [list(interpreter.members.items(source)) for source in arguments]
+    filled = itertools.zip_longest(*rows, fillvalue=keywords.get("fillvalue", NONE))
+    return Tuple(tuple(Tuple(tuple(items)) for items in filled))
+
+
+@row(itertools.chain.from_iterable)
+def chain_of_one(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return chain(interpreter, list(interpreter.members.items(arguments[0])), {})
+
+
+@row(SimpleNamespace)
+def namespace(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.new_object(SimpleNamespace, Fields(tuple(keywords), tuple(keywords.values())))
+
+
+@row(super)
+def parent_class(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """`super()` and `super(cls, self)`: the methods of the classes that follow in the order of resolution."""
+    frame = interpreter.frame
+    if arguments:
+        cls, owner = interpreter.static(arguments[0], "the class of super()"), arguments[1]
+    else:
+        assert frame is not None
+        cell = frame.scope.find_outside("__class__")
+        names = frame.code.parameters
+        if cell is None or not names:
+            interpreter.raise_error(RuntimeError, "super(): no arguments")
+        cls, owner = cell.cell_contents, interpreter.load(names[0])
+    return Parent(cls, owner)
 
 
 @row(itertools.accumulate)

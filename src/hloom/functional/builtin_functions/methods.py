@@ -27,6 +27,9 @@ def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, 
         array, index = owner.owner.items
         assert isinstance(array, Array)
         return interpreter.library.update_at(array, index, name, list(arguments))
+    operated = _operator_method(interpreter, owner, name, arguments) if isinstance(owner, (Array, Const)) else None
+    if operated is not None:
+        return operated
     if isinstance(owner, Array) and not owner.weak:
         return interpreter.library.method(owner, name, arguments, keywords)
     if isinstance(owner, Const):
@@ -36,6 +39,39 @@ def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, 
     if handler is None:
         interpreter.refuse(f"method {name} of {_owner_name(owner)} cannot be compiled")
     return handler(interpreter, owner, arguments, keywords)
+
+
+def _operator_method(
+    interpreter: Interpreter, owner: Array | Const, name: str, arguments: Arguments
+) -> AbstractValue | None:
+    """`x.__add__(y)` and the like of numbers; None for other methods."""
+    operators = interpreter.operators
+    if isinstance(owner, Const) and not (isinstance(owner.value, PYTHON_NUMBERS) and len(arguments) == 1):
+        return None
+    if name in UNARY_OPERATORS and not arguments:
+        return operators.unary(UNARY_OPERATORS[name], owner)
+    stem = name[3:] if name.startswith("__r") and name[3:] in BINARY_OPERATORS else name[2:]
+    symbol = BINARY_OPERATORS.get(stem) or COMPARISON_OPERATORS.get(stem)
+    if symbol is None or not name.startswith("__") or len(arguments) != 1:
+        return None
+    (other,) = arguments
+    if not isinstance(owner, Array) or owner.weak:
+        classes = [interpreter.calls.class_of(value) for value in (owner, other)]
+        order = [PYTHON_NUMBERS.index(cls) if cls in PYTHON_NUMBERS else len(PYTHON_NUMBERS) for cls in classes]
+        if order[1] > max(order[0], 1):  # an int knows ints and bools only, a float also ints
+            return Const(NotImplemented)
+    if stem in COMPARISON_OPERATORS:
+        return operators.compare(symbol, owner, other)
+    return operators.binary(symbol, other, owner) if stem != name[2:] else operators.binary(symbol, owner, other)
+
+
+PYTHON_NUMBERS = (bool, int, float, complex)
+BINARY_OPERATORS = {
+    "add__": "+", "sub__": "-", "mul__": "*", "truediv__": "/", "floordiv__": "//", "mod__": "%", "pow__": "**",
+    "matmul__": "@", "lshift__": "<<", "rshift__": ">>", "and__": "&", "or__": "|", "xor__": "^",
+}  # fmt: skip
+COMPARISON_OPERATORS = {"eq__": "==", "ne__": "!=", "lt__": "<", "le__": "<=", "gt__": ">", "ge__": ">="}
+UNARY_OPERATORS = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
 
 
 def _table_of(owner: AbstractValue) -> MethodTable | None:

@@ -58,13 +58,13 @@ def reverse_mode(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 
 @row("jacobian")
 def jacobian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", Const(0))
+    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
     return Derived("jacobian", arguments[0], {"wrt": interpreter.static(wrt, "wrt")})
 
 
 @row("hessian")
 def hessian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", Const(0))
+    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
     inner = Derived("grad", arguments[0], {"wrt": interpreter.static(wrt, "wrt"), "has_aux": False})
     return Derived("jacobian", inner, {"wrt": interpreter.static(wrt, "wrt")})
 
