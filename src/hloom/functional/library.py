@@ -177,8 +177,7 @@ class Library:
 
         def is_finite(array: Array) -> Node:
             whole = self.call(np.all, [self.call(np.isfinite, [array], {})], {})
-            assert isinstance(whole, Array)
-            return whole.node
+            return interpreter.numbers.array(whole).node
 
         if isinstance(result, Array) and result.type.element_count:
             fine = is_finite(result)
