@@ -180,6 +180,8 @@ class Calls:
         owner = getattr(held, "__self__", None)
         if isinstance(owner, np.ufunc) and getattr(held, "__name__", "") == "at":
             return interpreter.library.unbuffered(owner, arguments)
+        if isinstance(owner, np.ufunc):
+            return interpreter.library.call(held, arguments, keywords)
         if is_library(held):
             name = getattr(held, "__name__", "")
             if str(getattr(held, "__module__", "")).startswith("jax"):

@@ -5,6 +5,7 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,6 +46,8 @@ SINGULAR: dict[Any, str] = {
     np.linalg.solve: "Singular matrix", np.linalg.inv: "Singular matrix",
     np.linalg.cholesky: "Matrix is not positive definite",
 }  # fmt: skip
+LARGEST_EXAMPLE = 1 << 16
+"""How many elements the arrays of a call may have for which NumPy is asked what it gives."""
 SMALL = 24
 """How many instructions a traced function may have to be put in place rather than called."""
 
@@ -141,6 +144,7 @@ class Library:
         arrays: list[Array] = []
         plain_arguments = [self._plain(value, arrays) for value in arguments]
         plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
+        plain_given = plain_keywords
         if is_numpy:
             plain_keywords = {**NUMPY_KEYWORDS.get(_name(function), {}), **plain_keywords}
 
@@ -149,7 +153,8 @@ class Library:
             is_same = all(row is value for row, value in zip(rows, arguments, strict=True))
             return None if is_same else self.call(function, rows, keywords)
 
-        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function), with_arrays)
+        example = (lambda: self._example(function, plain_arguments, plain_given, arrays)) if is_numpy else None
+        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function), with_arrays, example)
         if is_numpy and function in SINGULAR:
             self._check_finite(result, arrays, SINGULAR[function])
         if is_numpy and isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
@@ -255,6 +260,7 @@ class Library:
         arrays: Sequence[Array],
         name: str,
         with_arrays: Callable[[], AbstractValue | None] = lambda: None,
+        example: Callable[[], Any] | None = None,
     ) -> AbstractValue:
         types = [(array.dims, array.dtype.numpy, array.weak) for array in arrays]
         try:
@@ -267,16 +273,55 @@ class Library:
                 return self._traced(function, _without_lists(arguments), _without_lists(keywords), arrays, name)
             known = [(number, array.literal) for number, array in enumerate(arrays) if array.literal is not None]
             if not known:
-                self._problem(error, name)
+                self._problem(error, name, example)
             table = dict(known)
             try:
                 traced = self.tracing.trace(function, _filled(arguments, table), _filled(keywords, table), types)
             except HloomError as further:
-                self._problem(further, name)
-        return self.embed(traced, [array.node for array in arrays], name)
+                self._problem(further, name, example)
+        result = self.embed(traced, [array.node for array in arrays], name)
+        return result if example is None else self._as_numpys(result, example())
 
-    def _problem(self, error: HloomError, name: str) -> Any:
+    def _example(self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array]) -> Any:
+        """What NumPy gives for ones in place of the arrays, or the error that it raises; None where it is not asked."""
+        if self.interpreter.settings.precision != 64 or not callable(function):
+            return None
+        if sum(array.type.element_count for array in arrays) > LARGEST_EXAMPLE:
+            return None
+        ones = [np.ones(array.dims, array.dtype.numpy) for array in arrays]
+        table = {number: one if one.shape or array.weak else one[()]
+                 for number, (one, array) in enumerate(zip(ones, arrays, strict=True))}  # fmt: skip
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return function(*_filled(arguments, table), **_filled(keywords, table))
+        except Exception as error:
+            return error
+
+    def _as_numpys(self, result: AbstractValue, example: Any) -> AbstractValue:
+        """A result with the element types that NumPy gives."""
+        interpreter = self.interpreter
+        if isinstance(result, Array) and isinstance(example, (np.ndarray, np.generic)):
+            is_number = example.dtype.kind in "biufc"
+            if is_number and example.shape == result.dims and example.dtype != np.dtype(result.dtype.numpy):
+                return Array(interpreter.numbers.convert(result.node, interpreter.settings.element_of(example.dtype)))
+        if isinstance(result, Tuple) and isinstance(example, (tuple, list)) and len(example) == len(result.items):
+            rows = zip(result.items, example, strict=True)
+            return Tuple(tuple(self._as_numpys(item, own) for item, own in rows), result.cls)
+        return result
+
+    def _problem(self, error: HloomError, name: str, example: Callable[[], Any] | None = None) -> Any:
         cause = error.__cause__
+        if "Abstract tracer value" in error.message:
+            self.interpreter.refuse(
+                f"{name}: the shape of its result, or an option, would depend on data",
+                hint="give what decides the shape as a constant, such as minlength= or size=",
+            )
+        numpys = example() if example is not None else None
+        if isinstance(numpys, Exception):
+            self.interpreter.raise_error(type(numpys), str(numpys))
+        if numpys is not None:
+            self.interpreter.refuse(f"{name}: {error.message}", hint="NumPy takes this, jax does not")
         if (
             isinstance(cause, (TypeError, ValueError, IndexError, ZeroDivisionError))
             and "oncre" not in type(cause).__name__
@@ -397,7 +442,9 @@ class Library:
         arrays = [owner]
         plain = [self._plain(value, arrays) for value in arguments]
         named = {key: self._plain(value, arrays) for key, value in keywords.items()}
-        made = self._traced(function, [Placeholder(0), *plain], named, arrays, name)
+        numpys = getattr(np.ndarray, name, None)
+        example = (lambda: self._example(numpys, [Placeholder(0), *plain], named, arrays)) if owner.dims else None
+        made = self._traced(function, [Placeholder(0), *plain], named, arrays, name, example=example)
         if name in VIEWS and isinstance(made, Array) and made.dims:
             made.base = owner.base or (owner.root or owner, owner)
         return made
@@ -479,7 +526,7 @@ def _filled(plain: Any, known: dict[int, np.ndarray]) -> Any:
         held = known.get(plain.number)
         if held is None:
             return plain
-        return held.item() if not held.shape else held
+        return held.item() if isinstance(held, np.ndarray) and not held.shape else held
     if isinstance(plain, tuple):
         items = [_filled(item, known) for item in plain]
         return tuple(items) if type(plain) is tuple else type(plain)(*items)

@@ -80,6 +80,8 @@ class Members:
             return Const(np.dtype(owner.dtype.numpy))
         if name == "itemsize":
             return Const(np.dtype(owner.dtype.numpy).itemsize)
+        if name == "nbytes":
+            return Const(np.dtype(owner.dtype.numpy).itemsize * owner.type.element_count)
         if name in ("T", "mT", "real", "imag"):
             return interpreter.library.property(owner, name)
         if name == "at":

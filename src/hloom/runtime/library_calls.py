@@ -76,6 +76,9 @@ class JaxTracing:
             return function
         if self._counterparts is None:
             self._counterparts = _counterparts()
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc):  # numpy.add.reduce and the like
+            return getattr(self.counterpart(owner), function.__name__, None)
         counterpart = self._counterparts.get(id(function))
         if counterpart is None and isinstance(function, type) and issubclass(function, np.generic):
             return jax_internals().jax.numpy.dtype(function).type
@@ -150,6 +153,7 @@ def _counterparts() -> dict[int, Any]:
                     table[id(function)] = other
                 else:
                     table.setdefault(id(function), other)
+    table[id(np.fix)] = jax.numpy.trunc
     table[id(np.float_power)] = jax.numpy.float_power
     special = jax.scipy.special
     table.update({
