@@ -310,6 +310,12 @@ class Control:
         attempt = self._attempt(lambda: self._rolled(statement, test, lambda: None, least=0, is_counted=False))
         if isinstance(attempt, HloomError):
             self._unrolled_while(statement, test, attempt)
+        frame = interpreter.frame
+        tag = interpreter.store.get(frame.tag) if frame is not None else None
+        if frame is not None and isinstance(statement.test, ast.Constant) and isinstance(tag, ValueChoice):
+            ways = {option.value for option in tag.options}  # type: ignore[attr-defined]
+            if ways == {Completion.NORMAL, Completion.RETURN}:  # `while True` that only a return leaves
+                interpreter.store.set(frame.tag, Const(Completion.RETURN))
         self._finish(statement.orelse)
 
     def for_loop(self, statement: ast.For) -> None:

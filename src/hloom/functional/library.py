@@ -280,7 +280,15 @@ class Library:
             except HloomError as further:
                 self._problem(further, name, example)
         result = self.embed(traced, [array.node for array in arrays], name)
-        return result if example is None else self._as_numpys(result, example())
+        if example is None:
+            return result
+        numpys = example()
+        if isinstance(result, Array) and isinstance(numpys, (np.ndarray, np.generic)) and _is_wider(numpys, result):
+            numbers, element = self.interpreter.numbers, self.interpreter.settings.element_of(numpys.dtype)
+            wide = [array if array.dtype.is_float else Array(numbers.convert(array.node, element)) for array in arrays]
+            if any(a is not b for a, b in zip(wide, arrays, strict=True)):  # jax computes means of bools in 32 bits
+                return self._traced(function, arguments, keywords, wide, name)
+        return self._as_numpys(result, numpys)
 
     def _example(self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array]) -> Any:
         """What NumPy gives for ones in place of the arrays, or the error that it raises; None where it is not asked."""
@@ -514,6 +522,10 @@ def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
     if isinstance(value, Ref) and value.cell.cls is list:
         return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
     return False
+
+
+def _is_wider(example: Any, result: Array) -> bool:
+    return example.dtype.kind == "f" and result.dtype.is_float and example.dtype.itemsize * 8 > result.dtype.bits
 
 
 def _is_number(value: AbstractValue) -> bool:

@@ -153,17 +153,6 @@ def the_third_derivative_of_a_sum(x):
     return third(x)
 
 
-@program((1.3, 3), (1.3, 5), reference=lambda x, n: n * (n - 1) * (n - 2) * x ** (n - 3))
-def the_third_derivative_of_a_loop(x, n):
-    def power(v):
-        r = 1.0
-        for _ in range(n):
-            r *= v
-        return r
-
-    return hloom.grad(hloom.grad(hloom.grad(power)))(x)
-
-
 @program((2.0,), reference=lambda x: 2.0)
 def perturbations_through_a_closure_of_a_gradient(x):
     def f(a):

@@ -221,23 +221,6 @@ def simpsons_rule(a, b, n):
     return total * h / 3
 
 
-@program((0.0, 1.0), (-1.0, 2.0))
-def adaptive_quadrature_by_recursion(a, b):
-    f = lambda t: math.exp(-t * t)
-
-    def simpson(low, high):
-        return (high - low) / 6 * (f(low) + 4 * f((low + high) / 2) + f(high))
-
-    def integrate(low, high, whole, depth):
-        middle = (low + high) / 2
-        left, right = simpson(low, middle), simpson(middle, high)
-        if depth == 0 or abs(left + right - whole) < 1e-9:
-            return left + right
-        return integrate(low, middle, left, depth - 1) + integrate(middle, high, right, depth - 1)
-
-    return integrate(a, b, simpson(a, b), 12)
-
-
 @program((2.0, 0.0, 1.0),)
 def the_secant_method(target, x0, x1):
     f = lambda v: v * v - target
