@@ -91,7 +91,8 @@ def stacked(function: Any, count: Any) -> Any:
 def allocated(leaf: Any, count: Any, position: Any) -> Any:
     """An array of so many elements like a leaf, which is one of them."""
     array = np.asarray(leaf)
-    return np.zeros((count, *array.shape), array.dtype).at[position].set(array)
+    whole: Any = np.zeros((count, *array.shape), array.dtype)
+    return whole.at[position].set(array)
 
 
 def leading(tree: Any, axis: Any = 0) -> Any:

@@ -295,3 +295,21 @@ def an_error_in_a_match_without_a_case(n):
             return n * 10
         case _:
             raise ValueError("no case")  # raises
+
+
+@program((0,), raises=ZeroDivisionError)
+@program((4,))
+def an_error_before_a_loop_that_would_not_end(n):
+    k = 10 // n  # raises
+    while n != 5:
+        n += 1 if n > 0 else 0
+    return n + k
+
+
+@program((3,), raises=IndexError)
+def an_error_in_every_iteration(n):
+    x = np.zeros(3)
+    total = 0.0
+    for _ in range(n):
+        total += x[n]  # raises
+    return total
