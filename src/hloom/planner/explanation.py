@@ -80,6 +80,7 @@ class Alternative:
     sent: float
     memory: float | None
     differences: tuple[str, ...]
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
