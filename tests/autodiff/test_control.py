@@ -120,3 +120,18 @@ def test_memory_does_not_depend_on_the_trip_count():
         if isinstance(leaf, TensorType)
     }
     assert max(sizes) <= 8 * 41
+
+
+@pytest.mark.parametrize("options", [{}, {"max_iterations": 3}])
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_loop_that_overwrites_what_it_is_given_and_may_not_run(options: dict[str, int], count: int):
+    program = module("""
+body { s = (s32[], s32[], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1
+  o = s32[] constant(1) j = s32[] add(i, o) c = f64[] constant(5) b = f64[2] broadcast(c), dimensions={}
+  ROOT t = (s32[], s32[], f64[2]) tuple(j, n, b) }
+less { s = (s32[], s32[], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f64[2] parameter(0) n = s32[] parameter(1) z = s32[] constant(0)
+  t = (s32[], s32[], f64[2]) tuple(z, n, x) w = (s32[], s32[], f64[2]) while(t), condition=less, body=body
+  y = f64[2] get-tuple-element(w), index=2 ROOT r = f64[2] sine(y) }""")
+    assert_derivatives(program, [np.array([0.3, 0.7]), np.array(count, np.int32)], orders=1, **options)

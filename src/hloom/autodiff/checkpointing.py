@@ -81,7 +81,7 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
     else:
         done, kept = _forward(emitter, work, started)
         value = unflatten(emitter, value_type, done)
-    given = back.cotangents
+    given = sorted(part.inputs)  # those that the body overwrites too: the loop may not run at all
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}

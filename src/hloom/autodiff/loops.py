@@ -128,7 +128,12 @@ def _stacked_loop(
     residuals.remake(walk.emitter, kept, dict(enumerate(started)), known)
     kept_values = [known[item] for item in kept]
     types = leaf_types(node.type)
-    given = [leaf for leaf in bits(active) if parts.part.tangents[leaf] is not None and leaf not in parts.read]
+    kept_leaves = set(parts.part.inputs) if is_bound or not count else set()  # they may stay as they were
+    given = [
+        leaf
+        for leaf in bits(active)
+        if leaf not in parts.read and (parts.part.tangents[leaf] is not None or leaf in kept_leaves)
+    ]
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}
