@@ -400,3 +400,13 @@ def test_custom_calls_without_a_derivative(target, because):
     with pytest.raises(hloom.HloomError, match=because) as caught:
         hloom.vjp(program)
     assert target in str(caught.value)
+
+
+def test_scales_of_another_rank_are_refused():
+    program = module(
+        "ENTRY e { x = f8e4m3fn[2,4] parameter(0) s = f32[2] parameter(1) y = f8e4m3fn[2,4] parameter(2) "
+        "t = f32[1,1] parameter(3) "
+        "ROOT r = f32[2,2] scaled-dot(x, y, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"
+    )
+    with pytest.raises(hloom.HloomError, match="scale"):
+        hloom.jvp(program)

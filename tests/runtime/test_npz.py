@@ -49,3 +49,11 @@ def test_npz_refusals(tmp_path):
     assert message(load_arrays, tmp_path / "width.npz") == "/width.npz: array a is said to be bf16 but has 8 bytes per element"
     assert message(save_arrays, tmp_path / "z.npz", {"a": np.array(["x"])}) == "array a of <U1 has no HLO type"
     assert message(save_arrays, tmp_path / "z.npz", {"__hlo_types__": np.ones(1)}) == "an array cannot be named __hlo_types__"
+
+
+def test_a_header_that_is_no_python_is_refused(tmp_path):
+    save_arrays(tmp_path / "x.npz", {"x": np.zeros(2, np.float32)})
+    data = (tmp_path / "x.npz").read_bytes().replace(b"'descr'", b"(descr'")
+    (tmp_path / "y.npz").write_bytes(data)
+    with pytest.raises(HloomError, match="is not a readable"):
+        load_arrays(tmp_path / "y.npz")

@@ -189,6 +189,9 @@ def scaled_dot(session: Any, node: Apply) -> Graph:
         wide, factor = emitter.convert(operand, element), emitter.convert(scale, element)
         dims = array_type(operand).dims
         counts = array_type(scale).dims or (1,) * len(dims)
+        if len(counts) != len(dims):
+            scales = f"a scaled-dot whose scales have {len(counts)} dimensions, not {len(dims)}"
+            raise Unsupported(f"{place_of(node)}: {scales}")
         blocks = [(count, size // count) for count, size in zip(counts, dims, strict=True)]
         split = [size for block in blocks for size in block]
         factor = emitter.reshape(factor, [count for count, _ in blocks])
