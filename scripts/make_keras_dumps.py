@@ -15,8 +15,8 @@ from typing import Any
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
-import keras
-import tensorflow as tf
+import keras  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports]
 
 DUMPS = Path(__file__).resolve().parent.parent / "docs" / "dumps"
 _LEFT_OUT = re.compile(r", (?:metadata|parameter_replication|frontend_attributes)=\{(?:[^{}\"]|\"[^\"]*\")*\}")

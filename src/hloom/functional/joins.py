@@ -613,7 +613,7 @@ class Join:
             return True
         pending = pending | {key}
 
-        def alike(left: Sequence[Any], right: Sequence[Any]) -> bool:
+        def same_elements(left: Sequence[Any], right: Sequence[Any]) -> bool:
             rows = zip(left, right, strict=False)
             return len(left) == len(right) and all(self.is_alike(x, a_store, y, b_store, pending) for x, y in rows)
 
@@ -632,25 +632,25 @@ class Join:
                 return False
             held = [[self._content(a_store, tables[0][name]), self._content(b_store, tables[1][name])]
                     for name in tables[0] if tables[0][name] is not tables[1][name]]  # fmt: skip
-            return alike([*(x for x, _ in held), *a.defaults], [*(y for _, y in held), *b.defaults]) and alike(
-                list(a.keyword_defaults.values()), list(b.keyword_defaults.values())
-            )
+            return same_elements(
+                [*(x for x, _ in held), *a.defaults], [*(y for _, y in held), *b.defaults]
+            ) and same_elements(list(a.keyword_defaults.values()), list(b.keyword_defaults.values()))
         if isinstance(a, PartialCall):
-            return a.keywords.keys() == b.keywords.keys() and alike(
+            return a.keywords.keys() == b.keywords.keys() and same_elements(
                 [a.function, *a.arguments, *a.keywords.values()], [b.function, *b.arguments, *b.keywords.values()]
             )
         if isinstance(a, Method):
-            return a.name == b.name and alike([a.owner], [b.owner])
+            return a.name == b.name and same_elements([a.owner], [b.owner])
         if isinstance(a, Derived):
-            return _derivation(a) == _derivation(b) and alike([a.function], [b.function])
+            return _derivation(a) == _derivation(b) and same_elements([a.function], [b.function])
         if isinstance(a, Series):
-            return a.rule == b.rule and alike(a.parts, b.parts)
+            return a.rule == b.rule and same_elements(a.parts, b.parts)
         if isinstance(a, Tuple):
-            return a.cls is b.cls and alike(a.items, b.items)
+            return a.cls is b.cls and same_elements(a.items, b.items)
         if isinstance(a, Fields):
-            return a.keys == b.keys and alike(a.items, b.items)
+            return a.keys == b.keys and same_elements(a.items, b.items)
         if isinstance(a, Ref):
-            return a.cell.cls is b.cell.cls and alike([a_store.get(a.cell)], [b_store.get(b.cell)])
+            return a.cell.cls is b.cell.cls and same_elements([a_store.get(a.cell)], [b_store.get(b.cell)])
         if isinstance(a, ValueChoice):
             return True
         return same(a, b) or (bool(pending - {key}) and _is_function(a) and _is_function(b))

@@ -82,7 +82,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class OutputLeaf:
     """An array of a result: the number of an output."""
 
     number: int
@@ -99,7 +99,7 @@ class KnownArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ResultParts:
     """A part of a result that is made of others, which `make` puts together."""
 
     make: Any
@@ -374,11 +374,11 @@ class Specialisations:
         interpreter.merge_error(emitter.select(is_own, moved, number))
 
     def _rebuilt(self, template: Any, outputs: Sequence[Node]) -> Any:
-        if isinstance(template, Leaf):
+        if isinstance(template, OutputLeaf):
             return Array(outputs[template.number], template.weak)
         if isinstance(template, KnownArray):
             return Array(self.interpreter.emitter.constant(template.elements, template.type), template.weak)
-        if isinstance(template, Parts):
+        if isinstance(template, ResultParts):
             return template.make(self.interpreter, [self._rebuilt(part, outputs) for part in template.parts])
         return template
 
@@ -394,7 +394,7 @@ class _Result:
         self.seen: set[Any] = set()
 
     def described(self, value: Any, outputs: list[Node]) -> Any:
-        """What a result is made of: `Leaf`, `KnownArray`, `Parts`, or a value that is the same at every call.
+        """What a result is made of: `OutputLeaf`, `KnownArray`, `ResultParts`, or a value that is the same at every call.
 
         Raises NotShareable.
         """
@@ -431,8 +431,8 @@ class _Result:
             return value
         raise NotShareable
 
-    def _parts(self, values: Sequence[Any], outputs: list[Node], make: Any) -> Parts:
-        return Parts(make, tuple(self.described(value, outputs) for value in values))
+    def _parts(self, values: Sequence[Any], outputs: list[Node], make: Any) -> ResultParts:
+        return ResultParts(make, tuple(self.described(value, outputs) for value in values))
 
     def _array(self, value: Array, outputs: list[Node]) -> Any:
         current = self.interpreter.current(value)
@@ -450,7 +450,7 @@ class _Result:
         if elements is not None:
             return KnownArray(elements, current.type, current.weak)
         outputs.append(current.node)
-        return Leaf(len(outputs) - 1, current.weak)
+        return OutputLeaf(len(outputs) - 1, current.weak)
 
     def _is_inside(self, node: Node) -> bool:
         return node.graph is self.interpreter.emitter.graph

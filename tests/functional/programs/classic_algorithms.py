@@ -309,7 +309,7 @@ def a_flood_fill_with_a_queue(grid):
 def queens_counted_by_bits(n):
     full = (1 << n) - 1
 
-    def place(columns, left, right):
+    def queens(columns, left, right):
         if columns == full:
             return 1
         free = full & ~(columns | left | right)
@@ -317,10 +317,10 @@ def queens_counted_by_bits(n):
         while free:
             bit = free & -free
             free ^= bit
-            count += place(columns | bit, (left | bit) << 1, (right | bit) >> 1)
+            count += queens(columns | bit, (left | bit) << 1, (right | bit) >> 1)
         return count
 
-    return place(0, 0, 0)
+    return queens(0, 0, 0)
 
 
 @program((5,), (1,))

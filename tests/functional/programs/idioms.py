@@ -280,19 +280,19 @@ def fizz_buzz_as_numbers(n):
 
 @program((2, 3), (5, 1))
 def nested_conditional_loops_with_flags(a, b):
-    found = False
+    hit = False
     i = 0
-    while not found and i < 10:
+    while not hit and i < 10:
         j = 0
         while j < 10:
             if i * a + j * b == 17:
-                found = True
+                hit = True
                 break
             j += 1
-        if found:
+        if hit:
             continue
         i += 1
-    return found, i, j
+    return hit, i, j
 
 
 @program((3.7,), (-3.7,), (2.5,))

@@ -195,7 +195,7 @@ class _Lowering:
         return value if referent is None or not isinstance(monad, State) else monad.current(referent)[1]
 
     def state_behind(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
-        """The state of an UpdateState: that of its first operand, and the writes that the others hand on."""
+        """The state of an UpdateState: that of its first operand, and the writes that the others pass on."""
         state = values[node.inputs[0]]
         seen: set[Node] = set()
         waiting = list(node.inputs[1:])
