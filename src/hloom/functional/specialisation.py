@@ -394,7 +394,7 @@ class _Result:
         self.seen: set[Any] = set()
 
     def described(self, value: Any, outputs: list[Node]) -> Any:
-        """What a result is made of: `OutputLeaf`, `KnownArray`, `ResultParts`, or a value that is the same in every call.
+        """What a result is made of: `OutputLeaf`, `KnownArray`, `ResultParts`, or what is the same in every call.
 
         Raises NotShareable.
         """
