@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
@@ -10,11 +11,12 @@ from benchmarks.programs import Plan, training_step
 from benchmarks.propagation import batch_of
 from hloom.analysis import cost
 from hloom.hlo import parse, print_module
-from hloom.ir import Module
+from hloom.ir import Module, TensorType
 from hloom.microbatch import microbatch
 from hloom.runtime import memory
 
 SLICES = 4
+"""Into how many slices the batch is cut; fewer where it is smaller."""
 LESS = AtMost(0.6)
 SAME = AtMost(1.05)
 LINEAR = AtMost(2)
@@ -48,4 +50,7 @@ def microbatches(plan: Plan) -> Iterator[Figure]:
 
 
 def _sliced(module: Module) -> Module:
-    return microbatch(module, SLICES, batch={batch_of(module): 0})
+    name = batch_of(module)
+    batch = module.entry[name].type
+    assert isinstance(batch, TensorType)
+    return microbatch(module, gcd(SLICES, batch.dims[0]), batch={name: 0})

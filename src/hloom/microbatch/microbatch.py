@@ -74,9 +74,11 @@ def microbatch(module: Module, n: int, *, batch: Batch | str | None = None, accu
 
 
 def microbatch_in_place(
-    module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
+    module: Module, n: int | None = None, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
 ) -> Report:
     """As `microbatch`, of the module itself, which stays as it is where that raises."""
+    if n is None:
+        raise HloomError("into how many slices the batch is cut must be said", hint="microbatch(4) makes four")
     if isinstance(batch, str):
         batch = _read_batch(batch)
     if n < 1:
