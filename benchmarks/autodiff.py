@@ -30,6 +30,10 @@ NO_MORE = AtMost(1.05)
 FAST = AtLeast(50_000)
 
 
+CORPUS_NAMES: tuple[str, ...] = ()
+"""Parts of the names of the corpus's programs that are compared; none for all."""
+
+
 def autodiff(plan: Plan) -> Iterator[Figure]:
     """Costs by XLA's own count; then time and growth of the transformation; then loops, where Equinox is installed."""
     yield from _costs()
@@ -84,7 +88,7 @@ def _costs() -> Iterator[Figure]:
 
 def _corpus() -> Iterator[Figure]:
     """The means over the programs of the corpus, and each program that has more operations, with its reason."""
-    rows = compare_in_child()
+    rows = compare_in_child(CORPUS_NAMES)
     for what in ("operations", "transcendentals", "instructions"):
         mean = geometric_mean([row.ratio(what) for row in rows])
         subject = f"vjp, {what}: geometric mean of {len(rows)} programs of the corpus"
