@@ -48,3 +48,15 @@ def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
     result = call("evaluate", path)
     assert result.exit_code == 1
     assert "parameter x of type f32[<=4] cannot be drawn: give --inputs" in result.stderr
+
+
+def test_a_loop_whose_condition_is_no_predicate_is_refused(call: Call, tmp_path: Path):
+    file = tmp_path / "endless.hlo"
+    file.write_text(
+        "condition { s = s32[] parameter(0)  ROOT four = s32[] constant(4) }\n"
+        "body { s = s32[] parameter(0)  ROOT next = s32[] negate(s) }\n"
+        "ENTRY e { x = s32[] parameter(0)  ROOT w = s32[] while(x), condition=condition, body=body }"
+    )
+    result = call("evaluate", file)
+    assert result.exit_code == 1
+    assert "pred[]" in result.stderr

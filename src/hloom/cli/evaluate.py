@@ -12,7 +12,7 @@ from hloom.cli.output import write_json
 from hloom.cli.run import arrays_in_order, check_output, output_record, output_tables, save_outputs
 from hloom.cli.tables import note_tables, write_tables
 from hloom.evaluate import evaluate
-from hloom.ir import TOKEN, Module, TensorType
+from hloom.ir import TOKEN, Module, TensorType, verify
 from hloom.runtime import load_arrays, output_rows, random_inputs
 from hloom.text import Unsupported
 
@@ -49,6 +49,7 @@ def command(
     check_output(output, json_output)
     program = read_program(ModuleSource(file, strict, module, stage))
     arrays = random_inputs(_input_types(program), seed or 0) if inputs is None else arrays_in_order(load_arrays(inputs))
+    verify(program)
     with progress(f"evaluating {file}"):
         outputs = evaluate(program, arrays)
     if output is not None:
