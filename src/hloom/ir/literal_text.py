@@ -24,6 +24,8 @@ _FEWER_DIGITS = {"f32": 6, "f64": 15}
 
 _CHUNK = 2**18
 """How many numbers are written at once, so that their texts beside the arrays take tens of megabytes at most."""
+_SAMPLE = 1024
+"""Of how many numbers the distinct ones are counted to see whether most are repeated: those are then written once."""
 
 
 def format_literal(literal: Literal, *, limit: int | None = None) -> str:
@@ -161,7 +163,13 @@ def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     """The texts of f32 and f64, some at a time."""
     texts: list[str] = []
     for start in range(0, flat.size, _CHUNK):
-        texts += _wide_texts(flat[start : start + _CHUNK], dtype)
+        chunk = flat[start : start + _CHUNK]
+        words = chunk.view(f"u{dtype.byte_count}")
+        if np.unique(words[:_SAMPLE]).size * 4 > min(chunk.size, _SAMPLE):
+            texts += _wide_texts(chunk, dtype)
+            continue
+        distinct, numbers = np.unique(words, return_inverse=True)
+        texts += map(_wide_texts(distinct.view(dtype.numpy), dtype).__getitem__, numbers.tolist())
     return texts
 
 
