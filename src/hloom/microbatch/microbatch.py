@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hloom.ir import DType, Module, Node, Parameter, TensorType, dtype, verify
+from hloom.analysis import called_computations
+from hloom.autodiff import Emitter
+from hloom.ir import DType, Graph, Module, Node, Parameter, TensorType, TupleType, dtype, verify
 from hloom.microbatch.batch_propagation import BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
 from hloom.microbatch.batched_indices import write_batching_dims
 from hloom.microbatch.loop import write_loop
 from hloom.microbatch.whole_values import compute_whole
-from hloom.passes import canonicalize_in_place, dce, register_pass
+from hloom.passes import canonicalize_in_place, dce, is_loop_or_branch, register_pass
 from hloom.propagation import DataflowGraph
 from hloom.rewrite import Report
 from hloom.text import HloomError
@@ -88,26 +90,34 @@ def microbatch_in_place(
     if n == 1:
         report.notes.append("one slice is the whole batch: nothing changes")
         return report
-    verify(module)
-    _check_static(module)
+    _check(module)
     trial = module.clone()
     chosen, _ = _write(trial, n, batch, held)
     verify(trial)
     _, share = _write(module, n, chosen, held)
     report.changes = 1
-    names = ", ".join(f"{module.entry.parameters[number].name} along {dim}" for number, dim in chosen.items())
+    names = ", ".join(
+        f"{parameter.name} along {chosen[parameter.number]}"
+        for parameter in module.entry.parameters
+        if parameter.number in chosen
+    )
     report.notes.append(f"{n} slices of {names}: {share:.0%} of the work is done slice by slice")
     return report
 
 
 def propose_batch(module: Module, n: int = 2) -> list[Proposal]:
     """The dimensions of parameters along which a program may be cut into `n` slices, the most work cut first."""
+    _check(module)
     copy = module.clone()
     _prepare(copy)
     return _proposals(DataflowGraph(copy), n)
 
 
-def _check_static(module: Module) -> None:
+def _check(module: Module) -> None:
+    """Raise HloomError for what is not sound or whole, and for sizes that are not known."""
+    gaps = verify(module).unresolved
+    if gaps:
+        raise HloomError(f"{module.name} is a fragment, and cannot be cut into slices: the {gaps[0]} is not known")
     for node in module.nodes():
         for leaf in node.type.leaves() if node.type is not None else ():
             if isinstance(leaf, TensorType) and not leaf.is_static:
@@ -154,14 +164,30 @@ def _prepare(module: Module) -> None:
             if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
                 graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
     dce(module)
+    _write_out_root(module.entry)
     write_batching_dims(module)
+    for node in module.nodes():
+        if called_computations(node) and not is_loop_or_branch(node):
+            raise HloomError(
+                f"{node.name} in {node.graph.name}: {node.opcode} cannot be cut into slices",
+                hint="give the program as it was before XLA optimised it",
+            )
+
+
+def _write_out_root(entry: Graph) -> None:
+    """Let the entry yield a tuple of arrays where an instruction of several results is its root."""
+    root = entry.root
+    if isinstance(root.type, TupleType) and root.opcode != "tuple":
+        emitter = Emitter(entry)
+        entry.set_output(emitter.tuple([emitter.element(root, index) for index in range(len(root.type.elements))]))
 
 
 def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> BatchPropagation:
     """The states of a module's values; what is cheap and needs the whole batch is computed before the loop."""
     whole: list[Node] = []
     for _ in range(MOST_WHOLE):
-        cuts = {_value(dataflow, dataflow.module.entry.parameters[number]): dim for number, dim in chosen.items()}
+        parameters = {parameter.number: parameter for parameter in dataflow.module.entry.parameters}
+        cuts = {_value(dataflow, parameters[number]): dim for number, dim in chosen.items()}
         try:
             return BatchPropagation(dataflow, cuts, n, whole)
         except MixedExamples as error:
