@@ -160,3 +160,15 @@ f {
 ENTRY e { b = f32[4] parameter(0) ROOT y = f32[4] call(b), to_apply=f }'''
     with pytest.raises(hloom.HloomError, match=r"<text>:4:8: .*the custom call 'mine' has no derivative"):
         hloom.vjp(hloom.parse(text))
+
+
+def test_control_predecessors_of_the_program_before_are_left_out():
+    module = hloom.parse(
+        """ENTRY e {
+        x = f32[2] parameter(0)
+        first = f32[2] sine(x)
+        second = f32[2] tanh(first), control-predecessors={x}
+        ROOT all = (f32[2]) tuple(second), control-predecessors={x, first}
+        }"""
+    )
+    assert hloom.verify(hloom.vjp(module)).unresolved == []

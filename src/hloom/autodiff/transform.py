@@ -324,6 +324,7 @@ class _Work:
         graph.set_output(emitter.tuple(results))
         former = self.entry
         module.entry = graph
+        keep_own_predecessors(graph)
         module.keep_reached()
         dce(module)
         while drop_unused_collectives(module):
@@ -398,9 +399,20 @@ def is_guarded(node: Node) -> bool:
     return False
 
 
+_PREDECESSORS = "control-predecessors"
 COLLECTIVES = frozenset(
     ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 )
+
+
+def keep_own_predecessors(graph: Graph) -> None:
+    """Leave out the control predecessors that stand in another graph: those of the program before."""
+    for node in graph.nodes:
+        predecessors = node.attributes.get(_PREDECESSORS, ())
+        own = tuple(other for other in predecessors if other.graph is graph)
+        if own != tuple(predecessors):
+            rest = {name: value for name, value in node.attributes.items() if name != _PREDECESSORS}
+            graph.set_attributes(node, rest | ({_PREDECESSORS: own} if own else {}))
 
 
 def drop_unused_collectives(module: Module) -> int:

@@ -56,7 +56,9 @@ def _follow(graph: Graph, forms: ShortForms) -> None:
     for node in graph.nodes:
         if isinstance(node, Apply) and node.function in _STEPS and node.inputs and node.inputs[0] in forms.nodes:
             before = forms.nodes[node.inputs[0]][0].name
-            op = OPS[before.removesuffix("-start").removesuffix("-update")]
+            op = OPS.get(before.removesuffix("-start").removesuffix("-update"))
+            if op is None:
+                continue  # it goes on after the end of what started
             forms.nodes[node] = row_of(op, _STEPS[node.op]), node.attributes
 
 

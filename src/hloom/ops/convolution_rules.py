@@ -153,6 +153,10 @@ def _check_ranks(image: TensorType, kernel: TensorType, window: Window, labels: 
     for side, array_type, text in (("left", image, labels.lhs), ("right", kernel, labels.rhs)):
         if array_type.rank != rank or len(text) != rank:
             raise TypeProblem(f"the {side} operand {array_type} must have rank {rank}, as dim_labels={labels} says")
+    digits = set(map(str, range(labels.spatial_rank)))
+    for text, letters in ((labels.lhs, "bf"), (labels.rhs, "io"), (labels.output, "bf")):
+        if set(text) != digits | set(letters) and len(text) == rank:
+            raise TypeProblem(f"dim_labels={labels} must have {letters} and the numbers from 0 on in '{text}'")
     if len(labels.output) != rank:
         raise TypeProblem(f"dim_labels={labels} must give the result {rank} dimensions")
 
