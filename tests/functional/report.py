@@ -7,12 +7,35 @@ With `--python` the table is compared with Python alone.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from tests.functional.check import SECONDS, Failure, check_hloom, check_python, compiled_function, time_limit
+from tests.functional.check import Failure, check_hloom, check_python, compiled_function
 from tests.functional.table import Case, Program, is_available, programs
+
+SECONDS = 20
+"""How long a case may take, compilation included: a report goes on where one does not end."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in the main thread after some seconds."""
+
+    def stop(_signal: int, _frame: Any) -> None:
+        raise TimeoutError(f"over {seconds} s")
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    remaining, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, remaining, interval)
 
 
 def failures(entry: Program, check: Callable[[Program, Case], None]) -> list[str]:

@@ -114,15 +114,6 @@ def a_sorting_network(values):
     return a, b, c, d
 
 
-@program((np.array([-2, 1, -3, 4, -1, 2, 1, -5, 4]),), (np.array([-3, -1, -2]),))
-def the_largest_sum_of_neighbours(values):
-    best = current = values[0]
-    for v in values[1:]:
-        current = max(v, current + v)
-        best = max(best, current)
-    return best
-
-
 @program((0b1011_0110,), (0,), (2**62 + 1,))
 def bits_counted_in_two_ways(n):
     count, m = 0, n
@@ -163,18 +154,6 @@ def the_extended_euclidean_algorithm(a, b):
         return g, t, s - (x // y) * t
 
     return extended(a, b)
-
-
-@program((3, 200, 13), (2, 0, 5), (10, 5, 1))
-def a_power_with_a_modulus(base, exponent, modulus):
-    result = 1 % modulus
-    base %= modulus
-    while exponent > 0:
-        if exponent & 1:
-            result = result * base % modulus
-        base = base * base % modulus
-        exponent >>= 1
-    return result
 
 
 @program((27,), (1,), (97,))

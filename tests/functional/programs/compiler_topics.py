@@ -182,17 +182,6 @@ def a_tuple_spread_is_too_short(args):
     return f(*args)  # refused
 
 
-@program((6,), (7,))
-def parity_by_mutual_recursion(n):
-    def even(k):
-        return True if k == 0 else odd(k - 1)
-
-    def odd(k):
-        return False if k == 0 else even(k - 1)
-
-    return even(n), odd(n)
-
-
 @program((3,))
 def a_recursion_whose_closure_calls_the_outer_function(n):
     def f(x, y):
