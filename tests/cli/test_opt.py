@@ -389,10 +389,10 @@ def test_passes_take_options(call: Call, tmp_path: Path):
     for passes in ("microbatch(4)", "microbatch(n=4, batch=x:0),dce"):
         result = call("opt", file, "-p", passes, "-o", "-")
         assert result.exit_code == 0
-        assert "f32[2,2]{1,0} negate(" in result.stdout or "f32[2,2] negate(" in result.stdout
+        assert "f32[2,2] negate(" in result.stdout
     result = call("opt", file, "-p", "microbatch(3)")
     assert result.exit_code == 1
-    assert "8 examples are no 3" in result.stderr or "can be cut into 3 slices" in result.stderr
+    assert "no dimension of a parameter can be cut into 3 slices" in result.stderr
 
 
 @pytest.mark.parametrize(

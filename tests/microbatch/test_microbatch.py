@@ -291,10 +291,22 @@ def test_effects_on_slices_are_refused():
     module = parse(
         """ENTRY e {
         x = f32[8] parameter(0)
-        ROOT y = f32[8] custom-call(x), custom_call_target="log", custom_call_has_side_effect=true
+        ROOT y = f32[8] custom-call(x), custom_call_target="Sharding", custom_call_has_side_effect=true
         }"""
     )
-    with pytest.raises(hloom.HloomError, match="y"):
+    with pytest.raises(hloom.HloomError, match="y \\(custom-call\\) would run 2 times"):
+        microbatch(module, 2, batch={"x": 0})
+
+
+def test_collectives_on_slices_are_refused():
+    module = parse(
+        SUM
+        + """ENTRY e {
+        x = f32[8] parameter(0)
+        ROOT y = f32[8] all-reduce(x), replica_groups={}, to_apply=add
+        }"""
+    )
+    with pytest.raises(hloom.HloomError, match="y \\(all-reduce\\) would run 2 times"):
         microbatch(module, 2, batch={"x": 0})
 
 
@@ -306,5 +318,5 @@ def test_dynamic_sizes_are_refused():
 
 def test_fragments_are_refused():
     module = parse("ENTRY e { x = f32[8] parameter(0)\n ROOT y = f32[8] add(x, %gone) }")
-    with pytest.raises(hloom.HloomError):
+    with pytest.raises(hloom.HloomError, match="is a fragment, and cannot be cut into slices"):
         microbatch(module, 2, batch={"x": 0})
