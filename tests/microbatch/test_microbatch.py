@@ -320,3 +320,25 @@ def test_fragments_are_refused():
     module = parse("ENTRY e { x = f32[8] parameter(0)\n ROOT y = f32[8] add(x, %gone) }")
     with pytest.raises(hloom.HloomError, match="is a fragment, and cannot be cut into slices"):
         microbatch(module, 2, batch={"x": 0})
+
+
+def test_what_is_looked_up_by_number_is_made_before_the_loop():
+    """A scatter writes to examples by their numbers in the whole batch."""
+    module = parse(
+        SUM
+        + """ENTRY e {
+        x = f32[8] parameter(0)
+        numbers = s32[3,1] parameter(1)
+        weights = f32[3] parameter(2)
+        zero = f32[] constant(0)
+        zeros = f32[8] broadcast(zero), dimensions={}
+        written = f32[8] scatter(zeros, numbers, weights), update_window_dims={}, inserted_window_dims={0},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+        ROOT product = f32[8] multiply(x, written)
+        }"""
+    )
+    values = [normal(8), np.array([[1], [6], [6]], np.int32), normal(3)]
+    sliced = microbatch(module, 4, batch={"x": 0})
+    np.testing.assert_allclose(
+        hloom.run(sliced, values).outputs[0], hloom.run(module, values).outputs[0], rtol=1e-6
+    )

@@ -15,7 +15,7 @@ from hloom.analysis import Runs, called_computations, callees, is_branch, phis
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node
 from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import COMBINED_AFTER, is_neutral, terms_of
-from hloom.propagation import SUMMING, DataflowGraph, Equation
+from hloom.propagation import SUMMING, DataflowGraph, Equation, ShardingRule
 
 TRANSPARENT = frozenset(("copy", "domain", "opt-barrier"))
 """Opcodes that yield their operands, array by array."""
@@ -178,7 +178,7 @@ class BatchPropagation:
             rule = equation.rule
             slot = equation.leaves.index(leaf, rule.results)
             at = rule.factor_at(slot, state.dimension, state.front)
-            if at is None or not rule.propagates_from(slot, state.dimension, *at, self.count):
+            if at is None or not is_made_by_slices(rule, slot, state.dimension, at, self.count):
                 raise self._mixed(node, rule.reason or "inside a loop it is made for all examples at once", leaf)
             if node.opcode == "iota":
                 raise self._mixed(node, "inside a loop it numbers the examples", leaf)
@@ -395,6 +395,11 @@ class _Links:
                             self.names[one].append((other, node))
             if node is owner:
                 self._loop_values.setdefault(owner, []).extend(leaf for name in names for leaf in name)
+
+
+def is_made_by_slices(rule: ShardingRule, slot: int, dimension: int, at: tuple[int, int], count: int) -> bool:
+    """Whether slices of a result are made of slices of the operands: not where indices count the whole dimension."""
+    return rule.factors[at[0]].kind is FactorKind.PARALLEL and rule.propagates_from(slot, dimension, *at, count)
 
 
 def _why_not(kind: FactorKind) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from hloom.analysis import called_computations
 from hloom.ir import Apply, Constant, Literal, Node, Parameter, TensorType
-from hloom.microbatch.batch_propagation import BatchPropagation
+from hloom.microbatch.batch_propagation import BatchPropagation, is_made_by_slices
 from hloom.microbatch.batch_state import WHOLE, Final, PartialResult, Sliced, State
 from hloom.ops import may_merge
 from hloom.propagation import Equation
@@ -146,7 +146,7 @@ class _Ordering:
             return False
         rule = equation.rule
         at = rule.factor_at(rule.results, state.dimension, state.front)
-        return at is not None and rule.propagates_from(rule.results, state.dimension, *at, self.propagation.count)
+        return at is not None and is_made_by_slices(rule, rule.results, state.dimension, at, self.propagation.count)
 
 
 def _readers(node: Node) -> list[Node]:
