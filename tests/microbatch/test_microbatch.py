@@ -342,3 +342,64 @@ def test_what_is_looked_up_by_number_is_made_before_the_loop():
     np.testing.assert_allclose(
         hloom.run(sliced, values).outputs[0], hloom.run(module, values).outputs[0], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("late", ["sine(x), control-predecessors={first}", "sine(total), control-predecessors={first, one}"])
+def test_control_predecessors_follow_their_instructions(late):
+    """Inside the loop an instruction follows those of its slice; what follows the loop waits for all of it."""
+    module = parse(
+        SUM
+        + f"""ENTRY e {{
+        x = f32[8] parameter(0)
+        zero = f32[] constant(0)
+        one = f32[8] cosine(x)
+        first = f32[8] exponential(x), control-predecessors={{one}}
+        total = f32[] reduce(first, zero), dimensions={{0}}, to_apply=add, control-predecessors={{zero, first}}
+        last = {"f32[8]" if "(x)" in late else "f32[]"} {late}
+        ROOT all = tuple(total, last, first)
+        }}"""
+    )
+    values = [normal(8)]
+    sliced = microbatch(module, 2, batch={"x": 0})
+    for ours, theirs in zip(hloom.run(sliced, values).outputs, hloom.run(module, values).outputs, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_the_window_of_a_convolution_is_no_batch():
+    module = parse(
+        """ENTRY e {
+        image = f32[1,8,3] parameter(0)
+        kernel = f32[4,3,2] parameter(1)
+        ROOT r = f32[1,5,2] convolution(image, kernel), window={size=4}, dim_labels=b0f_0io->b0f
+        }"""
+    )
+    with pytest.raises(MixedExamples, match="the elements of its window read the input at different offsets"):
+        microbatch(module, 2, batch={"kernel": 0})
+
+
+@pytest.mark.parametrize(
+    "function, values, batch",
+    [
+        (lambda x: jax.vmap(lambda row: lax.fori_loop(0, 3, lambda i, r: r[i] * r, row))(x), [normal(4, 3)], [0]),
+        (
+            lambda x, k: lax.conv_general_dilated(
+                x, k, (1, 1), "SAME", feature_group_count=4, dimension_numbers=("NHWC", "HWIO", "NHWC")
+            ),
+            [normal(2, 3, 3, 4), normal(2, 2, 1, 8)],
+            [3, 3],
+        ),
+        (
+            lambda number, x: lax.switch(number, [lambda x: jnp.zeros_like(x), jnp.sin, lambda x: x @ jnp.ones((2, 2))], x),
+            [np.int32(1), normal(4, 2)],
+            [None, 0],
+        ),
+        (lambda x: ((x.sum(), (lax.fori_loop(0, 2, lambda i, v: jnp.sin(v), x), x)), x), [normal(4, 2)], [0]),
+    ],
+    ids=["a_row_in_a_loop", "groups_of_channels", "a_branch_of_zeros", "nested_results"],
+)
+def test_slices_of_sizes_in_attributes_and_of_what_is_called(function, values, batch):
+    module = parse(jax.jit(function).lower(*values).as_text("hlo"))
+    cut = {number: dimension for number, dimension in enumerate(batch) if dimension is not None}
+    sliced = microbatch(module, 2, batch=cut)
+    for ours, theirs in zip(hloom.run(sliced, values).outputs, hloom.run(module, values).outputs, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -164,8 +164,10 @@ class BatchPropagation:
         self.states[leaf] = state
         if cause is not None:
             self._causes.setdefault(leaf, cause)
-        if isinstance(state, Sliced) and owner.graph is not self.entry:
-            self._cut_maker(leaf, state)
+        if isinstance(state, Sliced):
+            if owner.graph is not self.entry:
+                self._cut_maker(leaf, state)
+            self._cut_sources(leaf, state)
         self._pending.append(leaf)
 
     def _cut_maker(self, leaf: int, state: Sliced) -> None:
@@ -185,6 +187,9 @@ class BatchPropagation:
             self._cut_operands(equation, at, leaf)
         for other, reader in self._links.names[leaf]:
             self._join(other, state, leaf, reader)
+
+    def _cut_sources(self, leaf: int, state: Sliced) -> None:
+        """Cut what all branches or iterations yield where one yields what is cut."""
         for source, reader in self._links.sources[leaf]:
             if self.dataflow.leaves[source].node.graph is not self.entry:
                 self._join(source, state, leaf, reader)
@@ -271,6 +276,8 @@ class BatchPropagation:
                 raise self._mixed(node, rule.reason or _why_not(rule.factors[at[0]].kind), leaf)
             if rule.factors[at[0]].kind is FactorKind.INDEXED:
                 raise self._mixed(node, "examples are looked up by number", leaf)
+            if node.opcode == "convolution" and slot == 1 and _is_tap(node, state.dimension):
+                raise self._mixed(node, "the elements of its window read the input at different offsets", leaf)
             points.add(at)
         cause = equation.leaves[cut[0]]
         if len(points) > 1:
@@ -395,6 +402,11 @@ class _Links:
                             self.names[one].append((other, node))
             if node is owner:
                 self._loop_values.setdefault(owner, []).extend(leaf for name in names for leaf in name)
+
+
+def _is_tap(convolution: Node, dimension: int) -> bool:
+    """Whether a dimension of a convolution's kernel is one of its window."""
+    return convolution.attributes["dim_labels"].rhs[dimension] not in "io"
 
 
 def is_made_by_slices(rule: ShardingRule, slot: int, dimension: int, at: tuple[int, int], count: int) -> bool:

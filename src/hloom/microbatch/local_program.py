@@ -32,14 +32,13 @@ def localize(graph: Graph, propagation: BatchPropagation) -> None:
     """Give the nodes of a graph inside a loop or a branch the types and attributes of one slice."""
     count = propagation.count
     for node in graph.nodes:
-        results = propagation.states_of(node)
-        attributes = node.attributes
         if isinstance(node, Apply):
             operands = [propagation.states_of(operand) for operand in node.inputs]
-            attributes = local_attributes(node, operands, results, count)
-        if attributes is not node.attributes:
-            graph.set_attributes(node, attributes)
-        made = local_type_of(node.type, results, count)
+            attributes = local_attributes(node, operands, propagation.states_of(node), count)
+            if attributes is not node.attributes:
+                graph.set_attributes(node, attributes)
+    for node in graph.nodes:
+        made = local_type_of(node.type, propagation.states_of(node), count)
         if made is not node.type:
             graph.set_type(node, made)
             if isinstance(node, Constant):
@@ -92,7 +91,20 @@ def _custom_call(
     return {"operand_layout_constraints": tuple(local_type_of(type_, states, count) for type_, states in pairs)}
 
 
+def _convolution(
+    node: Apply, operands: Sequence[Sequence[State]], results: Sequence[State], count: int
+) -> dict[str, Any]:
+    """Groups are cut where the kernel is, along its output features, with the dimension that the groups stand in."""
+    labels = node.attributes["dim_labels"]
+    (image,), (kernel,) = operands
+    if not (isinstance(image, Sliced) and isinstance(kernel, Sliced)) or labels.rhs[kernel.dimension] != "o":
+        return {}
+    name = {"f": "feature_group_count", "b": "batch_group_count"}[labels.lhs[image.dimension]]
+    return {name: node.attributes[name] // count}
+
+
 _CHANGES: dict[str, Callable[[Apply, Sequence[Sequence[State]], Sequence[State], int], dict[str, Any]]] = {
+    "convolution": _convolution,
     "custom-call": _custom_call,
     "dynamic-slice": _dynamic_slice,
     "gather": _gather,

@@ -13,7 +13,7 @@ import numpy as np
 
 from hloom.analysis import called_computations
 from hloom.autodiff import Emitter, identity_value
-from hloom.ir import Apply, Constant, DType, Graph, Literal, Node, TensorType, TupleType, dtype
+from hloom.ir import Apply, Attributes, Constant, DType, Graph, Literal, Node, TensorType, TupleType, dtype
 from hloom.microbatch.batch_propagation import BatchPropagation
 from hloom.microbatch.batch_state import WHOLE, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import is_neutral
@@ -22,6 +22,7 @@ from hloom.microbatch.phases import Phase, phases_of
 from hloom.ops import OPS, may_drop
 from hloom.text import HloomError
 
+_PREDECESSORS = "control-predecessors"
 _COUNTER = dtype("s32")
 """The element type of the loop's counter."""
 
@@ -41,6 +42,14 @@ class _View:
         self.dims = (*before, *parts, size // state.front, *behind)
         self.slice_dims = (*before, *parts, size // state.front // count, *behind)
         self.local_dims = (*before, size // count, *behind)
+
+
+def _with_predecessors(attributes: Attributes, predecessors: Sequence[Node]) -> Attributes:
+    """The attributes of an instruction that runs after these, and after no others."""
+    if _PREDECESSORS not in attributes:
+        return attributes
+    rest = {name: value for name, value in attributes.items() if name != _PREDECESSORS}
+    return Attributes(rest | ({_PREDECESSORS: tuple(predecessors)} if predecessors else {}))
 
 
 def write_loop(propagation: BatchPropagation, accumulate: DType | None) -> float:
@@ -105,8 +114,20 @@ class _Writing:
         for node, (index, finish) in exits.items():
             self.entry.replace_uses(node, finish(self.outer.element(loop, index)))
         self._order()
+        self._await(loop)
         for node in reversed(in_loop):
             self.entry.erase(node)
+
+    def _await(self, loop: Node) -> None:
+        """Let what follows instructions of the loop follow the loop."""
+        for node in self.nodes:
+            predecessors = node.attributes.get(_PREDECESSORS, ())
+            if not self.phases.is_in_loop(node) and any(self.phases.is_in_loop(other) for other in predecessors):
+                kept = [other for other in predecessors if not self.phases.is_in_loop(other)]
+                is_after = self.phases.of[node] is Phase.AFTER
+                self.entry.set_attributes(
+                    node, _with_predecessors(node.attributes, [*kept, loop] if is_after else kept)
+                )
 
     def _leaves(self, node: Node) -> bool:
         """Whether something after the loop reads a node of the loop."""
@@ -131,6 +152,8 @@ class _Writing:
         for graph in called_computations(node):
             self._localize(graph)
         attributes = local_attributes(node, read, results, self.count)
+        earlier = [self.made[other] for other in attributes.get(_PREDECESSORS, ()) if other in self.made]
+        attributes = _with_predecessors(attributes, earlier)
         made = self.body.add_apply(
             node.function, operands, made_type, attributes, node.name, metadata=node.raw_metadata
         )

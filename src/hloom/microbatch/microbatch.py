@@ -175,11 +175,26 @@ def _prepare(module: Module) -> None:
 
 
 def _write_out_root(entry: Graph) -> None:
-    """Let the entry yield a tuple of arrays where an instruction of several results is its root."""
-    root = entry.root
-    if isinstance(root.type, TupleType) and root.opcode != "tuple":
-        emitter = Emitter(entry)
-        entry.set_output(emitter.tuple([emitter.element(root, index) for index in range(len(root.type.elements))]))
+    """Let the entry yield a tuple of arrays, or of such tuples, where instructions of several results are its root."""
+    emitter = Emitter(entry)
+    elements: dict[Node, list[Node]] = {}
+    written: dict[Node, Node] = {}
+    pending = [entry.root]
+    while pending:
+        node = pending[-1]
+        if node in written or not isinstance(node.type, TupleType):
+            pending.pop()
+            continue
+        if node not in elements:
+            is_tuple = node.opcode == "tuple"
+            indices = range(len(node.type.elements))
+            elements[node] = list(node.inputs) if is_tuple else [emitter.element(node, index) for index in indices]
+        missing = [part for part in elements[node] if isinstance(part.type, TupleType) and part not in written]
+        pending += missing
+        if not missing:
+            written[node] = emitter.tuple([written.get(part, part) for part in elements[node]])
+    if entry.root in written:
+        entry.set_output(written[entry.root])
 
 
 def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> BatchPropagation:
