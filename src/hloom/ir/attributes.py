@@ -55,17 +55,19 @@ class Attributes(dict[str, Any]):
         """The graphs and nodes that the values are or hold, in order."""
         if not self.refers:
             return ()
-        return tuple([part for value in self.values() for part in _parts(value) if isinstance(part, Referent)])
+        referents: list[Any] = []
+        for value in self.values():
+            if isinstance(value, Referent):
+                referents.append(value)
+            elif isinstance(value, tuple):
+                referents += [part for part in cast("tuple[Any, ...]", value) if isinstance(part, Referent)]
+        return tuple(referents)
 
     def mapped(self, change: Mapping[Any, Any]) -> Attributes:
         """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""
         if not self.refers:
             return self
         return Attributes({name: _mapped(value, change) for name, value in self.items()})
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
 
 
 def _refers(value: Any) -> bool:
