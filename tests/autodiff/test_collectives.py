@@ -95,6 +95,7 @@ FOUR_DEVICES = {
     "several sums": "a = (f64[4], f64[4]) all-reduce(s, x), replica_groups={{0,1},{2,3}}, to_apply=add "
     "b = f64[4] get-tuple-element(a), index=0 c = f64[4] get-tuple-element(a), index=1 ROOT r = f64[4] multiply(b, c)",
     "scatter of a maximum": "ROOT r = f64[1] reduce-scatter(s), replica_groups={{0,1,2,3}}, dimensions={0}, to_apply=top",
+    "scatter of a minimum, of all": "ROOT r = f64[1] reduce-scatter(s), replica_groups={}, dimensions={0}, to_apply=low",
     "scatter of a product": "ROOT r = f64[2] reduce-scatter(s), replica_groups={{0,2},{1,3}}, dimensions={0}, to_apply=product",
     "scatter of a sum": "ROOT r = f64[2] reduce-scatter(s), replica_groups={{0,2},{1,3}}, dimensions={0}, to_apply=add",
     "gather in groups": "ROOT r = f64[8] all-gather(s), replica_groups={{0,2},{1,3}}, dimensions={0}",

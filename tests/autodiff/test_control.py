@@ -11,6 +11,7 @@ import pytest
 import hloom
 from hloom.autodiff.emitter import leaf_types
 from hloom.ir import TensorType
+from hloom.text import Unsupported
 
 from .check import assert_derivatives, module, run
 
@@ -135,3 +136,37 @@ ENTRY e { x = f64[2] parameter(0) n = s32[] parameter(1) z = s32[] constant(0)
   t = (s32[], s32[], f64[2]) tuple(z, n, x) w = (s32[], s32[], f64[2]) while(t), condition=less, body=body
   y = f64[2] get-tuple-element(w), index=2 ROOT r = f64[2] sine(y) }""")
     assert_derivatives(program, [np.array([0.3, 0.7]), np.array(count, np.int32)], orders=1, **options)
+
+
+def test_slices_whose_starts_wrap_around():
+    """The count of iterations goes through eight bits: the starts behind 127 are negative, and clamped to the first row."""
+    program = module("""
+more { s = (s32[], f64[150], f64[1]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(140)
+  ROOT p = pred[] compare(i, n), direction=LT }
+step { s = (s32[], f64[150], f64[1]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  x = f64[150] get-tuple-element(s), index=1 a = f64[1] get-tuple-element(s), index=2 j = s8[] convert(i)
+  k = s32[] convert(j) d = f64[1] dynamic-slice(x, k), dynamic_slice_sizes={1} q = f64[1] multiply(d, d)
+  b = f64[1] add(a, q) o = s32[] constant(1) l = s32[] add(i, o) ROOT t = (s32[], f64[150], f64[1]) tuple(l, x, b) }
+ENTRY e { x = f64[150] parameter(0) z = s32[] constant(0) a = f64[1] constant({0}) t = (s32[], f64[150], f64[1]) tuple(z, x, a)
+  w = (s32[], f64[150], f64[1]) while(t), condition=more, body=step ROOT r = f64[1] get-tuple-element(w), index=2 }""")
+    (result,) = run(hloom.vjp(program), [np.ones(150), np.ones(1)])
+    np.testing.assert_array_equal(result, [26.0, *[2.0] * 127, *[0.0] * 22])
+
+
+DRAWING = """
+more { s = (f64[], f64[]) parameter(0) y = f64[] get-tuple-element(s), index=1 n = f64[] constant(3)
+  ROOT p = pred[] compare(y, n), direction=LT }
+step { s = (f64[], f64[]) parameter(0) x = f64[] get-tuple-element(s), index=0 y = f64[] get-tuple-element(s), index=1
+  o = f64[] constant(1) z = f64[] constant(0) u = f64[] rng(z, o), distribution=rng_uniform m = f64[] multiply(u, x)
+  h = f64[] add(y, m) ROOT t = (f64[], f64[]) tuple(x, h) }
+ENTRY e { x = f64[] parameter(0) z = f64[] constant(0) t = (f64[], f64[]) tuple(x, z)
+  w = (f64[], f64[]) while(t), condition=more, body=step ROOT r = f64[] get-tuple-element(w), index=1 }
+"""
+
+
+def test_iterations_that_draw_random_numbers_are_not_computed_again():
+    """The numbers would be others: such a loop is refused, unless the states of all iterations are kept."""
+    with pytest.raises(Unsupported, match="u: rng in the loop w, whose trip count is not known") as raised:
+        hloom.grad(module(DRAWING))
+    assert raised.value.hint == "max_iterations=N keeps the states of all iterations"
+    assert hloom.verify(hloom.grad(module(DRAWING), max_iterations=100)).level is hloom.Level.HLO

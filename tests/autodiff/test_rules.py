@@ -104,6 +104,12 @@ REDUCTIONS = {
     "ROOT r = f64[3,2] reduce-window(s, i), window={size=3x2 stride=2x2 pad=1_0x0_0}, to_apply=maximum_f64",
     "window multiply": "x = f64[6] parameter(0) i = f64[] constant(1) "
     "ROOT r = f64[4] reduce-window(x, i), window={size=3}, to_apply=multiply_f64",
+    "maximum that may be the initial value": "x = f64[4,2] parameter(0) i = f64[] constant(0.9) "
+    "ROOT r = f64[4] reduce(x, i), dimensions={1}, to_apply=maximum_f64",
+    "window minimum that may be the initial value": "x = f64[8] parameter(0) i = f64[] constant(0.7) "
+    "ROOT r = f64[4] reduce-window(x, i), window={size=2 stride=2}, to_apply=minimum_f64",
+    "cumulative maximum that may be the initial value": "x = f64[8] parameter(0) i = f64[] constant(1.1) "
+    "ROOT r = f64[8] reduce-window(x, i), window={size=8 pad=7_0}, to_apply=maximum_f64",
 }
 
 
@@ -123,6 +129,21 @@ def test_reduce_of_several_operands_with_any_combiner():
           i = f64[] constant(-inf) z = s32[] constant(0)
           ROOT r = (f64[3], s32[3]) reduce(s, n, i, z), dimensions={1}, to_apply=arg }
         """)
+    )
+
+
+def test_window_that_selects_of_several_operands_from_an_initial_value():
+    """Where no element is greater than the initial value, that of the other operand is taken."""
+    assert_derivatives(
+        module("""
+        pick { a = f64[] parameter(0) x = f64[] parameter(1) b = f64[] parameter(2) y = f64[] parameter(3)
+          p = pred[] compare(a, b), direction=GE v = f64[] select(p, a, b) w = f64[] select(p, x, y)
+          ROOT t = (f64[], f64[]) tuple(v, w) }
+        ENTRY e { x = f64[8] parameter(0) w = f64[8] parameter(1) i = f64[] constant(0.3) z = f64[] constant(2)
+          r = (f64[4], f64[4]) reduce-window(x, w, i, z), window={size=2 stride=2}, to_apply=pick
+          ROOT o = f64[4] get-tuple-element(r), index=1 }
+        """),
+        [np.array([0.1, 0.2, 0.9, 0.5, -0.3, 0.0, 0.4, 0.2]), np.arange(8.0)],
     )
 
 

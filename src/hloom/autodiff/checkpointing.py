@@ -23,9 +23,10 @@ from hloom.autodiff.activity import bits
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types, unflatten
 from hloom.autodiff.linear import Tape
-from hloom.autodiff.linearize import Linearized, Task, Transposed, Walk, linearized, transposed
+from hloom.autodiff.linearize import Linearized, Task, Transposed, Walk, linearized, place_of, transposed
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
 from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
+from hloom.text import Unsupported
 
 SLOTS = 128
 """The default number of slots: 10^5 iterations are then each computed twice more, and once with their derivative."""
@@ -62,6 +63,7 @@ class Kept:
 def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> Task:
     """A loop with checkpoints: inside another loop, kept when the backward pass comes to it, not before."""
     session = walk.session
+    _check_repeatable(node)
     emitter, value_type, types = walk.emitter, node.type, leaf_types(node.type)
     assert value_type is not None, "a loop has a type"
     session.loop_depth += 1
@@ -94,6 +96,27 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
     outputs = walk.ops.call([types[leaf] for leaf in given], leaves, transpose)
     tangents = dict(zip(given, outputs, strict=True))
     return value, [tangents.get(leaf) for leaf in range(len(types))]
+
+
+NOT_REPEATED = frozenset({"rng", "rng-get-and-update-state", "infeed", "recv", "recv-done"})
+"""Ops that yield something else each time."""
+
+
+def _check_repeatable(node: Apply) -> None:
+    """Refuse a loop of which an iteration that is computed again would not be the same. Raises Unsupported."""
+    pending: list[Graph] = list(node.called_graphs)
+    seen = set(pending)
+    while pending:
+        for inner in pending.pop().nodes:
+            if inner.opcode in NOT_REPEATED:
+                raise Unsupported(
+                    f"{place_of(inner)}: {inner.opcode} in the loop {node.name}, whose trip count is not known: the"
+                    " backward pass computes iterations again, and it would yield something else",
+                    hint="max_iterations=N keeps the states of all iterations",
+                )
+            further = [graph for graph in inner.called_graphs if graph not in seen]
+            seen.update(further)
+            pending += further
 
 
 def _forward(emitter: Emitter, work: Checkpointed, started: list[Node]) -> tuple[list[Node], Kept]:

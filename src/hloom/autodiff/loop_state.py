@@ -101,7 +101,10 @@ class LoopState:
             if missing:
                 pending += missing
                 continue
-            values[current] = rule(current, *[values[operand] for operand in current.inputs])
+            result = _wrapped(rule(current, *[values[operand] for operand in current.inputs]), current.type)
+            if result is None:
+                return None
+            values[current] = result
             pending.pop()
         return np.broadcast_to(np.asarray(values[node], np.int64), (count,))
 
@@ -115,7 +118,7 @@ class LoopState:
         counter = None if leaf is None else self.counters.get(leaf)
         if counter is None:
             return None
-        return counter.start + counter.step * np.arange(count, dtype=np.int64)
+        return _wrapped(counter.start + counter.step * np.arange(count, dtype=np.int64), node.type)
 
     def takes_apart(self, starts: Sequence[Node], sizes: Sequence[int], dims: Sequence[int], count: int) -> bool:
         """Whether slices that begin at these indices never overlap, whatever two iterations they are of."""
@@ -157,6 +160,17 @@ def _integer(node: Node | None) -> int | None:
     if not isinstance(value_type, TensorType) or value_type.rank or not value_type.dtype.is_integer:
         return None
     return int(node.value.numpy())
+
+
+def _wrapped(value: Any, value_type: Type | None) -> Any:
+    """Integers as their type holds them, modulo its range; None where that is not known here."""
+    if not isinstance(value_type, TensorType) or value_type.dtype.is_float or value_type.dtype.is_complex:
+        return None
+    kept = np.asarray(value).astype(value_type.dtype.numpy)
+    if value_type.dtype.name == "pred":
+        return kept
+    wide = kept.astype(np.int64)
+    return None if value_type.dtype.name == "u64" and (wide < 0).any() else wide
 
 
 def _compare(node: Apply, a: Any, b: Any) -> Any:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from . import arrays, linear_algebra, loops, numbers, stacks
+from . import algorithms, arrays, linear_algebra, loops, numbers, stacks
 from .program import BOTH as BOTH
 from .program import DIFFERENCES as DIFFERENCES
 from .program import JAX as JAX
@@ -17,6 +17,7 @@ FAMILIES = {
     "linear algebra": linear_algebra.PROGRAMS,
     "numbers": numbers.PROGRAMS,
     "arrays": arrays.PROGRAMS,
+    "algorithms": algorithms.PROGRAMS,
 }
 PROGRAMS: dict[str, Program] = {
     f"{family}: {name}": program for family, programs in FAMILIES.items() for name, program in programs.items()

@@ -125,7 +125,9 @@ def exchanged(session: Any, node: Apply) -> Graph | None:
     if node.attributes.get("channel_id") and (attributes.get("replica_count") or 1) > 1:
         raise Unsupported(f"{place_of(node)}: a reduce-scatter over replicas and partitions that does not add")
     size, (along,) = _group_size(node), node.attributes["dimensions"]
-    kept = {name: node.attributes[name] for name in ("replica_groups", "channel_id") if name in node.attributes}
+    kept: dict[str, Any] = {"replica_groups": ExplicitGroups(_groups(node))}  # all-to-all has to list them
+    if node.attributes.get("channel_id"):
+        kept["channel_id"] = node.attributes["channel_id"]
 
     def make(emitter: Emitter, operands: list[Node]) -> Node | list[Node]:
         results = []

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import Emitter, array_type
+from hloom.autodiff.emitter import Emitter, array_type, identity_value
 from hloom.autodiff.linear import Linear, LinearOps
+from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.table import expansion, rules, transposition
 from hloom.ir import Apply, Graph, Node, SliceDimension, TupleType
@@ -29,7 +30,7 @@ def sum_tangent(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 
 def extreme_tangent(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """The mean of the tangents at the elements that equal the result.
+    """The mean of the tangents at the elements that equal the result; zero where none does but the initial value.
 
     Source: jax/_src/lax/lax.py, _reduce_chooser_jvp_rule.
     """
@@ -40,6 +41,8 @@ def extreme_tangent(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     at = p.compare("EQ", x, p.broadcast(node, dims, kept))
     weights = p.convert(at, array_type(x).dtype)
     count = p.reduce("add", weights, dimensions)
+    if not begins_at_identity(node):
+        count = p.op("maximum", count, p.like(1, count))
     return t.div(t.sum(t.mul(weights, tangents[0]), dimensions), count)
 
 
@@ -55,6 +58,17 @@ def reduce_opcode(node: Apply) -> str:
     if isinstance(node.type, TupleType) or len(node.inputs) != 2:
         return ""
     return reducer_of(node.attributes["to_apply"])
+
+
+def begins_at_identity(node: Apply) -> bool:
+    """Whether the initial value of a maximum or minimum, of windows too, is the infinity that any element replaces."""
+    operand, start = node.inputs[0], node.inputs[len(node.inputs) // 2]
+    combine: Graph = node.attributes["to_apply"]
+    opcode = reducer_of(combine) if len(node.inputs) == 2 else ""
+    value = splat(start)
+    if value is None or opcode not in ("maximum", "minimum"):
+        return False
+    return value == identity_value(opcode, array_type(operand).dtype)
 
 
 def as_tree(session: Any, node: Apply) -> Graph | None:

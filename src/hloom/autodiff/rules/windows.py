@@ -17,7 +17,7 @@ from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules import cumulative
 from hloom.autodiff.rules.combiners import expanded, on_arrays
-from hloom.autodiff.rules.reduction import reduce_opcode
+from hloom.autodiff.rules.reduction import begins_at_identity, reduce_opcode
 from hloom.autodiff.table import rules, transposition
 from hloom.ir import (
     Apply,
@@ -117,7 +117,8 @@ def _tap(emitter: Emitter, padded: Node, window: Window, position: Sequence[int]
 def selected_direction(node: Apply) -> str:
     """How a reduce-window of several arrays compares elements of the first to take those of all where it selects one.
 
-    Empty for other combiners. Such a window is what the derivative of a maximum over windows has.
+    Empty for other combiners, and where the first begins at another number than the infinity. Such a window is what the
+    derivative of a maximum over windows has.
     """
     combine: Graph = node.attributes["to_apply"]
     count = len(node.inputs) // 2
@@ -134,7 +135,10 @@ def selected_direction(node: Apply) -> str:
     if any(value.opcode != "select" or value.inputs != own for value, own in zip(root.inputs, taken, strict=True)):
         return ""
     direction = chosen.attributes["direction"]  # pyright: ignore[reportAttributeAccessIssue]
-    return direction if direction in ("GE", "LE") else ""
+    if direction not in ("GE", "LE"):
+        return ""
+    least = identity_value("maximum" if direction == "GE" else "minimum", array_type(node.inputs[0]).dtype)
+    return direction if splat(node.inputs[count]) == least else ""
 
 
 def _selected_together(t: LinearOps, node: Apply, tangents: list[Any]) -> list[Any]:
@@ -171,7 +175,7 @@ def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         source = array_type(node.inputs[0])
         result = t.op(SELECTED, node.inputs[0], tangent, type=TensorType(source.dtype, value_type.dims), window=window,
                      direction=direction)  # fmt: skip
-    if started is None:
+    if started is None and begins_at_identity(node):
         return result
     equals = p.compare("EQ", node, p.broadcast(start, value_type.dims))
     return t.select(equals, t.broadcast(started, value_type.dims), result)
