@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hloom import protobuf
@@ -39,10 +39,15 @@ def number(name: str) -> Field:
     return Field((name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name))
 
 
-def positive(name: str) -> Field:
-    """A number that is not there where it is 0."""
+def unless_empty(field: Field) -> Field:
+    """The same, but not there where it is 0 or empty."""
+    return replace(field, read=lambda proto, context: field.read(proto, context) or None)
+
+
+def part(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:
+    """A message of its own, or a list of messages, whose absence is a value too."""
     return Field(
-        (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name) or None
+        (name,), lambda proto, value, _: write(getattr(proto, name), value), lambda proto, _: read(getattr(proto, name))
     )
 
 
@@ -62,12 +67,6 @@ def numbers(name: str) -> Field:
         lambda proto, value, _: getattr(proto, name).extend(value),
         lambda proto, _: tuple(getattr(proto, name)),
     )
-
-
-def numbers_if_any(name: str) -> Field:
-    """A list that is not there where it is empty."""
-    field = numbers(name)
-    return Field(field.names, field.write, lambda proto, _: tuple(getattr(proto, name)) or None)
 
 
 def only_number(name: str) -> Field:
@@ -97,25 +96,39 @@ def inside(path: str, name: str) -> Field:
             setattr(owner(proto), name, value)
 
     def read(proto: Any, _: Context) -> Any:
-        value = getattr(owner(proto), name)
-        return value if isinstance(value, (int, float, bool)) else tuple(value)
+        return _value(getattr(owner(proto), name))
 
     return Field((path.partition(".")[0],), write, read)
 
 
 def message(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:
     """A message of its own, or a list of messages."""
+    field = part(name, write, read)
 
-    def read_present(proto: Any, _: Context) -> Any:
-        return read(getattr(proto, name)) if _is_present(proto, name) else None
+    def read_present(proto: Any, context: Context) -> Any:
+        is_repeated = proto.DESCRIPTOR.fields_by_name[name].is_repeated
+        return field.read(proto, context) if (getattr(proto, name) if is_repeated else proto.HasField(name)) else None
 
-    return Field((name,), lambda proto, value, _: write(getattr(proto, name), value), read_present)
+    return replace(field, read=read_present)
 
 
-def _is_present(proto: Any, name: str) -> bool:
-    if proto.DESCRIPTOR.fields_by_name[name].is_repeated:
-        return bool(getattr(proto, name))
-    return proto.HasField(name)
+def rows_of(row_class: type, *names: str) -> tuple[Callable[[Any, Any], None], Callable[[Any], tuple[Any, ...]]]:
+    """How a list of messages is written from dataclasses, and read: their fields in order, by the messages' names."""
+    own = [field.name for field in fields(row_class)]
+
+    def write(protos: Any, rows: Iterable[Any]) -> None:
+        for row in rows:
+            protos.add(**{name: getattr(row, field) for name, field in zip(names, own, strict=True)})
+
+    def read(protos: Any) -> tuple[Any, ...]:
+        return tuple(row_class(*(_value(getattr(proto, name)) for name in names)) for proto in protos)
+
+    return write, read
+
+
+def _value(field: Any) -> Any:
+    """A scalar as it is, a list of numbers as a tuple."""
+    return field if isinstance(field, (int, float, bool)) else tuple(field)
 
 
 def choice(name: str, enum: str, prefix: str = "", *, silent: int | None = None, path: str = "") -> Field:
@@ -148,10 +161,3 @@ _CAPITAL_ENUMS = frozenset(
 def _enum(name: str) -> Any:
     owner, _, inner = name.partition(".")
     return getattr(getattr(protobuf, owner), inner) if inner else getattr(protobuf, owner)
-
-
-def plain_string(name: str) -> Field:
-    """A string, not there where it is empty."""
-    return Field(
-        (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name) or None
-    )

@@ -1,10 +1,13 @@
-"""Where each attribute stands in an instruction's message: one row per attribute.
+"""Where each attribute stands in an instruction's message.
 
-To add an attribute, write its row in ATTRIBUTES; one that stands elsewhere for a single opcode goes into SPECIAL.
+A number under its own name needs nothing. To add another attribute, write its row in ATTRIBUTES; one that stands
+elsewhere for a single opcode goes into SPECIAL.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from hloom import protobuf
@@ -17,11 +20,10 @@ from hloom.hlo.proto.field_mapping import (
     message,
     number,
     numbers,
-    numbers_if_any,
     only_number,
-    plain_string,
-    positive,
+    part,
     text,
+    unless_empty,
 )
 from hloom.hlo.proto.literals import read_literal, write_literal
 from hloom.hlo.proto.metadata import read_payload, to_text
@@ -116,7 +118,8 @@ def _write_sharding(proto: Any, value: Any, context: Context) -> None:
     proto.sharding.CopyFrom(write_sharding(value, context.type))
 
 
-def _write_frontend(proto: Any, pairs: tuple[tuple[str, str], ...]) -> None:
+def write_frontend(proto: Any, pairs: Iterable[tuple[str, str]]) -> None:
+    """Fill a FrontendAttributes message."""
     for key, value in pairs:
         proto.map[key] = value
 
@@ -132,14 +135,6 @@ def _read_backend_config(proto: Any, context: Context) -> str | None:
     return to_text(proto.backend_config) or None
 
 
-def _write_outfeed_shape(proto: Any, value: Type, _: Context) -> None:
-    proto.outfeed_shape.CopyFrom(write_shape(value))
-
-
-def _read_replication(proto: Any) -> tuple[bool, ...] | None:
-    return tuple(proto.replicated_at_leaf_buffers) or None
-
-
 _DOT = "dot_dimension_numbers"
 _RAGGED = "ragged_dot_dimension_numbers"
 _GATHER = "gather_dimension_numbers"
@@ -148,25 +143,21 @@ _SCATTER = "scatter_dimension_numbers"
 ATTRIBUTES: dict[str, Field] = {
     "algorithm": choice("algorithm", "PrecisionConfig.Algorithm", "ALG_", silent=0, path="precision_config"),
     "api_version": choice("custom_call_api_version", "CustomCallApiVersion"),
-    "async_execution_thread": plain_string("async_execution_thread"),
+    "async_execution_thread": unless_empty(number("async_execution_thread")),
     "backend_config": Field(
         ("backend_config", "backend_config_payload"), text("backend_config").write, _read_backend_config
     ),
-    "batch_group_count": positive("batch_group_count"),
+    "batch_group_count": unless_empty(number("batch_group_count")),
     "channel_id": Field(("channel_id", "all_reduce_id"), number("channel_id").write, _read_channel),
-    "collapsed_slice_dims": inside(_GATHER, "collapsed_slice_dims"),
-    "constrain_layout": number("constrain_layout"),
     "convolution_kind": choice("conv_kind", "ConvolutionKind", "CONVOLUTION_KIND_"),
     "cross_program_prefetch_index": Field(
         ("cross_program_prefetch_index", "is_cross_program_prefetch"),
         number("cross_program_prefetch_index").write,
         _read_prefetch,
     ),
-    "custom_call_has_side_effect": number("custom_call_has_side_effect"),
     "custom_call_target": Field(
-        ("custom_call_target",), plain_string("custom_call_target").write, lambda proto, _: proto.custom_call_target
+        ("custom_call_target",), number("custom_call_target").write, lambda proto, _: proto.custom_call_target
     ),
-    "delta": number("delta"),
     "dim_labels": Field(
         ("convolution_dimension_numbers",),
         lambda proto, value, _: values.write_labels(proto.convolution_dimension_numbers, value),
@@ -177,66 +168,36 @@ ATTRIBUTES: dict[str, Field] = {
         ),
     ),
     "dimensions": numbers("dimensions"),
-    "direction": plain_string("comparison_direction"),
+    "direction": unless_empty(number("comparison_direction")),
     "distribution": choice("distribution", "RandomDistribution"),
     "domain": Field(("domain_entry_sharding", "domain_exit_sharding"), _write_domain, _read_domain),
     "dynamic_slice_sizes": numbers("dynamic_slice_sizes"),
     "epsilon": Field(("epsilon",), number("epsilon").write, lambda proto, _: values.shortest_float(proto.epsilon)),
-    "exponent_bits": number("exponent_bits"),
-    "feature_group_count": positive("feature_group_count"),
-    "feature_index": number("feature_index"),
+    "feature_group_count": unless_empty(number("feature_group_count")),
     "fft_length": numbers("fft_length"),
     "fft_type": choice("fft_type", "FftType"),
-    "frontend_attributes": message("frontend_attributes", _write_frontend, read_frontend),
+    "frontend_attributes": message("frontend_attributes", write_frontend, read_frontend),
     "index": number("tuple_index"),
-    "index_vector_dim": inside(_GATHER, "index_vector_dim"),
-    "indices_are_sorted": number("indices_are_sorted"),
     "infeed_config": text("infeed_config"),
     "inferred_dimension": only_number("dimensions"),
-    "input_batching_dims": inside(_SCATTER, "input_batching_dims"),
-    "inserted_window_dims": inside(_SCATTER, "inserted_window_dims"),
     "iota_dimension": only_number("dimensions"),
     "is_associative": Field(("is_associative",), _write_associative, _read_associative),
-    "is_composite": number("is_composite"),
-    "is_host_transfer": number("is_host_transfer"),
-    "is_reverse": number("is_reverse"),
-    "is_stable": number("is_stable"),
-    "k": number("k"),
-    "kind": plain_string("fusion_kind"),
-    "largest": number("largest"),
-    "left_side": inside("triangular_solve_options", "left_side"),
+    "kind": unless_empty(number("fusion_kind")),
     "lhs_batch_dims": inside(_DOT, "lhs_batch_dimensions"),
     "lhs_contracting_dims": inside(_DOT, "lhs_contracting_dimensions"),
     "lhs_ragged_dims": inside(_RAGGED, "lhs_ragged_dimensions"),
     "literal": message("literal", lambda proto, value: proto.CopyFrom(write_literal(value)), read_literal),
-    "lower": inside("triangular_solve_options", "lower"),
-    "mantissa_bits": number("mantissa_bits"),
-    "num_carries": number("num_carries"),
-    "offset_dims": inside(_GATHER, "offset_dims"),
-    "operand_batching_dims": inside(_GATHER, "operand_batching_dims"),
     "operand_layout_constraints": Field(
         ("constrain_layout", "operand_shapes_with_layout"), _write_operand_layouts, _read_operand_layouts
     ),
     "operand_precision": message("precision_config", values.write_precisions, values.read_precisions),
     "origin": message("original_value", write_origin, read_origin),
     "outfeed_config": text("outfeed_config"),
-    "outfeed_shape": Field(
-        ("outfeed_shape",),
-        _write_outfeed_shape,
-        lambda proto, _: read_shape(proto.outfeed_shape) if proto.HasField("outfeed_shape") else None,
-    ),
+    "outfeed_shape": message("outfeed_shape", lambda proto, value: proto.CopyFrom(write_shape(value)), read_shape),
     "output_to_operand_aliasing": message("output_operand_aliasing", values.write_aliasing, values.read_aliasing),
-    "padding": Field(
-        ("padding_config",),
-        lambda proto, value, _: values.write_padding(proto.padding_config, value),
-        lambda proto, _: values.read_padding(proto.padding_config),
-    ),
+    "padding": part("padding_config", values.write_padding, values.read_padding),
     "padding_type": choice("padding_type", "PaddingType"),
-    "parameter_replication": message(
-        "parameter_replication",
-        lambda proto, value: proto.replicated_at_leaf_buffers.extend(value),
-        _read_replication,
-    ),
+    "parameter_replication": unless_empty(inside("parameter_replication", "replicated_at_leaf_buffers")),
     "replica_groups": Field(
         replica_groups.FIELDS,
         lambda proto, value, _: replica_groups.write_groups(proto, value),
@@ -246,46 +207,29 @@ ATTRIBUTES: dict[str, Field] = {
     "rhs_batch_dims": inside(_DOT, "rhs_batch_dimensions"),
     "rhs_contracting_dims": inside(_DOT, "rhs_contracting_dimensions"),
     "rhs_group_dims": inside(_RAGGED, "rhs_group_dimensions"),
-    "scatter_dims_to_operand_dims": inside(_SCATTER, "scatter_dims_to_operand_dims"),
-    "scatter_indices_batching_dims": inside(_SCATTER, "scatter_indices_batching_dims"),
     "schedule": choice("custom_call_schedule", "CustomCallSchedule"),
     "sharding": Field(
         ("sharding",),
         _write_sharding,
         lambda proto, _: read_sharding(proto.sharding) if proto.HasField("sharding") else None,
     ),
-    "slice": Field(
-        ("slice_dimensions",),
-        lambda proto, value, _: values.write_slices(proto.slice_dimensions, value),
-        lambda proto, _: values.read_slices(proto.slice_dimensions),
-    ),
+    "slice": part("slice_dimensions", values.write_slices, values.read_slices),
     "slice_sizes": numbers("gather_slice_sizes"),
-    "source_target_pairs": Field(
-        ("source_target_pairs",),
-        lambda proto, value, _: _write_source_targets(proto.source_target_pairs, value),
-        lambda proto, _: _read_source_targets(proto.source_target_pairs),
-    ),
+    "source_target_pairs": part("source_target_pairs", _write_source_targets, _read_source_targets),
     "sparsity_config": message("sparsity_config", values.write_sparsity, values.read_sparsity),
-    "start_index_map": inside(_GATHER, "start_index_map"),
-    "start_indices_batching_dims": inside(_GATHER, "start_indices_batching_dims"),
     "statistics": message("statistics_viz", values.write_statistics, values.read_statistics),
     "transpose_a": choice("transpose_a", "TriangularSolveOptions.Transpose", silent=0, path="triangular_solve_options"),
-    "type": Field(("comparison_type",), plain_string("comparison_type").write, _read_compare_type),
-    "unique_indices": number("unique_indices"),
-    "unit_diagonal": inside("triangular_solve_options", "unit_diagonal"),
-    "update_window_dims": inside(_SCATTER, "update_window_dims"),
-    "use_global_device_ids": number("use_global_device_ids"),
+    "type": Field(("comparison_type",), number("comparison_type").write, _read_compare_type),
     "window": message("window", values.write_window, values.read_window),
 }
 
 _PERMUTED = Field(("dynamic_slice_sizes",), _write_slice_sizes, _read_slice_sizes)
 
 SPECIAL: dict[tuple[str, str], Field] = {
-    ("all-to-all", "dimensions"): numbers_if_any("dimensions"),
-    ("cholesky", "lower"): inside("cholesky_options", "lower"),
+    ("all-to-all", "dimensions"): unless_empty(numbers("dimensions")),
     ("collective-permute", "slice_sizes"): _PERMUTED,
     ("collective-permute-start", "slice_sizes"): _PERMUTED,
-    ("ragged-all-to-all", "dimensions"): numbers_if_any("dimensions"),
+    ("ragged-all-to-all", "dimensions"): unless_empty(numbers("dimensions")),
     **{
         ("ragged-dot", name): inside(f"{_RAGGED}.{_DOT}", field)
         for name, field in (
@@ -296,9 +240,16 @@ SPECIAL: dict[tuple[str, str], Field] = {
         )
     },
     ("rng-bit-generator", "algorithm"): choice("rng_algorithm", "RandomAlgorithm"),
-    ("scatter", "index_vector_dim"): inside(_SCATTER, "index_vector_dim"),
 }
 """By opcode and attribute."""
+
+OPTIONS = {
+    "cholesky": "cholesky_options",
+    "gather": _GATHER,
+    "scatter": _SCATTER,
+    "triangular-solve": "triangular_solve_options",
+}
+"""Messages whose fields are named as the opcode's attributes are."""
 
 PRESENT: dict[str, tuple[str, ...]] = {
     "cholesky": ("cholesky_options",),
@@ -329,9 +280,18 @@ GRAPHS = (AttributeKind.GRAPH, AttributeKind.GRAPHS)
 """The kinds of attributes that stand in `called_computation_ids`."""
 
 
+@cache
 def field_of(opcode: str, attribute: str) -> Field | None:
-    """Where an op's attribute stands; None where the wire has no place for it."""
-    return SPECIAL.get((opcode, attribute)) or ATTRIBUTES.get(attribute)
+    """Where an op's attribute stands: as its row says, or under its own name; None where the wire has no place."""
+    field = SPECIAL.get((opcode, attribute)) or ATTRIBUTES.get(attribute)
+    if field is None:
+        own = protobuf.HloInstructionProto.DESCRIPTOR.fields_by_name
+        options = OPTIONS.get(opcode)
+        if options is not None and attribute in own[options].message_type.fields_by_name:
+            field = inside(options, attribute)
+        elif attribute in own and own[attribute].message_type is None:
+            field = number(attribute)
+    return field
 
 
 def set_defaults(proto: Any, opcode: str) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.instruction_fields import read_frontend
+from hloom.hlo.proto.field_mapping import rows_of
+from hloom.hlo.proto.instruction_fields import read_frontend, write_frontend
 from hloom.hlo.proto.shapes import read_shape, write_shape
 from hloom.ir import BufferDonor, FunctionType, Graph, InputOutputAlias, Module, Type
 from hloom.text import HloomError
 
 _KINDS = {"may-alias": "MAY_ALIAS", "must-alias": "MUST_ALIAS"}
 _ELSEWHERE = frozenset(("is_scheduled", "origin_recovery_table"))
+
+_write_donors, _read_donors = rows_of(BufferDonor, "parameter_number", "parameter_shape_index")
 
 DEFAULTS: dict[str, Any] = {"replica_count": 1, "num_partitions": 1}
 """What the absence of a header attribute means where it is not false or nothing; the wire has none of these."""
@@ -65,21 +68,11 @@ def _write_aliases(proto: Any, aliases: Iterable[InputOutputAlias]) -> None:
         )
 
 
-def _write_donors(proto: Any, donors: Iterable[BufferDonor]) -> None:
-    for donor in donors:
-        proto.buffer_donor.entries.add(parameter_number=donor.parameter, parameter_shape_index=donor.parameter_index)
-
-
-def _write_frontend(proto: Any, pairs: Iterable[tuple[str, str]]) -> None:
-    for key, value in pairs:
-        proto.frontend_attributes.map[key] = value
-
-
 _WRITERS: dict[str, Callable[[Any, Any], None]] = {
     "input_output_alias": _write_aliases,
-    "buffer_donor": _write_donors,
+    "buffer_donor": lambda proto, donors: _write_donors(proto.buffer_donor.entries, donors),
     "entry_computation_layout": lambda proto, value: None,
-    "frontend_attributes": _write_frontend,
+    "frontend_attributes": lambda proto, pairs: write_frontend(proto.frontend_attributes, pairs),
 }
 
 
@@ -88,7 +81,7 @@ def read_header(proto: Any) -> dict[str, Any]:
     attributes = {
         "is_scheduled": proto.HasField("schedule") or None,
         "input_output_alias": tuple(map(_read_alias, proto.input_output_alias.entries)),
-        "buffer_donor": tuple(map(_read_donor, proto.buffer_donor.entries)),
+        "buffer_donor": _read_donors(proto.buffer_donor.entries),
         "entry_computation_layout": _read_layout(proto),
         "frontend_attributes": read_frontend(proto.frontend_attributes),
     }
@@ -105,10 +98,6 @@ def _read_alias(entry: Any) -> InputOutputAlias:
         tuple(entry.parameter_shape_index),
         kinds[entry.kind],
     )
-
-
-def _read_donor(entry: Any) -> BufferDonor:
-    return BufferDonor(entry.parameter_number, tuple(entry.parameter_shape_index))
 
 
 def _read_layout(module: Any) -> FunctionType | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.field_mapping import rows_of
 from hloom.ir import (
     ConvolutionDimensions,
     OutputAlias,
@@ -29,73 +30,50 @@ LARGEST_RANK = 10
 """How many spatial dimensions the labels of a convolution can name, a digit each."""
 
 
+_write_dimensions, _read_dimensions = rows_of(
+    WindowDimension,
+    *("size", "stride", "padding_low", "padding_high", "base_dilation", "window_dilation", "window_reversal"),
+)
+_write_padding, _read_padding = rows_of(PaddingDimension, "edge_padding_low", "edge_padding_high", "interior_padding")
+write_slices, read_slices = rows_of(SliceDimension, "start", "limit", "stride")
+write_aliasing, read_aliasing = rows_of(OutputAlias, "output_shape_index", "operand_index", "operand_shape_index")
+_LABELS = (
+    ("lhs", "input", {"b": "batch", "f": "feature"}),
+    ("rhs", "kernel", {"i": "input_feature", "o": "output_feature"}),
+    ("output", "output", {"b": "batch", "f": "feature"}),
+)
+"""Which labels say which fields of ConvolutionDimensionNumbers: those of a side begin with its name."""
+
+
 def write_window(proto: Any, window: Window) -> None:
     """Add the dimensions to a Window message."""
-    for dimension in window.dimensions:
-        proto.dimensions.add(
-            size=dimension.size,
-            stride=dimension.stride,
-            padding_low=dimension.padding_low,
-            padding_high=dimension.padding_high,
-            window_dilation=dimension.window_dilation,
-            base_dilation=dimension.base_dilation,
-            window_reversal=dimension.reversal,
-        )
+    _write_dimensions(proto.dimensions, window.dimensions)
 
 
 def read_window(proto: Any) -> Window | None:
     """A Window message as a window; None where it has no dimensions."""
-    dimensions = tuple(
-        WindowDimension(
-            dimension.size,
-            dimension.stride,
-            dimension.padding_low,
-            dimension.padding_high,
-            dimension.base_dilation,
-            dimension.window_dilation,
-            dimension.window_reversal,
-        )
-        for dimension in proto.dimensions
-    )
-    return Window(dimensions) if dimensions else None
+    return Window(_read_dimensions(proto.dimensions)) if proto.dimensions else None
 
 
 def write_labels(proto: Any, labels: ConvolutionDimensions) -> None:
     """Say where each letter and digit stands."""
-    proto.input_batch_dimension = labels.lhs.index("b")
-    proto.input_feature_dimension = labels.lhs.index("f")
-    proto.input_spatial_dimensions.extend(labels.spatial(labels.lhs))
-    proto.kernel_input_feature_dimension = labels.rhs.index("i")
-    proto.kernel_output_feature_dimension = labels.rhs.index("o")
-    proto.kernel_spatial_dimensions.extend(labels.spatial(labels.rhs))
-    proto.output_batch_dimension = labels.output.index("b")
-    proto.output_feature_dimension = labels.output.index("f")
-    proto.output_spatial_dimensions.extend(labels.spatial(labels.output))
+    for side, prefix, letters in _LABELS:
+        text = getattr(labels, side)
+        for letter, name in letters.items():
+            setattr(proto, f"{prefix}_{name}_dimension", text.index(letter))
+        getattr(proto, f"{prefix}_spatial_dimensions").extend(labels.spatial(text))
 
 
 def read_labels(proto: Any, types: Sequence[Type | None]) -> ConvolutionDimensions:
     """The three strings of labels; `types` are those of the two operands and the result, for dimensions unused."""
-    left, right, result = (*types, None, None, None)[:3]
-    return ConvolutionDimensions(
-        _labels(
-            left, b=proto.input_batch_dimension, f=proto.input_feature_dimension, spatial=proto.input_spatial_dimensions
-        ),
-        _labels(
-            right,
-            i=proto.kernel_input_feature_dimension,
-            o=proto.kernel_output_feature_dimension,
-            spatial=proto.kernel_spatial_dimensions,
-        ),
-        _labels(
-            result,
-            b=proto.output_batch_dimension,
-            f=proto.output_feature_dimension,
-            spatial=proto.output_spatial_dimensions,
-        ),
-    )
+    sides = []
+    for (_, prefix, letters), type_ in zip(_LABELS, (*types, None, None, None), strict=False):
+        dims = {letter: getattr(proto, f"{prefix}_{name}_dimension") for letter, name in letters.items()}
+        sides.append(_labels(type_, getattr(proto, f"{prefix}_spatial_dimensions"), dims))
+    return ConvolutionDimensions(*sides)
 
 
-def _labels(type_: Type | None, *, spatial: Sequence[int], **letters: int) -> str:
+def _labels(type_: Type | None, spatial: Sequence[int], letters: dict[str, int]) -> str:
     if len(spatial) > LARGEST_RANK:
         raise HloomError(f"a convolution over {len(spatial)} spatial dimensions has no labels")
     places = {dim: letter for letter, dim in letters.items()}
@@ -108,47 +86,12 @@ def _labels(type_: Type | None, *, spatial: Sequence[int], **letters: int) -> st
 
 def write_padding(proto: Any, padding: Iterable[PaddingDimension]) -> None:
     """Add the dimensions to a PaddingConfig."""
-    for dimension in padding:
-        proto.dimensions.add(
-            edge_padding_low=dimension.low, edge_padding_high=dimension.high, interior_padding=dimension.interior
-        )
+    _write_padding(proto.dimensions, padding)
 
 
 def read_padding(proto: Any) -> tuple[PaddingDimension, ...]:
     """A PaddingConfig, dimension by dimension."""
-    return tuple(
-        PaddingDimension(dimension.edge_padding_low, dimension.edge_padding_high, dimension.interior_padding)
-        for dimension in proto.dimensions
-    )
-
-
-def write_slices(protos: Any, slices: Iterable[SliceDimension]) -> None:
-    """Add one SliceDimensions per dimension."""
-    for dimension in slices:
-        protos.add(start=dimension.start, limit=dimension.limit, stride=dimension.stride)
-
-
-def read_slices(protos: Iterable[Any]) -> tuple[SliceDimension, ...]:
-    """SliceDimensions, dimension by dimension."""
-    return tuple(SliceDimension(proto.start, proto.limit, proto.stride) for proto in protos)
-
-
-def write_aliasing(protos: Any, aliases: Iterable[OutputAlias]) -> None:
-    """Add one OutputOperandAliasing per alias."""
-    for alias in aliases:
-        protos.add(
-            output_shape_index=alias.output_index,
-            operand_index=alias.operand,
-            operand_shape_index=alias.operand_index,
-        )
-
-
-def read_aliasing(protos: Iterable[Any]) -> tuple[OutputAlias, ...]:
-    """OutputOperandAliasings as aliases."""
-    return tuple(
-        OutputAlias(tuple(proto.output_shape_index), proto.operand_index, tuple(proto.operand_shape_index))
-        for proto in protos
-    )
+    return _read_padding(proto.dimensions)
 
 
 def write_statistics(proto: Any, statistics: Statistics) -> None:
