@@ -206,7 +206,7 @@ def _live(live: Liveness, buffer: Buffer, role: str, time: int) -> LiveBuffer:
         index=index,
         computation=node.graph.name,
         opcode=node.opcode,
-        type=_text(_element(node.type, index)),
+        type=_text(dict(indexed(node.type)).get(index) if node.type is not None and index else node.type),
         bytes=buffer.size,
         role=role,
         start=start,
@@ -214,10 +214,6 @@ def _live(live: Liveness, buffer: Buffer, role: str, time: int) -> LiveBuffer:
         scope=op_name_of(node),
         source=source_of(node, live.module.stack_tables),
     )
-
-
-def _element(value_type: Type | None, index: Index) -> Type | None:
-    return dict(indexed(value_type)).get(index) if value_type is not None and index else value_type
 
 
 def _text(value_type: Type | None) -> str:

@@ -70,17 +70,13 @@ def permuted(node: Apply, operands: Values) -> Values:
 def check_alone(node: Apply) -> None:
     """Raise Unsupported where a node's groups, or the module's header, say that there are several devices."""
     groups = node.attribute("replica_groups")
-    if groups is not None and not _is_of_all(groups):
+    if groups is not None and not (isinstance(groups, ExplicitGroups) and not groups.listed):
         if groups.group_count == 1 and groups.group_size == 1:
             return
         raise Unsupported(f"it joins several devices: replica_groups={groups}")
     header = node.graph.module.attributes
     if (header.get("replica_count") or 1) * (header.get("num_partitions") or 1) > 1:
         raise Unsupported("the module is for several devices")
-
-
-def _is_of_all(groups: object) -> bool:
-    return isinstance(groups, ExplicitGroups) and not groups.listed
 
 
 def _together(values: Values) -> Value:

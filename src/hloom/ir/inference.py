@@ -88,7 +88,7 @@ class Inference:
         if len(types) < len(node.inputs):
             return None
         if function not in self._asking:
-            self._asking[function] = _asks_for_result(rule)
+            self._asking[function] = any(name == "result" for _, name in wanted(rule))
         key = (function, types, id(node.attributes), node.type if self._asking[function] else None)
         cached = self._memo.get(key)
         if cached is None:
@@ -126,10 +126,6 @@ def _attempt(node: Apply, types: tuple[Type, ...]) -> Type | TypeProblem:
         return infer_type(node.op, types, node.attributes, node.type and without_layout(node.type))
     except TypeProblem as problem:
         return problem
-
-
-def _asks_for_result(rule: Callable[..., Any]) -> bool:
-    return any(name == "result" for _, name in wanted(rule))
 
 
 def arguments(op: Op, rule: Callable[..., Any], attributes: Mapping[str, Any], result: Type | None) -> dict[str, Any]:

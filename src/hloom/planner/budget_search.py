@@ -9,11 +9,11 @@ where they predict too little, higher where they leave nothing, and in between o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hloom.planner.memory_constraints import peak_rows
-from hloom.planner.memory_footprint import Footprint, footprint_of
+from hloom.planner.memory_footprint import footprint_of
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
@@ -203,7 +203,7 @@ class _Search:
         choice = solution.strategies
         key = tuple(choice[number] for number in sorted(choice))
         if key not in self.seen:
-            held = _footprint(self.problem, choice)
+            held = footprint_of(self.problem, choice, hoist_reshards(self.problem, dict(choice)))
             self.seen[key] = BudgetResult(solution, held.bytes, max(0.0, held.bytes - self.budget))
             if is_teaching and held.bytes > self.budget:
                 self.rows += peak_rows(self.problem, choice, held)
@@ -224,7 +224,3 @@ def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solutio
         return None
     strategies = graph.named(problem, repaired_choice)
     return replace(solution, strategies=strategies, cost=problem.cost(strategies))
-
-
-def _footprint(problem: Problem, choice: Mapping[int, int]) -> Footprint:
-    return footprint_of(problem, choice, hoist_reshards(problem, dict(choice)))

@@ -178,7 +178,7 @@ class Clusters:
 
     def _followed(self, node: Node, axis_map: AxisMap) -> int | None:
         """The operand that a node follows: the largest, then the deepest, that comes from no light cluster."""
-        if node.opcode in LEADERS or _is_enlarging(node) or _is_composite(axis_map):
+        if node.opcode in LEADERS or _is_enlarging(node) or _minor_factors(axis_map):
             return None
         best: tuple[tuple, int] | None = None
         heavy: set[int] = set()
@@ -306,10 +306,6 @@ def _is_free(node: Node) -> bool:
 
 def _is_enlarging(node: Node) -> bool:
     return node.opcode == "broadcast" and _elements(node) > _elements(node.inputs[0])
-
-
-def _is_composite(axis_map: AxisMap) -> bool:
-    return bool(_minor_factors(axis_map))
 
 
 def _minor_factors(axis_map: AxisMap) -> set[int]:

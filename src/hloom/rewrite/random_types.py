@@ -91,10 +91,6 @@ def _first(known: Sequence[Type | None]) -> TensorType | None:
     return next((array_type for array_type in known if isinstance(array_type, TensorType)), None)
 
 
-def _base(sampler: Sampler, known: Sequence[Type | None], fixed: Values) -> TensorType:
-    return _first(known) or _with_rank(sampler, sampler.some_type(), fixed)
-
-
 def _selecting(sampler: Sampler, operand_index: int, known: Sequence[Type | None], fixed: Values) -> TensorType:
     others = _first(known[1:])
     if operand_index == 0:
@@ -137,7 +133,7 @@ def _scalar_second(sampler: Sampler, operand_index: int, known: Sequence[Type | 
         other = known[1]
         array_type = _with_rank(sampler, sampler.some_type(), fixed)
         return array_type.with_dtype(other.dtype) if isinstance(other, TensorType) else array_type
-    return TensorType(_base(sampler, known, fixed).dtype)
+    return TensorType((_first(known) or _with_rank(sampler, sampler.some_type(), fixed)).dtype)
 
 
 def _indexed(sampler: Sampler, operand_index: int, known: Sequence[Type | None], fixed: Values) -> TensorType:

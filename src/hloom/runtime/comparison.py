@@ -82,7 +82,7 @@ def _difference(
     relative = default_tolerance(dtype_of(left.dtype)) if rtol is None else rtol
     with np.errstate(all="ignore"):
         one, other = _widened(left), _widened(right)
-        error = np.where(_same(one, other), 0, np.abs(one - other)).astype(np.float64)
+        error = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0, np.abs(one - other)).astype(np.float64)
         error = np.where(np.isnan(error), np.inf, error)
         scale = np.maximum(np.abs(one), np.abs(other)).astype(np.float64)
         scale = np.where(np.isfinite(scale), scale, 0)
@@ -99,10 +99,6 @@ def _difference(
     return Difference(
         number, reason, index, left[index], right[index], absolute, float(ratio), int(out.sum()), left.size
     )
-
-
-def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return (one == other) | (np.isnan(one) & np.isnan(other))
 
 
 def _widened(array: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ def normalize_floats(graph: Graph) -> None:
             continue
         if node.opcode in CONVERTING and any(_is(operand, LOW_PRECISION) for operand in node.inputs):
             graph.set_inputs(node, [_converted(graph, operand, HIGH_PRECISION, node) for operand in node.inputs])
-        if not _forwards(node) and _is(node, LOW_PRECISION):
+        if not (node.opcode in FORWARDING or is_control_flow(node)) and _is(node, LOW_PRECISION):
             assert isinstance(node.type, TensorType)
             graph.set_type(node, TensorType(dtype(HIGH_PRECISION), node.type.dims))
         elif node.opcode == "tuple" and isinstance(node.type, TupleType):
@@ -53,10 +53,6 @@ def _converted(graph: Graph, value: Node, name: str, before: Node) -> Node:
         return value
     converted = TensorType(dtype(name), value.type.dims)
     return graph.add_apply(OPS["convert"], (value,), converted, before=before)
-
-
-def _forwards(node: Node) -> bool:
-    return node.opcode in FORWARDING or is_control_flow(node)
 
 
 def _is(node: Node, name: str) -> bool:

@@ -123,7 +123,7 @@ def _starts_fusion(node: Node) -> bool:
         return False
     if node.opcode == "dot":
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
-        is_canonical = contracting == (_rank(node.inputs[0]) - 1,) and min(_dims(node)[-2:], default=1) > 1
+        is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and min(_dims(node)[-2:], default=1) > 1
         return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
     if node.opcode != "reduce" or len(node.inputs) != 2 or not _is_preferred(node):
         return False
@@ -166,7 +166,3 @@ def _dtype(node: Node) -> str:
 
 def _dims(node: Node) -> tuple[int, ...]:
     return tuple(node.type.dims) if isinstance(node.type, TensorType) else ()
-
-
-def _rank(node: Node) -> int:
-    return len(_dims(node))

@@ -48,7 +48,7 @@ def read_attention(operands: list[TensorType], attribute: Any) -> Attention:
         size = query.dims[-1] if "(" not in layouts[0] else query.dims[-1] // heads if heads else 0
     if not size or query.dims[-1] % size:
         raise TypeProblem(f"{query} has no heads of size {size}: query_head_size or num_heads must fit")
-    count = _heads(query, layouts[0], size)
+    count = split_dims(query, layouts[0], size)["H"]
     value = operands[2]
     value_size = value.dims[-1] // count if "(" in layouts[2] else value.dims[-1]
     mask = plain(attribute("attn_mask_type"))
@@ -73,10 +73,6 @@ def joined_dims(sizes: dict[str, int], layout: str) -> tuple[int, ...]:
     letters = layout.replace("(", "").replace(")", "")
     dims = [sizes[letter] for letter in letters]
     return (*dims[:-2], dims[-2] * dims[-1]) if "(" in layout else tuple(dims)
-
-
-def _heads(array_type: TensorType, layout: str, size: int) -> int:
-    return split_dims(array_type, layout, size)["H"]
 
 
 def _attention(*operands: Type, **values: Any) -> Type:

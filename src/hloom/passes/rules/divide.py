@@ -193,12 +193,8 @@ def _are_powers_of_two(numbers: np.ndarray) -> bool:
     if not wide.size or not np.isfinite(wide).all() or (wide == 0).any():
         return False
     with np.errstate(all="ignore"):
-        smallest = _least_normal(numbers.dtype)
+        smallest = float(ml_dtypes.finfo(numbers.dtype).smallest_normal)
         inverse = (1 / wide).astype(numbers.dtype).astype(np.float64)
     mantissas = np.abs(np.frexp(wide)[0])
     ordinary = (np.abs(wide) >= smallest) & (np.abs(inverse) >= smallest) & np.isfinite(inverse)
     return bool((mantissas == 0.5).all() and ordinary.all())
-
-
-def _least_normal(element_type: np.dtype) -> float:
-    return float(ml_dtypes.finfo(element_type).smallest_normal)

@@ -70,7 +70,7 @@ class _Named:
     def _of_data(self, axis: str) -> Iterator[str]:
         if self._is_sharded(axis):
             yield "FSDP"
-        elif self._is_data(axis):
+        elif BATCH in self._data_kinds(axis):
             yield "data parallel"
         elif self._computes(axis, BATCH):
             yield "batch split between blocks"
@@ -103,9 +103,6 @@ class _Named:
             yield "tables by rows"
         if any(numbers - self.roles.rows for numbers in split):
             yield "tables by columns"
-
-    def _is_data(self, axis: str) -> bool:
-        return BATCH in self._data_kinds(axis)
 
     def _data_kinds(self, axis: str) -> set[str]:
         """What an axis splits of the parameters that have a batch."""
