@@ -2,8 +2,8 @@
 
     python scripts/count_lines.py 3c7c16c HEAD
 
-Lines are those of `git show`, blank ones included. A package is a folder of src/hloom or tests, or one of benchmarks and
-scripts. What belongs to the packages of NEW is counted apart, so that the others can be compared with the first commit.
+Blank lines count too. A package is a folder of src/hloom or tests, or one of benchmarks and scripts. What belongs to
+the packages of NEW is counted apart, so that the others can be compared with the first commit.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.partitioned import read_partitioned
 from hloom.sharding import Mesh
-from hloom.sharding.axis_links import mesh_with_links
+from hloom.sharding.mesh import mesh_with_links
 
 TRIPS = 6
 TEXT = """

@@ -1,6 +1,6 @@
 """Products of matrices of any dimensions: integers exact, floats within `compare`'s tolerance of their type.
 
-Covers `convolution.py`, `ragged_dot.py`, `promotion.py`.
+Covers `convolution.py`, `promotion.py`.
 """
 
 import ml_dtypes

@@ -1,6 +1,6 @@
 """Modules in, HLO text out, in XLA's own style.
 
-Covers `header_printer.py`, `attribute_printer.py`, `async_sugar_printer.py`, `forms.py`.
+Covers `attribute_printer.py`, `async_sugar_printer.py`, `forms.py`.
 """
 
 from __future__ import annotations

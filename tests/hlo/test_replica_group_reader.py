@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.hlo.replica_group_reader import read_replica_groups
+from hloom.hlo.value_reader import read_replica_groups
 from hloom.ir.devices import IotaDevices
 from hloom.ir.mesh import AxisRef, HloMesh
 from hloom.ir.replica_groups import ExplicitGroups, IotaGroups, MeshGroups

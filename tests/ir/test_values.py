@@ -1,6 +1,6 @@
 """Attribute values print as HLO writes them; metadata and stack tables answer when asked.
 
-Covers `axis_map.py`, `devices.py`, `mesh.py`, `replica_groups.py`, `stack_frames.py`, `metadata.py`, `literal.py`,
+Covers `axis_map.py`, `devices.py`, `mesh.py`, `replica_groups.py`, `metadata.py`, `literal.py`,
 `literal_text.py`, `number_conversion.py`.
 """
 

@@ -33,7 +33,7 @@ from hloom.ir import (
     verify,
 )
 from hloom.ir.attribute_types import CHECKS, expected_type
-from hloom.ir.scopes import find_cycle
+from hloom.ir.verify import find_cycle
 from hloom.ops import COMMON as OPS_COMMON
 from hloom.ops import OPS, unknown_op
 from hloom.text import HloomError

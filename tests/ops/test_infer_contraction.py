@@ -9,7 +9,7 @@ What XLA's parser refuses or accepts and we do not, each on purpose:
                         unbounded, and refuse to compare such features
     element types       it aborts on pairs that it cannot order (f8e5m2 with f8e5m2fnuz ...): we refuse
 
-Covers `dot_rules.py`, `scaled_dot_rules.py`, `ragged_dot_rules.py`, `convolution_rules.py`.
+Covers `dot_rules.py`, `convolution_rules.py`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ And the other way round:
     topk            of a scalar with k <= 0, where its parser reads past the dimensions
     aborts          inputs or sources that are no arrays, windows that leave less than nothing: we refuse
 
-Covers `reduction.py`, `scan_rules.py`, `sort_rules.py`, `window_rules.py`, `windows.py`, `batch_norm_rules.py`.
+Covers `reduction.py`, `scan_rules.py`, `windows.py`.
 """
 
 from __future__ import annotations

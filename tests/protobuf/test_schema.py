@@ -1,7 +1,4 @@
-"""Our schema says what XLA's says, its compiled form is up to date, and it keeps out of everyone else's way.
-
-Covers `unknown.py`.
-"""
+"""Our schema says what XLA's says, its compiled form is up to date, and it keeps out of everyone else's way."""
 
 from __future__ import annotations
 

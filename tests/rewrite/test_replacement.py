@@ -1,6 +1,6 @@
 """What stands in place of a match: several roots and results, what is copied, what is refused.
 
-Covers `builder.py`, `profitability.py`, `cycle_detection.py`.
+Covers `builder.py`, `cycle_detection.py`.
 """
 
 from __future__ import annotations

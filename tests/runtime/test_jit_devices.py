@@ -1,6 +1,6 @@
 """`jit` and `inside_jit` on eight virtual devices, under both of XLA's partitioners; see `on_eight_devices.py`.
 
-Covers `shardy.py`, `jax_shardings.py`, `replicas.py`.
+Covers `shardy.py`, `jax_shardings.py`.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Specs as HLO's three texts and back: the texts are XLA's, and each device holds the tile that XLA says.
-
-Covers `axis_assignment.py`.
-"""
+"""Specs as HLO's three texts and back: the texts are XLA's, and each device holds the tile that XLA says."""
 
 from __future__ import annotations
 

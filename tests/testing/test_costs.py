@@ -1,7 +1,4 @@
-"""The assertions for users: what passes, and what the messages name.
-
-Covers `memory.py`.
-"""
+"""The assertions for users: what passes, and what the messages name."""
 
 from __future__ import annotations
 

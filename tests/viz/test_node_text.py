@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hloom.ir import Metadata, StackTables, TensorType, dtype, literal_of, parse_metadata
-from hloom.ir.stack_frames import FileLocation, StackFrame
+from hloom.ir.metadata import FileLocation, StackFrame
 from hloom.viz import DrawnNode, drawing_of
 from hloom.viz.node_text import clean, metadata_fields
 from tests.viz.build import F32_2, apply, module_with, strange_text

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import prod
 
-from hloom.hlo.async_chain import chain_start
+from hloom.hlo.async_sugar_reader import chain_start
 from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import RESERVED, name_problem
 from hloom.ir import (

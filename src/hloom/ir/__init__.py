@@ -43,7 +43,11 @@ from hloom.ir.mesh import HloMesh as HloMesh
 from hloom.ir.mesh import mergeable as mergeable
 from hloom.ir.mesh import overlap as overlap
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
+from hloom.ir.metadata import FileLocation as FileLocation
 from hloom.ir.metadata import Metadata as Metadata
+from hloom.ir.metadata import StackFrame as StackFrame
+from hloom.ir.metadata import StackTables as StackTables
+from hloom.ir.metadata import StackTraceFrame as StackTraceFrame
 from hloom.ir.metadata import parse_metadata as parse_metadata
 from hloom.ir.metadata import read_metadata as read_metadata
 from hloom.ir.module import Module as Module
@@ -87,10 +91,6 @@ from hloom.ir.sharding import Sharding as Sharding
 from hloom.ir.sharding import Tiled as Tiled
 from hloom.ir.sharding import TupleSharding as TupleSharding
 from hloom.ir.sharding import Uniform as Uniform
-from hloom.ir.stack_frames import FileLocation as FileLocation
-from hloom.ir.stack_frames import StackFrame as StackFrame
-from hloom.ir.stack_frames import StackTables as StackTables
-from hloom.ir.stack_frames import StackTraceFrame as StackTraceFrame
 from hloom.ir.tile_assignment import assignment as assignment
 from hloom.ir.tile_assignment import canonical as canonical
 from hloom.ir.tile_assignment import canonical_form as canonical_form

@@ -18,11 +18,10 @@ from hloom.ir.attributes import Referent
 from hloom.ir.graph import Graph
 from hloom.ir.literal import Literal, literal_of
 from hloom.ir.literal_text import format_literal
-from hloom.ir.metadata import Metadata, parse_metadata
+from hloom.ir.metadata import Metadata, StackTables, parse_metadata
 from hloom.ir.module import Module
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import COMMON, Op
-from hloom.ir.stack_frames import StackTables
 from hloom.ir.types import same_shape
 from hloom.text import HloomError
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
+from hloom.ir.metadata import StackTables
 from hloom.ir.nodes import Constant, Missing, Node
-from hloom.ir.stack_frames import StackTables
 from hloom.text import HloomError
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hloom.mlir.balanced_text import balanced
 from hloom.mlir.types import TENSOR
-from hloom.text import Cursor, Unsupported
+from hloom.text import Cursor, Unsupported, mlir_strings
 
 DEEPEST = 100
 """How deep types, attributes and regions may nest."""
@@ -82,3 +81,33 @@ def result_list(results: tuple[str, ...]) -> str:
 def _inside(cursor: Cursor) -> str:
     """What stands in angle brackets, runs of white space as one space."""
     return _SPACE.sub(" ", balanced(cursor))
+
+
+_NEXT = re.compile(r'[^"<>()\[\]{}\-]*+(?:-(?!>)[^"<>()\[\]{}\-]*+)*+(->|["<>()\[\]{}])')
+_CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
+
+
+def balanced(cursor: Cursor) -> str:
+    """Move over an opening bracket and all up to its closing one; the text, brackets included."""
+    start = cursor.skip()
+    waiting: list[str] = []
+    position = start
+    while True:
+        match = _NEXT.match(cursor.text, position, cursor.end)
+        if match is None:
+            raise cursor.error(f"'{cursor.text[start]}' is never closed", start)
+        position = match.end()
+        sign = match[1]
+        if sign == '"':
+            string = mlir_strings.STRING.match(cursor.text, position - 1, cursor.end)
+            if string is None:
+                raise cursor.error("this string is never closed", position - 1)
+            position = string.end()
+        elif sign in _CLOSING:
+            waiting.append(_CLOSING[sign])
+        elif sign != "->":
+            if not waiting or waiting.pop() != sign:
+                raise cursor.error(f"'{sign}' closes nothing", position - 1)
+            if not waiting:
+                cursor.position = position
+                return cursor.text[start:position]

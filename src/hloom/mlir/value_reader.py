@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hloom.ir import EMPTY, Attributes
-from hloom.mlir.balanced_text import balanced
 from hloom.mlir.floats import from_bits, is_float, rounded, to_bits
-from hloom.mlir.type_reader import deeper, read_type
+from hloom.mlir.type_reader import balanced, deeper, read_type
 from hloom.mlir.types import ELEMENTS, shaped_element
 from hloom.mlir.values import UNIT, Dense, OpaqueValue, Symbol, TypedArray, TypedNumber, TypeValue
 from hloom.text import Cursor, Source, mlir_strings

@@ -2,10 +2,15 @@
 
 from hloom.ir import AttributeKind, optional, required
 from hloom.ops.convolution_rules import convolution_axes, infer_convolution
-from hloom.ops.dot_rules import dot_axes, infer_dot
-from hloom.ops.ragged_dot_rules import infer_ragged_dot, ragged_dot_axes
+from hloom.ops.dot_rules import (
+    dot_axes,
+    infer_dot,
+    infer_ragged_dot,
+    infer_scaled_dot,
+    ragged_dot_axes,
+    scaled_dot_axes,
+)
 from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table
-from hloom.ops.scaled_dot_rules import infer_scaled_dot, scaled_dot_axes
 
 ALGORITHMS = (
     "dot_any_f8_any_f8_f32",

@@ -15,4 +15,4 @@ from hloom.partitioner.spec_collectives import ShardedArray as ShardedArray
 from hloom.partitioner.spec_collectives import dot_collectives as dot_collectives
 from hloom.partitioner.spec_collectives import reduction_collectives as reduction_collectives
 from hloom.partitioner.spec_collectives import reshard_collectives as reshard_collectives
-from hloom.partitioner.traced_collective import TracedCollective as TracedCollective
+from hloom.partitioner.trace import TracedCollective as TracedCollective

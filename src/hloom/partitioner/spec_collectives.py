@@ -15,8 +15,7 @@ from hloom.partitioner.dot import LHS, OUTPUT, RHS, DotDimensions, PartitionedVa
 from hloom.partitioner.dot_handler import partition_dot
 from hloom.partitioner.reshard import reshard
 from hloom.partitioner.tile_assignment import Dims, TileAssignment
-from hloom.partitioner.trace import MeshCoordinates, Trace, all_reduce_along_dims
-from hloom.partitioner.traced_collective import TracedCollective
+from hloom.partitioner.trace import MeshCoordinates, Trace, TracedCollective, all_reduce_along_dims
 from hloom.sharding import Axes, Mesh, Spec, to_tiled
 
 DimAxes = tuple[Axes, ...]

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.protobuf.schema import Schema
-from hloom.protobuf.unknown import UnknownField, unknown_fields
+from hloom.protobuf.schema import Schema, UnknownField, unknown_fields
 
 __all__ = ["Schema", "UnknownField", "names", "unknown_fields", "xla"]
 

@@ -1,7 +1,10 @@
-"""The messages of one foreign format, in a descriptor pool of their own."""
+"""The messages of one foreign format, in a descriptor pool of their own, and fields in them that no schema names."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,8 @@ from typing import Any
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 
 class Schema:
@@ -60,3 +65,40 @@ def _python_type(descriptor: Any) -> Any:
     if hasattr(descriptor, "values_by_name"):
         return EnumTypeWrapper(descriptor)
     return message_factory.GetMessageClass(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """One field that the schema does not name, in the message at `path` (`computations[0].instructions[3]`)."""
+
+    path: str
+    message: str
+    number: int
+    data: Any
+
+
+def unknown_fields(message: Message) -> list[UnknownField]:
+    """Return every unknown field of a message and of all messages inside it, outermost first.
+
+    Serialising the message again keeps them, so they are lost only by who builds a new message.
+    """
+    fields: list[UnknownField] = []
+    waiting = deque([("", message)])
+    while waiting:
+        path, part = waiting.popleft()
+        name = part.DESCRIPTOR.name
+        fields.extend(UnknownField(path, name, field.field_number, field.data) for field in UnknownFieldSet(part))
+        waiting.extend(_messages_inside(path, part))
+    return fields
+
+
+def _messages_inside(path: str, message: Message) -> Iterator[tuple[str, Message]]:
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        field_path = f"{path}.{field.name}" if path else field.name
+        if isinstance(value, Message):
+            yield field_path, value
+            continue
+        entries = value.items() if field.message_type.GetOptions().map_entry else enumerate(value)
+        yield from ((f"{field_path}[{key}]", entry) for key, entry in entries if isinstance(entry, Message))

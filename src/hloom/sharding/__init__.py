@@ -3,7 +3,6 @@
 To add a notation of shardings, add a file here beside `hlo_sharding.py`.
 """
 
-from hloom.sharding.axis_links import mesh_with_links as mesh_with_links
 from hloom.sharding.hlo_sharding import from_hlo as from_hlo
 from hloom.sharding.hlo_sharding import from_hlo_mesh as from_hlo_mesh
 from hloom.sharding.hlo_sharding import from_tuple as from_tuple
@@ -18,6 +17,7 @@ from hloom.sharding.json_specs import spec_from_json as spec_from_json
 from hloom.sharding.json_specs import spec_to_json as spec_to_json
 from hloom.sharding.mesh import AxisLink as AxisLink
 from hloom.sharding.mesh import Mesh as Mesh
+from hloom.sharding.mesh import mesh_with_links as mesh_with_links
 from hloom.sharding.partition_spec import from_partition as from_partition
 from hloom.sharding.partition_spec import to_partition as to_partition
 from hloom.sharding.partition_spec import unreduced_axes as unreduced_axes

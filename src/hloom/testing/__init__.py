@@ -12,10 +12,10 @@ it in the file of what it asserts about, or in a new one.
 from hloom.testing.costs import assert_bytes_accessed as assert_bytes_accessed
 from hloom.testing.costs import assert_flops as assert_flops
 from hloom.testing.costs import assert_no_collective as assert_no_collective
+from hloom.testing.costs import assert_peak_memory as assert_peak_memory
 from hloom.testing.derivatives import DerivativeCheck as DerivativeCheck
 from hloom.testing.derivatives import check_derivatives as check_derivatives
 from hloom.testing.equivalence import assert_equivalent as assert_equivalent
-from hloom.testing.memory import assert_peak_memory as assert_peak_memory
 from hloom.testing.rules import Equivalence as Equivalence
 from hloom.testing.rules import NotEquivalent as NotEquivalent
 from hloom.testing.rules import check_rule as check_rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.analysis import Cost, CostReport, NodeCost, cost, source_of
+from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, memory, source_of
 from hloom.ir import Module, Node
 from hloom.ops import collective
 
@@ -89,3 +89,28 @@ def _line(node_cost: NodeCost, measure: Callable[[Cost], int], unit: str, module
 
 def _place(node: Node, module: Module) -> str:
     return f"{node.graph.name}/{node.name} = {node.type} {node.opcode}  {source_of(node, module.stack_tables)}"
+
+
+def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | None = None) -> None:
+    """Assert that a run takes no more than so many bytes: a number, or a text such as "80GiB".
+
+    `schedule` is as `hloom.analysis.memory` takes it. Raises AssertionError, which names the largest buffers in use at
+    the peak with their source lines, and ValueError for a text that is no number of bytes.
+    """
+    limit = bytes_of(at_most) if isinstance(at_most, str) else at_most
+    report = memory(module, schedule=schedule)
+    if report.peak <= limit:
+        return
+    lines = "".join(f"\n  {_buffer_line(buffer)}" for buffer in report.at_peak[:SHOWN])
+    given = f"; donating inputs would save {report.donatable_bytes:,}" if report.donatable_bytes else ""
+    raise AssertionError(
+        f"{report.module} takes {report.peak:,} bytes, more than {limit:,}, at {report.peak_instruction}{given}:{lines}"
+    )
+
+
+def _buffer_line(buffer: LiveBuffer) -> str:
+    element = "".join(f"{{{index}}}" for index in buffer.index)
+    return (
+        f"{buffer.bytes:,} bytes, {buffer.role}: {buffer.computation}/{buffer.name}{element} = {buffer.type} "
+        f"{buffer.opcode}  {buffer.source}"
+    )

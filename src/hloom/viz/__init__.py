@@ -12,11 +12,11 @@ from hloom.viz.drawing import DrawnCluster as DrawnCluster
 from hloom.viz.drawing import DrawnEdge as DrawnEdge
 from hloom.viz.drawing import DrawnNode as DrawnNode
 from hloom.viz.drawing import EdgeKind as EdgeKind
+from hloom.viz.files import FORMATS as FORMATS
 from hloom.viz.files import SUFFIXES as SUFFIXES
 from hloom.viz.files import draw as draw
+from hloom.viz.files import render as render
 from hloom.viz.graphml import to_graphml as to_graphml
-from hloom.viz.graphviz import FORMATS as FORMATS
-from hloom.viz.graphviz import render as render
 from hloom.viz.json_records import to_json as to_json
 from hloom.viz.selection import Selection as Selection
 from hloom.viz.selection import drawing_of as drawing_of

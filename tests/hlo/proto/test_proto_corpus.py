@@ -1,9 +1,8 @@
 """The whole corpus through protos, held against XLA: text -> ours -> proto -> XLA, and XLA's proto -> ours.
 
 Covers `module_writer.py`, `module_header.py`, `instruction_reader.py`, `instruction_writer.py`,
-`instruction_fields.py`, `field_mapping.py`, `called_computations.py`, `literals.py`, `metadata.py`, `names.py`,
-`original_values.py`, `recovery_table.py`, `replica_groups.py`, `shapes.py`, `shardings.py`, `meshes.py`,
-`stack_frames.py`, `values.py`.
+`instruction_fields.py`, `field_mapping.py`, `literals.py`, `metadata.py`, `original_values.py`, `shapes.py`,
+`shardings.py`, `meshes.py`, `values.py`.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def ragged_dot(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def transpose_ragged_dot(b: Backward, value: Linear, cotangent: Node) -> None:
     """A ragged product again. Of groups of rows, each right operand is a sum over a group, and the other way round.
 
-    Source: jax/_src/lax/lax.py, _ragged_dot_general_transpose_rule, and the modes in hloom.ops.ragged_dot_rules.
+    Source: jax/_src/lax/lax.py, _ragged_dot_general_transpose_rule, and the modes in hloom.ops.dot_rules.
     """
     left, right, sizes = value.operands
     names = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims", "rhs_group_dims")

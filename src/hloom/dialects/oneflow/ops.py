@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow import attention, data_movement, dropout, elementwise, linear, normalisation
+from hloom.dialects.oneflow import attention, data_movement, elementwise, linear, normalisation
 from hloom.ir import Op
 
 OPS: dict[str, Op] = {
     **elementwise.ROWS,
     **data_movement.ROWS,
-    **dropout.ROWS,
     **linear.ROWS,
     **normalisation.ROWS,
     **attention.ROWS,

@@ -6,12 +6,12 @@ elsewhere for a single opcode goes into SPECIAL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto import replica_groups, values
+from hloom.hlo.proto import values
 from hloom.hlo.proto.field_mapping import (
     Context,
     Field,
@@ -26,12 +26,76 @@ from hloom.hlo.proto.field_mapping import (
     unless_empty,
 )
 from hloom.hlo.proto.literals import read_literal, write_literal
+from hloom.hlo.proto.meshes import read_axes, read_iota, read_mesh, write_axes, write_iota, write_mesh
 from hloom.hlo.proto.metadata import read_payload, to_text
 from hloom.hlo.proto.original_values import read_origin, write_origin
 from hloom.hlo.proto.shapes import read_shape, write_shape
 from hloom.hlo.proto.shardings import read_sharding, write_sharding
-from hloom.ir import AttributeKind, Domain, DTypeKind, TensorType, Type
+from hloom.ir import (
+    AttributeKind,
+    Attributes,
+    Domain,
+    DTypeKind,
+    ExplicitGroups,
+    Graph,
+    IotaGroups,
+    MeshGroups,
+    Op,
+    ReplicaGroups,
+    TensorType,
+    Type,
+)
 from hloom.text import HloomError
+
+REPLICA_GROUPS = (
+    "collective_device_list",
+    "iota_collective_device_list",
+    "mesh_axes_replica_group_list",
+    "replica_groups",
+)
+"""Where the groups may stand; the last one is from before 2024."""
+
+
+def write_groups(instruction: Any, groups: ReplicaGroups) -> None:
+    """Fill the one field for this kind of groups."""
+    if isinstance(groups, ExplicitGroups):
+        instruction.collective_device_list.SetInParent()
+        for group in groups.listed:
+            instruction.collective_device_list.replica_groups.add(replica_ids=group)
+    elif isinstance(groups, IotaGroups):
+        proto = instruction.iota_collective_device_list
+        proto.num_replica_groups, proto.num_devices_per_group = groups.group_count, groups.group_size
+        write_iota(proto, groups.devices)
+    else:
+        instruction.mesh_axes_replica_group_list.mesh.CopyFrom(write_mesh(groups.mesh))
+        instruction.mesh_axes_replica_group_list.axes.extend(write_axes(groups.mesh, groups.axes))
+
+
+def read_groups(instruction: Any) -> ReplicaGroups | None:
+    """The groups, wherever they stand; None where the message says nothing of them."""
+    field_name = instruction.WhichOneof("replica_group_list")
+    if field_name is None:
+        return _explicit(instruction.replica_groups) if instruction.replica_groups else None
+    proto = getattr(instruction, field_name)
+    if field_name == "mesh_axes_replica_group_list":
+        mesh = read_mesh(proto.mesh)
+        return MeshGroups(mesh, read_axes(mesh, proto.axes))
+    if field_name == "iota_collective_device_list":
+        return _iota(proto)
+    if proto.HasField("iota_replica_group_list"):
+        return _iota(proto.iota_replica_group_list)
+    return _explicit(proto.replica_groups)
+
+
+def _explicit(groups: Any) -> ExplicitGroups:
+    return ExplicitGroups(tuple(tuple(group.replica_ids) for group in groups))
+
+
+def _iota(proto: Any) -> IotaGroups:
+    sizes = proto.num_replica_groups, proto.num_devices_per_group
+    if min(sizes) < 0:
+        raise HloomError(f"replica groups cannot have the sizes {list(sizes)}")
+    return IotaGroups(*sizes, read_iota(proto.iota_reshape_dims, proto.iota_transpose_perm))
 
 
 def _read_compare_type(proto: Any, context: Context) -> str | None:
@@ -199,9 +263,7 @@ ATTRIBUTES: dict[str, Field] = {
     "padding_type": choice("padding_type", "PaddingType"),
     "parameter_replication": unless_empty(inside("parameter_replication", "replicated_at_leaf_buffers")),
     "replica_groups": Field(
-        replica_groups.FIELDS,
-        lambda proto, value, _: replica_groups.write_groups(proto, value),
-        lambda proto, _: replica_groups.read_groups(proto),
+        REPLICA_GROUPS, lambda proto, value, _: write_groups(proto, value), lambda proto, _: read_groups(proto)
     ),
     "result_accuracy": message("result_accuracy", values.write_accuracy, values.read_accuracy),
     "rhs_batch_dims": inside(_DOT, "rhs_batch_dimensions"),
@@ -300,3 +362,50 @@ def set_defaults(proto: Any, opcode: str) -> None:
         getattr(proto, name).SetInParent()
     for name, value in UNSAID.get(opcode, {}).items():
         setattr(proto, name, value)
+
+
+CALLED: dict[str, tuple[str, ...]] = {
+    "while": ("body", "condition"),
+    "conditional": ("true_computation", "false_computation", "branch_computations"),
+    "select-and-scatter": ("select", "scatter"),
+}
+"""The attributes that hold graphs, where they are several or stand in another order than in the text."""
+
+
+def write_called(opcode: str, attributes: Attributes) -> list[Graph]:
+    """The graphs in the wire's order."""
+    names = [name for name in CALLED.get(opcode, ()) if name in attributes]
+    names += [name for name in attributes if name not in names]
+    graphs: list[Graph] = []
+    for name in names:
+        value = attributes[name]
+        parts = value if isinstance(value, tuple) else (value,)
+        graphs += [part for part in parts if isinstance(part, Graph)]
+    return graphs
+
+
+def read_called(op: Op, numbers: Sequence[int], graphs: Mapping[int, Graph], context: Context) -> dict[str, Any]:
+    """The attributes that hold the called graphs; HloomError where there is no such graph, or not the right number."""
+    if not numbers:
+        return {}
+    missing = next((number for number in numbers if number not in graphs), None)
+    if missing is not None:
+        raise HloomError(f"no computation before this one has the id {missing}, which it calls")
+    called = tuple(graphs[number] for number in numbers)
+    if op.name == "conditional":
+        return _branches(called, context)
+    if op.name == "custom-call":
+        return {"called_computations": called}
+    names = CALLED.get(op.name) or [
+        name for name, attribute in op.attributes.items() if attribute.kind is AttributeKind.GRAPH
+    ]
+    if len(names) != len(called):
+        raise HloomError(f"{op} calls {len(names)} computations, not {len(called)}")
+    return dict(zip(names, called, strict=True))
+
+
+def _branches(called: tuple[Graph, ...], context: Context) -> dict[str, Any]:
+    index = context.operands[0] if context.operands else None
+    if isinstance(index, TensorType) and index.dtype.name == "pred" and len(called) == 2:
+        return {"true_computation": called[0], "false_computation": called[1]}
+    return {"branch_computations": called}

@@ -10,9 +10,8 @@ from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.attribute_reader import arranged
-from hloom.hlo.proto.called_computations import read_called
 from hloom.hlo.proto.field_mapping import Context
-from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, read_called
 from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
 from hloom.hlo.proto.shapes import read_shape

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.called_computations import write_called
 from hloom.hlo.proto.field_mapping import Context
-from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
 from hloom.hlo.proto.literals import write_literal
 from hloom.hlo.proto.metadata import write_metadata
 from hloom.hlo.proto.shapes import write_shape

@@ -1,12 +1,15 @@
-"""Where an instruction comes from, as OpMetadata, both ways; the payloads that it points at are in the module."""
+"""Where an instruction comes from, as OpMetadata and StackFrameIndexProto, both ways; payloads are in the module.
+
+Rows of stack tables have no numbers in the proto but their positions, counted from 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.ir import METADATA_FIELDS, Metadata
+from hloom.ir import METADATA_FIELDS, FileLocation, Metadata, StackFrame, StackTables
 from hloom.text import HloomError
 
 _SIMPLE = tuple(name for name in METADATA_FIELDS if name not in ("profile_type", "metadata_payload"))
@@ -49,3 +52,46 @@ def to_bytes(text: str) -> bytes:
 def to_text(data: bytes) -> str:
     """Bytes as text; those that are not UTF-8 become surrogates."""
     return data.decode("utf-8", "surrogateescape")
+
+
+_LOCATION = tuple(FileLocation.__dataclass_fields__)
+
+
+def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
+    """Fill a StackFrameIndexProto; the new number of each stack frame."""
+    names, functions = _places(tables.file_names), _places(tables.function_names)
+    locations, frames = _places(tables.file_locations), _places(tables.stack_frames)
+    proto.file_names.extend(tables.file_names.values())
+    proto.function_names.extend(tables.function_names.values())
+    for location in tables.file_locations.values():
+        row = proto.file_locations.add(**{name: getattr(location, name) for name in _LOCATION})
+        row.file_name_id = names.get(location.file_name_id, 0)
+        row.function_name_id = functions.get(location.function_name_id, 0)
+    for frame in tables.stack_frames.values():
+        proto.stack_frames.add(
+            file_location_id=locations.get(frame.file_location_id, 0),
+            parent_frame_id=frames.get(frame.parent_frame_id, 0),
+        )
+    return frames
+
+
+def _places(rows: Mapping[int, Any]) -> dict[int, int]:
+    return {number: position for position, number in enumerate(rows, 1)}
+
+
+def read_tables(proto: Any) -> StackTables | None:
+    """A StackFrameIndexProto as tables; None where there are no frames."""
+    if not proto.stack_frames:
+        return None
+    return StackTables(
+        dict(enumerate(proto.file_names, 1)),
+        dict(enumerate(proto.function_names, 1)),
+        {
+            number: FileLocation(**{name: getattr(row, name) for name in _LOCATION})
+            for number, row in enumerate(proto.file_locations, 1)
+        },
+        {
+            number: StackFrame(row.file_location_id, row.parent_frame_id)
+            for number, row in enumerate(proto.stack_frames, 1)
+        },
+    )

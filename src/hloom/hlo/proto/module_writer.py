@@ -1,7 +1,8 @@
-"""A Module as HloModuleProto."""
+"""A Module as HloModuleProto, its names plain and each but once in the module, as XLA wants them."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 from hloom import protobuf
 from hloom.hlo.printer import ordered_graphs
 from hloom.hlo.proto.instruction_writer import InstructionWriter
+from hloom.hlo.proto.metadata import write_tables
 from hloom.hlo.proto.module_header import entry_layout, write_entry_layout, write_header, write_program_shape
-from hloom.hlo.proto.names import UniqueNames, sanitized
-from hloom.hlo.proto.recovery_table import write_recovery
-from hloom.hlo.proto.stack_frames import write_tables
+from hloom.hlo.proto.original_values import write_recovery
 from hloom.ir import Graph, Module, Node
 from hloom.text import HloomError, HloomWarning
 
@@ -112,3 +112,43 @@ class ModuleWriter:
 
 def _at(graph: Graph, node: Node, problem: str, hint: str | None = None) -> HloomError:
     return HloomError(f"{graph.name}, {node.name} = {node.opcode}: {problem}", hint=hint)
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
+_NUMBERED = re.compile(r"(.+)\.(-?[0-9]{1,18})", re.DOTALL)
+
+
+class UniqueNames:
+    """Gives names out, each once; the first to come keeps its own, later ones get a number behind a dot, as in XLA."""
+
+    __slots__ = ("_next", "_used")
+
+    def __init__(self) -> None:
+        self._used: set[tuple[str, int]] = set()
+        self._next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """The name, or the name with the first free number.
+
+        >>> names = UniqueNames()
+        >>> names.take("x"), names.take("x"), names.take("x.7")
+        ('x', 'x.1', 'x.7')
+        """
+        numbered = _NUMBERED.fullmatch(name)
+        stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
+        if (stem, number) in self._used:
+            number = self._next.get(stem, 0)
+            while (stem, number) in self._used:
+                number += 1
+            self._next[stem] = number + 1
+        self._used.add((stem, number))
+        return f"{stem}.{number}" if number or numbered else stem
+
+
+def sanitized(name: str) -> str:
+    """The name with `_` in place of what no name may hold, as XLA does it."""
+    if _PLAIN.fullmatch(name):
+        return name
+    plain = _OTHER.sub("_", name)
+    return plain if plain[:1].isalpha() or plain.startswith("_") else f"_{plain}"
