@@ -31,10 +31,7 @@ MOST_LINES = 30
 @json_option("Write JSON: totals, loops, traffic, and all groups.")
 @output_option("Write into this file, whole or not at all.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     by: str,
     depth: int | None,
     top: int,
@@ -57,7 +54,7 @@ def command(
       hloom cost step.hlo --by source --json | jq '.groups[0]'
       hloom cost step.hlo --trips while.6=100
     """
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     note_whole_program(program)
     with progress("counting"):
         report = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)

@@ -23,10 +23,7 @@ from hloom.viz import SUFFIXES, Selection, to_dot, to_json
 @json_option("Write JSON, whatever OUT is called.")
 @output_option(f"Write into this file; its suffix is the format: {' '.join(SUFFIXES)}.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     computation: str | None,
     around: str | None,
     hops: int,
@@ -51,7 +48,7 @@ def command(
     writer = to_json if json_output else to_dot if output is None else SUFFIXES.get(output.suffix.lower())
     if writer is None:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(SUFFIXES)}", param_hint="-o")
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_module(source)
     selection: Selection = {
         "computation": computation,
         "around": around,

@@ -24,10 +24,7 @@ from hloom.text import Unsupported
 @json_option()
 @output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     inputs: Path | None,
     seed: int | None,
     json_output: bool,
@@ -47,10 +44,10 @@ def command(
     if inputs is not None and seed is not None:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
     check_output(output, json_output)
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     arrays = random_inputs(_input_types(program), seed or 0) if inputs is None else arrays_in_order(load_arrays(inputs))
     verify(program)
-    with progress(f"evaluating {file}"):
+    with progress(f"evaluating {source.file}"):
         outputs = evaluate(program, arrays)
     if output is not None:
         save_outputs(output, outputs)

@@ -40,10 +40,7 @@ CLEAN = ("simplify", "cse", "dce")
 @json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     wrt: str | None,
     of: int | None,
     value: bool,
@@ -75,7 +72,7 @@ def command(
         raise click.UsageError("--json is for what --check finds")
     if output is not None:
         check_folder(output)
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     chosen = _names(wrt)
     with progress("differentiating"):
         if is_jvp:

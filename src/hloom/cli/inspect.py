@@ -30,10 +30,7 @@ LEAVES = 3
 @json_option()
 @output_option("Write into this file, whole or not at all.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     show_all: bool,
     json_output: bool,
     output: Path | None,
@@ -50,7 +47,7 @@ def command(
       hloom inspect dump/ --module jit_f --stage after_optimizations
       jax-program | hloom inspect -
     """
-    report = summary(read_module(ModuleSource(file, strict, module, stage), show_notes=False))
+    report = summary(read_module(source, show_notes=False))
     if json_output:
         write_json(report.to_json(), output)
     else:

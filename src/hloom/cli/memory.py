@@ -33,10 +33,7 @@ WRITERS = {".svg": svg, ".png": png}
 @click.pass_context
 def command(
     context: click.Context,
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     budget: str | None,
     schedule: str | None,
     top: int,
@@ -60,7 +57,7 @@ def command(
     writer = WRITERS.get(output.suffix.lower()) if output is not None else None
     if output is not None and writer is None and not json_output:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(WRITERS)}", param_hint="-o")
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     note_whole_program(program)
     with progress("placing buffers"):
         report = memory(program, schedule=schedule)

@@ -50,10 +50,7 @@ if TYPE_CHECKING:
 @json_option('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
 @output_option("Write the module into this file, whole or not at all.")
 def command(
-    file: str | None,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource | None,
     passes: tuple[str, ...],
     load: tuple[Path, ...],
     list_passes: bool,
@@ -97,13 +94,13 @@ def command(
     if list_rules is not None:
         _list_rules(_passes(reader, list_rules), json_output, output)
         return
-    if file is None:
+    if source is None:
         raise click.UsageError("Missing argument 'FILE'.")
     if rtol is not None and not is_verified:
         raise click.UsageError("--rtol is the tolerance of --verify")
     if output is not None:
         check_folder(output)
-    original, language = read_any(ModuleSource(file, strict, module, stage))
+    original, language = read_any(source)
     if output is not None:
         check_name(output, language)
     if not passes and output is None and not json_output and not load and sys.stdout.isatty():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,12 +29,12 @@ class ModuleSource:
 
 
 def file_argument(function: Function) -> Function:
-    """Add FILE and what says how to read it; the command gets `file`, `strict`, `module` and `stage`."""
+    """Add FILE and what says how to read it; the command gets `source`."""
     return _from_file(function, required=True)
 
 
 def optional_file_argument(function: Function) -> Function:
-    """The same where FILE may be left out; `file` is None then."""
+    """The same where FILE may be left out; `source` is None then."""
     return _from_file(function, required=False)
 
 
@@ -72,6 +73,13 @@ def _from_file(function: Function, *, required: bool) -> Function:
         click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
         click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),
     )
+
+    @wraps(function)
+    def with_source(*arguments: Any, file: str | None, strict: bool, module: str | None, stage: str | None, **options):
+        source = None if file is None else ModuleSource(file, strict, module, stage)
+        return function(*arguments, source=source, **options)
+
+    command: Any = with_source
     for decorate in reversed(decorators):
-        function = decorate(function)
-    return function
+        command = decorate(command)
+    return command

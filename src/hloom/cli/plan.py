@@ -68,10 +68,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.pass_context
 def command(
     context: click.Context,
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     explain: bool,
     verify: bool,
     runs: bool,
@@ -102,7 +99,7 @@ def command(
         "pins": _parse_pins(pins),
         "forbidden": list(map(_parse_forbidden, forbidden)),
     }
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     keep = None if like is None else load_plan(like, program)
     with progress("planning"):
         planned = plan(program, like=keep, marks=output is None or output.suffix != ".json", **asked, **options)

@@ -26,10 +26,7 @@ from hloom.hlo import PrintOptions, save, to_text
 @json_option('Write {"module": NAME, "form": FORM, "text": TEXT}.')
 @output_option("Write into this file, whole or not at all.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     short_parsable: bool,
     canonical: bool,
     ir: bool,
@@ -58,10 +55,11 @@ def command(
     given = [name for name, is_given in {**styled, "--elide": elide is not None}.items() if is_given]
     if form == "ir" and given:
         raise click.UsageError(f"{given[0]} styles HLO text, and --ir is another form")
-    program = read_module(ModuleSource(file, strict, module, stage))
+    program = read_module(source)
     if is_mindir(program) and form != "ir":
         if form != "hlo" or given:
-            raise click.UsageError(f"{file} is MindIR, which prints as MindSpore's text or, with --ir, as a listing")
+            message = f"{source.file} is MindIR, which prints as MindSpore's text or, with --ir, as a listing"
+            raise click.UsageError(message)
         _write({"module": program.name, "form": "mindir", "text": mindir_text(program)}, json_output, output)
         return
     options = FORMS[form]

@@ -35,10 +35,7 @@ MOST_LINES = 20
 @json_option("Write JSON: all of it.")
 @output_option("Write into this file.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     mesh: str | None,
     settings: tuple[str, ...],
     lists: bool,
@@ -61,7 +58,7 @@ def command(
       hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data --set w:1=model --json
       hloom propagate step.hlo --mesh x=8 --enumerate --prune
     """
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     chosen = _mesh(mesh, settings, lists, prune)
     if lists:
         with progress("listing tilings"):

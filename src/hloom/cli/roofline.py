@@ -47,10 +47,7 @@ def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> N
 @json_option("Write JSON: the time, what limits it, and all instructions.")
 @output_option("Write into this file; with the suffix .svg, the plot as a picture.")
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     name: str,
     listed: Path | None,
     by: str | None,
@@ -78,7 +75,7 @@ def command(
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
     chosen = device(name, listed)
-    program = read_program(ModuleSource(file, strict, module, stage))
+    program = read_program(source)
     note_whole_program(program)
     with progress("estimating"):
         report = roofline(program, chosen, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)

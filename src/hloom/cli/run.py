@@ -36,10 +36,7 @@ MOST_DIFFERENCES = 10
 @json_option()
 @output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(
-    file: str,
-    strict: bool,
-    module: str | None,
-    stage: str | None,
+    source: ModuleSource,
     inputs: Path | None,
     seed: int | None,
     check: str | None,
@@ -67,10 +64,10 @@ def command(
     if rtol is not None and check is None:
         raise click.UsageError("--rtol is the tolerance of --check")
     check_output(output, json_output)
-    program = read_program(ModuleSource(file, strict, module, stage))
-    other = None if check is None else read_program(ModuleSource(check, strict))
+    program = read_program(source)
+    other = None if check is None else read_program(ModuleSource(check, source.strict))
     arrays = None if inputs is None else load_arrays(inputs)
-    with progress(f"running {file}"):
+    with progress(f"running {source.file}"):
         result = run(program, arrays_in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
     differences = None
     if other is not None:
