@@ -1,11 +1,10 @@
-"""OneFlow's ops: their rows, what they compute with numpy, their lowering to HLO, and the passes that fuse them.
+"""OneFlow's ops: their rows, their lowering to HLO, by which numpy computes them, and the passes that fuse them.
 
 Importing this package teaches `hloom.evaluate` its ops and offers its passes by name (`passes/`). To add an op, write
-its row in the family's file (`linear.py`, `pointwise.py`, ...), what it computes in `evaluators.py` or
-`attention_values.py`, and its lowering in the file `lower_*.py` of its family.
+its row in the family's file (`linear.py`, `elementwise.py`, ...) and its lowering in `*_lowering.py` of its family.
 """
 
-from hloom.dialects.oneflow import evaluators as evaluators
+from hloom.dialects.oneflow import evaluation as evaluation
 from hloom.dialects.oneflow.lowering import lower as lower
 from hloom.dialects.oneflow.ops import HINTS as HINTS
 from hloom.dialects.oneflow.ops import OPS as OPS

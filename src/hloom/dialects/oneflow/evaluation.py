@@ -1,45 +1,31 @@
-"""How the files of what ops compute put functions into the table of `hloom.evaluate`."""
+"""OneFlow's ops computed with numpy: each as the HLO that it is lowered to.
+
+Random masks are drawn by no one here: only the rates 0 and 1 determine them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hloom.dialects.oneflow.lowering import lower_op
+from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.rows import plain
-from hloom.evaluate import Runner, Value, evaluator
-from hloom.ir import Apply, TensorType, TupleType
+from hloom.evaluate import Runner, Value, evaluator, none
+from hloom.ir import Apply
+from hloom.text import Unsupported
 
-Arrays = tuple[np.ndarray, ...]
-Function = Callable[[Apply, Arrays], Any]
-
-
-def of(*names: str) -> Callable[[Function], Function]:
-    """Let a function of a node and its operands' arrays compute these ops; results get the node's element types."""
-
-    def register(function: Function) -> Function:
-        @evaluator(*[f"oneflow.{name}" for name in names])
-        def evaluate(node: Apply, operands: tuple[Value, ...], run: Runner) -> Value:
-            result = function(node, tuple(np.asarray(operand) for operand in operands))
-            if isinstance(node.type, TupleType):
-                return tuple(map(_typed, result, node.type.elements))
-            return _typed(result, node.type)
-
-        return function
-
-    return register
+VARIABLE = "oneflow.variable"
 
 
-def _typed(array: np.ndarray, array_type: Any) -> np.ndarray:
-    return np.asarray(array, array_type.dtype.numpy) if isinstance(array_type, TensorType) else array
+@evaluator(*(name for name in OPS if name != VARIABLE))
+def _evaluate(node: Apply, operands: tuple[Value, ...], run: Runner) -> Value:
+    graph, given = lower_op(node), dict(zip(node.inputs, operands, strict=True))
+    masks: list[Any] = [parameter.type for parameter in graph.parameters[len(given) :]]
+    if masks and plain(node.attribute("rate")) not in (0, 1):
+        raise Unsupported("its mask is random: lower the program and give it a mask")
+    return run.call(graph, [*given.values(), *(np.ones(mask.dims, mask.dtype.numpy) for mask in masks)])
 
 
-def attribute(node: Apply, name: str) -> Any:
-    """A plain attribute, defaults included."""
-    return plain(node.attribute(name))
-
-
-def along(x: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
-    """One value for each index of an axis, shaped to meet an array."""
-    return values.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
+none(VARIABLE, because="its data are not in the text")

@@ -48,6 +48,15 @@ def lower(module: Module) -> Module:
     return lowered
 
 
+def lower_op(node: Apply) -> Graph:
+    """The HLO of one op; its parameters are the op's operands, then what is given to it. Raises as `lower`."""
+    lowered = Module(node.opcode)
+    made = Graph(node.name, lowered)
+    parameters: dict[Node, Node] = {operand: made.add_parameter(operand.type) for operand in node.inputs}
+    made.set_output(_lowered(node, parameters, HloBuilder(lowered, made)))
+    return made
+
+
 def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node:
     if isinstance(node, Constant) and isinstance(node.value, Literal):
         return builder.graph.add_constant(node.value, node.type, node.name)
