@@ -40,7 +40,7 @@ def computed(node: Node, operands: Arrays) -> list[np.ndarray]:
     results = REFERENCE[node.opcode](node, operands)
     types: Any = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
     arrays = results if isinstance(node.type, TupleType) else (results,)
-    return [np.asarray(array, kind.dtype.numpy) for array, kind in zip(arrays, types, strict=False)]
+    return [np.asarray(array, array_type.dtype.numpy) for array, array_type in zip(arrays, types, strict=False)]
 
 
 def attribute(node: Apply, name: str) -> Any:
