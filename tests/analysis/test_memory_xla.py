@@ -1,6 +1,6 @@
 """Our account of memory against XLA's: programs compiled by its CPU client, and the buffers that it assigns.
 
-Covers `buffer_assignment.py`, `recorded_buffer_assignment.py`.
+Covers `buffer_assignment.py`.
 """
 
 import statistics

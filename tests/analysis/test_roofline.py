@@ -1,7 +1,4 @@
-"""Times by hand: a device of round numbers, and programs small enough to count.
-
-Covers `compute_time.py`.
-"""
+"""Times by hand: a device of round numbers, and programs small enough to count."""
 
 from __future__ import annotations
 

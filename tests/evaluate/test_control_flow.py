@@ -1,6 +1,6 @@
 """Calls, loops, branches, asynchronous pairs and one device's collectives.
 
-Covers `collective.py`, `async_context.py`.
+Covers `collective.py`.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Changes of element type give XLA's bits: by value between every pair of types, by bits, and with fewer bits.
 
-Covers `bitcast.py`, `floats.py`.
+Covers `bitcast.py`.
 """
 
 from fractions import Fraction

@@ -1,6 +1,6 @@
 """Modules in, HLO text out, in XLA's own style.
 
-Covers `attribute_printer.py`, `async_sugar_printer.py`, `forms.py`.
+Covers `attribute_printer.py`, `async_sugar_printer.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Modules, functions and ops: what they become, and what is refused where.
 
-Covers `operation_reader.py`, `region_builder.py`, `type_reader.py`, `names.py`.
+Covers `operation_reader.py`, `region_builder.py`, `type_reader.py`.
 """
 
 from __future__ import annotations

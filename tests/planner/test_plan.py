@@ -10,7 +10,7 @@ from hloom.hlo import parse
 from hloom.partitioner import reshard_collectives
 from hloom.planner.cost_model import StepCost
 from hloom.planner.cost_tables import build_problem
-from hloom.planner.predicted_collectives import predicted_collectives
+from hloom.planner.forecast import predicted_collectives
 from hloom.planner.search import search_plans
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.planner.strategy_costs import strategy_costs

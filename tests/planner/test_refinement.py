@@ -6,7 +6,7 @@ import pytest
 
 from hloom.hlo import parse
 from hloom.planner.cost_tables import build_problem
-from hloom.planner.predicted_collectives import predicted_collectives
+from hloom.planner.forecast import predicted_collectives
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import correct_costs
 from hloom.planner.solvers import PLANNERS

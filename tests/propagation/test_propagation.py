@@ -1,6 +1,6 @@
 """Following a tiling through a module: what is split, where it stops and why, what that costs.
 
-Covers `user_shardings.py`, `solver.py`, `dimension_equations.py`.
+Covers `solver.py`, `dimension_equations.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """XLA's optimised text, before and after legalising, and the numbers through XLA.
 
-Covers `op_expanders.py`, `bitcast_expander.py`, `optimized_module.py`.
+Covers `op_expanders.py`, `bitcast_expander.py`.
 """
 
 import numpy as np

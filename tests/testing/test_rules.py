@@ -1,6 +1,6 @@
 """Checking rules on random programs: right ones pass, planted wrong ones are caught.
 
-Covers `equivalence.py`, `joined_program.py`, `random_inputs.py`.
+Covers `equivalence.py`, `joined_program.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Places in a text, and errors that point at them.
-
-Covers `errors.py`.
-"""
+"""Places in a text, and errors that point at them."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.evaluate.async_context import context
+from hloom.evaluate.inputs import context
 from hloom.evaluate.table import Runner, Value, Values, evaluator, none
 from hloom.ir import Apply, ExplicitGroups
 from hloom.text import Unsupported

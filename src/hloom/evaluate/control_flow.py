@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hloom.evaluate.async_context import context
+from hloom.evaluate.inputs import context
 from hloom.evaluate.table import TOKEN_VALUE, Control, GraphCall, Runner, Value, Values, evaluator, pointwise
 from hloom.ir import Apply, Graph
 from hloom.text import Unsupported

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloom.evaluate.table import TOKEN_VALUE, Value
-from hloom.ir import TOKEN, Graph, TensorType, TupleType, Type, dtype_of
+from hloom.ir import TOKEN, Apply, Graph, TensorType, TupleType, Type, dtype_of
 from hloom.text import HloomError, Unsupported
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -107,3 +107,16 @@ def _type_text(array: np.ndarray) -> str:
         return f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
     except (KeyError, TypeError):
         return f"a numpy array of {array.dtype}"
+
+
+def context(node: Apply) -> tuple[Value, ...]:
+    """The third element and those behind it of what a node yields: zeros, which nothing may look at."""
+    if not isinstance(node.type, TupleType):
+        return ()
+    return tuple(
+        assemble(
+            type_,
+            iter([np.zeros(leaf.dims, leaf.dtype.numpy) for leaf in type_.leaves() if isinstance(leaf, TensorType)]),
+        )
+        for type_ in node.type.elements[2:]
+    )

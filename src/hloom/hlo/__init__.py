@@ -23,13 +23,13 @@ from hloom.hlo.files import FileFormat as FileFormat
 from hloom.hlo.files import ForeignText as ForeignText
 from hloom.hlo.files import load as load
 from hloom.hlo.files import save as save
-from hloom.hlo.forms import to_text as to_text
 from hloom.hlo.module_reader import parse as parse
 from hloom.hlo.printer import PrintOptions as PrintOptions
 from hloom.hlo.printer import print_graph as print_graph
 from hloom.hlo.printer import print_module as print_module
 from hloom.hlo.printer import print_node as print_node
 from hloom.hlo.printer import print_parts as print_parts
+from hloom.hlo.printer import to_text as to_text
 from hloom.hlo.proto import module_from_proto as module_from_proto
 from hloom.hlo.proto import module_to_proto as module_to_proto
 from hloom.hlo.proto import read_proto as read_proto

@@ -9,12 +9,12 @@ types, `types.py`; the custom form of a function-like op, `syntax.py`.
 
 from hloom.mlir.printer import to_text as to_text
 from hloom.mlir.reader import parse as parse
+from hloom.mlir.syntax import CARRIED as CARRIED
 from hloom.mlir.syntax import FUNCTIONS as FUNCTIONS
 from hloom.mlir.syntax import FunctionForm as FunctionForm
+from hloom.mlir.syntax import unknown_op as unknown_op
 from hloom.mlir.types import spell as spell
 from hloom.mlir.types import type_of as type_of
-from hloom.mlir.unregistered_ops import CARRIED as CARRIED
-from hloom.mlir.unregistered_ops import unknown_op as unknown_op
 from hloom.mlir.value_printer import print_value as print_value
 from hloom.mlir.value_reader import parse_value as parse_value
 from hloom.mlir.values import UNIT as UNIT

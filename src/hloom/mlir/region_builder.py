@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hloom.ir import EMPTY, Apply, Attributes, Graph, Node, Op, Parameter, TupleType, Type, Verbatim
+from hloom.mlir.syntax import SPELLINGS
 from hloom.mlir.types import type_of, written_spellings
-from hloom.mlir.unregistered_ops import SPELLINGS
 from hloom.ops import OPS
 
 ELEMENT = OPS["get-tuple-element"]

@@ -1,11 +1,13 @@
-"""How functions and modules were written: what the IR's graphs do not say and the printer needs."""
+"""How functions and modules were written, what graphs do not say and the printer needs; rows of unknown ops."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
-from hloom.ir import EMPTY, Attributes
+from hloom.ir import EMPTY, Attribute, AttributeKind, Attributes, Effect, Op, optional
 
 FUNCTIONS = MappingProxyType({"oneflow.job": "oneflow.return", "func.func": "return"})
 """The function-like ops with a custom form, and how their bodies return."""
@@ -44,3 +46,27 @@ class ModuleForm:
     name: str | None = None
     attributes: Attributes = EMPTY
     properties: tuple[str, ...] = ()
+
+
+SPELLINGS = "mlir.types"
+"""The attribute that keeps how the results' types were spelled, where that is not the canonical spelling."""
+PROPERTIES = "mlir.properties"
+"""The attribute that keeps which attributes stood between `<{` and `}>`."""
+REGIONS = "mlir.regions"
+"""The attribute that holds an op's regions, as graphs."""
+
+CARRIED: Mapping[str, Attribute] = MappingProxyType(
+    {
+        SPELLINGS: optional(AttributeKind.STRING, carried=True),
+        PROPERTIES: optional(AttributeKind.ANY, carried=True),
+    }
+)
+"""What every op may have for the sake of its text; a dialect puts it into its rows."""
+
+_UNKNOWN: Mapping[str, Attribute] = {**CARRIED, REGIONS: optional(AttributeKind.GRAPHS)}
+
+
+@cache
+def unknown_op(name: str) -> Op:
+    """A row for an op of no known dialect: any operands, attributes and effect."""
+    return Op(name, attributes=_UNKNOWN, is_known=False, effect=Effect.OUTSIDE)

@@ -15,9 +15,9 @@ from hloom.partitioner import TracedCollective
 from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, SearchResult, Solution
 from hloom.planner.cost_model import hops
 from hloom.planner.experts import describe
+from hloom.planner.forecast import PredictedCollective
 from hloom.planner.partitioned import axes_of
 from hloom.planner.plan import Plan
-from hloom.planner.predicted_collectives import PredictedCollective
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import candidate_of, plan_key
 from hloom.planner.solvers.alternatives import alternatives

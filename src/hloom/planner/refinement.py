@@ -18,10 +18,9 @@ from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
-from hloom.planner.forecast import forecast, operand_marks
+from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
 from hloom.planner.memory_row import MemoryRow
 from hloom.planner.plan import Plan, plan_of
-from hloom.planner.predicted_collectives import predicted_collectives
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers import Assignment, Planner

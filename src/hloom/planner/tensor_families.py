@@ -19,7 +19,7 @@ from hloom.ir import Node, Parameter, TensorType, without_layout
 from hloom.planner.clusters import Cluster
 from hloom.planner.cost_model import itemsize_of
 from hloom.planner.entry_results import aliases, output_at
-from hloom.planner.predicted_collectives import PredictedCollective
+from hloom.planner.forecast import PredictedCollective
 from hloom.planner.problem import Problem
 from hloom.sharding import Mesh, Spec
 

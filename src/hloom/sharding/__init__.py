@@ -18,9 +18,6 @@ from hloom.sharding.json_specs import spec_to_json as spec_to_json
 from hloom.sharding.mesh import AxisLink as AxisLink
 from hloom.sharding.mesh import Mesh as Mesh
 from hloom.sharding.mesh import mesh_with_links as mesh_with_links
-from hloom.sharding.partition_spec import from_partition as from_partition
-from hloom.sharding.partition_spec import to_partition as to_partition
-from hloom.sharding.partition_spec import unreduced_axes as unreduced_axes
 from hloom.sharding.sdy import MESH_NAME as MESH_NAME
 from hloom.sharding.sdy import SdyDimension as SdyDimension
 from hloom.sharding.sdy import SdySharding as SdySharding
@@ -36,5 +33,8 @@ from hloom.sharding.sdy_parser import read_sdy_per_value as read_sdy_per_value
 from hloom.sharding.spec import REDUCERS as REDUCERS
 from hloom.sharding.spec import Axes as Axes
 from hloom.sharding.spec import Spec as Spec
+from hloom.sharding.spec import from_partition as from_partition
 from hloom.sharding.spec import parse_spec as parse_spec
 from hloom.sharding.spec import spec_of as spec_of
+from hloom.sharding.spec import to_partition as to_partition
+from hloom.sharding.spec import unreduced_axes as unreduced_axes

@@ -1,20 +1,20 @@
 """Source text, places in it, errors that point at them, and a cursor over tokens.
 
-This package knows nothing of HLO. To change how an error looks, edit `errors.py`; to change what counts as white
+This package knows nothing of HLO. To change how an error looks, edit `source.py`; to change what counts as white
 space or a token, edit `cursor.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
 from hloom.text.cursor import Cursor as Cursor
-from hloom.text.errors import HloomError as HloomError
-from hloom.text.errors import HloomWarning as HloomWarning
-from hloom.text.errors import ParseError as ParseError
-from hloom.text.errors import Unsupported as Unsupported
 from hloom.text.files import read_limited as read_limited
 from hloom.text.files import read_stream as read_stream
 from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
+from hloom.text.source import HloomError as HloomError
+from hloom.text.source import HloomWarning as HloomWarning
 from hloom.text.source import Location as Location
+from hloom.text.source import ParseError as ParseError
 from hloom.text.source import Source as Source
+from hloom.text.source import Unsupported as Unsupported
 from hloom.text.strings import escape as escape
 from hloom.text.strings import unescape as unescape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hloom.text.errors import ParseError
-from hloom.text.source import Source
+from hloom.text.source import ParseError, Source
 
 TRIVIA = re.compile(r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+")
 """White space and comments, as HLO and MLIR both have them."""

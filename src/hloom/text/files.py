@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from hloom.text.errors import HloomError
+from hloom.text.source import HloomError
 
 PIECE_BYTES = 1 << 20
 """How much is read between two looks at the limit, of what does not say how long it is."""

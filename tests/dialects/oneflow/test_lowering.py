@@ -1,7 +1,7 @@
 """Every op: its type follows from its row, and its HLO run by XLA gives what numpy gives.
 
 Covers `attention.py`, `attention_lowering.py`, `builder.py`, `data_movement.py`, `data_movement_lowering.py`,
-`elementwise.py`, `elementwise_lowering.py`, `evaluation.py`, `linear.py`, `linear_lowering.py`, `lowering_context.py`,
+`elementwise.py`, `elementwise_lowering.py`, `evaluation.py`, `linear.py`, `linear_lowering.py`,
 `normalisation.py`, `normalisation_lowering.py`.
 """
 

@@ -1,6 +1,6 @@
 """Functions written for Paddle's RegisterPass become rules.
 
-Covers `pass_tracer.py`, `pass_recorder.py`, `register_pass.py`.
+Covers `pass_tracer.py`, `register_pass.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Covers `module_writer.py`, `module_header.py`, `instruction_reader.py`, `instruction_writer.py`,
 `instruction_fields.py`, `field_mapping.py`, `literals.py`, `metadata.py`, `original_values.py`, `shapes.py`,
-`shardings.py`, `meshes.py`, `values.py`.
+`shardings.py`, `values.py`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,6 @@ from hloom.dialects.oneflow import evaluation as evaluation
 from hloom.dialects.oneflow.lowering import lower as lower
 from hloom.dialects.oneflow.ops import HINTS as HINTS
 from hloom.dialects.oneflow.ops import OPS as OPS
+from hloom.dialects.oneflow.ops import parse as parse
+from hloom.dialects.oneflow.ops import to_text as to_text
 from hloom.dialects.oneflow.passes import all_rules as all_rules
-from hloom.dialects.oneflow.text import parse as parse
-from hloom.dialects.oneflow.text import to_text as to_text

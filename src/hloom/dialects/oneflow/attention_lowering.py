@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from hloom.dialects.oneflow.attention import joined_dims, read_attention, split_dims
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.dialects.oneflow.builder import Given, HloBuilder, table_of, tensor
 from hloom.dialects.oneflow.data_movement_lowering import lower_triangle
 from hloom.dialects.oneflow.linear_lowering import swapped
-from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.normalisation_lowering import softmax
 from hloom.ir import Node
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow.builder import INDEX, HloBuilder, Number, tensor
+from hloom.dialects.oneflow.builder import INDEX, Given, HloBuilder, Number, table_of, tensor
 from hloom.dialects.oneflow.data_movement import reshaped
-from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.rows import axis_in
 from hloom.ir import Node, PaddingDimension, SliceDimension
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.dialects.oneflow.lowering_context import Given, table_of
+from hloom.dialects.oneflow.builder import Given, HloBuilder, table_of, tensor
 from hloom.dialects.oneflow.rows import data_type
 from hloom.ir import Node, TensorType, TupleType
 from hloom.text import Unsupported

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.dialects.oneflow.builder import Given, HloBuilder, table_of, tensor
 from hloom.dialects.oneflow.data_movement_lowering import narrowed
 from hloom.dialects.oneflow.elementwise_lowering import ACTIVATIONS
 from hloom.dialects.oneflow.linear import CONVOLUTION, common, glu_operands
-from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.rows import SEGMENTS, optional_operands
 from hloom.ir import ConvolutionDimensions, Node, Window, WindowDimension
 from hloom.text import Unsupported

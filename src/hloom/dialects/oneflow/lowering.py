@@ -9,8 +9,7 @@ from hloom.dialects.oneflow import (
     linear_lowering,
     normalisation_lowering,
 )
-from hloom.dialects.oneflow.builder import HloBuilder
-from hloom.dialects.oneflow.lowering_context import Given, Rule
+from hloom.dialects.oneflow.builder import Given, HloBuilder, Rule
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType
 from hloom.ops import OPS
 from hloom.text import Unsupported

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.dialects.oneflow.builder import Given, HloBuilder, table_of, tensor
 from hloom.dialects.oneflow.elementwise_lowering import relu
-from hloom.dialects.oneflow.lowering_context import Given, table_of
 from hloom.dialects.oneflow.normalisation import WORD, places_of
 from hloom.dialects.oneflow.rows import SEGMENTS
 from hloom.ir import Node, PaddingDimension, TensorType, TupleType, dtype

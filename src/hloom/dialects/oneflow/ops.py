@@ -1,9 +1,11 @@
-"""All of the dialect's rows, and what the results of its ops are called in texts."""
+"""All of the dialect's rows, what the results of its ops are called, and its texts, which are MLIR's."""
 
 from __future__ import annotations
 
+from hloom import mlir
 from hloom.dialects.oneflow import attention, data_movement, elementwise, linear, normalisation
-from hloom.ir import Op
+from hloom.ir import Module, Op
+from hloom.text import Source
 
 OPS: dict[str, Op] = {
     **elementwise.ROWS,
@@ -24,3 +26,13 @@ HINTS: dict[str, tuple[str, ...]] = {
     "oneflow.fused_glu": ("y", "matmul_wx", "matmul_vx"),
 }
 """The names of results, as OneFlow's printer gives them: of its own system ops, and of ops with several results."""
+
+
+def parse(text: str | Source) -> Module:
+    """The module of a text of OneFlow's; raises ParseError."""
+    return mlir.parse(text, OPS)
+
+
+def to_text(module: Module) -> str:
+    """The text that OneFlow's own tools print."""
+    return mlir.to_text(module, HINTS)

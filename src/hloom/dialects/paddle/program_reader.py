@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hloom.dialects.paddle.data_types import DATA_TYPES
-from hloom.dialects.paddle.protos import PADDLE, attribute_value, parsed, type_name
+from hloom.dialects.paddle.protos import DATA_TYPES, PADDLE, attribute_value, parsed, type_name
 from hloom.dialects.paddle.rows import (
     INPUT_SLOTS,
     IS_TARGET,

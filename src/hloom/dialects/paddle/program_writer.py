@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hloom.dialects.paddle.data_types import NUMBERS
 from hloom.dialects.paddle.program_reader import ATTACHMENT, NOTHING, RENAMED, Written, empty_program
-from hloom.dialects.paddle.protos import PADDLE, natural_type, set_attribute
+from hloom.dialects.paddle.protos import NUMBERS, PADDLE, natural_type, set_attribute
 from hloom.dialects.paddle.rows import (
     IN_PLACE,
     INPUT_SLOTS,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from hloom.ir import DType, dtype
 from hloom.protobuf import Schema
 from hloom.text import HloomError
 
@@ -126,3 +129,24 @@ def _set_scalar(message: Any, value: Any) -> None:
         message.c.r, message.c.i = value.real, value.imag
     else:
         setattr(message, _SCALARS[attribute_type], value)
+
+
+_NAMES = {
+    0: "pred",
+    1: "s16",
+    2: "s32",
+    3: "s64",
+    4: "f16",
+    5: "f32",
+    6: "f64",
+    19: "u64",
+    20: "u8",
+    21: "s8",
+    22: "bf16",
+    23: "c64",
+    24: "c128",
+}
+DATA_TYPES: Mapping[int, DType] = MappingProxyType({number: dtype(name) for number, name in _NAMES.items()})
+"""The element type of each of Paddle's numbers."""
+NUMBERS: Mapping[DType, int] = MappingProxyType({element_type: number for number, element_type in DATA_TYPES.items()})
+"""Paddle's number of each element type."""

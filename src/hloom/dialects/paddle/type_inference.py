@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hloom.dialects.paddle.data_types import DATA_TYPES
+from hloom.dialects.paddle.protos import DATA_TYPES
 from hloom.dialects.paddle.signatures import Signature
 from hloom.ir import OPAQUE, UNBOUNDED, DType, TensorType, TupleType, Type, TypeProblem
 

@@ -26,11 +26,19 @@ from hloom.hlo.proto.field_mapping import (
     unless_empty,
 )
 from hloom.hlo.proto.literals import read_literal, write_literal
-from hloom.hlo.proto.meshes import read_axes, read_iota, read_mesh, write_axes, write_iota, write_mesh
 from hloom.hlo.proto.metadata import read_payload, to_text
 from hloom.hlo.proto.original_values import read_origin, write_origin
 from hloom.hlo.proto.shapes import read_shape, write_shape
-from hloom.hlo.proto.shardings import read_sharding, write_sharding
+from hloom.hlo.proto.shardings import (
+    read_axes,
+    read_iota,
+    read_mesh,
+    read_sharding,
+    write_axes,
+    write_iota,
+    write_mesh,
+    write_sharding,
+)
 from hloom.ir import (
     AttributeKind,
     Attributes,
