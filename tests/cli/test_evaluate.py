@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hloom.runtime import load_arrays, save_arrays
 from tests.cli.conftest import Call
@@ -48,6 +49,45 @@ def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
     result = call("evaluate", path)
     assert result.exit_code == 1
     assert "parameter x of type f32[<=4] cannot be drawn: give --inputs" in result.stderr
+
+
+ENDLESS = """
+  always { s = s32[] parameter(0)  ROOT yes = pred[] constant(true) }
+  step { s = s32[] parameter(0)  ROOT next = s32[] negate(s) }
+  ENTRY e { x = s32[] parameter(0)  ROOT w = s32[] while(x), condition=always, body=step }
+"""
+
+
+def test_an_endless_loop_ends_by_its_steps_and_is_named(call: Call, tmp_path: Path):
+    file = tmp_path / "endless.hlo"
+    file.write_text(ENDLESS)
+    result = call("evaluate", file, "--steps", 3000)
+    assert result.exit_code == 1
+    assert "more than 3,000 instructions would be executed, in round 1,000 of the loop w" in result.stderr
+    assert "--steps" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("x = f32[1000000000] parameter(0)  ROOT y = f32[1] slice(x), slice={[0:1]}", "to draw the inputs may take"),
+        ("x = f32[] parameter(0)  ROOT y = f32[1000000000] broadcast(x), dimensions={}", "y: broadcast to"),
+        ("ROOT y = f32[1000000000] iota(), iota_dimension=0", "y: iota to f32[1000000000] may take"),
+    ],
+)
+def test_memory_is_checked_before_it_is_taken(call: Call, tmp_path: Path, body: str, message: str):
+    file = tmp_path / "large.hlo"
+    file.write_text(f"ENTRY e {{ {body} }}")
+    result = call("evaluate", file)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "--memory" in result.stderr
+
+
+def test_memory_may_be_raised_and_lowered(call: Call, step: Path):
+    assert call("evaluate", step, "--memory", "1kB").exit_code == 1
+    assert call("evaluate", step, "--memory", "1MB").exit_code == 0
+    assert call("evaluate", step, "--memory", "much").exit_code == 2
 
 
 def test_a_loop_whose_condition_is_no_predicate_is_refused(call: Call, tmp_path: Path):

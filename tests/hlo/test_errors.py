@@ -40,6 +40,7 @@ INSTRUCTIONS = [
     ("b = f16[] constant(1e9)", "5:22: value 1e+09 is out of range for f16: [-65504, 65504]"),
     ("b = bf16[] constant(nan(0xfffff))", "5:23: this NaN payload does not fit into bf16: at most 0x7f"),
     ("b = f32[9999999999,9] constant(1)", "5:34: f32[9999999999,9] takes too much memory"),
+    ("b = f32[9999999999,9999999999] constant(0)", "5:43: f32[9999999999,9999999999] is larger than numpy's arrays can be"),
     ("b = f32[] constant(x)", "5:22: expected a value of f32[], found 'x'"),
     ("b = c64[2] constant({1, 2})", "5:24: expected '(', as c64 has two parts"),
     ("b = c64[2] constant((1, 2))", "5:23: expected '{': c64[2] has rank 1"),

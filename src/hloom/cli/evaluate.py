@@ -5,50 +5,70 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import numpy as np
 
+from hloom.analysis import bytes_of
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.run import arrays_in_order, check_output, output_record, output_tables, save_outputs
 from hloom.cli.tables import note_tables, write_tables
-from hloom.evaluate import evaluate
+from hloom.evaluate import MOST_BYTES, MOST_STEPS, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
 from hloom.runtime import load_arrays, output_rows, random_inputs
-from hloom.text import Unsupported
+from hloom.text import HloomError, Unsupported
+
+DRAWING_BYTES = 16
+"""How many bytes it takes to draw an element, beside the array that it becomes part of."""
 
 
 @click.command("evaluate")
 @file_argument
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
 @click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=MOST_STEPS, show_default=True, help="Execute so many instructions."
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    default=f"{MOST_BYTES >> 30}GiB",
+    show_default=True,
+    help="Hold no more than this, estimated from above: 80GiB, 500MB, bytes.",
+)
 @json_option()
 @output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     inputs: Path | None,
     seed: int | None,
+    steps: int,
+    memory: str,
     json_output: bool,
     output: Path | None,
 ) -> None:
     """Compute a module with numpy, one instruction after the other.
 
     Slower than XLA, but it needs no jax and shows what XLA's compiler did not change. Inputs are those of `hloom run`:
-    the same seed gives the same arrays.
+    the same seed gives the same arrays. A program that executes more instructions or holds more memory than allowed
+    is stopped, and the error names the instruction and the loops around it.
 
     \b
     Examples:
       hloom evaluate step.hlo
       hloom evaluate step.hlo --seed 1 -o y.npz
       hloom evaluate step.hlo --inputs x.npz --json
+      hloom evaluate train.hlo --steps 100000000 --memory 32GiB
     """
     if inputs is not None and seed is not None:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+    most_bytes = _bytes(memory)
     check_output(output, json_output)
     program = read_program(source)
-    arrays = random_inputs(_input_types(program), seed or 0) if inputs is None else arrays_in_order(load_arrays(inputs))
     verify(program)
+    arrays = _drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(load_arrays(inputs))
     with progress(f"evaluating {source.file}"):
-        outputs = evaluate(program, arrays)
+        outputs = evaluate(program, arrays, steps=steps, memory=most_bytes)
     if output is not None:
         save_outputs(output, outputs)
     rows = output_rows(outputs)
@@ -58,6 +78,26 @@ def command(
         note_tables(output_tables(rows))
     else:
         write_tables(output_tables(rows), None)
+
+
+def _bytes(size: str) -> int:
+    try:
+        return bytes_of(size)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--memory") from None
+
+
+def _drawn(module: Module, seed: int, most_bytes: int) -> list[np.ndarray]:
+    """Random inputs; raises HloomError where they would take more memory than allowed."""
+    types = _input_types(module)
+    largest = max((array_type.element_count for array_type in types), default=0)
+    need = sum(array_type.byte_count for array_type in types) + DRAWING_BYTES * largest
+    if need > most_bytes:
+        raise HloomError(
+            f"to draw the inputs may take {need:,} bytes: more than the {most_bytes:,} allowed",
+            hint="--memory allows more",
+        )
+    return random_inputs(types, seed)
 
 
 def _input_types(program: Module) -> list[TensorType]:

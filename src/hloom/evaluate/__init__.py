@@ -12,9 +12,11 @@ import numpy as np
 from hloom.evaluate.families import FAMILIES as FAMILIES
 from hloom.evaluate.inputs import Inputs as Inputs
 from hloom.evaluate.inputs import leaves_of as leaves_of
+from hloom.evaluate.limits import MOST_BYTES as MOST_BYTES
+from hloom.evaluate.limits import MOST_STEPS as MOST_STEPS
+from hloom.evaluate.limits import LimitReached as LimitReached
 from hloom.evaluate.runner import CannotEvaluate as CannotEvaluate
 from hloom.evaluate.runner import GraphRunner as GraphRunner
-from hloom.evaluate.runner import LimitReached as LimitReached
 from hloom.evaluate.runner import evaluate as evaluate
 from hloom.evaluate.runner import evaluate_graph as evaluate_graph
 from hloom.evaluate.runner import evaluate_node as evaluate_node
@@ -32,8 +34,16 @@ from hloom.ir import Module
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.evaluate(module, inputs)`, have one name."""
 
-    def __call__(self, module: Module, inputs: Inputs = (), *, limit: int | None = None) -> tuple[np.ndarray, ...]:
-        return evaluate(module, inputs, limit=limit)
+    def __call__(
+        self,
+        module: Module,
+        inputs: Inputs = (),
+        *,
+        limit: int | None = None,
+        steps: int | None = MOST_STEPS,
+        memory: int | None = MOST_BYTES,
+    ) -> tuple[np.ndarray, ...]:
+        return evaluate(module, inputs, limit=limit, steps=steps, memory=memory)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

@@ -91,7 +91,7 @@ def _ragged_dot(node: Apply, operands: Values, run: Runner) -> Value:
     if ragged in node.attribute("lhs_batch_dims"):
         return narrowed(product(node, wide_left, wide_right), operand_type.dtype)
     masks = group_masks(left.shape, sizes, ragged, outer_axes(node, left.ndim, ragged))
-    parts = [np.where(mask, wide_left, 0) for mask in masks]
+    parts = (np.where(mask, wide_left, 0) for mask in masks)
     if ragged in node.attribute("lhs_contracting_dims"):
         return narrowed(np.stack([product(node, part, wide_right) for part in parts]), operand_type.dtype)
     (group_axis,) = node.attribute("rhs_group_dims")

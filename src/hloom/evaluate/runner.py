@@ -7,7 +7,6 @@ loop runs them from a stack of its own, so that calls nest to any depth.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from hloom.evaluate.bitcast import scalar_bitcast
 from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
+from hloom.evaluate.limits import MOST_BYTES, MOST_STEPS, LimitReached, Limits
 from hloom.evaluate.scalar_graphs import (
     CALLS,
     SCALAR_IDENTITIES,
@@ -29,7 +29,6 @@ from hloom.evaluate.scalar_graphs import (
 from hloom.evaluate.table import TABLE, Control, Evaluator, Value, Values
 from hloom.ir import (
     TOKEN,
-    UNBOUNDED,
     Apply,
     Constant,
     Effect,
@@ -54,37 +53,58 @@ class CannotEvaluate(Unsupported):
     """An instruction that cannot be evaluated; the message names it."""
 
 
-class LimitReached(HloomError):
-    """More elements would have been computed, or more graphs called, than the caller allows."""
-
-
-def evaluate(module: Module, inputs: Inputs = (), *, limit: int | None = None) -> tuple[np.ndarray, ...]:
+def evaluate(
+    module: Module,
+    inputs: Inputs = (),
+    *,
+    limit: int | None = None,
+    steps: int | None = MOST_STEPS,
+    memory: int | None = MOST_BYTES,
+) -> tuple[np.ndarray, ...]:
     """The outputs of a module on these inputs, computed with numpy as one device computes them.
 
     Inputs are one array per parameter, in order or by name; the elements of a tuple count as parameters of their own
-    (`pair.0`). Outputs are arrays, tuples flattened and tokens left out. `limit` is how many elements may be computed
-    and graphs called in all. Raises CannotEvaluate naming the first instruction that cannot be, LimitReached, and
-    HloomError for inputs that do not fit and for elided constants.
+    (`pair.0`). Outputs are arrays, tuples flattened and tokens left out. `steps` is how many instructions may be
+    executed, `limit` how many elements computed and graphs called in all, `memory` how many bytes the values in use
+    and an instruction's temporaries may take (inputs and outputs included; an estimate from above, made before the
+    instruction is executed); None sets no bound. Raises CannotEvaluate naming the first instruction that cannot be,
+    LimitReached naming the instruction and the loops around it, and HloomError for inputs that do not fit and for
+    elided constants.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
     >>> evaluate(module, [np.float32([1, 2])])
     (array([-1., -2.], dtype=float32),)
     """
-    value = evaluate_graph(module.entry, arguments_of(module.entry, inputs), limit=limit)
+    arguments = arguments_of(module.entry, inputs)
+    value = evaluate_graph(module.entry, arguments, limit=limit, steps=steps, memory=memory)
     return tuple(leaves_of(value))
 
 
-def evaluate_graph(graph: Graph, arguments: Sequence[Value], *, limit: int | None = None) -> Value:
+def evaluate_graph(
+    graph: Graph,
+    arguments: Sequence[Value],
+    *,
+    limit: int | None = None,
+    steps: int | None = MOST_STEPS,
+    memory: int | None = MOST_BYTES,
+) -> Value:
     """The value of a graph of one value per parameter; otherwise as `evaluate`."""
     with np.errstate(all="ignore"):
-        return GraphRunner(limit).call(graph, arguments)
+        return GraphRunner(limit, steps, memory).call(graph, arguments)
 
 
-def evaluate_node(node: Apply, operands: Sequence[Value], *, limit: int | None = None) -> Value:
+def evaluate_node(
+    node: Apply,
+    operands: Sequence[Value],
+    *,
+    limit: int | None = None,
+    steps: int | None = MOST_STEPS,
+    memory: int | None = MOST_BYTES,
+) -> Value:
     """The value of one node, given its operands' values; otherwise as `evaluate`."""
     with np.errstate(all="ignore"):
-        return GraphRunner(limit).apply(node, tuple(operands))
+        return GraphRunner(limit, steps, memory).apply(node, tuple(operands))
 
 
 def literal_value(literal: Literal) -> Value:
@@ -118,11 +138,12 @@ _Frame: TypeAlias = Generator[Any, Value, Value]
 
 
 class GraphRunner:
-    """Runs graphs; remembers their plans, how deep calls nest, and how many elements may still be computed."""
+    """Runs graphs; remembers their plans, how deep calls nest, and what is left of the limits."""
 
-    def __init__(self, limit: int | None = None) -> None:
-        self._left = limit
-        self._limit = limit
+    def __init__(
+        self, limit: int | None = None, steps: int | None = MOST_STEPS, memory: int | None = MOST_BYTES
+    ) -> None:
+        self._limits = Limits(limit, steps, memory)
         self._depth = 0
         self._active: Counter[Graph] = Counter()
         self._plans: dict[Graph, EvaluationPlan] = {}
@@ -178,7 +199,7 @@ class GraphRunner:
 
     def _apply(self, node: Apply, operands: Values) -> Value | _Frame:
         """A node's value, or the frame that makes its calls and returns it."""
-        self._count(node, operands)
+        self._limits.execute(node, operands)
         value = self._compute(node, operands)
         if isinstance(value, Generator):
             return self._control(node, value, is_checked=True)
@@ -191,7 +212,7 @@ class GraphRunner:
             return scalar_bitcast(node, np.asarray(operands[0]))
         if node.opcode in CALLS:
             return self._run(next(iter(node.called_graphs)), operands, is_mapped=True)
-        self._count(node, operands)
+        self._limits.execute_mapped(node, operands)
         value = self._compute(node, operands)
         return self._control(node, value, is_checked=False) if isinstance(value, Generator) else value
 
@@ -207,12 +228,18 @@ class GraphRunner:
     def _control(self, node: Apply, control: Control, *, is_checked: bool) -> _Frame:
         """Answer the calls of an evaluator of control flow, and return its value."""
         answer: Any = None
+        calls = 0
         try:
             while True:
                 wanted = control.send(answer)
+                calls += 1
                 answer = yield self._run(wanted.graph, wanted.arguments, is_mapped=False)
         except StopIteration as finished:
             value = finished.value
+        except LimitReached as error:
+            if node.opcode != "while":
+                raise
+            raise error.within(node.name, (calls + 1) // 2) from None  # a round calls the condition, then the body
         except (HloomError, MemoryError, *_MALFORMED) as error:
             raise _refusal(node, error, ()) from error
         return _checked(node, value) if is_checked else value
@@ -220,7 +247,7 @@ class GraphRunner:
     def _run(self, graph: Graph, arguments: Sequence[Value], *, is_mapped: bool) -> _Frame:
         if self._active[graph] == DEEPEST:
             raise HloomError(f"graph {graph.name} calls itself, {DEEPEST} deep: HLO has no recursion")
-        self._spend(1, graph.name)  # a call takes time even where its graph computes nothing
+        self._limits.call(graph.name)
         plan = self._plans.get(graph) or self._plan(graph)
         if len(arguments) != len(graph.parameters):
             raise HloomError(f"graph {graph.name} takes {len(graph.parameters)} values, {len(arguments)} are given")
@@ -228,34 +255,22 @@ class GraphRunner:
         values.update(zip(graph.parameters, arguments, strict=True))
         apply = self._apply_mapped if is_mapped else self._apply
         self._active[graph] += 1
+        self._limits.hold(values.values())
         try:
             for step in plan.steps:
                 node = cast(Apply, step.node)
                 value = apply(node, tuple([values[operand] for operand in node.inputs]))
                 values[node] = (yield value) if isinstance(value, Generator) else value
-                for member in step.forgotten:
-                    del values[member]
+                self._limits.hold((values[node],))
+                self._limits.release([values.pop(member) for member in step.forgotten])
         finally:
             self._active[graph] -= 1
+            self._limits.release(values.values())
         return values[graph.root]
 
     def _plan(self, graph: Graph) -> EvaluationPlan:
         plan = self._plans[graph] = _plan_of(graph)
         return plan
-
-    def _count(self, node: Apply, operands: Values) -> None:
-        """Spend what a node is about to compute: the elements of its result, or of its largest operand."""
-        if self._left is not None:
-            sizes = [operand.size for operand in operands if isinstance(operand, np.ndarray)]
-            self._spend(max([_size_of(node.type), *sizes]), node.name)
-
-    def _spend(self, amount: int, name: str) -> None:
-        """Take elements and calls from what may still be computed; raises LimitReached where nothing is left."""
-        if self._left is None:
-            return
-        self._left -= amount
-        if self._left < 0:
-            raise LimitReached(f"{name}: more than {self._limit} elements would be computed")
 
 
 def _checked(node: Apply, value: Value) -> Value:
@@ -334,12 +349,6 @@ def _row(node: Apply) -> Evaluator:
     if row.function is None:
         raise CannotEvaluate(f"{node.name}: cannot evaluate {node.opcode}: {row.because}")
     return row
-
-
-def _size_of(type_: Type | None) -> int:
-    leaves = () if type_ is None else type_.leaves()
-    arrays = (leaf for leaf in leaves if isinstance(leaf, TensorType) and UNBOUNDED not in leaf.dims)
-    return 1 + sum(math.prod(array.dims) for array in arrays)
 
 
 def _fits(value: Value, type_: Type | None) -> bool:

@@ -20,10 +20,11 @@ from hloom.ir import (
     from_pairs,
     integer_range,
 )
-from hloom.text import TRIVIA, Cursor, ParseError
+from hloom.text import TRIVIA, Cursor, HloomError, ParseError
 
-LARGEST_FILLING = 2**31
-"""How many bytes a bare number may be stretched to; XLA too refuses what it cannot allocate."""
+LARGEST_FILLING = 2**24
+"""How many bytes a bare number may be stretched to, unless all elements are 0; XLA too refuses what it cannot
+allocate."""
 
 _EXPONENT = r"[eE][+-]?[0-9]++"
 _PAYLOAD = r"\(0x[0-9a-fA-F]++\)"
@@ -249,15 +250,20 @@ class ArrayReader:
 
     def _fill(self, data: np.ndarray, count: int) -> np.ndarray:
         """Zeros after a bare number."""
-        if not data.size:
-            zero = np.zeros((), self.type.dtype.numpy)
-            return Literal.splat(self.type, zero).numpy()
+        if not any(data.tobytes()):
+            return self._zeros()
         if self.type.byte_count > LARGEST_FILLING:
             hint = "a bare number stands for the first element only; write broadcast for a constant array"
             raise self.cursor.error(f"{self.type} takes too much memory", self.places[0], hint)
         whole = np.zeros(count, data.dtype)
         whole[: data.size] = data
         return whole
+
+    def _zeros(self) -> np.ndarray:
+        try:
+            return Literal.splat(self.type, np.zeros((), self.type.dtype.numpy)).numpy()
+        except HloomError as error:
+            raise self.cursor.error(error.message) from None
 
 
 def _shorten(text: str) -> str:

@@ -30,6 +30,8 @@ _HEADER = re.compile(r"^\s*HloModule\b.*", re.MULTILINE)
 _MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
 _AXIS = re.compile(r"=(\d{1,9})\b")
 _COUNT = re.compile(r"\b(num_partitions|replica_count)=(\d+)")
+PIECE = 1 << 20
+"""How many elements of an output are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +188,19 @@ def output_rows(outputs: Sequence[np.ndarray]) -> list[OutputRow]:
 
 
 def _row(number: int, array: np.ndarray) -> OutputRow:
+    """The row of one output, read a piece at a time: as doubles it would take many times its memory."""
     type_text = f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
-    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    finite = wide[np.isfinite(wide)]
-    if not finite.size:
-        return OutputRow(number, type_text, None, None, wide.size)
-    return OutputRow(number, type_text, finite.min().item(), finite.max().item(), wide.size - finite.size)
+    limits: list[np.generic] = []
+    finite_count = 0
+    for start in range(0, array.size, PIECE):
+        piece = array.flat[start : start + PIECE].astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+        finite = piece[np.isfinite(piece)]
+        finite_count += finite.size
+        if finite.size:
+            limits += [finite.min(), finite.max()]
+    if not limits:
+        return OutputRow(number, type_text, None, None, array.size)
+    return OutputRow(number, type_text, np.min(limits).item(), np.max(limits).item(), array.size - finite_count)
 
 
 SIZE = TensorType(DTYPES["s32"])
