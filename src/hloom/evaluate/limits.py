@@ -1,4 +1,4 @@
-"""What evaluating may take: instructions executed, elements computed, bytes held at once; each is checked beforehand."""
+"""What evaluating may take, checked beforehand: instructions executed, elements computed, bytes held at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ LIGHT_TEMPORARY_BYTES = 24
 LIGHT = frozenset((
     *("abs", "add", "and", "broadcast", "ceil", "compare", "concatenate", "cosine", "dot", "dynamic-slice"),
     *("dynamic-update-slice", "exponential", "floor", "maximum", "minimum", "multiply", "negate", "not", "or", "pad"),
-    *("reduce", "reshape", "reverse", "select", "sign", "sine", "slice", "sqrt", "subtract", "tanh", "transpose", "xor"),
+    *("reduce", "reshape", "reverse", "select", "sign", "sine", "slice", "sqrt", "subtract", "tanh", "transpose"),
+    "xor",
 ))  # fmt: skip
 """Opcodes of few temporaries, where the elements are real."""
 PASSING = frozenset((
