@@ -37,6 +37,8 @@ from tests.passes.random_modules import module_of, text_of
 LARGEST = 8000
 """Longer texts tell nothing more and take longer."""
 NAMES = [name for name in PASSES if not name.startswith("test-")]
+BOUNDS = ("--steps", "100000", "--memory", "128MiB")
+"""What an evaluation may take of what an input may take (`campaign.py`)."""
 COMMANDS = (
     ("inspect",), ("inspect", "--json"), ("inspect", "--strict"), ("print",), ("print", "--canonical"),
     ("print", "--short-parsable"), ("print", "--ir"), ("print", "--json"), ("draw",), ("draw", "--json"),
@@ -45,7 +47,7 @@ COMMANDS = (
     ("propagate", "--mesh", "x=2", "--set", "SPEC"), ("propagate", "--mesh", "x=2", "--set", "SPEC", "--all", "--json"),
     ("propagate", "--mesh", "x=2", "--enumerate", "--limit", "20"), ("plan", "--mesh", "x=2", "--seconds", "1"),
     ("plan", "--mesh", "x=2,y=2", "--planner", "recursive", "--seconds", "1", "--json"), ("grad", "--vjp"),
-    ("grad", "--jvp"), ("evaluate",), ("evaluate", "--json"),
+    ("grad", "--jvp"), ("evaluate", *BOUNDS), ("evaluate", "--json", *BOUNDS), ("opt", "-p", "microbatch(2)"),
     *(("opt", "-p", "PASS"),) * 14, ("opt", "-p", "PASS,PASS", "--report"), ("opt", "-p", "PASS", "-o", "-"),
     ("opt", "-p", "PASS", "--json", "-o", "out.hlo.gz"), ("opt", "-p", "PASS", "--steps", "--print-changed"),
 )  # fmt: skip

@@ -52,7 +52,7 @@ class LimitReached(HloomError):
         return LimitReached(f"{self.message}, in round {round:,} of the loop {loop}", self.hint, self.loops + 1)
 
 
-class Limits:
+class EvaluationLimits:
     """What is left of the instructions and elements allowed, and the bytes that values hold.
 
     A value that several names have is held once, and a view holds what it is a view of. Values below SMALL bytes are

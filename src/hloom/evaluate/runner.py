@@ -16,7 +16,7 @@ import numpy as np
 
 from hloom.evaluate.bitcast import scalar_bitcast
 from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
-from hloom.evaluate.limits import MOST_BYTES, MOST_STEPS, LimitReached, Limits
+from hloom.evaluate.limits import MOST_BYTES, MOST_STEPS, EvaluationLimits, LimitReached
 from hloom.evaluate.scalar_graphs import (
     CALLS,
     SCALAR_IDENTITIES,
@@ -143,7 +143,7 @@ class GraphRunner:
     def __init__(
         self, limit: int | None = None, steps: int | None = MOST_STEPS, memory: int | None = MOST_BYTES
     ) -> None:
-        self._limits = Limits(limit, steps, memory)
+        self._limits = EvaluationLimits(limit, steps, memory)
         self._depth = 0
         self._active: Counter[Graph] = Counter()
         self._plans: dict[Graph, EvaluationPlan] = {}
