@@ -312,3 +312,25 @@ def factorization_in_loop(a, b, count):
 @declare(PROGRAMS, definite(3, seed=9), np.array(True))
 def factorization_in_branch(a, flag):
     return lax.cond(flag, jnp.linalg.cholesky, lambda m: jnp.linalg.inv(m), a)
+
+
+@declare(PROGRAMS, complex_normal(3, 3), reference=DIFFERENCES)
+def schur_form(a):
+    """What does not depend on the phases of the vectors."""
+    form, vectors = jsl.schur(a, output="complex")
+    return jnp.diag(form), jnp.abs(form), jnp.abs(vectors)
+
+
+@declare(PROGRAMS, complex_normal(2, 4, 4), reference=DIFFERENCES)
+def schur_forms_without_vectors(a):
+    return jnp.abs(lax.linalg.schur(a, compute_schur_vectors=False)[0])
+
+
+@declare(PROGRAMS, definite(3, seed=2), reference=DIFFERENCES)
+def square_root_by_schur_form(a):
+    return jsl.sqrtm(a)
+
+
+@declare(PROGRAMS, normal(3, 3), regular(2, seed=1), normal(3, 2, seed=2), reference=DIFFERENCES)
+def sylvester_equation(a, b, c):
+    return jsl.solve_sylvester(a, b, c)

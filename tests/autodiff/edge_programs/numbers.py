@@ -165,3 +165,9 @@ def products_of_many_forms(a, b):
         jnp.einsum("ij,ij->i", a, b), jnp.einsum("ij,kj->ki", a, b), jnp.tensordot(a, b, 2), jnp.outer(a[0], b[0]),
         jnp.kron(a, b), jnp.cross(a[:, :3], b[:, :3]), jnp.convolve(a[0], b[1]),
     )  # fmt: skip
+
+
+@declare(PROGRAMS, np.array([1.0, 0.3j, -2.0j, 2 + 2j, 1e-9 + 1e9j]), reference=JAX)
+def complex_functions_on_the_axes(z):
+    """XLA's formulas have branches that are not taken there, and are infinite."""
+    return jnp.sqrt(z), jnp.log(z), jnp.sqrt(z) * jnp.log(z * 1j)

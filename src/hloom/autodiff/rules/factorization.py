@@ -571,5 +571,4 @@ def transpose_tridiagonal_solve(b: Backward, value: Linear, cotangent: Node) -> 
     b.give(right, _tridiagonal_solve(b, cotangent, *turned, type=value.type, call=value.attributes["call"]))
 
 
-refuse(*lapack("gees"), because="a Schur form; write what is needed of it by eigenvalues and eigenvectors")
 refuse(*lapack("gehrd", "sytrd", "hetrd"), "cusolver_sytrd_ffi", because="a reduction by reflectors; use qr or eigh")

@@ -7,11 +7,12 @@ logaddexp the logistic function of the difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import LinearOps
-from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, function
+from hloom.autodiff.recognition import FUNCTIONS, Expression, FunctionRule, Recognized, function
 from hloom.autodiff.rules.reduction import kept_dims
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.ir import Apply, Node
@@ -144,6 +145,72 @@ def inverse_hyperbolic_tangent(t: LinearOps, node: Apply, nodes: dict[str, Node]
 def complex_exponential(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
     """exp(z) dz."""
     return t.mul(node, tangents["z"])
+
+
+_RE, _IM = ("as", "re", ("real", "z")), ("as", "im", ("imag", "z"))
+_WIDTH, _HEIGHT = ("as", "width", ("abs", _RE)), ("as", "height", ("abs", _IM))
+_TOP = ("as", "top", ("maximum", _WIDTH, _HEIGHT))
+_QUOTIENT = (
+    "as",
+    "quotient",
+    ("select", ("compare.EQ", ("as", "low", ("minimum", "width", "height")), "top"), 1.0, ("divide", "low", "top")),
+)
+
+
+@function(
+    (
+        "complex",
+        (
+            "select",
+            ("compare.LT", ("abs", "near"), 0.5),
+            ("multiply", ("log-plus-one", "near"), 0.5),
+            ("add", ("log", _TOP), ("multiply", ("log-plus-one", ("multiply", _QUOTIENT, "quotient")), 0.5)),
+        ),
+        ("atan2", _IM, _RE),
+    ),
+    "z",
+)
+def complex_logarithm(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dz / z."""
+    return t.div(tangents["z"], nodes["z"])
+
+
+_ALIKE = ("as", "alike", ("compare.EQ", _WIDTH, _HEIGHT))
+_OF_WIDTH, _OF_HEIGHT = ("as", "of_width", ("sqrt", _WIDTH)), ("as", "of_height", ("sqrt", _HEIGHT))
+_SQRT_2, _LONGER, _SHORTER = 1.4142135623730951, 1.5537739740300374, 2.19736822693562
+
+
+def _root_of(half: Callable[[Expression], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The square root of a complex number, for one of the ways to take halves.
+
+    The larger part of the root is sqrt((|z| + |re|) / 2), the other |im| divided by twice that; where that is 0 or
+    infinite, or both parts of z have the same size, they are computed otherwise.
+    """
+    larger = ("as", "larger", ("sqrt", ("add", half("size"), half(_WIDTH))))
+    extreme = ("as", "extreme", ("or", ("compare.EQ", larger, 0.0), ("compare.EQ", "larger", None)))
+    scaled = ("divide", ("multiply", _OF_WIDTH, _LONGER), _SQRT_2)
+    one = ("as", "one", ("select", _ALIKE, scaled, ("select", extreme, "one_of_extremes", "larger")))
+    smaller = ("divide", "height", ("multiply", "larger", 2.0))
+    other = ("as", "other", ("select", "alike", ("divide", _OF_HEIGHT, _SHORTER),
+             ("select", "extreme", "other_of_extremes", smaller)))  # fmt: skip
+    is_below = ("as", "is_below", ("compare.LT", _IM, 0.0))
+    return (
+        "complex",
+        ("select", ("compare.GE", _RE, 0.0), one, other),
+        (
+            "select",
+            ("compare.LT", "re", 0.0),
+            ("select", is_below, ("negate", "one"), "one"),
+            ("select", "is_below", ("negate", "other"), "other"),
+        ),
+    )
+
+
+@function(_root_of(lambda value: ("divide", value, 2.0)), "z")
+@function(_root_of(lambda value: ("multiply", value, 0.5)), "z")
+def complex_square_root(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """dz / (2 sqrt z)."""
+    return t.div(tangents["z"], t.primal.add(node, node))
 
 
 @function(
