@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from hloom.ir import (
     TOKEN,
@@ -25,7 +26,7 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops.leaf_axes import identity_axes, must_be, result_of_graph, separate_axes
-from hloom.ops.rows import ANY, BOOLEAN, DIMENSIONS, ENUM, INTEGER, INTEGERS, PAIRS, TO_APPLY, row, table
+from hloom.ops.rows import ANY, BOOLEAN, DIMENSIONS, ENUM, INTEGER, INTEGERS, PAIRS, TO_APPLY, row, table, typed_row
 
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")
 
@@ -259,54 +260,50 @@ def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type
     return build.finish()
 
 
-_TALKS = Effect.COMMUNICATION
+_collective = partial(typed_row, effect=Effect.COMMUNICATION)
 
 ROWS = table(
-    row("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged, effect=_TALKS),
-    row("all-gather-start", ANY, _ALL_GATHER, infer=_all_gather_start, axes=separate_axes, effect=_TALKS),
-    row("all-gather-done", 1, infer=_all_gather_done, axes=separate_axes, effect=_TALKS),
-    row("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes, effect=_TALKS),
-    row("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes, effect=_TALKS),
-    row("all-reduce-done", 1, infer=without_layout, axes=identity_axes, effect=_TALKS),
-    row(
+    _collective("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged),
+    _collective("all-gather-start", ANY, _ALL_GATHER, infer=_all_gather_start, axes=separate_axes),
+    _collective("all-gather-done", 1, infer=_all_gather_done, axes=separate_axes),
+    _collective("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
+    _collective("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
+    _collective("all-reduce-done", 1, infer=without_layout, axes=identity_axes),
+    _collective(
         "reduce-scatter",
         ANY,
         {**_GROUPS, **_CONSTRAIN, **_GLOBAL, **DIMENSIONS, **_MODE, **TO_APPLY},
         infer=_reduce_scatter,
         axes=_exchanged,
-        effect=_TALKS,
     ),
-    row(
+    _collective(
         "all-to-all",
         ANY,
         {**_GROUPS, **_CONSTRAIN, "dimensions": optional(INTEGERS)},
         infer=_all_to_all,
         axes=_exchanged,
-        effect=_TALKS,
     ),
-    row(
+    _collective(
         "ragged-all-to-all",
         6,
         {**_GROUPS, "dimensions": optional(INTEGERS)},
         infer=_ragged_all_to_all,
         axes=separate_axes,
-        effect=_TALKS,
     ),
-    row(
+    _collective(
         "collective-broadcast",
         ANY,
         {**_GROUPS, "has_dynamic_root": optional(BOOLEAN, False)},
         infer=_broadcast,
         axes=separate_axes,
-        effect=_TALKS,
     ),
-    row("collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes, effect=_TALKS),
-    row("collective-permute-start", (1, None), _PERMUTE, infer=_permute_start, axes=separate_axes, effect=_TALKS),
-    row("collective-permute-done", 1, infer=_second, axes=separate_axes, effect=_TALKS),
-    row("partition-id", 0, omits_type=True, infer=_number, axes=separate_axes),
-    row("replica-id", 0, omits_type=True, infer=_number, axes=separate_axes),
-    row("send", 2, _TRANSFER, infer=_send, axes=separate_axes, effect=_TALKS),
-    row("send-done", 1, _TRANSFER, infer=_send_done, axes=separate_axes, effect=_TALKS),
-    row("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes, effect=_TALKS),
-    row("recv-done", 1, _TRANSFER, infer=_recv_done, axes=separate_axes, effect=_TALKS),
+    _collective("collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes),
+    _collective("collective-permute-start", (1, None), _PERMUTE, infer=_permute_start, axes=separate_axes),
+    _collective("collective-permute-done", 1, infer=_second, axes=separate_axes),
+    row("partition-id", 0, infer=_number, axes=separate_axes),
+    row("replica-id", 0, infer=_number, axes=separate_axes),
+    _collective("send", 2, _TRANSFER, infer=_send, axes=separate_axes),
+    _collective("send-done", 1, _TRANSFER, infer=_send_done, axes=separate_axes),
+    _collective("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes),
+    _collective("recv-done", 1, _TRANSFER, infer=_recv_done, axes=separate_axes),
 )

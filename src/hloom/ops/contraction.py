@@ -39,23 +39,9 @@ _ALGORITHM = {"algorithm": optional(ENUM, choices=ALGORITHMS)}
 _RAGGED = {"lhs_ragged_dims": optional(INTEGERS, ()), "rhs_group_dims": optional(INTEGERS, ())}
 
 ROWS = table(
-    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, omits_type=True, infer=infer_dot, axes=dot_axes),
-    row(
-        "scaled-dot",
-        4,
-        {**_DOT, **PRECISION, **_ALGORITHM},
-        omits_type=True,
-        infer=infer_scaled_dot,
-        axes=scaled_dot_axes,
-    ),
-    row(
-        "ragged-dot",
-        3,
-        {**_DOT, **_RAGGED, **PRECISION},
-        omits_type=True,
-        infer=infer_ragged_dot,
-        axes=ragged_dot_axes,
-    ),
+    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_dot, axes=dot_axes),
+    row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_scaled_dot, axes=scaled_dot_axes),
+    row("ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, infer=infer_ragged_dot, axes=ragged_dot_axes),
     row(
         "convolution",
         2,
@@ -69,7 +55,6 @@ ROWS = table(
             **_ALGORITHM,
             "sparsity_config": optional(AttributeKind.SPARSITY),
         },
-        omits_type=True,
         infer=infer_convolution,
         axes=convolution_axes,
     ),

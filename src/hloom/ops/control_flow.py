@@ -43,6 +43,7 @@ from hloom.ops.rows import (
     TO_APPLY,
     row,
     table,
+    typed_row,
 )
 
 FUSION_KINDS = ("kLoop", "kInput", "kOutput", "kCustom")
@@ -186,39 +187,22 @@ def _domain(operand: Type, *, domain: Domain) -> Type:
 
 
 ROWS = table(
-    row("after-all", ANY, omits_type=True, infer=_after_all, axes=separate_axes, effect=Effect.ORDER),
-    row("tuple", ANY, omits_type=True, infer=_tuple, axes=identity_axes),
-    row(
-        "get-tuple-element",
-        1,
-        {"index": required(INTEGER)},
-        omits_type=True,
-        infer=_element,
-        axes=_element_axes,
-    ),
+    row("after-all", ANY, infer=_after_all, axes=separate_axes, effect=Effect.ORDER),
+    row("tuple", ANY, infer=_tuple, axes=identity_axes),
+    row("get-tuple-element", 1, {"index": required(INTEGER)}, infer=_element, axes=_element_axes),
     row(
         "call",
         ANY,
         {**TO_APPLY, "is_composite": optional(BOOLEAN, False)},
-        omits_type=True,
         infer=_call,
         axes=separate_axes,
         effect=Effect.CALLS,
     ),
-    row(
-        "map",
-        ANY,
-        {"dimensions": optional(INTEGERS), **TO_APPLY},
-        omits_type=True,
-        infer=_map,
-        axes=_map_axes,
-        effect=Effect.CALLS,
-    ),
+    row("map", ANY, {"dimensions": optional(INTEGERS), **TO_APPLY}, infer=_map, axes=_map_axes, effect=Effect.CALLS),
     row(
         "while",
         1,
         {"condition": required(GRAPH), "body": required(GRAPH)},
-        omits_type=True,
         infer=_while,
         axes=identity_axes,
         effect=Effect.CALLS,
@@ -231,12 +215,11 @@ ROWS = table(
             "false_computation": optional(GRAPH),
             "branch_computations": optional(GRAPHS),
         },
-        omits_type=True,
         infer=_conditional,
         axes=separate_axes,
         effect=Effect.CALLS,
     ),
-    row(
+    typed_row(
         "fusion",
         ANY,
         {"kind": required(ENUM, choices=FUSION_KINDS), **ALIASING, "calls": required(GRAPH)},
@@ -244,7 +227,7 @@ ROWS = table(
         axes=separate_axes,
         effect=Effect.CALLS,
     ),
-    row(
+    typed_row(
         "async-start",
         ANY,
         {**_THREAD, **ALIASING, "calls": required(GRAPH)},
@@ -252,7 +235,7 @@ ROWS = table(
         axes=separate_axes,
         effect=Effect.CALLS,
     ),
-    row(
+    typed_row(
         "async-update",
         (1, None),
         {**_THREAD, "calls": optional(GRAPH)},
@@ -260,7 +243,7 @@ ROWS = table(
         axes=separate_axes,
         effect=Effect.CALLS,
     ),
-    row(
+    typed_row(
         "async-done",
         1,
         {**_THREAD, "calls": optional(GRAPH)},
@@ -269,12 +252,6 @@ ROWS = table(
         effect=Effect.CALLS,
     ),
     row(
-        "domain",
-        1,
-        {"domain": required(AttributeKind.DOMAIN)},
-        omits_type=True,
-        infer=_domain,
-        axes=identity_axes,
-        effect=Effect.ORDER,
+        "domain", 1, {"domain": required(AttributeKind.DOMAIN)}, infer=_domain, axes=identity_axes, effect=Effect.ORDER
     ),
 )

@@ -14,7 +14,7 @@ from hloom.ir import (
     TypeProblem,
     required,
 )
-from hloom.ops.rows import INTEGER, row, table
+from hloom.ops.rows import INTEGER, table, typed_row
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, tensor
 
 _FLOAT = frozenset({DTypeKind.FLOAT})
@@ -92,10 +92,10 @@ def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
 
 
 ROWS = table(
-    row("convert", 1, infer=_convert, axes=pointwise_axes),
-    row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes),
-    row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes),
-    row(
+    typed_row("convert", 1, infer=_convert, axes=pointwise_axes),
+    typed_row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes),
+    typed_row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes),
+    typed_row(
         "reduce-precision",
         1,
         {"exponent_bits": required(INTEGER), "mantissa_bits": required(INTEGER)},

@@ -17,7 +17,20 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops.leaf_axes import must_be, separate_axes
-from hloom.ops.rows import ALIASING, ANY, BOOLEAN, ENUM, GRAPH, GRAPHS, INTEGER, PRECISION, STRING, WINDOW, row, table
+from hloom.ops.rows import (
+    ALIASING,
+    ANY,
+    BOOLEAN,
+    ENUM,
+    GRAPH,
+    GRAPHS,
+    INTEGER,
+    PRECISION,
+    STRING,
+    WINDOW,
+    table,
+    typed_row,
+)
 
 PADDING_TYPES = ("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")
 SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
@@ -63,7 +76,7 @@ def _outfeed(operand: Type, token: Type, *, outfeed_shape: Type | None) -> Type:
 
 
 ROWS = table(
-    row(
+    typed_row(
         "custom-call",
         ANY,
         {
@@ -87,7 +100,7 @@ ROWS = table(
         because=_BACKEND_KNOWS,
         effect=Effect.CALLS,
     ),
-    row(
+    typed_row(
         "copy-start",
         1,
         {"cross_program_prefetch_index": optional(INTEGER)},
@@ -95,16 +108,11 @@ ROWS = table(
         axes=separate_axes,
         effect=Effect.ORDER,
     ),
-    row("copy-done", 1, infer=_copy_done, axes=separate_axes, effect=Effect.ORDER),
-    row(
-        "infeed",
-        1,
-        {"infeed_config": optional(STRING)},
-        infer=_infeed,
-        axes=separate_axes,
-        effect=Effect.OUTSIDE,
+    typed_row("copy-done", 1, infer=_copy_done, axes=separate_axes, effect=Effect.ORDER),
+    typed_row(
+        "infeed", 1, {"infeed_config": optional(STRING)}, infer=_infeed, axes=separate_axes, effect=Effect.OUTSIDE
     ),
-    row(
+    typed_row(
         "outfeed",
         2,
         {"outfeed_shape": optional(AttributeKind.TYPE), "outfeed_config": optional(STRING)},

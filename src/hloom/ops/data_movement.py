@@ -26,7 +26,7 @@ from hloom.ops.reshape_rules import (
     infer_reshape,
     reshape_axes,
 )
-from hloom.ops.rows import ANY, DIMENSIONS, INTEGER, INTEGERS, row, table
+from hloom.ops.rows import ANY, DIMENSIONS, INTEGER, INTEGERS, row, table, typed_row
 from hloom.ops.shapes import (
     Extent,
     array,
@@ -282,37 +282,16 @@ def _braces(dimensions: tuple[int, ...]) -> str:
 
 
 ROWS = table(
-    row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes),
-    row(
-        "broadcast",
-        1,
-        {"dimensions": optional(INTEGERS)},
-        omits_type=True,
-        infer=_broadcast,
-        axes=_broadcast_axes,
-    ),
-    row("concatenate", ANY, DIMENSIONS, omits_type=True, infer=_concatenate, axes=_concatenate_axes),
-    row("dynamic-reshape", (1, None), infer=infer_dynamic_reshape, axes=reshape_axes),
-    row(
-        "get-dimension-size",
-        1,
-        DIMENSIONS,
-        omits_type=True,
-        infer=_get_dimension_size,
-        axes=_get_dimension_size_axes,
-    ),
-    row("iota", 0, {"iota_dimension": required(INTEGER)}, infer=_iota, axes=_iota_axes),
-    row("pad", 2, {"padding": required(AttributeKind.PADDING)}, omits_type=True, infer=_pad, axes=_pad_axes),
-    row("reshape", 1, {"inferred_dimension": optional(INTEGER)}, infer=infer_reshape, axes=reshape_axes),
-    row("reverse", 1, DIMENSIONS, omits_type=True, infer=_reverse, axes=_reverse_axes),
-    row(
-        "set-dimension-size",
-        2,
-        DIMENSIONS,
-        omits_type=True,
-        infer=_set_dimension_size,
-        axes=_set_dimension_size_axes,
-    ),
-    row("slice", 1, {"slice": required(AttributeKind.SLICES)}, infer=_slice, axes=_slice_axes),
-    row("transpose", 1, DIMENSIONS, omits_type=True, infer=_transpose, axes=_transpose_axes),
+    typed_row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes),
+    row("broadcast", 1, {"dimensions": optional(INTEGERS)}, infer=_broadcast, axes=_broadcast_axes),
+    row("concatenate", ANY, DIMENSIONS, infer=_concatenate, axes=_concatenate_axes),
+    typed_row("dynamic-reshape", (1, None), infer=infer_dynamic_reshape, axes=reshape_axes),
+    row("get-dimension-size", 1, DIMENSIONS, infer=_get_dimension_size, axes=_get_dimension_size_axes),
+    typed_row("iota", 0, {"iota_dimension": required(INTEGER)}, infer=_iota, axes=_iota_axes),
+    row("pad", 2, {"padding": required(AttributeKind.PADDING)}, infer=_pad, axes=_pad_axes),
+    typed_row("reshape", 1, {"inferred_dimension": optional(INTEGER)}, infer=infer_reshape, axes=reshape_axes),
+    row("reverse", 1, DIMENSIONS, infer=_reverse, axes=_reverse_axes),
+    row("set-dimension-size", 2, DIMENSIONS, infer=_set_dimension_size, axes=_set_dimension_size_axes),
+    typed_row("slice", 1, {"slice": required(AttributeKind.SLICES)}, infer=_slice, axes=_slice_axes),
+    row("transpose", 1, DIMENSIONS, infer=_transpose, axes=_transpose_axes),
 )

@@ -181,13 +181,13 @@ def _add_dependency_axes(operand: Type, token: Type) -> AxisMap:
 
 
 def _pointwise(names: str, arity: int, infer: Rule) -> list[Op]:
-    return [row(name, arity, omits_type=True, infer=infer, axes=pointwise_axes) for name in names.split()]
+    return [row(name, arity, infer=infer, axes=pointwise_axes) for name in names.split()]
 
 
 def _accurate(names: str, infer: Rule) -> list[Op]:
     before = list(COMMON)[: list(COMMON).index("statistics") + 1]  # XLA prints it in the middle of the common ones
     accuracy = {name: COMMON[name] for name in before} | {"result_accuracy": optional(AttributeKind.ACCURACY)}
-    return [row(name, 1, accuracy, omits_type=True, infer=infer, axes=pointwise_axes) for name in names.split()]
+    return [row(name, 1, accuracy, infer=infer, axes=pointwise_axes) for name in names.split()]
 
 
 ROWS = table(
@@ -217,20 +217,12 @@ ROWS = table(
         "compare",
         2,
         {"direction": required(ENUM, choices=DIRECTIONS), "type": optional(ENUM, choices=COMPARE_TYPES)},
-        omits_type=True,
         infer=_compare,
         axes=pointwise_axes,
     ),
-    row("copy", 1, omits_type=True, infer=without_layout, axes=identity_axes),
-    row("opt-barrier", 1, omits_type=True, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
-    row(
-        "add-dependency",
-        2,
-        omits_type=True,
-        infer=_add_dependency,
-        axes=_add_dependency_axes,
-        effect=Effect.ORDER,
-    ),
-    row("tuple-select", 3, omits_type=True, infer=_tuple_select, axes=_tuple_select_axes),
+    row("copy", 1, infer=without_layout, axes=identity_axes),
+    row("opt-barrier", 1, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
+    row("add-dependency", 2, infer=_add_dependency, axes=_add_dependency_axes, effect=Effect.ORDER),
+    row("tuple-select", 3, infer=_tuple_select, axes=_tuple_select_axes),
     *conversion.ROWS.values(),
 )

@@ -17,7 +17,7 @@ from hloom.ir import (
     required,
 )
 from hloom.ops.gather_rules import gather_axes, infer_gather, window_factors
-from hloom.ops.rows import BOOLEAN, INTEGER, INTEGERS, TO_APPLY, row, table
+from hloom.ops.rows import BOOLEAN, INTEGER, INTEGERS, TO_APPLY, row, table, typed_row
 from hloom.ops.scatter_rules import infer_scatter, scatter_axes
 from hloom.ops.shapes import Extent, array, arrays, extents, same_elements, tensor
 
@@ -123,14 +123,14 @@ def _dynamic_update_slice_axes(operand: Type, update: Type, *start: Type) -> Axi
 
 
 ROWS = table(
-    row(
+    typed_row(
         "dynamic-slice",
         (1, None),
         {"dynamic_slice_sizes": required(INTEGERS)},
         infer=_dynamic_slice,
         axes=_dynamic_slice_axes,
     ),
-    row("dynamic-update-slice", (2, None), infer=_dynamic_update_slice, axes=_dynamic_update_slice_axes),
+    typed_row("dynamic-update-slice", (2, None), infer=_dynamic_update_slice, axes=_dynamic_update_slice_axes),
     row(
         "gather",
         2,
@@ -144,7 +144,6 @@ ROWS = table(
             "slice_sizes": required(INTEGERS),
             **_SORTED,
         },
-        omits_type=True,
         infer=infer_gather,
         axes=gather_axes,
     ),
@@ -162,7 +161,6 @@ ROWS = table(
             "unique_indices": optional(BOOLEAN, False),
             **TO_APPLY,
         },
-        omits_type=True,
         operand_step=2,
         infer=infer_scatter,
         axes=scatter_axes,

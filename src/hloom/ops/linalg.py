@@ -154,7 +154,7 @@ def _wrong_inverse_lengths(array_type: TensorType, lengths: Sequence[int]) -> li
 
 
 ROWS = table(
-    row("cholesky", 1, {"lower": optional(BOOLEAN, False)}, omits_type=True, infer=infer_cholesky, axes=cholesky_axes),
+    row("cholesky", 1, {"lower": optional(BOOLEAN, False)}, infer=infer_cholesky, axes=cholesky_axes),
     row(
         "triangular-solve",
         2,
@@ -164,7 +164,6 @@ ROWS = table(
             "unit_diagonal": optional(BOOLEAN, False),
             "transpose_a": optional(ENUM, choices=TRANSPOSES),
         },
-        omits_type=True,
         infer=infer_triangular_solve,
         axes=triangular_solve_axes,
     ),
@@ -172,7 +171,6 @@ ROWS = table(
         "fft",
         1,
         {"fft_type": required(ENUM, choices=FFT_TYPES), "fft_length": required(INTEGERS)},
-        omits_type=True,
         infer=infer_fft,
         axes=fft_axes,
     ),

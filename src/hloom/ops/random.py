@@ -19,7 +19,7 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops.leaf_axes import dims_of, leaves_of
-from hloom.ops.rows import ANY, ENUM, INTEGER, row, table
+from hloom.ops.rows import ANY, ENUM, INTEGER, table, typed_row
 from hloom.ops.shapes import array, of_kinds, scalar
 
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")
@@ -89,7 +89,7 @@ def _state_axes() -> AxisMap:
 
 
 ROWS = table(
-    row(
+    typed_row(
         "rng",
         ANY,
         {"distribution": required(ENUM, choices=DISTRIBUTIONS)},
@@ -97,19 +97,14 @@ ROWS = table(
         axes=_rng_axes,
         effect=Effect.STATE,
     ),
-    row(
+    typed_row(
         "rng-bit-generator",
         1,
         {"algorithm": required(ENUM, choices=RNG_ALGORITHMS)},
         infer=_rng_bit_generator,
         axes=_rng_bit_generator_axes,
     ),
-    row(
-        "rng-get-and-update-state",
-        0,
-        {"delta": required(INTEGER)},
-        infer=_state,
-        axes=_state_axes,
-        effect=Effect.STATE,
+    typed_row(
+        "rng-get-and-update-state", 0, {"delta": required(INTEGER)}, infer=_state, axes=_state_axes, effect=Effect.STATE
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hloom.ir import COMMON as COMMON
 from hloom.ir import MANY, Attribute, AttributeKind, AxisMap, Effect, Op, Type, optional, required
@@ -15,7 +16,7 @@ def row(
     arity: int | tuple[int, int | None],
     attributes: Mapping[str, Attribute] | None = None,
     *,
-    omits_type: bool = False,
+    omits_type: bool = True,
     operand_step: int = 1,
     infer: Callable[..., Type] | None = None,
     axes: Callable[..., AxisMap] | None = None,
@@ -34,6 +35,10 @@ def row(
         effect=effect,
         because=because or {},
     )
+
+
+typed_row = partial(row, omits_type=False)
+"""One op whose result's type HLO text must say."""
 
 
 def table(*rows: Op) -> dict[str, Op]:
