@@ -171,7 +171,6 @@ NOUNS_IN_ING = (
     "sharding",
     "string",
     "tiling",
-    "value_numbering",
 )
 """Last words of file names that end in -ing and are nouns of the field: XLA's HloSharding, constant folding."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.analysis import collective_seconds, cost, device, liveness, memory, roofline
-from hloom.analysis.collective_cost import ALGORITHMS, comm_bytes, comm_factor, step_count
-from hloom.analysis.collective_groups import group_members
+from hloom.analysis.collective_cost import ALGORITHMS, comm_bytes, comm_factor, group_members, step_count
 from hloom.hlo import parse
 from hloom.ir import Apply
 from hloom.partitioner import TracedCollective

@@ -1,7 +1,4 @@
-"""Products of matrices of any dimensions: integers exact, floats within `compare`'s tolerance of their type.
-
-Covers `convolution.py`, `promotion.py`.
-"""
+"""Products of matrices of any dimensions: integers exact, floats within `compare`'s tolerance of their type."""
 
 import ml_dtypes
 import numpy as np

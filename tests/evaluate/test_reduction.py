@@ -1,6 +1,6 @@
 """Reductions, windows, scans and normalisation beside XLA: integers exact, floats to `compare`'s tolerances.
 
-Covers `windows.py`, `combiners.py`, `scalar_graphs.py`, `batch_norm.py`.
+Covers `windows.py`, `scalar_graphs.py`.
 """
 
 import numpy as np

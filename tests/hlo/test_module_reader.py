@@ -1,6 +1,6 @@
 """HLO text in, the module's parts out: every section of the grammar, by name.
 
-Covers `header_reader.py`, `instruction_reader.py`, `attribute_reader.py`, `type_reader.py`, `layout_inference.py`,
+Covers `header_reader.py`, `instruction_reader.py`, `attribute_reader.py`, `type_reader.py`,
 `async_sugar_reader.py`, `reader_state.py`, `tokens.py`, `value_reader.py`.
 """
 

@@ -1,6 +1,6 @@
 """Attribute values: read, compared and printed as MLIR does.
 
-Covers `value_reader.py`, `value_printer.py`, `floats.py`.
+Covers `value_reader.py`, `floats.py`.
 """
 
 from __future__ import annotations

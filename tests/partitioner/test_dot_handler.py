@@ -1,6 +1,6 @@
 """The collectives that the model predicts for dots, beside those that XLA's partitioner emits.
 
-Covers `dot.py`, `dot_base_case.py`, `dot_batch_dims.py`, `dot_contracting_dims.py`, `dot_non_contracting_dims.py`.
+Covers `dot.py`, `dot_non_contracting_dims.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The collectives that the model predicts for reshards, beside those that XLA's partitioner emits.
 
-Covers `reshard_all_to_all.py`, `trace.py`.
+Covers `trace.py`.
 """
 
 from __future__ import annotations

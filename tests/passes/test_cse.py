@@ -1,7 +1,4 @@
-"""The pass `cse`: before and after.
-
-Covers `value_numbering.py`.
-"""
+"""The pass `cse`: before and after."""
 
 import hloom
 from hloom.ir import verify

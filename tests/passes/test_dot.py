@@ -1,7 +1,4 @@
-"""Products: before => after.
-
-Covers `dot_dimensions.py`.
-"""
+"""Products: before => after."""
 
 import hloom
 from hloom.passes.rules.dot import DOT

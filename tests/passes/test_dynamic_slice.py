@@ -1,7 +1,4 @@
-"""Slices whose place is computed: before and after.
-
-Covers `start_indices.py`.
-"""
+"""Slices whose place is computed: before and after."""
 
 import numpy as np
 import pytest

@@ -9,7 +9,7 @@ import hloom
 from hloom.evaluate import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
-from hloom.passes.suffix_array import Repeat, repeats
+from hloom.passes.outline import Repeat, repeats
 from tests.corpus import lowered
 from tests.passes.rule_assertions import module_of
 

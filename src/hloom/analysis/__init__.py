@@ -15,9 +15,9 @@ from hloom.analysis.collective_cost import alpha_beta_seconds as alpha_beta_seco
 from hloom.analysis.collective_cost import collective_seconds as collective_seconds
 from hloom.analysis.collective_cost import comm_bytes as comm_bytes
 from hloom.analysis.collective_cost import comm_factor as comm_factor
+from hloom.analysis.collective_cost import group_members as group_members
+from hloom.analysis.collective_cost import group_size as group_size
 from hloom.analysis.collective_cost import step_count as step_count
-from hloom.analysis.collective_groups import group_members as group_members
-from hloom.analysis.collective_groups import group_size as group_size
 from hloom.analysis.control_flow import FLOWS as FLOWS
 from hloom.analysis.control_flow import CallSite as CallSite
 from hloom.analysis.control_flow import Forwarding as Forwarding

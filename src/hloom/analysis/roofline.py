@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis.collective_cost import CollectiveCost, collective_seconds
-from hloom.analysis.collective_groups import group_members
+from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, group_members
 from hloom.analysis.control_flow import Runs, callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from hloom.evaluate.complex_numbers import COMPLEX, joined
+from hloom.evaluate.conversion import narrowed, widened
 from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
-from hloom.evaluate.promotion import narrowed, widened
 from hloom.evaluate.sort import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
 from hloom.ir import Apply, DTypeKind, dtype_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloom.evaluate.combiners import Replace, ufunc_of
 from hloom.evaluate.indexing import index_vectors, linear, linear_grid
+from hloom.evaluate.reduction import Replace, ufunc_of
 from hloom.evaluate.table import Runner, Value, Values, arrays_of, evaluator
 from hloom.ir import Apply, Graph
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.evaluate.convolution import base_padding, output_size, slices
+from hloom.evaluate.contraction import base_padding, output_size, slices
 from hloom.evaluate.data_movement import padded
 from hloom.evaluate.reduction import Arrays, as_tuple, combiner
 from hloom.evaluate.scatter import combine_at

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hloom.ir import EMPTY, EMPTY_TUPLE, Apply, Attributes, Graph, Module, Node, Op, Verbatim
+from hloom.mlir.printer import print_value
 from hloom.mlir.region_builder import TUPLE, Body
 from hloom.mlir.syntax import PROPERTIES, REGIONS, SPELLINGS, unknown_op
 from hloom.mlir.type_reader import balanced, deeper, read_type, read_types
 from hloom.mlir.types import result_type, type_of, written_spellings
-from hloom.mlir.value_printer import print_value
 from hloom.mlir.value_reader import ValueReader
 from hloom.text import Cursor, Unsupported
 

@@ -1,6 +1,6 @@
 """The plans that people write by hand: what is recognised in small programs, and what plans are called.
 
-Covers `description.py`, `layout.py`, `recipes.py`.
+Covers `description.py`, `recipes.py`.
 """
 
 from __future__ import annotations

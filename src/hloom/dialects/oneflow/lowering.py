@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from hloom.dialects.oneflow import (
-    attention_lowering,
-    data_movement_lowering,
     elementwise_lowering,
     linear_lowering,
     normalisation_lowering,
@@ -16,10 +14,8 @@ from hloom.text import Unsupported
 
 TABLE: dict[str, Rule] = {
     **elementwise_lowering.TABLE,
-    **data_movement_lowering.TABLE,
     **normalisation_lowering.TABLE,
     **linear_lowering.TABLE,
-    **attention_lowering.TABLE,
 }
 """By op: what builds its HLO."""
 

@@ -21,7 +21,7 @@ from hloom.ir import (
     default_layout,
 )
 from hloom.ops import check_convolution
-from hloom.passes.rules.dot_dimensions import PRECISION_ATTRIBUTES
+from hloom.passes.rules.dot import PRECISION_ATTRIBUTES
 from hloom.passes.rules.reduce_window import broadcast_degenerate
 from hloom.passes.rules.reducers import adder
 from hloom.rewrite import Builder, Family, is_splat, tensor_type

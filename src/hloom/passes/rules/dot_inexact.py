@@ -10,8 +10,15 @@ from __future__ import annotations
 from hloom.ir import Apply, Constant, Node, SliceDimension, TensorType, dtype
 from hloom.ops import DotNumbers
 from hloom.passes.rules.dimensions import dims_unmodified_by_reshape
-from hloom.passes.rules.dot import outer_product, plain_algorithm
-from hloom.passes.rules.dot_dimensions import make_dot, numbers_of, static_operands, swapped, to_batch_major
+from hloom.passes.rules.dot import (
+    make_dot,
+    numbers_of,
+    outer_product,
+    plain_algorithm,
+    static_operands,
+    swapped,
+    to_batch_major,
+)
 from hloom.passes.rules.reducers import adder, combiner_of
 from hloom.rewrite import Builder, Family, is_splat, tensor_type, used_once
 

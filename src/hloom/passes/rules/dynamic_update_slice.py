@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Node, PaddingDimension
 from hloom.passes.rules.dimensions import is_empty, replace_if_compatible, same_array, scalar_of
-from hloom.passes.rules.start_indices import constant_starts, merged_starts, same_starts, start_operands
+from hloom.passes.rules.dynamic_slice import constant_starts, merged_starts, same_starts, start_operands
 from hloom.rewrite import Builder, Family, tensor_type
 
 DYNAMIC_UPDATE_SLICE = Family("dynamic-update-slice", formerly="updating")
