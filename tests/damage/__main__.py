@@ -1,4 +1,7 @@
-"""Try damaged inputs: `python -m tests.damage FIRST COUNT`, or `--show NUMBER`. A line for each that went wrong."""
+"""Try damaged inputs: `python -m tests.damage FIRST COUNT [SECONDS]`, or `--show NUMBER`.
+
+A line for each that went wrong; with SECONDS, that it took longer is wrong too.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ def main(arguments: list[str]) -> int:
         print(f"wrote {', '.join(written)}")  # noqa: T201
         return 0
     first, count = map(int, arguments[:2])
+    seconds = float(arguments[2]) if arguments[2:] else 0.0
     limited()
-    attempt(damaged(first))  # what is imported and allocated once
+    attempt(damaged(first), seconds)  # what is imported and allocated once
     wrong = 0
-    for problem in problems_of(range(first, first + count)):
+    for problem in problems_of(range(first, first + count), seconds):
         print(problem, flush=True)  # noqa: T201
         wrong += 1
     print(f"tried {count}", flush=True)  # noqa: T201

@@ -24,7 +24,7 @@ from hloom.text import HloomError
 from tests.damage.inputs import Damaged, damaged
 
 SECONDS = 5.0
-"""How long one input may take, in seconds of a processor."""
+"""How long one input of a campaign may take, in seconds of a processor."""
 STUCK_SECONDS = 120
 """After how many seconds a process ends that cannot be interrupted; others may be using the processor."""
 FREE_BYTES = 256 << 20
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class TooLong(BaseException):
-    """It took more than SECONDS."""
+    """It took more seconds than it may."""
 
 
 def limited() -> None:
@@ -56,35 +56,35 @@ def limited() -> None:
     warnings.simplefilter("ignore")
 
 
-def problems_of(numbers: Iterable[int]) -> Iterator[Problem]:
-    """What goes wrong with the inputs of these numbers."""
+def problems_of(numbers: Iterable[int], seconds: float) -> Iterator[Problem]:
+    """What goes wrong with the inputs of these numbers; `seconds` as for `attempt`."""
     for number in numbers:
         print(number, file=sys.stderr, flush=True)  # noqa: T201 (the last one is what the process died of)
         faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
         given = damaged(number)
-        if what := attempt(given):
+        if what := attempt(given, seconds):
             yield Problem(number, given.maker, " ".join(given.arguments), what)
     faulthandler.cancel_dump_traceback_later()
 
 
-def attempt(given: Damaged) -> str:
-    """What goes wrong with an input; empty where nothing does."""
+def attempt(given: Damaged, seconds: float) -> str:
+    """What goes wrong with an input; empty where nothing does. It may take so many seconds of a processor, 0: any."""
     with tempfile.TemporaryDirectory(dir=_memory_folder()) as folder:
         here = Path.cwd()
         os.chdir(folder)
         try:
             for name, data in given.files.items():
                 Path(name).write_bytes(data)
-            return _outcome(given)
+            return _outcome(given, seconds)
         finally:
             os.chdir(here)
 
 
-def _outcome(given: Damaged) -> str:
+def _outcome(given: Damaged, seconds: float) -> str:
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_address_space() + FREE_BYTES + BYTES_FOR_A_BYTE * given.size, hard))
     started = process_time()
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         result = CliRunner().invoke(main, given.arguments, input=given.piped)
         text, error = result.stdout, result.stderr
@@ -96,7 +96,7 @@ def _outcome(given: Damaged) -> str:
         resource.setrlimit(resource.RLIMIT_AS, (before, hard))
     if exception is not None and not isinstance(exception, SystemExit):
         return "".join(traceback.format_exception(exception)[-5:])
-    if process_time() - started > SECONDS:
+    if 0 < seconds < process_time() - started:
         return f"{process_time() - started:.1f} s"
     if result.exit_code not in (0, 1, 2):
         return f"exit status {result.exit_code}"
