@@ -1,10 +1,8 @@
 """The passes `inline` and `inline-fusions`: before and after."""
 
-from importlib import import_module
-
 import hloom
 from hloom.ir import verify
-from hloom.passes import apply, apply_in_place
+from hloom.passes import PASSES, PassLike, apply, apply_in_place
 from tests.helpers.work import calls, growth
 from tests.passes.rule_assertions import module_of
 
@@ -15,8 +13,8 @@ ENTRY e {{ x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=outer{more} 
 """
 
 
-def inlined(text: str, name: str = "inline"):
-    result, report = apply(module_of(text), name)
+def inlined(text: str, what: PassLike = "inline"):
+    result, report = apply(module_of(text), what)
     verify(result)
     return result, report.passes[0]
 
@@ -65,17 +63,23 @@ def test_what_only_a_fragment_names_stays():
     assert report.notes == ["1 calls stay: the computation is not defined"]
 
 
-def test_calls_that_multiply_without_end_stop(monkeypatch):
-    monkeypatch.setattr(import_module("hloom.passes.inline"), "MAX_NODES", 10_000)
-    levels = ["f0 { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }"]
-    levels += [
-        f"f{n} {{ a = f32[] parameter(0)  b = f32[] call(a), to_apply=f{n - 1}\n ROOT c = f32[] call(b), to_apply=f{n - 1} }}"
-        for n in range(1, 40)
-    ]
-    text = "\n".join(levels) + "\nENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f39 }"
-    result, report = inlined(text)
+DOUBLED = "\n".join([
+    "f0 { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }",
+    *(f"f{n} {{ a = f32[] parameter(0)  b = f32[] call(a), to_apply=f{n - 1}  ROOT c = f32[] call(b), to_apply=f{n - 1} }}"
+      for n in range(1, 40)),
+    "ENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f39 }",
+])  # fmt: skip
+
+
+def test_calls_that_multiply_without_end_stop():
+    result, report = inlined(DOUBLED)
     assert result.node_count < 20_000
-    assert "more than 10,000" in report.notes[-1]
+    assert report.notes[-1].endswith("calls stay: more than 20,000 instructions would be copied (limit= allows more)")
+
+
+def test_the_limit_is_an_option():
+    result, report = inlined(DOUBLED, PASSES["inline"].with_options(limit=100))
+    assert report.changes < 50 and result.node_count < 200
 
 
 def test_fusions():

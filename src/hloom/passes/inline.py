@@ -16,47 +16,54 @@ from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 
 MAX_NODES = 4_000_000
-"""How many nodes a module may have after inlining: calls of calls may multiply without end."""
+"""How many instructions a module may grow to: calls of calls may multiply without end."""
+COPIES_FOR_A_NODE = 100
+"""How many instructions may be copied for each that a module has, unless MAX_NODES are fewer."""
+LEAST_COPIES = 20_000
+"""How many may be copied in any module."""
 
 
-def inline(module: Module) -> Report:
+def inline(module: Module, limit: int | None = None) -> Report:
     """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
 
     Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
-    a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves.
+    a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and those that
+    are left when `limit` instructions are copied (`copy_limit` unless it is said).
     """
-    return _inline(module, "inline", lambda node: is_plain_call(node) and not _is_kept(node))
+    return _inline(module, "inline", lambda node: is_plain_call(node) and not _is_kept(node), limit)
 
 
-def inline_fusions(module: Module) -> Report:
-    """Put the fused instructions in place of every fusion whose inside is not a backend's own."""
-    return _inline(
-        module, "inline-fusions", lambda node: node.opcode == "fusion" and node.attributes.get("kind") != "kCustom"
-    )
+def inline_fusions(module: Module, limit: int | None = None) -> Report:
+    """Put the fused instructions in place of every fusion whose inside is not a backend's own, to the same limit."""
+    return _inline(module, "inline-fusions", _is_open_fusion, limit)
 
 
-def _inline(module: Module, name: str, wanted: Callable[[Apply], bool]) -> Report:
+def copy_limit(module: Module) -> int:
+    """How many instructions may be copied in a module: a multiple of those that it has."""
+    return max(LEAST_COPIES, min(COPIES_FOR_A_NODE * module.node_count, MAX_NODES), 2 * module.node_count)
+
+
+def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | None) -> Report:
     """Inline from the entry down, so that every instruction is copied only to where it stays."""
     report, left = Report(name), Counter[str]()
     module.index_users()
     order = callees_first(module)
     planned = _planned(order, wanted, left)
-    size, called = module.node_count, set[Graph]()
+    most, copied, called = copy_limit(module) if limit is None else limit, 0, set[Graph]()
     for graph in reversed(order):
         if graph in called and not graph.callers and graph is not module._entry:
-            size -= len(graph.nodes)
             module.erase_graph(graph)
             continue
         pending = list(reversed(planned[graph].items()))
         while pending:
             call, inner = pending.pop()
             nodes = inner.nodes
-            if size + len(nodes) > MAX_NODES:
-                left[f"the module would have more than {MAX_NODES:,} instructions"] += 1
+            if copied + len(nodes) > most:
+                left[f"more than {most:,} instructions would be copied (limit= allows more)"] += 1
             elif _yields_missing(call, inner):
                 left["the output would be a value that nothing defines"] += 1
             else:
-                size += len(nodes)
+                copied += len(nodes)
                 copies = _put_in_place(call, inner, nodes)
                 pending += [(copies[nested], callee) for nested, callee in reversed(planned[inner].items())]
                 called.add(inner)
@@ -107,6 +114,10 @@ def _yields_missing(call: Apply, inner: Graph) -> bool:
     return isinstance(call.inputs[inner.parameters.index(inner.root)], Missing)
 
 
+def _is_open_fusion(node: Node) -> bool:
+    return node.opcode == "fusion" and node.attributes.get("kind") != "kCustom"
+
+
 def _is_kept(node: Node) -> bool:
     frontend = node.attributes.get("frontend_attributes") or ()
     return "backend_config" in node.attributes or ("inlineable", "false") in frontend
@@ -129,5 +140,7 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     return copies
 
 
-register_pass("inline", "put the called computations in place of calls", inline)
-register_pass("inline-fusions", "put the fused instructions in place of fusions", inline_fusions)
+register_pass("inline", "put the called computations in place of calls", inline, options=("limit",))
+register_pass(
+    "inline-fusions", "put the fused instructions in place of fusions", inline_fusions, options=("limit",)
+)
