@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +65,32 @@ def check_numbers(net: str, module: Module, folder: Path = FOLDER) -> int:
             np.testing.assert_allclose(made.astype(np.float64), array.astype(np.float64), rtol=2e-5, atol=2e-6)
             count += 1
     return count
+
+
+@dataclass(frozen=True)
+class PrimitiveCase:
+    """A primitive's graph as text, its arguments, and its results; none where MindSpore has no kernel for the CPU."""
+
+    name: str
+    text: str
+    arguments: tuple[np.ndarray, ...]
+    results: tuple[np.ndarray, ...]
+
+    @property
+    def primitive(self) -> str:
+        return re.split(r"[_.]", self.name)[0]
+
+
+def primitive_cases(path: Path) -> list[PrimitiveCase]:
+    """The cases that `scripts/make_mindspore_primitives.py` wrote."""
+    return [_primitive_case(part) for part in re.split(r"^## ", path.read_text(), flags=re.MULTILINE)[1:]]
+
+
+def _primitive_case(part: str) -> PrimitiveCase:
+    name, *lines = part.splitlines(keepends=True)
+    arrays: dict[str, list[np.ndarray]] = {"argument": [], "result": []}
+    while match := re.match(r"# (argument|result) (\w+) \[([0-9,]*)\] (\S*)", lines[0]):
+        dims = [int(size) for size in match[3].split(",") if size]
+        arrays[match[1]].append(np.frombuffer(base64.b64decode(match[4]), match[2]).reshape(dims))
+        lines = lines[1:]
+    return PrimitiveCase(name.strip(), "".join(lines), tuple(arrays["argument"]), tuple(arrays["result"]))

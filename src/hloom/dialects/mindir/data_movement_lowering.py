@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowered_values import LoweredValue, aggregate
 from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.mindir.values import Number
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import Literal, Node, PaddingDimension, SliceDimension, TensorType, dtype
 
@@ -47,7 +50,7 @@ def _transpose(primitive: Primitive) -> Node:
     return primitive.build.transpose(primitive.x, order)
 
 
-@lowers("TransposeExtView", "SwapAxes", "TransposeExt")
+@lowers("TransposeExtView")
 def _swap(primitive: Primitive) -> Node:
     x = primitive.x
     order = list(range(tensor(x).rank))
@@ -233,38 +236,58 @@ def _select_index(primitive: Primitive) -> Node:
 
 @lowers("StridedSlice")
 def _strided_slice(primitive: Primitive) -> Node:
-    """(x, starts, ends, steps) and bit masks: which starts and ends do not count, which dimensions are dropped."""
+    """(x, starts, ends, steps) and bit masks by entry, after the dimension's own.
+
+    They say which starts and ends do not count, which entry stands for all dimensions that no other one does, which
+    ones make a dimension of size 1, and which drop theirs.
+    """
     build, x = primitive.build, primitive.x
-    masks = [
-        primitive.static(4 + index, primitive.attribute(name, 0))
-        for index, name in enumerate(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"))
-    ]
-    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
-    if ellipsis_mask or new_axis_mask:
-        raise primitive.error("ellipsis_mask and new_axis_mask have no lowering")
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    masks = {name: primitive.static(4 + i, primitive.attribute(name, 0)) for i, name in enumerate(names)}
     dims = tensor(x).dims
     starts, ends, steps = primitive.dims(1), primitive.dims(2), primitive.dims(3)
-    ranges = [SliceDimension(0, size) for size in dims]
+    ranges: list[SliceDimension] = []
     reversed_dims: list[int] = []
-    dropped: set[int] = set()
-    for axis, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
-        size = dims[axis]
-        if shrink_mask >> axis & 1:
-            index = primitive.axis_of(start, size)
-            ranges[axis] = SliceDimension(index, index + 1)
-            dropped.add(axis)
+    sizes: list[int] = []
+    for entry, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
+        is_set = {name: bool(mask >> entry & 1) for name, mask in masks.items()}
+        if is_set["ellipsis_mask"]:
+            whole = _whole_dimensions(primitive, len(starts), masks["ellipsis_mask"], masks["new_axis_mask"], len(dims))
+            sizes += dims[len(ranges) : len(ranges) + whole]
+            ranges += [SliceDimension(0, size) for size in dims[len(ranges) : len(ranges) + whole]]
             continue
-        bounds = slice(None if begin_mask >> axis & 1 else start, None if end_mask >> axis & 1 else end, step)
-        indices = range(size)[bounds]
+        if is_set["new_axis_mask"]:
+            sizes.append(1)
+            continue
+        axis = len(ranges)
+        if axis == len(dims):
+            raise primitive.error(f"{tensor(x)} has fewer dimensions than {len(starts)} ranges want")
+        if is_set["shrink_axis_mask"]:
+            index = primitive.axis_of(start, dims[axis])
+            ranges.append(SliceDimension(index, index + 1))
+            continue
+        bounds = slice(None if is_set["begin_mask"] else start, None if is_set["end_mask"] else end, step)
+        indices = range(dims[axis])[bounds]
+        sizes.append(len(indices))
         if step < 0 and len(indices):
             reversed_dims.append(axis)
-            ranges[axis] = SliceDimension(indices[-1], indices[0] + 1, -step)
+            ranges.append(SliceDimension(indices[-1], indices[0] + 1, -step))
         else:
-            ranges[axis] = SliceDimension(indices.start, max(indices.stop, indices.start), abs(step))
+            ranges.append(SliceDimension(indices.start, max(indices.stop, indices.start), abs(step)))
+    sizes += dims[len(ranges) :]
+    ranges += [SliceDimension(0, size) for size in dims[len(ranges) :]]
     part: Node = build.apply("slice", x, slice=tuple(ranges))
     if reversed_dims:
         part = build.apply("reverse", part, dimensions=tuple(reversed_dims))
-    return build.reshape(part, [size for dim, size in enumerate(tensor(part).dims) if dim not in dropped])
+    return build.reshape(part, sizes)
+
+
+def _whole_dimensions(primitive: Primitive, count: int, ellipsis_mask: int, new_axis_mask: int, rank: int) -> int:
+    """For how many dimensions an ellipsis stands."""
+    whole = rank - sum(1 for entry in range(count) if not (ellipsis_mask | new_axis_mask) >> entry & 1)
+    if ellipsis_mask & (ellipsis_mask - 1) or whole < 0:
+        raise primitive.error(f"ellipsis_mask={ellipsis_mask} does not fit {count} ranges of {rank} dimensions")
+    return whole
 
 
 @lowers("Gather", "Embedding", "IndexSelect")
@@ -279,13 +302,12 @@ def _gather(primitive: Primitive) -> Node:
     else:
         x, indices = primitive.array(0), primitive.array(1)
         axis = primitive.axis(2, x, 0)
-        if primitive.static(3, primitive.attribute("batch_dims", 0)):
-            raise primitive.error("batch_dims other than 0 have no lowering")
+        batch = primitive.static(3, primitive.attribute("batch_dims", 0))
+        if batch:
+            return _gather_in_batches(primitive, x, indices, axis, primitive.axis_of(batch, tensor(indices).rank + 1))
     dims, index_dims = tensor(x).dims, tensor(indices).dims
     if primitive.node.opcode.endswith("Gather"):
-        below = build.compare(indices, build.filled(0, indices), "LT")
-        wrapped = build.apply("add", indices, build.filled(dims[axis], indices))
-        indices = build.apply("select", below, wrapped, indices)
+        indices = _from_the_front(build, indices, dims[axis])
     rank = len(index_dims)
     offsets = [dim if dim < axis else dim + rank - 1 for dim in range(len(dims)) if dim != axis]
     gathered: Node = build.apply(
@@ -306,6 +328,43 @@ def _gather(primitive: Primitive) -> Node:
     result_dims = tensor(gathered).dims
     is_inside = build.spread(inside, result_dims, tuple(range(axis, axis + rank)))
     return build.apply("select", is_inside, gathered, build.filled(0, gathered))
+
+
+def _from_the_front(build: HloBuilder, indices: Node, size: int) -> Node:
+    """Indices of which negative ones count from the end."""
+    below = build.compare(indices, build.filled(0, indices), "LT")
+    return build.apply("select", below, build.apply("add", indices, build.filled(size, indices)), indices)
+
+
+def _gather_in_batches(primitive: Primitive, x: Node, indices: Node, axis: int, batch: int) -> Node:
+    """Rows by index, each batch its own: the dimensions of batches as one dimension of a flat array of rows.
+
+    x is (batches, before, rows, behind), the indices (batches, picked); the result (batches, before, picked, behind).
+    """
+    build, dims, index_dims = primitive.build, tensor(x).dims, tensor(indices).dims
+    if axis < batch or dims[:batch] != index_dims[:batch]:
+        raise primitive.error(f"{batch} dimensions of batches do not fit {tensor(x)} and {tensor(indices)}")
+    batches, picked = math.prod(dims[:batch]), math.prod(index_dims[batch:])
+    before, rows, behind = math.prod(dims[batch:axis]), dims[axis], math.prod(dims[axis + 1 :])
+    flat = build.reshape(x, (batches, before, rows, behind))
+    numbers = _from_the_front(build, build.reshape(indices, (batches, picked)), rows)
+    pair = [build.iota((batches, picked, 1), 0, tensor(numbers).dtype), build.reshape(numbers, (batches, picked, 1))]
+    gathered: Node = build.apply(
+        "gather",
+        flat,
+        build.apply("concatenate", *pair, dimensions=(2,)),
+        offset_dims=(1, 3),
+        collapsed_slice_dims=(0, 2),
+        start_index_map=(0, 2),
+        index_vector_dim=2,
+        slice_sizes=(1, before, 1, behind),
+    )
+    zero = build.filled(0, numbers)
+    inside = build.apply(
+        "and", build.compare(numbers, zero, "GE"), build.compare(numbers, build.filled(rows, numbers), "LT")
+    )
+    kept = build.apply("select", build.spread(inside, tensor(gathered).dims, (0, 2)), gathered, build.filled(0, gathered))
+    return build.reshape(kept, (*dims[:axis], *index_dims[batch:], *dims[axis + 1 :]))
 
 
 @lowers("GatherNd")
@@ -356,7 +415,7 @@ def _constant_array(primitive: Primitive) -> Node:
     return primitive.build.graph.add_constant(literal, type_)
 
 
-@lowers("FillScalar", "Fill", "FillV2", "FillTensor", "Full", "FullLike")
+@lowers("FillScalar", "Fill", "FillV2", "FillTensor", "FullLike")
 def _filled(primitive: Primitive) -> Node:
     """One number everywhere: Fill is (type, dimensions, number), the others (dimensions, number, type)."""
     name = primitive.node.opcode.removeprefix("mindir.")
@@ -379,7 +438,7 @@ def _range(primitive: Primitive) -> Node:
     return build.apply("add", scaled, build.filled(start, scaled))
 
 
-@lowers("Tril", "TrilExt", "Triu", "TriuExt")
+@lowers("Tril", "TrilExt", "Triu")
 def _triangle(primitive: Primitive) -> Node:
     """The elements on and below (above) a diagonal; zero elsewhere."""
     build, x = primitive.build, primitive.x
@@ -403,15 +462,18 @@ def _pad(primitive: Primitive) -> Node:
         if primitive.node.opcode.endswith("PadV3") and primitive.attribute("mode", "constant") != "constant":
             raise primitive.error("padding other than by a constant has no lowering")
         given = [(numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 2)]
+        if not primitive.attribute("paddings_contiguous", True):
+            half = len(numbers) // 2
+            given = list(zip(numbers[:half], numbers[half:], strict=True))
         pairs = [(0, 0)] * (len(dims) - len(given)) + given[::-1]
         value = build.number(0, tensor(x).dtype)
-        if len(primitive.operands) > 2 and primitive.static(2) is not None:
+        if len(primitive.operands) > 2 and isinstance(primitive.operands[2], (Node, Number)):
             value = build.reshape(primitive.array(2, tensor(x).dtype), ())
     padding = tuple(PaddingDimension(low, high) for low, high in pairs)
     return build.apply("pad", x, value, padding=padding)
 
 
-@lowers("ReverseV2", "Flip")
+@lowers("ReverseV2")
 def _reverse(primitive: Primitive) -> Node:
     x = primitive.x
     axes = primitive.axes(1, x) if len(primitive.operands) > 1 else primitive.attribute("axis", ())
@@ -419,9 +481,15 @@ def _reverse(primitive: Primitive) -> Node:
     return primitive.build.apply("reverse", x, dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
 
 
-@lowers("Shape", "TensorShape")
+@lowers("Shape")
 def _shape(primitive: Primitive) -> LoweredValue:
-    from_dims = [
-        Literal.array(TensorType(dtype("s64")), dtype("s64").numpy.type(size)) for size in primitive.x_type.dims
-    ]
-    return aggregate([primitive.build.graph.add_constant(literal, literal.type) for literal in from_dims])
+    """The dimensions as a tuple of numbers, which are known here."""
+    return aggregate([Number("I64", str(size)) for size in primitive.x_type.dims])
+
+
+@lowers("TensorShape")
+def _shape_array(primitive: Primitive) -> Node:
+    """The dimensions as an array."""
+    dims = np.array(primitive.x_type.dims, np.int64)
+    literal = Literal.array(TensorType(dtype("s64"), dims.shape), dims)
+    return primitive.build.graph.add_constant(literal, literal.type)

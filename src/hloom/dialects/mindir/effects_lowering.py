@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.dialects.mindir.lowering_context import Primitive
+from hloom.dialects.mindir.normalisation_lowering import batch_norm_in_training
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import Node
 
-Writes = tuple[Node, dict[int, Node]]
+Writes = tuple[Node | tuple[Node, ...], dict[int, Node]]
 """A primitive's result, and the new values of operands by index."""
 
 
@@ -94,5 +95,6 @@ EFFECTS: dict[str, Callable[[Primitive], Writes]] = {
     "AssignSub": _assign_with("subtract"),
     "ApplyMomentum": _momentum,
     "SGD": _sgd,
+    "BatchNorm": batch_norm_in_training,
 }
 """By primitive that writes: its rule. The operand behind those of the rule is the monad that orders it."""

@@ -15,7 +15,7 @@ from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import DType, Node, dtype, dtype_of
 
 TABLE, lowers = table_of()
-PRED, F32 = dtype("pred"), dtype("f32")
+PRED, F32, S32 = dtype("pred"), dtype("f32"), dtype("s32")
 
 Unary = Callable[[HloBuilder, Node], Node]
 
@@ -68,10 +68,8 @@ def result_type(primitive: Primitive) -> DType:
 
 for _name, _opcode in {
     "Add": "add",
-    "Adds": "add",
     "ScalarAdd": "add",
     "Sub": "subtract",
-    "Subs": "subtract",
     "ScalarSub": "subtract",
     "Mul": "multiply",
     "Muls": "multiply",
@@ -104,7 +102,7 @@ def _scaled_sum(primitive: Primitive) -> Node:
     return primitive.build.apply("add" if primitive.node.opcode.endswith("AddExt") else "subtract", left, right)
 
 
-@lowers("AddN", "Addn")
+@lowers("AddN")
 def _sum_of_all(primitive: Primitive) -> Node:
     values = primitive.elements(0) if len(primitive.operands) == 1 else primitive.operands
     total, *rest = [primitive.as_array(value) for value in values]
@@ -124,7 +122,7 @@ def _floor_division(primitive: Primitive) -> Node:
     return build.apply("subtract", quotient, build.convert(_is_off(build, left, right), element))
 
 
-@lowers("FloorMod", "Mod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
+@lowers("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
 def _floor_remainder(primitive: Primitive) -> Node:
     """The remainder with the divisor's sign, as Python has it."""
     element = result_type(primitive)
@@ -140,6 +138,12 @@ def _is_off(build: HloBuilder, left: Node, right: Node) -> Node:
     is_nonzero = build.compare(remainder, build.filled(0, remainder), "NE")
     signs = [build.compare(value, build.filled(0, value), "LT") for value in (remainder, right)]
     return build.apply("and", is_nonzero, build.compare(signs[0], signs[1], "NE"))
+
+
+@lowers("Mod")
+def _remainder(primitive: Primitive) -> Node:
+    """The remainder with the dividend's sign, as C has it."""
+    return binary(primitive, "remainder")
 
 
 @lowers("DivNoNan")
@@ -165,22 +169,15 @@ for _name, _direction in {
     "NotEqual": "NE",
     "NeScalar": "NE",
     "Less": "LT",
-    "LtScalar": "LT",
     "ScalarLt": "LT",
     "LessEqual": "LE",
-    "LeScalar": "LE",
     "ScalarLe": "LE",
     "Greater": "GT",
-    "GtScalar": "GT",
     "ScalarGt": "GT",
     "GreaterEqual": "GE",
-    "GeScalar": "GE",
     "ScalarGe": "GE",
     "LessScalar": "LT",
-    "LessEqualScalar": "LE",
-    "GreaterScalar": "GT",
     "GreaterEqualScalar": "GE",
-    "NotEqualScalar": "NE",
 }.items():
     lowers(_name)(lambda primitive, direction=_direction: _comparison(primitive, direction))
 
@@ -195,7 +192,7 @@ def _logical(primitive: Primitive) -> Node:
     return binary(primitive, primitive.node.opcode.removeprefix("mindir.Logical").lower(), PRED)
 
 
-@lowers("LogicalNot", "ScalarNot")
+@lowers("LogicalNot", "BoolNot")
 def _not(primitive: Primitive) -> Node:
     return primitive.build.apply("not", primitive.array(0, PRED))
 
@@ -234,6 +231,22 @@ def _hard_sigmoid(build: HloBuilder, x: Node) -> Node:
     return build.apply("minimum", relu(build, shifted), build.filled(1, x))
 
 
+def _hard_swish(build: HloBuilder, x: Node) -> Node:
+    """x * max(0, min(6, x + 3)) / 6, divided last: whole numbers are too."""
+    bounded = _relu6(build, build.apply("add", x, build.filled(3, x)))
+    return build.apply("divide", build.apply("multiply", x, bounded), build.filled(6, x))
+
+
+def _absolute(build: HloBuilder, x: Node) -> Node:
+    element = tensor(x).dtype
+    return x if element is PRED or element.name.startswith("u") else build.apply("abs", x)
+
+
+def _is_finite(build: HloBuilder, x: Node) -> Node:
+    element = tensor(x).dtype
+    return build.apply("is-finite", x) if element.is_float else build.filled(True, x, PRED)
+
+
 def _reciprocal(build: HloBuilder, x: Node) -> Node:
     return build.apply("divide", build.filled(1, x), x)
 
@@ -252,13 +265,10 @@ UNARY: dict[str, Unary] = {
     "ReLU": relu,
     "ReLU6": _relu6,
     "GeLU": tanh_gelu,
-    "Gelu": tanh_gelu,
     "HSigmoid": _hard_sigmoid,
-    "HSwish": lambda build, x: build.apply("multiply", x, _hard_sigmoid(build, x)),
-    "HSwishOp": lambda build, x: build.apply("multiply", x, _hard_sigmoid(build, x)),
+    "HSwish": _hard_swish,
     "Sigmoid": _of("logistic"),
     "SiLU": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
-    "SoftplusExt": _softplus,
     "Softplus": _softplus,
     "Mish": lambda build, x: build.apply("multiply", x, build.apply("tanh", _softplus(build, x))),
     "Tanh": _of("tanh"),
@@ -271,8 +281,9 @@ UNARY: dict[str, Unary] = {
     "Reciprocal": _reciprocal,
     "Inv": _reciprocal,
     "Square": lambda build, x: build.apply("multiply", x, x),
-    "Abs": _of("abs"),
+    "Abs": _absolute,
     "Neg": _of("negate"),
+    "ScalarUsub": _of("negate"),
     "Sign": _of("sign"),
     "Floor": _of("floor"),
     "Ceil": _of("ceil"),
@@ -282,7 +293,7 @@ UNARY: dict[str, Unary] = {
     "Tan": _of("tan"),
     "Atan": lambda build, x: build.apply("atan2", x, build.filled(1, x)),
     "Erf": _of("erf"),
-    "IsFinite": _of("is-finite"),
+    "IsFinite": _is_finite,
     "IsNan": lambda build, x: build.compare(x, x, "NE"),
     "ZerosLike": lambda build, x: build.filled(0, x),
     "OnesLike": lambda build, x: build.filled(1, x),
@@ -327,6 +338,16 @@ def _truncated(primitive: Primitive) -> Node:
     return build.apply("select", below, build.apply("ceil", x), build.apply("floor", x))
 
 
+@lowers("SoftplusExt")
+def _scaled_softplus(primitive: Primitive) -> Node:
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above a threshold: (x, beta, threshold)."""
+    build, x = primitive.build, primitive.x
+    beta, threshold = primitive.static(1, 1), primitive.static(2, 20)
+    scaled = build.apply("multiply", x, build.filled(beta, x))
+    bent = build.apply("divide", _softplus(build, scaled), build.filled(beta, x))
+    return build.apply("select", build.compare(scaled, build.filled(threshold, x), "GT"), x, bent)
+
+
 @lowers("GeluExt")
 def _gelu(primitive: Primitive) -> Node:
     """With `approximate` "tanh" or 1 the one with tanh."""
@@ -335,7 +356,7 @@ def _gelu(primitive: Primitive) -> Node:
     return function(primitive.build, primitive.x)
 
 
-@lowers("LeakyReLU", "LeakyReLUExt")
+@lowers("LeakyReLUExt")
 def _leaky_relu(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     slope = primitive.static(1, 0.01)
@@ -369,7 +390,7 @@ def _clamp(primitive: Primitive) -> Node:
 
 @lowers("Cast", "ScalarCast")
 def _cast(primitive: Primitive) -> Node:
-    """As C converts: floats towards zero; bools are what is not zero."""
+    """As C converts: floats towards zero, to small integers by way of s32; bools are what is not zero."""
     wanted = primitive.static(1)
     element = DATA_TYPES.get(wanted) if isinstance(wanted, str) else TYPE_IDS.get(wanted)
     if element is None and primitive.result is not None:
@@ -379,7 +400,14 @@ def _cast(primitive: Primitive) -> Node:
     x = primitive.x
     if element is PRED and tensor(x).dtype is not PRED:
         return primitive.build.compare(x, primitive.build.filled(0, x), "NE")
+    if tensor(x).dtype.is_float and element.is_integer and element.bits < S32.bits:
+        x = primitive.build.convert(x, S32)
     return primitive.build.convert(x, element)
+
+
+@lowers("ScalarBool")
+def _as_bool(primitive: Primitive) -> Node:
+    return primitive.build.compare(primitive.x, primitive.build.filled(0, primitive.x), "NE")
 
 
 @lowers("ScalarToTensor", "TensorToScalar")
@@ -388,7 +416,7 @@ def _as_tensor(primitive: Primitive) -> Node:
     return primitive.build.reshape(primitive.array(0, element), ())
 
 
-@lowers("Select", "Where")
+@lowers("Select")
 def _select(primitive: Primitive) -> Node:
     build = primitive.build
     element = primitive.result.dtype if primitive.result else common_type(primitive, primitive.operands[1:])
@@ -397,7 +425,7 @@ def _select(primitive: Primitive) -> Node:
     return build.apply("select", *[build.stretch(operand, dims) for operand in operands])
 
 
-@lowers("MaskedFill", "MaskedFillScalar", "MaskedFillTensor")
+@lowers("MaskedFill", "MaskedFillScalar")
 def _masked_fill(primitive: Primitive) -> Node:
     """A number where the mask is set."""
     build, x = primitive.build, primitive.x
@@ -460,8 +488,3 @@ def data_format(primitive: Primitive, index: int) -> str:
     if name not in ("NCHW", "NHWC", "NCDHW"):
         raise primitive.error(f"the data format {name} has no lowering")
     return name
-
-
-@lowers("Dropout", "DropoutExt")
-def _dropout(primitive: Primitive) -> tuple[Node, Node]:
-    raise primitive.error("random numbers have no lowering: set_train(False) makes nets without them")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hloom.dialects.mindir.data_movement_lowering import narrowed
 from hloom.dialects.mindir.elementwise_lowering import broadcast_dims, data_format
 from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.mindir.reduction_lowering import mean, reduced_windows
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import ConvolutionDimensions, Node, Window, WindowDimension
 
@@ -64,11 +66,14 @@ def _dense(primitive: Primitive) -> Node:
     """x times transposed weights, plus a bias that may be None."""
     build, x = primitive.build, primitive.x
     last = tensor(x).rank - 1
-    product: Node = build.apply("dot", x, primitive.array(1), lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
+    weights = primitive.array(1)
+    product: Node = build.apply(
+        "dot", x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(tensor(weights).rank - 1,)
+    )
     bias = primitive.operands[2] if len(primitive.operands) > 2 else None
     if not isinstance(bias, Node):
         return product
-    return build.apply("add", product, build.spread(bias, tensor(product).dims, (tensor(product).rank - 1,)))
+    return build.apply("add", product, build.stretch(bias, tensor(product).dims))
 
 
 @lowers("Addmm", "Baddbmm")
@@ -187,23 +192,29 @@ def _window(
     return Window(tuple(dimensions))
 
 
-def reduced_windows(build: HloBuilder, opcode: str, x: Node, window: Window, start: float) -> Node:
-    """The elements of each window put together by an op."""
-    reducer = build._reducer(opcode, tensor(x).dtype)
-    return build.apply("reduce-window", x, build.number(start, tensor(x).dtype), window=window, to_apply=reducer)
-
-
 @lowers("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
 def _adaptive_pool(primitive: Primitive) -> Node:
-    """Means of windows that divide the image evenly; other sizes have no lowering."""
+    """Means of windows of nearly equal sizes: from floor(i * side / size) up to ceil((i + 1) * side / size)."""
     build, x = primitive.build, primitive.x
     given = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("output_size")
     rank = tensor(x).rank
     sides = tensor(x).dims[-2:]
     wanted = [side if size in (None, -1) else size for side, size in zip(sides, given, strict=True)]
     if any(side % size for side, size in zip(sides, wanted, strict=True)):
-        raise primitive.error(f"windows that do not divide {sides} into {wanted} have no lowering")
+        for dim, size in zip((rank - 2, rank - 1), wanted, strict=True):
+            x = _means_of_parts(build, x, dim, size)
+        return x
     sizes = (sides[0] // wanted[0], sides[1] // wanted[1])
     window = _window(rank, (rank - 2, rank - 1), sizes, sizes, [(0, 0), (0, 0)])
     total = reduced_windows(build, "add", x, window, 0)
     return build.apply("divide", total, build.filled(sizes[0] * sizes[1], total))
+
+
+def _means_of_parts(build: HloBuilder, x: Node, dim: int, count: int) -> Node:
+    """The means of so many parts of a dimension, which may overlap by one element."""
+    side = tensor(x).dims[dim]
+    parts: list[Node] = []
+    for index in range(count):
+        start, end = index * side // count, -(-(index + 1) * side // count)
+        parts.append(mean(build, narrowed(build, x, dim, start, end - start), (dim,), keeps=True))
+    return build.apply("concatenate", *parts, dimensions=(dim,))

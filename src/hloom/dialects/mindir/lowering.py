@@ -167,7 +167,9 @@ class _Lowering:
             for operand, referent in zip(operands, referents, strict=True)
         ]
         primitive = Primitive(node, tuple(current), self.emitter.build)
-        result, writes = EFFECTS[node.opcode.removeprefix(PREFIX)](primitive)
+        made_here, writes = EFFECTS[node.opcode.removeprefix(PREFIX)](primitive)
+        result = value_of(made_here)
+        self.check_type(node, result)
         versions: list[tuple[Node, int, Node]] = []
         for index, made in writes.items():
             referent = referents[index]
@@ -182,6 +184,11 @@ class _Lowering:
             versions.append((referent, count, made))
         self.effects[node] = before.joined(State(tuple(versions), node))
         return result
+
+    def is_ordered(self, node: Apply, values: Mapping[Node, LoweredValue]) -> bool:
+        """Whether the last operand of a primitive that may write is a monad."""
+        last = values[node.inputs[-1]] if node.inputs else None
+        return last is MONAD or isinstance(last, State)
 
     def referent(self, value: LoweredValue) -> Node | None:
         """The program's parameter that a value refers to: itself, or the one that a write yielded."""
@@ -295,7 +302,7 @@ class _Lowering:
             return values[node.inputs[0]]
         self.emitter.build.metadata = node.raw_metadata
         name = node.opcode.removeprefix(PREFIX)
-        if name in EFFECTS:
+        if name in EFFECTS and (name not in TABLE or self.is_ordered(node, values)):
             return self.write(node, values)
         if name == "UpdateState":
             return self.state_behind(node, values)
@@ -315,7 +322,8 @@ class _Lowering:
         except TypeProblem as problem:
             raise primitive.error(problem.message) from None
         except Unsupported as problem:
-            raise problem if problem.location else primitive.error(problem.message) from None
+            has_place = problem.location or problem.message.startswith(f"{node.name} of @")
+            raise problem if has_place else primitive.error(problem.message) from None
         self.check_type(node, value)
         return value
 
@@ -437,8 +445,7 @@ STRUCTURE = {
     "make_tuple": _tuple,
     "MakeList": _tuple,
     "TupleGetItem": _element,
-    "tuple_getitem": _element,
-    "ListGetItem": _element,
+    "list_getitem": _element,
     "Depend": _first,
     "StopGradient": _first,
     "Return": _first,

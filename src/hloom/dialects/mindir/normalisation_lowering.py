@@ -1,15 +1,20 @@
-"""The lowering of softmax and of the normalisations."""
+"""The lowering of softmax, of the normalisations and of dropout."""
 
 from __future__ import annotations
+
+import math
+
+import numpy as np
 
 from hloom.dialects.mindir.elementwise_lowering import data_format
 from hloom.dialects.mindir.lowering_context import Primitive, table_of
 from hloom.dialects.mindir.reduction_lowering import mean, reduced
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import Node, dtype
+from hloom.ir import Literal, Node, TensorType, TupleType, dtype
+from hloom.ops import OPS
 
 TABLE, lowers = table_of()
-F32 = dtype("f32")
+F32, U32, U64 = dtype("f32"), dtype("u32"), dtype("u64")
 
 
 @lowers("Softmax")
@@ -97,17 +102,156 @@ def _rms_norm(primitive: Primitive) -> tuple[Node, Node]:
 def _batch_norm(primitive: Primitive) -> tuple[Node, ...]:
     """(x - mean) * rsqrt(variance + epsilon) * scale + bias by channel, with the statistics that are given.
 
-    In training the statistics would be written to: that has no lowering. The other results are those statistics.
+    The other results are those statistics.
+    """
+    if primitive.static(5, primitive.attribute("is_training", False)):
+        raise primitive.error("BatchNorm in training writes its statistics, and has no monad that says when")
+    build = primitive.build
+    middle, variance = primitive.array(3), primitive.array(4)
+    y = _normalised(primitive, _widened(build, primitive.x), middle, variance)
+    return y, middle, variance, middle, variance
+
+
+def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Node, ...], dict[int, Node]]:
+    """BatchNorm with the statistics of the batch: (x, scale, bias, mean, variance, is training, epsilon, momentum, format).
+
+    The results are y, and twice the batch's mean and variance, of which the gradient takes the latter ones (MindSpore's
+    CPU kernel leaves the former ones unwritten). The mean and the variance that are given, operands 3 and 4, move
+    towards the batch's by `momentum`, the variance towards the one without bias.
+    """
+    build, x = primitive.build, _widened(primitive.build, primitive.x)
+    axes = _but_channel(primitive, x, 8)
+    count = math.prod(tensor(x).dims[axis] for axis in axes)
+    middle = mean(build, x, axes)
+    centred = build.apply("subtract", x, build.spread(middle, tensor(x).dims, _channel(primitive, x, 8)))
+    variance = mean(build, build.apply("multiply", centred, centred), axes)
+    y = _normalised(primitive, x, middle, variance)
+    momentum = primitive.static(7, primitive.attribute("momentum", 0.1))
+    unbiased = build.apply("multiply", variance, build.filled(count / max(count - 1, 1), variance))
+    writes = {
+        index: _moved(build, primitive.array(index), value, momentum) for index, value in ((3, middle), (4, unbiased))
+    }
+    return (y, middle, variance, middle, variance), writes
+
+
+def _moved(build: HloBuilder, old: Node, value: Node, momentum: float) -> Node:
+    """(1 - momentum) * old + momentum * value."""
+    value = build.convert(value, tensor(old).dtype)
+    kept = build.apply("multiply", old, build.filled(1 - momentum, old))
+    return build.apply("add", kept, build.apply("multiply", value, build.filled(momentum, value)))
+
+
+def _normalised(primitive: Primitive, x: Node, middle: Node, variance: Node) -> Node:
+    """BatchNorm's first result, given an array that is computed in, and statistics."""
+    build, element, dims = primitive.build, tensor(x).dtype, tensor(x).dims
+    scale, bias, middle, variance = (
+        build.convert(value, element) for value in (primitive.array(1), primitive.array(2), middle, variance)
+    )
+    epsilon = primitive.static(6, primitive.attribute("epsilon", 1e-5))
+    axis = _channel(primitive, x, 8)
+    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
+    centred = build.apply("subtract", x, build.spread(middle, dims, axis))
+    scaled = build.apply("multiply", centred, build.spread(build.apply("multiply", inverse, scale), dims, axis))
+    y = build.apply("add", scaled, build.spread(bias, dims, axis))
+    return build.convert(y, primitive.x_type.dtype)
+
+
+@lowers("BatchNormGrad")
+def _batch_norm_gradient(primitive: Primitive) -> tuple[Node, Node, Node]:
+    """(dy, x, scale, mean, variance, reserved, is training, epsilon, format): the gradients of x, scale and bias.
+
+        normal = (x - mean) * rsqrt(variance + epsilon)
+        dscale = sum(dy * normal), dbias = sum(dy)
+        dx     = scale * rsqrt(variance + epsilon) * (dy - mean of dy - normal * mean of (dy * normal))
+
+    The means are not subtracted where the statistics are not the batch's. `variance` is that of the batch, with bias.
+    """
+    build = primitive.build
+    gradient, x = _widened(build, primitive.x), _widened(build, primitive.array(1))
+    scale, middle, variance = (build.convert(primitive.array(index), tensor(x).dtype) for index in (2, 3, 4))
+    is_training = primitive.static(6, primitive.attribute("is_training", False))
+    epsilon = primitive.static(7, primitive.attribute("epsilon", 1e-5))
+    dims, axis, axes = tensor(x).dims, _channel(primitive, x, 8), _but_channel(primitive, x, 8)
+    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
+    centred = build.apply("subtract", x, build.spread(middle, dims, axis))
+    normal = build.apply("multiply", centred, build.spread(inverse, dims, axis))
+    by_normal = build.apply("multiply", gradient, normal)
+    rest: Node = gradient
+    if is_training:
+        rest = build.apply("subtract", rest, build.spread(mean(build, gradient, axes), dims, axis))
+        along = build.apply("multiply", normal, build.spread(mean(build, by_normal, axes), dims, axis))
+        rest = build.apply("subtract", rest, along)
+    dx = build.apply("multiply", rest, build.spread(build.apply("multiply", scale, inverse), dims, axis))
+    sums = [reduced(build, "add", value, axes) for value in (by_normal, gradient)]
+    element = tensor(primitive.array(2)).dtype
+    dscale, dbias = (build.convert(total, element) for total in sums)
+    return build.convert(dx, primitive.x_type.dtype), dscale, dbias
+
+
+def _channel(primitive: Primitive, x: Node, format_index: int) -> tuple[int]:
+    return (tensor(x).rank - 1 if data_format(primitive, format_index) == "NHWC" else 1,)
+
+
+def _but_channel(primitive: Primitive, x: Node, format_index: int) -> tuple[int, ...]:
+    (channel,) = _channel(primitive, x, format_index)
+    return tuple(dim for dim in range(tensor(x).rank) if dim != channel)
+
+
+def _widened(build: HloBuilder, x: Node) -> Node:
+    """The array in no less than f32."""
+    return build.convert(x, F32) if tensor(x).dtype.bits < F32.bits else x
+
+
+@lowers("Dropout")
+def _dropout(primitive: Primitive) -> tuple[Node, Node]:
+    """(x, probability to keep, two seeds): x * mask / probability, and the mask of zeros and ones.
+
+    The numbers cannot be those of MindSpore's generator. Where both seeds are 0, which means none, they are the
+    device's, others in each run; else they follow from the seeds, and are the same in each run, as are those of
+    another Dropout of equal seeds and size.
     """
     build, x = primitive.build, primitive.x
-    scale, bias, middle, variance = (primitive.array(index) for index in range(1, 5))
-    if primitive.static(5, primitive.attribute("is_training", False)):
-        raise primitive.error("BatchNorm in training writes its statistics, which has no lowering", "set_train(False)")
-    epsilon = primitive.static(6, primitive.attribute("epsilon", 1e-5))
-    axis = tensor(x).rank - 1 if data_format(primitive, 8) == "NHWC" else 1
-    dims = tensor(x).dims
-    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
-    centred = build.apply("subtract", x, build.spread(middle, dims, (axis,)))
-    scaled = build.apply("multiply", centred, build.spread(build.apply("multiply", inverse, scale), dims, (axis,)))
-    y = build.apply("add", scaled, build.spread(bias, dims, (axis,)))
-    return y, middle, variance, middle, variance
+    keep = primitive.static(1, primitive.attribute("keep_prob", 0.5))
+    if not 0 < keep <= 1:
+        raise primitive.error(f"the probability to keep an element is {keep}, which is not above 0 and at most 1")
+    if keep == 1:
+        return x, build.filled(1, x)
+    names = ("Seed0", "Seed1")
+    seeds = [primitive.static(2 + index, primitive.attribute(name, 0)) for index, name in enumerate(names)]
+    is_kept = _below(build, tensor(x).dims, keep, seeds)
+    mask = build.convert(is_kept, tensor(x).dtype)
+    return _kept(build, x, mask, keep), mask
+
+
+def _below(build: HloBuilder, dims: tuple[int, ...], limit: float, seeds: list[int]) -> Node:
+    """Whether uniform random numbers in [0, 1) are below a limit."""
+    if any(seeds):
+        state = Literal.array(TensorType(U64, (2,)), np.array(seeds, np.int64).astype(np.uint64))
+        types = TupleType([state.type, TensorType(U32, dims)])
+        attributes = {"algorithm": "rng_three_fry"}
+        pair = build.graph.add_apply(
+            OPS["rng-bit-generator"],
+            [build.graph.add_constant(state, state.type)],
+            types,
+            attributes,
+            metadata=build.metadata,
+        )
+        bits = build.graph.add_apply(
+            OPS["get-tuple-element"], [pair], types.elements[1], {"index": 1}, metadata=build.metadata
+        )
+        return build.compare(bits, build.filled(min(int(limit * 2**32), 2**32 - 1), bits), "LT")
+    bounds = [build.number(bound, F32) for bound in (0.0, 1.0)]
+    attributes = {"distribution": "rng_uniform"}
+    numbers = build.graph.add_apply(OPS["rng"], bounds, TensorType(F32, dims), attributes, metadata=build.metadata)
+    return build.compare(numbers, build.filled(limit, numbers), "LT")
+
+
+def _kept(build: HloBuilder, x: Node, mask: Node, keep: float) -> Node:
+    return build.apply("multiply", x, build.apply("multiply", mask, build.filled(1 / keep, mask)))
+
+
+@lowers("DropoutGrad")
+def _dropout_gradient(primitive: Primitive) -> Node:
+    """(dy, mask): dy * mask / probability to keep."""
+    keep = primitive.static(2, primitive.attribute("keep_prob", 0.5))
+    return _kept(primitive.build, primitive.x, primitive.array(1, primitive.x_type.dtype), keep)

@@ -9,7 +9,7 @@ import numpy as np
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowering_context import Primitive, table_of
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import DType, Node, dtype
+from hloom.ir import DType, Node, Window, WindowDimension, dtype
 
 TABLE, lowers = table_of()
 
@@ -74,13 +74,8 @@ def _keeps(primitive: Primitive) -> bool:
 
 for _name, _opcode in {
     "ReduceMax": "maximum",
-    "AMax": "maximum",
-    "Amax": "maximum",
     "ReduceMin": "minimum",
-    "AMin": "minimum",
-    "Amin": "minimum",
     "ReduceProd": "multiply",
-    "ProdExt": "multiply",
     "ReduceAll": "and",
     "ReduceAny": "or",
 }.items():
@@ -91,6 +86,13 @@ for _name, _opcode in {
     )
 
 
+@lowers("ProdExt")
+def _product(primitive: Primitive) -> Node:
+    """(x, axes, keep dimensions, element type)."""
+    x = _widened(primitive, primitive.x, 3)
+    return reduced(primitive.build, "multiply", x, primitive.axes(1, x), keeps=_keeps(primitive))
+
+
 @lowers("Max", "Min")
 def _extreme(primitive: Primitive) -> Node:
     x = primitive.x
@@ -98,20 +100,29 @@ def _extreme(primitive: Primitive) -> Node:
     return reduced(primitive.build, opcode, x, tuple(range(tensor(x).rank)))
 
 
-@lowers("Argmax", "ArgMaxExt", "ArgMax", "Argmin", "ArgMin", "ArgMinExt")
+@lowers("Argmax", "ArgMaxExt", "Argmin", "ArgMinExt")
 def _index_of_extreme(primitive: Primitive) -> Node:
-    """The first index of the greatest (least) element along a dimension; of all elements where there is none."""
+    """The first index of the greatest (least) element along a dimension; of all elements where there is none.
+
+    A number is greater (less) than NaN, unless NaN is the first element: MindSpore's kernels compare in that order.
+    """
     build, x = primitive.build, primitive.x
-    if primitive.static(1, primitive.attribute("axis", -1)) is None or not tensor(x).rank:
+    given = primitive.static(1, None if primitive.node.opcode.endswith("Ext") else primitive.attribute("axis", -1))
+    if given is None or not tensor(x).rank:
         x, axis = build.reshape(x, [tensor(x).element_count]), 0
     else:
-        axis = primitive.axis_of(primitive.static(1, primitive.attribute("axis", -1)), tensor(x).rank)
+        axis = primitive.axis_of(given, tensor(x).rank)
     opcode = "maximum" if "ax" in primitive.node.opcode.removeprefix("mindir.Arg") else "minimum"
     element = primitive.result.dtype if primitive.result else dtype("s64")
     dims = tensor(x).dims
     others = [dim for dim in range(len(dims)) if dim != axis]
-    extreme = build.spread(reduced(build, opcode, x, (axis,)), dims, others)
     places = build.iota(dims, axis, element)
+    if tensor(x).dtype.is_float:
+        worst = build.filled(_start(opcode, tensor(x).dtype), x)
+        best = build.filled(-_start(opcode, tensor(x).dtype), x)
+        is_first = build.compare(places, build.filled(0, places), "EQ")
+        x = build.apply("select", build.compare(x, x, "NE"), build.apply("select", is_first, best, worst), x)
+    extreme = build.spread(reduced(build, opcode, x, (axis,)), dims, others)
     is_extreme = build.compare(x, extreme, "EQ")
     first = build.apply("select", is_extreme, places, build.filled(dims[axis], places))
     result = reduced(build, "minimum", first, (axis,))
@@ -120,23 +131,25 @@ def _index_of_extreme(primitive: Primitive) -> Node:
 
 @lowers("CumSum", "CumsumExt")
 def _cumulative_sum(primitive: Primitive) -> Node:
-    """Sums of prefixes along a dimension, by a triangle of ones."""
+    """Sums of prefixes along a dimension: (x, dimension), of suffixes with `reverse`, without its end `exclusive`."""
     build = primitive.build
     x = _widened(primitive, primitive.x, None)
-    exclusive, reverse = (
-        (
-            primitive.attribute("exclusive", primitive.static(2, False)),
-            primitive.attribute("reverse", primitive.static(3, False)),
-        )
-        if primitive.node.opcode.endswith("CumSum")
-        else (False, False)
-    )
-    axis = primitive.axis(1, x)
+    is_exclusive = is_reversed = False
+    if primitive.node.opcode.endswith("CumSum"):
+        is_exclusive = primitive.static(2, primitive.attribute("exclusive", False))
+        is_reversed = primitive.static(3, primitive.attribute("reverse", False))
+    axis, rank = primitive.axis(1, x), tensor(x).rank
     size = tensor(x).dims[axis]
-    rows, columns = (build.iota((size, size), dim, dtype("s32")) for dim in (0, 1))
-    direction = ("GT" if exclusive else "GE") if reverse else ("LT" if exclusive else "LE")
-    ones = build.convert(build.compare(rows, columns, direction), tensor(x).dtype)
-    product = build.apply("dot", x, ones, lhs_contracting_dims=(axis,), rhs_contracting_dims=(0,))
-    rank = tensor(x).rank
-    order = [dim if dim < axis else rank - 1 if dim == axis else dim - 1 for dim in range(rank)]
-    return build.transpose(product, order)
+    if not rank or not size:
+        return x
+    before, behind = (size - 1 + is_exclusive, -is_exclusive)
+    padding = (behind, before) if is_reversed else (before, behind)
+    dimensions = [WindowDimension() for _ in range(rank)]
+    dimensions[axis] = WindowDimension(size, 1, *padding)
+    return reduced_windows(build, "add", x, Window(tuple(dimensions)), 0)
+
+
+def reduced_windows(build: HloBuilder, opcode: str, x: Node, window: Window, start: float) -> Node:
+    """The elements of each window put together by an op."""
+    reducer = build._reducer(opcode, tensor(x).dtype)
+    return build.apply("reduce-window", x, build.number(start, tensor(x).dtype), window=window, to_apply=reducer)

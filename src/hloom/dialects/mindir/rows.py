@@ -29,27 +29,25 @@ ARITIES: dict[str, tuple[int, int | None]] = {
 """How many operands the primitives of structure and control flow take."""
 
 PRIMITIVES = """
-    AMax AMin Abs AdaptiveAvgPool2D AdaptiveAvgPool2DExt Add AddExt AddN Addmm Addn Adds Amax Amin Arange ArgMax
-    ArgMaxExt ArgMin ArgMinExt Argmax Argmin Atan Atan2 AvgPool Baddbmm BatchMatMul BatchMatMulExt BatchNorm
-    BiasAdd BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BroadcastTo BroadcastToView Cast Ceil ClampScalar
-    ClampTensor ClipByValue Concat ConstantPadND Conv2D Copy Cos CumSum CumsumExt Dense Div DivNoNan Divs Dot
-    Dropout DropoutExt Elu EluExt Embedding EqScalar Equal Erf Exp ExpandDims ExpandDimsView Expm1 Fill FillScalar
-    FillTensor FillV2 Flatten FlattenExt Flip Floor FloorDiv FloorDivScalar FloorMod Full FullLike Gather GatherNd
-    GeLU GeScalar Gelu GeluExt Greater GreaterEqual GreaterEqualScalar GreaterScalar GtScalar HSigmoid HSwish
-    HSwishOp Identity IndexSelect Inv IsFinite IsNan LayerNorm LayerNormExt LayerNormV3 LeScalar LeakyReLU
-    LeakyReLUExt Less LessEqual LessEqualScalar LessScalar ListGetItem Log Log1p LogSoftmax LogSoftmaxExt
-    LogicalAnd LogicalNot LogicalOr LogicalXor LtScalar MakeList MaskedFill MaskedFillScalar MaskedFillTensor
-    MatMul MatMulExt Max MaxPool Maximum MeanExt Min Minimum Mish Mm Mod Mul Muls Mv Narrow NarrowView NeScalar
-    Neg NotEqual NotEqualScalar OneHot OneHotExt Ones OnesLike OnesLikeExt Pad PadV3 Pow PowScalarTensor
-    PowTensorScalar ProdExt Range ReLU ReLU6 RealDiv Reciprocal ReduceAll ReduceAny ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum RemainderScalarTensor RemainderTensorScalar RemainderTensorTensor Reshape ReverseV2 Rint
-    RmsNorm Round Rsqrt ScalarAdd ScalarCast ScalarDiv ScalarEq ScalarFloorDiv ScalarGe ScalarGt ScalarLe ScalarLt
-    ScalarMod ScalarMul ScalarNot ScalarSub ScalarToTensor Select SelectExtView SelectView Shape SiLU Sigmoid Sign
-    Sin Slice SliceExt SliceExtView Softmax Softplus SoftplusExt Split SplitTensor SplitTensorView SplitV
-    SplitWithSize SplitWithSizeView Sqrt Square SquaredDifference Squeeze Stack StackExt StopGradient StridedSlice
-    Sub SubExt Subs SumExt SwapAxes Tan Tanh TensorShape TensorToScalar Tile Transpose TransposeExt
-    TransposeExtView TransposeView Tril TrilExt Triu TriuExt Trunc View Where Zeros ZerosLike ZerosLikeExt
-    tuple_getitem ApplyMomentum Assign AssignAdd AssignSub BiasAddGrad ReluGrad SGD SigmoidGrad TanhGrad
+    Abs AdaptiveAvgPool2D AdaptiveAvgPool2DExt Add AddExt Addmm AddN ApplyMomentum Arange Argmax ArgMaxExt Argmin
+    ArgMinExt Assign AssignAdd AssignSub Atan Atan2 AvgPool Baddbmm BatchMatMul BatchMatMulExt BatchNorm BatchNormGrad
+    BiasAdd BiasAddGrad BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BoolNot BroadcastTo BroadcastToView Cast Ceil
+    ClampScalar ClampTensor ClipByValue Concat ConstantPadND Conv2D Copy Cos CumSum CumsumExt Dense Div DivNoNan Divs
+    Dot Dropout DropoutGrad Elu EluExt Embedding EqScalar Equal Erf Exp ExpandDims ExpandDimsView Expm1
+    Fill FillScalar FillTensor FillV2 Flatten FlattenExt Floor FloorDiv FloorDivScalar FloorMod FullLike Gather
+    GatherNd GeLU GeluExt Greater GreaterEqual GreaterEqualScalar HSigmoid HSwish Identity IndexSelect Inv IsFinite
+    IsNan LayerNorm LayerNormExt LayerNormV3 LeakyReLUExt Less LessEqual LessScalar list_getitem Log Log1p LogicalAnd
+    LogicalNot LogicalOr LogicalXor LogSoftmax LogSoftmaxExt MakeList MaskedFill MaskedFillScalar MatMul MatMulExt Max
+    Maximum MaxPool MeanExt Min Minimum Mish Mm Mod Mul Muls Mv Narrow NarrowView Neg NeScalar NotEqual OneHot
+    OneHotExt Ones OnesLike OnesLikeExt Pad PadV3 Pow PowScalarTensor PowTensorScalar ProdExt Range RealDiv Reciprocal
+    ReduceAll ReduceAny ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReLU ReLU6 ReluGrad RemainderScalarTensor
+    RemainderTensorScalar RemainderTensorTensor Reshape ReverseV2 Rint RmsNorm Round Rsqrt ScalarAdd ScalarBool
+    ScalarCast ScalarDiv ScalarEq ScalarFloorDiv ScalarGe ScalarGt ScalarLe ScalarLt ScalarMod ScalarMul ScalarSub
+    ScalarToTensor ScalarUsub Select SelectExtView SelectView SGD Shape Sigmoid SigmoidGrad Sign SiLU Sin Slice
+    SliceExt SliceExtView Softmax Softplus SoftplusExt Split SplitTensor SplitTensorView SplitV SplitWithSize
+    SplitWithSizeView Sqrt Square SquaredDifference Squeeze Stack StackExt StopGradient StridedSlice Sub SubExt SumExt
+    Tan Tanh TanhGrad TensorShape TensorToScalar Tile Transpose TransposeExtView TransposeView Tril TrilExt Triu Trunc
+    View Zeros ZerosLike ZerosLikeExt
 """
 """The other primitives that have a lowering; most take arguments that may be left out."""
 
