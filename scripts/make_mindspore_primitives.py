@@ -2,8 +2,8 @@
 
     /tmp/mindspore-venv/bin/python scripts/make_mindspore_primitives.py tests/dialects/mindir/samples
 
-Writes `primitives.txt`: for each case a line `## NAME`, its arguments and results (`# argument float32 [2,3] BASE64`), and
-the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind its results. A
+Writes `primitives.txt`: for each case a line `## NAME`, its arguments and results (`# argument float32 [2,3] BASE64`),
+and the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind its results. A
 case is a primitive with arguments and element types. Where its graph does not run, the numbers are those of the eager
 kernel; a primitive that has no kernel on the CPU has a graph and no results. What MindSpore refuses is listed.
 Further arguments are regular expressions of
@@ -21,26 +21,44 @@ import tempfile
 from pathlib import Path
 
 DUMPS = tempfile.mkdtemp(prefix="mindspore-ir-")
-os.environ.update(
-    MS_DEV_SAVE_GRAPHS="1", MS_DEV_SAVE_GRAPHS_PATH=DUMPS, MS_DEV_DUMP_IR_PASSES="validate", GLOG_v="4"
-)
+os.environ.update(MS_DEV_SAVE_GRAPHS="1", MS_DEV_SAVE_GRAPHS_PATH=DUMPS, MS_DEV_DUMP_IR_PASSES="validate", GLOG_v="4")
 
 import mindspore  # pyright: ignore[reportMissingImports]
 import numpy as np
-from mindspore import Tensor, mutable, nn, ops  # pyright: ignore[reportMissingImports]
+from mindspore import Tensor, mutable, nn  # pyright: ignore[reportMissingImports]
 from mindspore.ops import operations as O  # noqa: N812  # pyright: ignore[reportMissingImports]
 from mindspore.ops.auto_generate import gen_ops_prim as P  # noqa: N812  # pyright: ignore[reportMissingImports]
 from mindspore.ops.operations import _grad_ops as G  # noqa: N812  # pyright: ignore[reportMissingImports]
-from mindspore.ops.operations import _inner_ops as I  # noqa: E741, N812  # pyright: ignore[reportMissingImports]
 
 RANDOM = np.random.default_rng(1)
-F16, F32, F64, S8, S16, S32, S64 = (getattr(np, n) for n in "float16 float32 float64 int8 int16 int32 int64".split())
+F16, F32, F64, S8, S16, S32, S64 = (
+    getattr(np, n) for n in ["float16", "float32", "float64", "int8", "int16", "int32", "int64"]
+)
 U8, BOOL = np.uint8, np.bool_
 FLOATS = (F16, F32, F64)
 SIGNED = (S8, S16, S32, S64)
 NUMBERS = (*FLOATS, *SIGNED, U8)
 NAN, INFINITY = float("nan"), float("inf")
-SPECIAL = [0.0, -0.0, 0.5, 1.5, -0.5, -1.5, 2.5, -2.5, 3.25, -7.75, INFINITY, -INFINITY, NAN, 1e-3, -1e-3, 60.0, -60.0, 12]
+SPECIAL = [
+    0.0,
+    -0.0,
+    0.5,
+    1.5,
+    -0.5,
+    -1.5,
+    2.5,
+    -2.5,
+    3.25,
+    -7.75,
+    INFINITY,
+    -INFINITY,
+    NAN,
+    1e-3,
+    -1e-3,
+    60.0,
+    -60.0,
+    12,
+]
 """Numbers at which functions of floats may differ."""
 
 
@@ -116,23 +134,82 @@ def pairs(element: type) -> tuple[np.ndarray, np.ndarray]:
 
 def elementwise() -> None:
     """Functions of one and of two arrays, in the element types that MindSpore has kernels for."""
-    for name in (
-        "Abs ReLU ReLU6 GeLU HSigmoid HSwish Sigmoid SiLU SoftplusExt Tanh Exp Expm1 Log Log1p Sqrt Rsqrt Reciprocal "
-        "Square Neg Sign Floor Ceil Sin Cos Tan Atan Erf IsFinite ZerosLike OnesLike Identity Copy BitwiseNot Round Trunc "
-        "LogicalNot Elu EluExt LeakyReLUExt GeluExt ZerosLikeExt OnesLikeExt"
-    ).split():
+    for name in [
+        "Abs",
+        "ReLU",
+        "ReLU6",
+        "GeLU",
+        "HSigmoid",
+        "HSwish",
+        "Sigmoid",
+        "SiLU",
+        "SoftplusExt",
+        "Tanh",
+        "Exp",
+        "Expm1",
+        "Log",
+        "Log1p",
+        "Sqrt",
+        "Rsqrt",
+        "Reciprocal",
+        "Square",
+        "Neg",
+        "Sign",
+        "Floor",
+        "Ceil",
+        "Sin",
+        "Cos",
+        "Tan",
+        "Atan",
+        "Erf",
+        "IsFinite",
+        "ZerosLike",
+        "OnesLike",
+        "Identity",
+        "Copy",
+        "BitwiseNot",
+        "Round",
+        "Trunc",
+        "LogicalNot",
+        "Elu",
+        "EluExt",
+        "LeakyReLUExt",
+        "GeluExt",
+        "ZerosLikeExt",
+        "OnesLikeExt",
+    ]:
         for element in (F32, F16, F64, S32, S64, U8, BOOL):
             case(f"{name}_{np.dtype(element)}", getattr(P, name), special(element))
-    for name in "Softplus Mish Inv Rint IsNan".split():
+    for name in ["Softplus", "Mish", "Inv", "Rint", "IsNan"]:
         for element in (F32, F16, F64, S32):
             case(f"{name}_{np.dtype(element)}", getattr(O, name), special(element))
-    for name in (
-        "Add Sub Mul Div RealDiv Maximum Minimum FloorDiv FloorMod Equal NotEqual Less LessEqual Greater "
-        "GreaterEqual LogicalAnd LogicalOr LogicalXor Atan2 RemainderTensorTensor AddExt SubExt"
-    ).split():
+    for name in [
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "RealDiv",
+        "Maximum",
+        "Minimum",
+        "FloorDiv",
+        "FloorMod",
+        "Equal",
+        "NotEqual",
+        "Less",
+        "LessEqual",
+        "Greater",
+        "GreaterEqual",
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalXor",
+        "Atan2",
+        "RemainderTensorTensor",
+        "AddExt",
+        "SubExt",
+    ]:
         for element in (F32, S32, U8, BOOL, *((F16, F64, S64) if "i" in name else ())):
             case(f"{name}_{np.dtype(element)}", getattr(P, name), *pairs(element))
-    for name in "DivNoNan Mod SquaredDifference BitwiseAnd BitwiseOr BitwiseXor".split():
+    for name in ["DivNoNan", "Mod", "SquaredDifference", "BitwiseAnd", "BitwiseOr", "BitwiseXor"]:
         for element in (F32, S32, S64, BOOL):
             case(f"{name}_{np.dtype(element)}", getattr(O, name), *pairs(element))
     case("DivNoNan_zero", O.DivNoNan(), np.array([1, 0, -3], S32), np.array([0, 0, 2], S32))
@@ -141,9 +218,16 @@ def elementwise() -> None:
     case("AddExt_alpha", P.AddExt(), array(2, 3), array(3), 2.5)
     case("SubExt_alpha", P.SubExt(), array(2, 3, element=S32, high=9), array(3, element=S32, high=9), 2)
     x, i = array(5, low=-3, high=3), np.array([-7, -3, 0, 5, 8], S32)
-    for name in (
-        "Muls Divs EqScalar LessScalar GreaterEqualScalar FloorDivScalar RemainderTensorScalar PowTensorScalar"
-    ).split():
+    for name in [
+        "Muls",
+        "Divs",
+        "EqScalar",
+        "LessScalar",
+        "GreaterEqualScalar",
+        "FloorDivScalar",
+        "RemainderTensorScalar",
+        "PowTensorScalar",
+    ]:
         for what, value in (("float", x), ("int", i)):
             for number in (2, -3, 1.5):
                 case(f"{name}_{what}_{number}", getattr(P, name), value, number)
@@ -221,20 +305,20 @@ def reductions() -> None:
     for name in ("Max", "Min"):
         case(name, getattr(P, name)(), x)
         case(f"{name}_nan", getattr(P, name)(), np.array([1, NAN, 3], F32))
-    ties = np.array([[1, 5, 5, 0], [3, 3, -2, -2]], F32)
+    repeated = np.array([[1, 5, 5, 0], [3, 3, -2, -2]], F32)
     for name in ("Argmax", "Argmin"):
         for axis in (0, 1, -1):
-            case(name, getattr(P, name)(axis), ties)
+            case(name, getattr(P, name)(axis), repeated)
         case(f"{name}_nan", getattr(P, name)(), np.array([1, NAN, 3, NAN], F32))
         case(f"{name}_nan", getattr(P, name)(), np.array([NAN, 1, 3, NAN], F32))
         case(f"{name}_nan", getattr(P, name)(), np.array([NAN, -INFINITY, INFINITY, NAN], F32))
         case(f"{name}_nan", getattr(P, name)(), np.array([-INFINITY, NAN, NAN], F32))
         case(f"{name}_int", getattr(P, name)(), np.array([3, -7, 3, -7], S32))
-        case(f"{name}_int64", getattr(P, name)(0, mindspore.int64), ties)
+        case(f"{name}_int64", getattr(P, name)(0, mindspore.int64), repeated)
     for name in ("ArgMaxExt", "ArgMinExt"):
-        case(name, getattr(P, name)(), ties)
-        case(name, getattr(P, name)(), ties, 0)
-        case(name, getattr(P, name)(), ties, 1, True)
+        case(name, getattr(P, name)(), repeated)
+        case(name, getattr(P, name)(), repeated, 0)
+        case(name, getattr(P, name)(), repeated, 1, True)
         case(f"{name}_nan", getattr(P, name)(), np.array([1, NAN, 3, NAN], F32))
     for exclusive in (False, True):
         for reverse in (False, True):
@@ -358,8 +442,11 @@ def layers() -> None:
     a, b = array(3, 4), array(4, 5)
     for left, right in ((False, False), (True, False), (False, True)):
         case("MatMul", P.MatMul(left, right), a.T.copy() if left else a, b.T.copy() if right else b)
-        case("BatchMatMul", P.BatchMatMul(left, right), *(
-            array(2, *dims) for dims in (((4, 3) if left else (3, 4)), ((5, 4) if right else (4, 5)))))
+        case(
+            "BatchMatMul",
+            P.BatchMatMul(left, right),
+            *(array(2, *dims) for dims in (((4, 3) if left else (3, 4)), ((5, 4) if right else (4, 5)))),
+        )
     case("MatMul_f16", P.MatMul(), a.astype(F16), b.astype(F16))
     case("MatMul_int", P.MatMul(), array(3, 4, element=S32, high=9), array(4, 5, element=S32, high=9))
     case("BatchMatMul_broadcast", P.BatchMatMul(), array(2, 1, 3, 4), array(2, 3, 4, 5))
@@ -410,8 +497,16 @@ def layers() -> None:
         for momentum in (0.1, 0.3, 1.0):
             case("BatchNorm_training", O.BatchNorm(True, 1e-3, momentum), array(*dims), scale, bias, mean, variance)
         for is_training in (False, True):
-            case(f"BatchNormGrad_{is_training}", P.BatchNormGrad(is_training, 1e-3), array(*dims), array(*dims),
-                 scale, mean, variance, array(3))
+            case(
+                f"BatchNormGrad_{is_training}",
+                P.BatchNormGrad(is_training, 1e-3),
+                array(*dims),
+                array(*dims),
+                scale,
+                mean,
+                variance,
+                array(3),
+            )
     case("DropoutGrad", G.DropoutGrad(0.8), image, (array(4, 3, 2, 2) > 0).astype(F32))
     case("Dropout", P.Dropout(1.0), image)
 
@@ -464,7 +559,7 @@ def results_of(primitive, arguments: list) -> tuple[str, list[np.ndarray], str]:
         arrays = arrays_of(Case(primitive, template)(*given))
         pairs_behind = zip(old, [tensor.asnumpy().copy() for tensor in given], strict=True)
         arrays += [new for before_it, new in pairs_behind if before_it.tobytes() != new.tobytes()]
-    except Exception as problem:  # noqa: BLE001 - MindSpore raises what it likes
+    except Exception as problem:
         reason, arrays = str(problem), []
     try:
         text = dumped(before)
@@ -476,11 +571,15 @@ def results_of(primitive, arguments: list) -> tuple[str, list[np.ndarray], str]:
     try:
         tensors = iter(given)
         eager = [
-            next(tensors) if isinstance(a, np.ndarray) else tuple(next(tensors) for _ in a) if isinstance(a, list) else a
+            next(tensors)
+            if isinstance(a, np.ndarray)
+            else tuple(next(tensors) for _ in a)
+            if isinstance(a, list)
+            else a
             for a in arguments
         ]
         return text, arrays_of(primitive(*eager)), ""
-    except Exception as problem:  # noqa: BLE001
+    except Exception as problem:
         return text, [], f"{reason} | {problem}"
 
 

@@ -1,7 +1,7 @@
 """Lowering to HLO, with the numbers that MindSpore gave.
 
 Primitives: `elementwise_lowering.py`, `reduction_lowering.py`, `data_movement_lowering.py`, `linear_lowering.py`,
-`normalisation_lowering.py`, `effects_lowering.py`, `lowering_context.py`; calls: `control_flow_lowering.py`,
+`normalisation_lowering.py`, `gradient_lowering.py`, `effects_lowering.py`, `lowering_context.py`; calls: `control_flow_lowering.py`,
 `emitter.py`, `free_variables.py`.
 """
 
@@ -100,7 +100,8 @@ def test_numbers_meet_tensors_in_the_tensors_type():
         ("PrimFunc_Softmax(%para1_x, (I64(5)))", "Softmax: there is no dimension 5 among 1"),
         ("PrimFunc_Add(%para1_x, None)", "Add: operand 1 must be a tensor, not None"),
         ("PrimFunc_Add(%para1_x)", "Add: it has no operand 1"),
-        ("PrimFunc_Dropout(%para1_x, F32(0.5))", "Dropout: random numbers have no lowering"),
+        ("PrimFunc_Dropout(%para1_x, F32(0))", "Dropout: the probability to keep an element is 0"),
+        ("PrimFunc_BatchNorm(%para1_x, %para1_x, %para1_x, %para1_x, %para1_x, Bool(1))", "has no monad that says when"),
         ("TupleGetItem(%para1_x, I64(0))", "TupleGetItem: operand 0 must be a tuple, not f32[2]"),
         ("PrimFunc_Exp(%7)", "%7 of @main: nothing defines it"),
         ("%para1_x(%para1_x)", "this value is no function that is known here"),
@@ -189,6 +190,61 @@ def test_a_write_before_a_branch_that_may_read_it_is_refused():
     )
     with pytest.raises(Unsupported, match="write of @main: writes before a branch, a loop or a call"):
         mindir.lower(module)
+
+
+def test_a_read_that_a_write_needs_is_before_it():
+    """The gradient of a scale takes the scale, and the update takes the gradient."""
+    module = program(
+        "%0(gradient) = PrimFunc_Square(%para1_x)",
+        "%1(write) = AssignSub(%para1_x, %0, UMonad[U])",
+        "%2(order) = UpdateState(UMonad[U], %1)",
+        "%3(z) = Depend(%0, %2)",
+        "Return(%3)",
+    )
+    gradient, updated = hloom.run(mindir.lower(module), [np.array([1, 3], np.float32)]).outputs
+    np.testing.assert_array_equal(np.asarray(gradient), np.array([1, 9], np.float32))
+    np.testing.assert_array_equal(np.asarray(updated), np.array([0, -6], np.float32))
+
+
+def dropout(*seeds: int) -> hloom.Module:
+    """Dropout of 100 by 100 elements, each kept with probability 0.7."""
+    given = ", ".join(f"I64({seed})" for seed in seeds)
+    return program(
+        f"%0(pair) = PrimFunc_Dropout(%para1_x, F32(0.7), {given})",
+        "Return(%0)",
+        parameters="%para1_x: <Tensor[Float32], (100, 100)>",
+    )
+
+
+@pytest.mark.parametrize("seeds", [(0, 0), (5, 7)])
+def test_dropout_keeps_so_many_elements_and_scales_them(seeds):
+    x = np.random.default_rng(0).uniform(1, 2, (100, 100)).astype(np.float32)
+    lowered = mindir.lower(dropout(*seeds))
+    assert hloom.verify(lowered).level is hloom.Level.HLO
+    masks = []
+    for _ in range(2):
+        y, mask = (np.asarray(output) for output in hloom.run(lowered, [x]).outputs)
+        assert set(np.unique(mask)) == {0, 1}
+        assert abs(mask.mean() - 0.7) < 0.025
+        assert np.abs(mask.mean(0) - 0.7).max() < 0.25
+        np.testing.assert_allclose(y, x * mask / np.float32(0.7), rtol=1e-6)
+        masks.append(mask)
+    assert np.array_equal(*masks) == (seeds != (0, 0))
+
+
+def test_dropout_that_keeps_everything_has_no_random_numbers():
+    module = program(
+        "%0(pair) = PrimFunc_Dropout(%para1_x, F32(1), I64(0), I64(0))",
+        "%1(d) = DropoutGrad(%para1_x, %para1_x) primitive_attrs: {keep_prob: F32(0.5)}",
+        "%2(all) = MakeTuple(%0, %1)",
+        "Return(%2)",
+    )
+    lowered = mindir.lower(module)
+    x = np.array([1.5, -2], np.float32)
+    y, mask, gradient = hloom.evaluate(lowered, [x])
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(mask, np.ones(2, np.float32))
+    np.testing.assert_array_equal(gradient, 2 * x * x)
 
 
 def test_hlo_has_the_scopes_and_lines_of_the_text():

@@ -169,10 +169,13 @@ def _split_by_size(primitive: Primitive) -> tuple[Node, ...]:
 
 @lowers("SplitWithSize", "SplitWithSizeView", "SplitV")
 def _split_by_sizes(primitive: Primitive) -> tuple[Node, ...]:
+    """Into parts of sizes, of which one may be -1, which is what is left."""
     x = primitive.x
     axis = primitive.axis(2, x, primitive.attribute("split_dim", 0))
     sizes = list(primitive.dims(1)) if len(primitive.operands) > 1 else list(primitive.attribute("size_splits", ()))
-    if sum(sizes) != tensor(x).dims[axis]:
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = tensor(x).dims[axis] - sum(sizes) - 1
+    if sum(sizes) != tensor(x).dims[axis] or any(size < 0 for size in sizes):
         raise primitive.error(f"{tensor(x).dims[axis]} elements cannot be split into parts of {sizes}")
     return tuple(_slices(primitive.build, x, axis, sizes))
 
@@ -363,7 +366,8 @@ def _gather_in_batches(primitive: Primitive, x: Node, indices: Node, axis: int, 
     inside = build.apply(
         "and", build.compare(numbers, zero, "GE"), build.compare(numbers, build.filled(rows, numbers), "LT")
     )
-    kept = build.apply("select", build.spread(inside, tensor(gathered).dims, (0, 2)), gathered, build.filled(0, gathered))
+    is_inside = build.spread(inside, tensor(gathered).dims, (0, 2))
+    kept = build.apply("select", is_inside, gathered, build.filled(0, gathered))
     return build.reshape(kept, (*dims[:axis], *index_dims[batch:], *dims[axis + 1 :]))
 
 

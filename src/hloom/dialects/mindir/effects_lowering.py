@@ -89,6 +89,71 @@ def _sgd(primitive: Primitive) -> Writes:
     return made, {0: made, 3: kept, 5: build.apply("select", has_momentum, zero, first)}
 
 
+def _moving_average(build: HloBuilder, old: Node, factor: Node, value: Node) -> Node:
+    """factor * old + (1 - factor) * value."""
+    rest = build.apply("subtract", build.filled(1, factor), factor)
+    return build.apply("add", _scaled(build, factor, old), _scaled(build, rest, value))
+
+
+def _adam(primitive: Primitive) -> Writes:
+    """(variable, m, v, beta1^t, beta2^t, rate, beta1, beta2, epsilon, gradient): Adam.
+
+        m = beta1 * m + (1 - beta1) * gradient, v = beta2 * v + (1 - beta2) * gradient^2
+        variable = variable - rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
+
+    With `use_nesterov` the step has beta1 * m + (1 - beta1) * gradient in place of m.
+    """
+    build = primitive.build
+    variable, m, v, power1, power2, rate, beta1, beta2, epsilon, gradient = (primitive.array(i) for i in range(10))
+    m = _moving_average(build, m, beta1, gradient)
+    v = _moving_average(build, v, beta2, build.apply("multiply", gradient, gradient))
+    one = build.number(1, tensor(rate).dtype)
+    power1, power2, rate = (build.reshape(number, ()) for number in (power1, power2, rate))
+    root = build.apply("sqrt", build.apply("subtract", one, power2))
+    rate = build.apply("divide", build.apply("multiply", rate, root), build.apply("subtract", one, power1))
+    step: Node = _moving_average(build, m, beta1, gradient) if primitive.attribute("use_nesterov", False) else m
+    made = build.apply("subtract", variable, _scaled(build, rate, _over_root(build, step, v, epsilon)))
+    return (made, m, v), {0: made, 1: m, 2: v}
+
+
+def _adam_with_decay(primitive: Primitive) -> Writes:
+    """(variable, m, v, rate, beta1, beta2, epsilon, decay, gradient): Adam without its correction, with decay.
+
+    variable = variable - rate * (m / (sqrt(v) + epsilon) + decay * variable)
+    """
+    build = primitive.build
+    variable, m, v, rate, beta1, beta2, epsilon, decay, gradient = (primitive.array(i) for i in range(9))
+    m = _moving_average(build, m, beta1, gradient)
+    v = _moving_average(build, v, beta2, build.apply("multiply", gradient, gradient))
+    step = build.apply("add", _over_root(build, m, v, epsilon), _scaled(build, decay, variable))
+    made = build.apply("subtract", variable, _scaled(build, rate, step))
+    return (made, m, v), {0: made, 1: m, 2: v}
+
+
+def _over_root(build: HloBuilder, step: Node, v: Node, epsilon: Node) -> Node:
+    """step / (sqrt(v) + epsilon)."""
+    small = build.spread(build.reshape(epsilon, ()), tensor(v).dims, ())
+    return build.apply("divide", step, build.apply("add", build.apply("sqrt", v), small))
+
+
+def _rms_prop(primitive: Primitive) -> Writes:
+    """(variable, mean of squares, moment, rate, gradient, rho, momentum, epsilon): RMSProp.
+
+        squares = rho * squares + (1 - rho) * gradient^2
+        moment = momentum * moment + rate * gradient * rsqrt(squares + epsilon)
+        variable = variable - moment
+    """
+    build = primitive.build
+    variable, squares, moment, rate, gradient, rho, momentum, epsilon = (primitive.array(i) for i in range(8))
+    squares = _moving_average(build, squares, rho, build.apply("multiply", gradient, gradient))
+    small = build.spread(build.reshape(epsilon, ()), tensor(squares).dims, ())
+    inverse = build.apply("rsqrt", build.apply("add", squares, small))
+    step = build.apply("multiply", _scaled(build, rate, gradient), inverse)
+    moment = build.apply("add", _scaled(build, momentum, moment), step)
+    made = build.apply("subtract", variable, moment)
+    return made, {0: made, 1: squares, 2: moment}
+
+
 EFFECTS: dict[str, Callable[[Primitive], Writes]] = {
     "Assign": _assign,
     "AssignAdd": _assign_with("add"),
@@ -96,5 +161,8 @@ EFFECTS: dict[str, Callable[[Primitive], Writes]] = {
     "ApplyMomentum": _momentum,
     "SGD": _sgd,
     "BatchNorm": batch_norm_in_training,
+    "Adam": _adam,
+    "AdamWeightDecay": _adam_with_decay,
+    "ApplyRMSProp": _rms_prop,
 }
 """By primitive that writes: its rule. The operand behind those of the rule is the monad that orders it."""

@@ -15,7 +15,7 @@ from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import DType, Node, dtype, dtype_of
 
 TABLE, lowers = table_of()
-PRED, F32, S32 = dtype("pred"), dtype("f32"), dtype("s32")
+PRED, F32, F64, S32 = (dtype(name) for name in ("pred", "f32", "f64", "s32"))
 
 Unary = Callable[[HloBuilder, Node], Node]
 
@@ -113,11 +113,13 @@ def _sum_of_all(primitive: Primitive) -> Node:
 
 @lowers("FloorDiv", "FloorDivScalar", "ScalarFloorDiv")
 def _floor_division(primitive: Primitive) -> Node:
+    """The greatest whole number below the quotient, which is that of f64 for all floats."""
     element = result_type(primitive)
     left, right = operand_pair(primitive, element)
     build = primitive.build
     if element.is_float:
-        return build.apply("floor", build.apply("divide", left, right))
+        wide = [build.convert(operand, F64) for operand in (left, right)]
+        return build.convert(build.apply("floor", build.apply("divide", *wide)), element)
     quotient = build.apply("divide", left, right)
     return build.apply("subtract", quotient, build.convert(_is_off(build, left, right), element))
 
@@ -251,7 +253,7 @@ def _reciprocal(build: HloBuilder, x: Node) -> Node:
     return build.apply("divide", build.filled(1, x), x)
 
 
-def _softplus(build: HloBuilder, x: Node) -> Node:
+def softplus(build: HloBuilder, x: Node) -> Node:
     """log(1 + exp(x)), without overflow."""
     small = build.apply("log-plus-one", build.apply("exponential", build.apply("negate", build.apply("abs", x))))
     return build.apply("add", relu(build, x), small)
@@ -269,8 +271,8 @@ UNARY: dict[str, Unary] = {
     "HSwish": _hard_swish,
     "Sigmoid": _of("logistic"),
     "SiLU": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
-    "Softplus": _softplus,
-    "Mish": lambda build, x: build.apply("multiply", x, build.apply("tanh", _softplus(build, x))),
+    "Softplus": softplus,
+    "Mish": lambda build, x: build.apply("multiply", x, build.apply("tanh", softplus(build, x))),
     "Tanh": _of("tanh"),
     "Exp": _of("exponential"),
     "Expm1": _of("exponential-minus-one"),
@@ -299,6 +301,7 @@ UNARY: dict[str, Unary] = {
     "OnesLike": lambda build, x: build.filled(1, x),
     "Identity": lambda build, x: x,
     "Copy": lambda build, x: x,
+    "TensorMove": lambda build, x: x,
     "BitwiseNot": _of("not"),
 }
 """Functions of one array, by primitive."""
@@ -344,7 +347,7 @@ def _scaled_softplus(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     beta, threshold = primitive.static(1, 1), primitive.static(2, 20)
     scaled = build.apply("multiply", x, build.filled(beta, x))
-    bent = build.apply("divide", _softplus(build, scaled), build.filled(beta, x))
+    bent = build.apply("divide", softplus(build, scaled), build.filled(beta, x))
     return build.apply("select", build.compare(scaled, build.filled(threshold, x), "GT"), x, bent)
 
 

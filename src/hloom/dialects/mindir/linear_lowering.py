@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from hloom.dialects.mindir.data_movement_lowering import narrowed
@@ -98,27 +99,59 @@ def _conv2d(primitive: Primitive) -> Node:
     if form not in ("NCHW", "NHWC"):
         raise primitive.error(f"the data format {form} has no lowering")
     spatial = (2, 3) if form == "NCHW" else (1, 2)
+    sizes = tuple(tensor(kernel).dims[dim] for dim in spatial)
+    shape = _geometry(primitive, tuple(tensor(x).dims[dim] for dim in spatial), sizes)
+    windows = [
+        WindowDimension(size, stride, low, high, window_dilation=dilation)
+        for size, stride, (low, high), dilation in zip(
+            sizes, shape.strides, shape.padding, shape.dilations, strict=True
+        )
+    ]
+    labels = ConvolutionDimensions("bf01", "oi01", "bf01") if form == "NCHW" else _CHANNELS_LAST
+    return primitive.build.apply(
+        "convolution",
+        x,
+        kernel,
+        window=Window(tuple(windows)),
+        dim_labels=labels,
+        feature_group_count=shape.groups,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The strides, the dilations and the padding of a convolution's two dimensions, and its groups."""
+
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    padding: list[tuple[int, int]]
+    groups: int
+
+
+def convolution_geometry(primitive: Primitive, sides: tuple[int, ...], sizes: tuple[int, ...]) -> Geometry:
+    """The geometry of a convolution, or of its gradients, of images and kernels of these sizes."""
+    form = primitive.attribute("format", "NCHW")
+    if form != "NCHW":
+        raise primitive.error(f"the data format {form} has no lowering")
+    return _geometry(primitive, sides, sizes)
+
+
+def _geometry(primitive: Primitive, sides: tuple[int, ...], sizes: tuple[int, ...]) -> Geometry:
     strides = _spatial(primitive.attribute("stride", 1))
     dilations = _spatial(primitive.attribute("dilation", 1))
     groups = primitive.attribute("group", primitive.attribute("groups", 1))
-    sizes = [tensor(kernel).dims[dim] for dim in spatial]
-    sides = [tensor(x).dims[dim] for dim in spatial]
-    padding = _convolution_padding(primitive, sides, sizes, strides, dilations)
-    window = Window(
-        tuple(
-            WindowDimension(size, stride, low, high, window_dilation=dilation)
-            for size, stride, (low, high), dilation in zip(sizes, strides, padding, dilations, strict=True)
-        )
-    )
-    labels = ConvolutionDimensions("bf01", "oi01", "bf01") if form == "NCHW" else _CHANNELS_LAST
-    return primitive.build.apply("convolution", x, kernel, window=window, dim_labels=labels, feature_group_count=groups)
+    return Geometry(strides, dilations, _convolution_padding(primitive, sides, sizes, strides, dilations), groups)
 
 
 _CHANNELS_LAST = ConvolutionDimensions("b01f", "o01i", "b01f")
 
 
 def _convolution_padding(
-    primitive: Primitive, sides: list[int], sizes: list[int], strides: tuple[int, int], dilations: tuple[int, int]
+    primitive: Primitive,
+    sides: tuple[int, ...],
+    sizes: tuple[int, ...],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
 ) -> list[tuple[int, int]]:
     """Elements before and after: none, those that keep the size divided by the stride, or those given."""
     mode = _padding_mode(primitive.attribute("pad_mode", 2))
@@ -155,9 +188,20 @@ def _twice(value: Any) -> tuple[int, int]:
 def _pool(primitive: Primitive) -> Node:
     """The greatest element, or the mean, of each window: sizes, strides, a mode of padding and a format."""
     build, x = primitive.build, primitive.x
+    window = pooling_window(primitive, 1)
+    if primitive.node.opcode.endswith("MaxPool"):
+        return reduced_windows(build, "maximum", x, window, -math.inf)
+    total = reduced_windows(build, "add", x, window, 0)
+    counts = reduced_windows(build, "add", build.filled(1, x), window, 0)
+    return build.apply("divide", total, counts)
+
+
+def pooling_window(primitive: Primitive, first: int) -> Window:
+    """The window of pooling: sizes, strides, a mode of padding and a format, in operands from `first` or attributes."""
+    x = primitive.x
     names = ("kernel_size", "strides", "pad_mode")
-    size, strides, mode = (primitive.static(i + 1, primitive.attribute(name)) for i, name in enumerate(names))
-    form = data_format(primitive, 4)
+    size, strides, mode = (primitive.static(first + i, primitive.attribute(name)) for i, name in enumerate(names))
+    form = data_format(primitive, first + 3)
     rank = tensor(x).rank
     if rank != 4 or form == "NCDHW":
         raise primitive.error(f"pooling of {tensor(x)} has no lowering")
@@ -169,12 +213,7 @@ def _pool(primitive: Primitive) -> Node:
         padding = [_same(side, span, step) for side, span, step in zip(sides, sizes, steps, strict=True)]
     elif _padding_mode(mode) != "valid":
         raise primitive.error(f"the padding mode {mode} has no lowering")
-    window = _window(rank, spatial, sizes, steps, padding)
-    if primitive.node.opcode.endswith("MaxPool"):
-        return reduced_windows(build, "maximum", x, window, -math.inf)
-    total = reduced_windows(build, "add", x, window, 0)
-    counts = reduced_windows(build, "add", build.filled(1, x), window, 0)
-    return build.apply("divide", total, counts)
+    return _window(rank, spatial, sizes, steps, padding)
 
 
 def _pool_sizes(value: Any, form: str) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from hloom.dialects.mindir import (
     data_movement_lowering,
     elementwise_lowering,
+    gradient_lowering,
     linear_lowering,
     normalisation_lowering,
     reduction_lowering,
@@ -61,6 +62,7 @@ TABLE: dict[str, Rule] = {
     **data_movement_lowering.TABLE,
     **normalisation_lowering.TABLE,
     **linear_lowering.TABLE,
+    **gradient_lowering.TABLE,
 }
 """By primitive: what builds its HLO."""
 UPDATES = "mindir.updates"
@@ -96,7 +98,8 @@ class _Lowering:
         self.effects: dict[Node, State] = {}
         self.written: dict[Node, dict[int, Node]] = {}
         self.written_values: dict[Node, Node] = {}
-        self.direct_reads: dict[Node, Node] = {}
+        self.direct_reads: dict[Node, list[Node]] = {}
+        self.first_writes: dict[Node, Node] = {}
 
     def lower(self) -> Module:
         entry = self.source.entry
@@ -145,9 +148,9 @@ class _Lowering:
         if not updated:
             return self.output(value)
         for parameter in updated:
-            reader = self.direct_reads.get(parameter)
-            if reader is not None:
-                raise error_at(reader, f"it reads {parameter.name}, which is written to, and does not say when")
+            for reader in self.direct_reads.get(parameter, ()):
+                if not _needs(self.first_writes[parameter], reader):
+                    raise error_at(reader, f"it reads {parameter.name}, which is written to, and does not say when")
         results = value.elements if isinstance(value, Aggregate) else (value,)
         self.lowered.attachments[UPDATES] = tuple(parameter.name for parameter in updated)
         last = [self.written[parameter][max(self.written[parameter])] for parameter in updated]
@@ -180,6 +183,8 @@ class _Lowering:
             if count in known:
                 raise primitive.error(f"nothing orders this write to {referent.name} and another one")
             known[count] = made
+            if count == 1:
+                self.first_writes[referent] = node
             self.written_values[made] = referent
             versions.append((referent, count, made))
         self.effects[node] = before.joined(State(tuple(versions), node))
@@ -333,7 +338,7 @@ class _Lowering:
             if isinstance(used, Parameter):
                 held = self.parameters.get(used, values[used])
                 if isinstance(held, Node):
-                    self.direct_reads.setdefault(held, node)
+                    self.direct_reads.setdefault(held, []).append(node)
 
     def constant(self, node: Constant, values: Mapping[Node, LoweredValue]) -> LoweredValue:
         if isinstance(node.value, Graph):
@@ -347,6 +352,20 @@ class _Lowering:
         made = type_of_value(value)
         if made is not None and node.type is not None and _is_known(node.type) and not compatible(made, node.type):
             raise error_at(node, f"its type is {node.type}, but its lowering yields {made}")
+
+
+def _needs(node: Node, needed: Node) -> bool:
+    """Whether a node's value is made from another one's, in the graph of both."""
+    seen = {node}
+    waiting = [node]
+    while waiting:
+        for used in waiting.pop().inputs:
+            if used is needed:
+                return True
+            if used.graph is node.graph and used not in seen:
+                seen.add(used)
+                waiting.append(used)
+    return False
 
 
 def _is_known(type_: object) -> bool:
@@ -443,6 +462,7 @@ def _element_of(closures: list[Closure], primitive: Primitive) -> Closure:
 STRUCTURE = {
     "MakeTuple": _tuple,
     "make_tuple": _tuple,
+    "make_list": _tuple,
     "MakeList": _tuple,
     "TupleGetItem": _element,
     "list_getitem": _element,

@@ -20,22 +20,18 @@ F32, U32, U64 = dtype("f32"), dtype("u32"), dtype("u64")
 @lowers("Softmax")
 def _softmax(primitive: Primitive) -> Node:
     """exp(x - max) / sum of that, along dimensions."""
-    x = primitive.x
-    axes = _softmax_axes(primitive, x)
-    shifted = _shifted(primitive.build, x, axes)
-    raised = primitive.build.apply("exponential", shifted)
-    return primitive.build.apply("divide", raised, _total(primitive.build, raised, axes))
+    _, raised, total = shifted_exponents(primitive.build, primitive.x, _softmax_axes(primitive, primitive.x))
+    return primitive.build.apply("divide", raised, total)
 
 
 @lowers("LogSoftmax", "LogSoftmaxExt")
 def _log_softmax(primitive: Primitive) -> Node:
     """x - max - log(sum of exp(x - max)), along a dimension."""
     build, x = primitive.build, primitive.x
-    axes = _softmax_axes(primitive, x)
-    shifted = _shifted(build, x, axes)
-    return build.apply(
-        "subtract", shifted, build.apply("log", _total(build, build.apply("exponential", shifted), axes))
-    )
+    if primitive.result is not None:
+        x = build.convert(x, primitive.result.dtype)
+    shifted, _, total = shifted_exponents(build, x, _softmax_axes(primitive, x))
+    return build.apply("subtract", shifted, build.apply("log", total))
 
 
 def _softmax_axes(primitive: Primitive, x: Node) -> tuple[int, ...]:
@@ -44,13 +40,12 @@ def _softmax_axes(primitive: Primitive, x: Node) -> tuple[int, ...]:
     return tuple(sorted({primitive.axis_of(axis, tensor(x).rank) for axis in axes}))
 
 
-def _shifted(build: HloBuilder, x: Node, axes: tuple[int, ...]) -> Node:
+def shifted_exponents(build: HloBuilder, x: Node, axes: tuple[int, ...]) -> tuple[Node, Node, Node]:
+    """x - max, exp of that, and the sums of the latter along dimensions, in as many elements."""
     greatest = reduced(build, "maximum", x, axes, keeps=True)
-    return build.apply("subtract", x, build.stretch(greatest, tensor(x).dims))
-
-
-def _total(build: HloBuilder, x: Node, axes: tuple[int, ...]) -> Node:
-    return build.stretch(reduced(build, "add", x, axes, keeps=True), tensor(x).dims)
+    shifted = build.apply("subtract", x, build.stretch(greatest, tensor(x).dims))
+    raised = build.apply("exponential", shifted)
+    return shifted, raised, build.stretch(reduced(build, "add", raised, axes, keeps=True), tensor(x).dims)
 
 
 @lowers("LayerNorm", "LayerNormV3", "LayerNormExt")
@@ -113,7 +108,7 @@ def _batch_norm(primitive: Primitive) -> tuple[Node, ...]:
 
 
 def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Node, ...], dict[int, Node]]:
-    """BatchNorm with the statistics of the batch: (x, scale, bias, mean, variance, is training, epsilon, momentum, format).
+    """BatchNorm with the batch's statistics: (x, scale, bias, mean, variance, is training, epsilon, momentum, format).
 
     The results are y, and twice the batch's mean and variance, of which the gradient takes the latter ones (MindSpore's
     CPU kernel leaves the former ones unwritten). The mean and the variance that are given, operands 3 and 4, move

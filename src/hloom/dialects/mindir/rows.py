@@ -29,25 +29,28 @@ ARITIES: dict[str, tuple[int, int | None]] = {
 """How many operands the primitives of structure and control flow take."""
 
 PRIMITIVES = """
-    Abs AdaptiveAvgPool2D AdaptiveAvgPool2DExt Add AddExt Addmm AddN ApplyMomentum Arange Argmax ArgMaxExt Argmin
-    ArgMinExt Assign AssignAdd AssignSub Atan Atan2 AvgPool Baddbmm BatchMatMul BatchMatMulExt BatchNorm BatchNormGrad
-    BiasAdd BiasAddGrad BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BoolNot BroadcastTo BroadcastToView Cast Ceil
-    ClampScalar ClampTensor ClipByValue Concat ConstantPadND Conv2D Copy Cos CumSum CumsumExt Dense Div DivNoNan Divs
-    Dot Dropout DropoutGrad Elu EluExt Embedding EqScalar Equal Erf Exp ExpandDims ExpandDimsView Expm1
-    Fill FillScalar FillTensor FillV2 Flatten FlattenExt Floor FloorDiv FloorDivScalar FloorMod FullLike Gather
-    GatherNd GeLU GeluExt Greater GreaterEqual GreaterEqualScalar HSigmoid HSwish Identity IndexSelect Inv IsFinite
-    IsNan LayerNorm LayerNormExt LayerNormV3 LeakyReLUExt Less LessEqual LessScalar list_getitem Log Log1p LogicalAnd
-    LogicalNot LogicalOr LogicalXor LogSoftmax LogSoftmaxExt MakeList MaskedFill MaskedFillScalar MatMul MatMulExt Max
-    Maximum MaxPool MeanExt Min Minimum Mish Mm Mod Mul Muls Mv Narrow NarrowView Neg NeScalar NotEqual OneHot
-    OneHotExt Ones OnesLike OnesLikeExt Pad PadV3 Pow PowScalarTensor PowTensorScalar ProdExt Range RealDiv Reciprocal
-    ReduceAll ReduceAny ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReLU ReLU6 ReluGrad RemainderScalarTensor
-    RemainderTensorScalar RemainderTensorTensor Reshape ReverseV2 Rint RmsNorm Round Rsqrt ScalarAdd ScalarBool
-    ScalarCast ScalarDiv ScalarEq ScalarFloorDiv ScalarGe ScalarGt ScalarLe ScalarLt ScalarMod ScalarMul ScalarSub
-    ScalarToTensor ScalarUsub Select SelectExtView SelectView SGD Shape Sigmoid SigmoidGrad Sign SiLU Sin Slice
-    SliceExt SliceExtView Softmax Softplus SoftplusExt Split SplitTensor SplitTensorView SplitV SplitWithSize
-    SplitWithSizeView Sqrt Square SquaredDifference Squeeze Stack StackExt StopGradient StridedSlice Sub SubExt SumExt
-    Tan Tanh TanhGrad TensorShape TensorToScalar Tile Transpose TransposeExtView TransposeView Tril TrilExt Triu Trunc
-    View Zeros ZerosLike ZerosLikeExt
+    Abs Adam AdamWeightDecay AdaptiveAvgPool2D AdaptiveAvgPool2DExt Add AddExt Addmm AddN ApplyMomentum ApplyRMSProp
+    Arange Argmax ArgMaxExt Argmin ArgMinExt Assign AssignAdd AssignSub Atan Atan2 AvgPool AvgPoolGrad Baddbmm
+    BatchMatMul BatchMatMulExt BatchNorm BatchNormGrad BCEWithLogitsLoss BiasAdd BiasAddGrad
+    BinaryCrossEntropyWithLogitsBackward BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BoolNot BroadcastTo
+    BroadcastToView Cast Ceil ClampScalar ClampTensor ClipByValue Concat ConstantPadND Conv2D Conv2DBackpropFilter
+    Conv2DBackpropInput Conv2DTranspose Copy Cos CumSum CumsumExt Dense Div DivNoNan Divs Dot Dropout DropoutGrad Elu
+    EluExt Embedding EqScalar Equal Erf Exp ExpandDims ExpandDimsView Expm1 Fill FillScalar FillTensor FillV2 Flatten
+    FlattenExt Floor FloorDiv FloorDivScalar FloorMod FullLike Gather GatherD GatherDGradV2 GatherNd GeLU GeluExt
+    GeLUGrad Greater GreaterEqual GreaterEqualScalar HSigmoid HSwish Identity IndexSelect Inv IsFinite IsNan LayerNorm
+    LayerNormExt LayerNormGrad LayerNormV3 LeakyReLUExt Less LessEqual LessScalar list_getitem Log Log1p LogicalAnd
+    LogicalNot LogicalOr LogicalXor LogSoftmax LogSoftmaxExt make_list MakeList MaskedFill MaskedFillScalar MatMul
+    MatMulExt Max Maximum MaxPool MaxPoolGrad MeanExt Min Minimum Mish Mm Mod Mul Muls Mv Narrow NarrowView Neg
+    NeScalar NotEqual OneHot OneHotExt Ones OnesLike OnesLikeExt Pad PadV3 Pow PowScalarTensor PowTensorScalar ProdExt
+    Range RealDiv Reciprocal ReduceAll ReduceAny ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReLU ReLU6
+    ReluGrad RemainderScalarTensor RemainderTensorScalar RemainderTensorTensor Reshape ReverseV2 Rint RmsNorm Round
+    Rsqrt ScalarAdd ScalarBool ScalarCast ScalarDiv ScalarEq ScalarFloorDiv ScalarGe ScalarGt ScalarLe ScalarLt
+    ScalarMod ScalarMul ScalarSub ScalarToTensor ScalarUsub Select SelectExtView SelectView SGD Shape Sigmoid
+    SigmoidGrad Sign SiLU Sin Slice SliceExt SliceExtView Softmax SoftmaxCrossEntropyWithLogits Softplus SoftplusExt
+    SparseSoftmaxCrossEntropyWithLogits Split SplitTensor SplitTensorView SplitV SplitWithSize SplitWithSizeView Sqrt
+    Square SquaredDifference Squeeze Stack StackExt StopGradient StridedSlice Sub SubExt SumExt Tan Tanh TanhGrad
+    TensorMove TensorShape TensorToScalar Tile Transpose TransposeExtView TransposeView Tril TrilExt Triu Trunc
+    UnsortedSegmentSum View Zeros ZerosLike ZerosLikeExt
 """
 """The other primitives that have a lowering; most take arguments that may be left out."""
 
