@@ -1,8 +1,8 @@
 """Lowering to HLO, with the numbers that MindSpore gave.
 
 Primitives: `elementwise_lowering.py`, `reduction_lowering.py`, `data_movement_lowering.py`, `linear_lowering.py`,
-`normalisation_lowering.py`, `gradient_lowering.py`, `effects_lowering.py`, `lowering_context.py`; calls: `control_flow_lowering.py`,
-`emitter.py`, `free_variables.py`.
+`normalisation_lowering.py`, `gradient_lowering.py`, `effects_lowering.py`, `lowering_context.py`; calls:
+`control_flow_lowering.py`, `emitter.py`, `free_variables.py`.
 """
 
 from __future__ import annotations
