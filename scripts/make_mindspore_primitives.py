@@ -511,6 +511,54 @@ def layers() -> None:
     case("Dropout", P.Dropout(1.0), image)
 
 
+def gradients() -> None:
+    """Losses, and derivatives of layers."""
+    x, mask = array(4, 3), array(4, 3, element=BOOL).astype(F32)
+    case("GeLUGrad", P.GeLUGrad(), x, x * 3, x)
+    case("SoftmaxCrossEntropyWithLogits", O.SoftmaxCrossEntropyWithLogits(), x * 3, np.eye(3, dtype=F32)[[0, 2, 1, 1]])
+    for is_grad in (False, True):
+        made = O.SparseSoftmaxCrossEntropyWithLogits(is_grad)
+        case("SparseSoftmaxCrossEntropyWithLogits", made, x * 3, np.array([0, 2, 1, 1], S32))
+    for reduction in ("none", "mean", "sum"):
+        made = O.BCEWithLogitsLoss(reduction)
+        case("BCEWithLogitsLoss", made, x * 3, mask, array(4, 3, low=0), array(3, low=0, high=2))
+    case("LayerNormGrad", P.LayerNormGrad(1, 1), x, array(4, 3), array(4, 1, low=0.5), array(4, 1), array(3))
+    three = array(4, 2, 3)
+    case("LayerNormGrad", P.LayerNormGrad(2, 2), three, three * 2, array(4, 2, 1, low=0.5), array(4, 2, 1), array(3))
+    numbers = np.array([[0, -1, 2, 0], [1, 1, -3, 2]], S32)
+    case("GatherD", P.GatherD(), x, 0, numbers[:, :3])
+    case("GatherD", P.GatherD(), x, 1, np.array([[0], [2], [1], [-1]], S64))
+    case("GatherDGradV2", P.GatherDGradV2(), x, 1, np.array([[0, 0], [2, 1], [1, 1], [0, 2]], S32), array(4, 2))
+    case("UnsortedSegmentSum", P.UnsortedSegmentSum(), x, np.array([2, 0, 2, -1], S32), 4)
+    case("UnsortedSegmentSum", P.UnsortedSegmentSum(), x, array(4, 3, element=S32, low=0, high=1), 2)
+    image = array(2, 4, 7, 6)
+    for mode, size in (("valid", (3, 3)), ("same", (4, 3))):
+        pooled = array(2, 4, *size)
+        case("AvgPoolGrad", P.AvgPoolGrad((3, 2), 2, mode), image, pooled, pooled * 2)
+        largest = pooled_maxima(image, mode, size)
+        case("MaxPoolGrad", G.MaxPoolGrad((3, 2), 2, mode), image, largest, pooled * 2)
+    for mode, pads, stride, dilation, group, size in (
+        ("valid", 0, 1, 1, 1, (5, 5)),
+        ("valid", 0, 2, 1, 2, (3, 3)),
+        ("same", 0, 2, 1, 1, (4, 3)),
+        ("pad", (1, 0, 2, 1), 2, 1, 1, (3, 4)),
+        ("valid", 0, 1, 2, 1, (3, 4)),
+    ):
+        gradient, kernel = array(2, 6, *size), array(6, 4 // group, 3, 2)
+        given = {"pad_mode": mode, "pad": pads, "stride": stride, "dilation": dilation, "group": group}
+        case("Conv2DBackpropInput", O.Conv2DBackpropInput(6, (3, 2), **given), gradient, kernel, image.shape)
+        given |= {"stride": (stride, stride), "dilation": (1, 1, dilation, dilation)}
+        case("Conv2DBackpropFilter", G.Conv2DBackpropFilter(6, (3, 2), **given), gradient, image, kernel.shape)
+
+
+def pooled_maxima(image: np.ndarray, mode: str, size: tuple[int, int]) -> np.ndarray:
+    """What MaxPool of windows (3, 2) and stride 2 gives."""
+    rows = 1 if mode == "same" else 0
+    padded = np.pad(image, ((0, 0), (0, 0), (rows, rows), (0, 0)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), (2, 3))[:, :, ::2, ::2]
+    return windows.max((-2, -1))[:, :, : size[0], : size[1]].copy()
+
+
 @mindspore.jit
 def scalars(a, b):
     """What Python's operators on numbers are, where the numbers are not known."""
@@ -596,7 +644,7 @@ def packed(role: str, array: np.ndarray) -> str:
 
 
 def main(folder: Path, wanted: list[str]) -> None:
-    for family in (elementwise, reductions, moves, layers):
+    for family in (elementwise, reductions, moves, layers, gradients):
         family()
     texts: list[str] = []
     refused: list[str] = []
