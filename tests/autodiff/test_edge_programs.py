@@ -1,6 +1,6 @@
 """Edge programs: both modes agree with each other, and with JAX's derivatives or central differences, in f64.
 
-Covers `rules/orthogonal.py`.
+Covers `rules/orthogonal.py`, `rules/schur.py`.
 """
 
 from __future__ import annotations
