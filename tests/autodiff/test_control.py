@@ -76,6 +76,25 @@ def test_what_never_changes_is_not_stacked():
     assert sum(str(leaf) == "f64[5,3]" for leaf in leaf_types(first.type)) == 2
 
 
+BARRIER = """
+body { s = (s32[], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f64[3] get-tuple-element(s), index=1
+  one = s32[] constant(1) j = s32[] add(i, one) a = f64[3] %s b = f64[3] sine(a) c = f64[3] exponential(b)
+  d = f64[3] cosine(c) e = f64[3] tanh(d) ROOT t = (s32[], f64[3]) tuple(j, e) }
+test { s = (s32[], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(4)
+  ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f64[3] parameter(0) z = s32[] constant(0) t = (s32[], f64[3]) tuple(z, x)
+  l = (s32[], f64[3]) while(t), condition=test, body=body ROOT r = f64[3] get-tuple-element(l), index=1 }
+"""
+
+
+@pytest.mark.parametrize(("opcode", "stacks"), [("opt-barrier(x)", 1), ("copy(x)", 4)])
+def test_what_stands_behind_a_barrier_is_computed_again(opcode: str, stacks: int):
+    program = module(BARRIER % opcode)
+    assert_derivatives(program, [np.array([0.3, -0.2, 0.9])])
+    first = next(node for node in hloom.vjp(program).entry.nodes if node.opcode == "while")
+    assert [str(leaf) for leaf in leaf_types(first.type)].count("f64[4,3]") == stacks
+
+
 DYNAMIC = """
 body { s = (s32[], s32[], f64[3], f64[3]) parameter(0) i = s32[] get-tuple-element(s), index=0
   n = s32[] get-tuple-element(s), index=1 x = f64[3] get-tuple-element(s), index=2 w = f64[3] get-tuple-element(s), index=3

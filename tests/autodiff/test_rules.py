@@ -163,6 +163,17 @@ def test_scatters(combiner, indices):
     assert_derivatives(module(text), [rng.uniform(0.2, 1, (4, 3)), index, rng.uniform(0.2, 1, (3, 3))])
 
 
+def test_what_is_sliced_of_a_sort_is_taken_alone():
+    """The gradient of the two least of six scatters two elements."""
+    program = module("""
+    less { a = f64[] parameter(0) b = f64[] parameter(1) ROOT p = pred[] compare(a, b), direction=LT }
+    ENTRY e { x = f64[3,6] parameter(0) s = f64[3,6] sort(x), dimensions={1}, to_apply=less
+      ROOT r = f64[3,2] slice(s), slice={[0:3], [0:2]} }""")
+    assert_derivatives(program)
+    (scatter,) = (node for node in hloom.vjp(program).entry.nodes if node.opcode == "scatter")
+    assert str(scatter.inputs[2].type) == "f64[3,2]"
+
+
 def test_sort_of_several_operands():
     assert_derivatives(
         module("""

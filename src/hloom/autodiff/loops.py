@@ -331,6 +331,7 @@ def _backward_loop(
         known = _remade(inner, parts, index, kept, once)
         for value, stack in zip(parts.residuals.stacked, rows, strict=True):
             known[value] = get_row(inner, stack, index)
+        parts.residuals.remake(inner, parts.residuals.recomputed, {}, known)
         incoming = dict(zip(carried, own, strict=True))
         for leaf, whole in zip(written, outer, strict=True):
             piece = parts.written[leaf]

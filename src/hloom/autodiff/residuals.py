@@ -1,7 +1,9 @@
 """What a loop's backward pass needs of each iteration: kept once, made again for nothing, or stacked.
 
 A value that depends on the loop's invariants alone is computed once, before the loop. One that depends on counters and
-invariants, and costs no arithmetic, is made again. All others are stacked, one row for each iteration.
+invariants, and costs no arithmetic, is made again. One that is computed from an opt-barrier alone is computed again
+from the barrier's operands, where these are smaller: JAX puts a barrier before what `jax.checkpoint` computes again.
+All others are stacked, one row for each iteration.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom.autodiff.emitter import Emitter
+from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.loop_state import LoopState
 from hloom.ir import Apply, Constant, Node, Parameter, TensorType
-from hloom.ops import may_drop
+from hloom.ops import may_drop, may_merge
 
 FREE = frozenset({"dynamic-slice", "slice", "broadcast", "reshape", "transpose", "iota", "get-tuple-element"})
 """Ops without arithmetic."""
@@ -36,6 +38,62 @@ class Residuals:
         self.remade = [node for node in residuals if node not in once and self._is_remade(node)]
         remade = set(self.remade)
         self.stacked = [node for node in residuals if node not in once and node not in remade]
+        self.recomputed: list[Node] = []
+        self._recompute_behind_barriers()
+
+    def _recompute_behind_barriers(self) -> None:
+        """Keep the operands of barriers in place of stacked values that are computed from the barriers alone."""
+        behind = self._behind_barriers()
+        recomputed = [node for node in self.stacked if node in behind]
+        if not recomputed:
+            return
+        sources = self._sources_behind(recomputed, behind)
+        listed = {*self.once, *self.remade, *self.stacked} - set(recomputed)
+        added = [node for node in sources if node not in listed and not isinstance(node, Constant)]
+        stacked = [node for node in added if not self._is_once(node) and not self._is_remade(node)]
+        if sum(map(_byte_count, stacked)) >= sum(map(_byte_count, recomputed)):
+            return
+        gone = set(recomputed)
+        self.once += [node for node in added if self._is_once(node)]
+        self.remade += [node for node in added if self._is_remade(node)]
+        self.stacked = [node for node in self.stacked if node not in gone] + stacked
+        self.recomputed = recomputed
+
+    def _behind_barriers(self) -> set[Node]:
+        """The values that are computed from results of barriers, constants, and what is kept once or made again."""
+        behind: set[Node] = set()
+        if not any(node.opcode == "opt-barrier" for node in self.state.body.nodes):
+            return behind
+        for node in self.state.body.nodes:
+            if barrier_operand(node) is not None or (may_merge(node) and self._follows(node, behind)):
+                behind.add(node)
+        return behind
+
+    def _follows(self, node: Node, behind: set[Node]) -> bool:
+        """Whether a node is computed from values behind barriers, and beside them from what is given anyway."""
+        if not any(operand in behind for operand in node.inputs):
+            return False
+        return all(operand in behind or self._is_given(operand) for operand in node.inputs)
+
+    def _is_given(self, node: Node) -> bool:
+        return isinstance(node, Constant) or self._is_once(node) or self._is_remade(node)
+
+    def _sources_behind(self, nodes: Sequence[Node], behind: set[Node]) -> list[Node]:
+        """What values behind barriers are computed from: operands of barriers, and what is given beside them."""
+        result: dict[Node, None] = {}
+        seen: set[Node] = set()
+        pending = list(nodes)
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            operand = barrier_operand(current)
+            if operand is not None or current not in behind:
+                result[operand or current] = None
+            else:
+                pending += current.inputs
+        return list(result)
 
     def _rank(self, node: Node) -> int:
         if isinstance(node, Constant):
@@ -91,10 +149,14 @@ class Residuals:
         while pending:
             current = pending[-1]
             leaf = self.state.leaf_of(current)
+            behind = barrier_operand(current)
             if current in known:
                 pending.pop()
             elif leaf is not None:
                 known[current] = leaves[leaf]
+                pending.pop()
+            elif behind in known:
+                known[current] = known[behind]
                 pending.pop()
             else:
                 missing = [operand for operand in current.inputs if operand not in known]
@@ -136,3 +198,19 @@ class Residuals:
             elif self.state.leaf_of(current) is None:
                 pending += current.inputs
         return list(result)
+
+
+def barrier_operand(node: Node) -> Node | None:
+    """The array that went through an opt-barrier to become a node; None for other nodes."""
+    if node.opcode == "opt-barrier" and isinstance(node.type, TensorType):
+        return node.inputs[0]
+    if node.opcode != "get-tuple-element" or node.inputs[0].opcode != "opt-barrier":
+        return None
+    whole = node.inputs[0].inputs[0]
+    if whole.opcode != "tuple" or not isinstance(node.type, TensorType) or not isinstance(node, Apply):
+        return None
+    return whole.inputs[node.attributes["index"]]
+
+
+def _byte_count(node: Node) -> int:
+    return array_type(node).byte_count

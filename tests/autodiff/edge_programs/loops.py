@@ -385,3 +385,10 @@ def inputs_of_two_loops(x, count):
 def called_twice(x):
     function = jax.jit(lambda y, w: lax.fori_loop(0, 3, lambda i, z: jnp.sin(z * w), y) @ jnp.ones((3, 3)) + y)
     return function(function(x, x), jnp.cos(x))
+
+
+@declare(PROGRAMS, uniform(5, 2))
+def gradient_of_scan_with_remat(rows):
+    """The gradient that JAX made computes the step again behind a barrier."""
+    step = jax.checkpoint(lambda c, r: (jnp.sin(c) * jnp.exp(-r * c), jnp.cos(c) * r))
+    return jax.grad(lambda r: sum(jnp.sum(leaf) for leaf in lax.scan(step, jnp.ones(2), r)))(rows)

@@ -7,6 +7,7 @@ from typing import Any
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import S32, array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
+from hloom.autodiff.rules.sort import TAKEN
 from hloom.autodiff.table import none, rules, transposition, zero
 from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, without_layout
 from hloom.ops import OPS
@@ -16,7 +17,23 @@ zero("get-dimension-size", because="its result is not a floating-point number")
 none("set-dimension-size dynamic-reshape", because="arrays of dynamic dimensions have no derivative here")
 
 
-@rules("broadcast reverse transpose slice")
+@rules("slice")
+def slice_(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
+    """The same slice; of elements that a sort or a top-k took, those alone are taken.
+
+    slice(take(x, order)) -> take(x, slice(order)), along the dimension of the order
+    """
+    tangent, parts = tangents[0], node.attributes["slice"]
+    if isinstance(tangent, Linear) and tangent.opcode == TAKEN:
+        operand, order = tangent.operands
+        along, dims = tangent.attributes["dimension"], array_type(order).dims
+        if all(dim == along or part == SliceDimension(0, dims[dim]) for dim, part in enumerate(parts)):
+            fewer = t.primal.op("slice", order, slice=parts)
+            return t.op(TAKEN, operand, fewer, type=without_layout(node.type), dimension=along)  # pyright: ignore[reportArgumentType]
+    return same(t, node, tangents)
+
+
+@rules("broadcast reverse transpose")
 def same(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     return t.op(node.opcode, tangents[0], type=without_layout(node.type), **_meaning(node))  # pyright: ignore[reportArgumentType]
 
