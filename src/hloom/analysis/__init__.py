@@ -45,6 +45,7 @@ from hloom.analysis.cost import CostReport as CostReport
 from hloom.analysis.cost import Loop as Loop
 from hloom.analysis.cost import NodeCost as NodeCost
 from hloom.analysis.cost import cost as cost
+from hloom.analysis.cost_analysis import LOOPED as LOOPED
 from hloom.analysis.cost_properties import Cost as Cost
 from hloom.analysis.device_files import check_devices as check_devices
 from hloom.analysis.devices import Device as Device

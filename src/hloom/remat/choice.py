@@ -1,0 +1,191 @@
+"""What to recompute at the least cost so that the memory in use stays within a bound: an integer program.
+
+For each value made before the peak, `available` says that the backward part has it and `recomputed` that it computes
+it again; what is available and not recomputed is kept. The backward part needs what it reads; recomputing a value needs
+its operands. Memory at the peak is what is kept; at later times where a choice turned out to need too much, a row is
+added with what that choice holds there.
+
+Sources: Jain et al., Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization (MLSys 2020), for the
+program; Bartan et al., Moccasin: Efficient Tensor Rematerialization for Neural Networks (ICML 2023), for intervals of
+retention in one order in place of one variable for each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from hloom.remat.live_ranges import LiveRanges, live_ranges
+from hloom.remat.stored_values import StoredValue, StoredValues
+
+MOST_ROUNDS = 12
+"""How often the program is solved with a further row."""
+MOST_NODES = 2_000
+"""How many nodes the solver's tree of branches may have."""
+GAP = 0.002
+"""The share of the cost that is not worth more branches."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """What is recomputed, what that costs by the program's measure, and a bound of any choice that fits at the peak."""
+
+    recomputed: list[StoredValue]
+    ranges: LiveRanges
+    cost: float
+    bound: float
+    fits: bool
+
+
+def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choice:
+    """The cheapest choice found whose temporaries take at most `limit` bytes; the smallest found where none fits."""
+    free = live_ranges(stored, int(stored.usage.argmax()) if time is None else time, ())
+    time = free.time
+    program = _Program(stored, free)
+    rows: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
+    ranges, best, bound = free, Choice([], free, 0.0, 0.0, free.peak <= limit), 0.0
+    if best.fits:
+        return best
+    chosen: set[StoredValue] = set()
+    for round_number in range(MOST_ROUNDS):
+        at = ranges.peak_time
+        rows[at] = program.row(ranges, chosen, at)
+        solution = program.solve(rows, limit)
+        if round_number == 0:
+            bound = solution.bound
+        chosen = solution.chosen
+        ranges = live_ranges(stored, time, chosen)
+        cost = sum(value.flops for value in chosen)
+        made = Choice(sorted(chosen, key=lambda value: value.index), ranges, cost, bound, ranges.peak <= limit)
+        better = made.fits and not best.fits or (made.fits == best.fits and (
+            made.cost < best.cost if made.fits else made.ranges.peak < best.ranges.peak))
+        if better:
+            best = made
+        if made.fits:
+            break
+        if ranges.peak_time in rows and not _changes(rows[ranges.peak_time], program.row(ranges, chosen, ranges.peak_time)):
+            break
+    best.bound = bound
+    return best
+
+
+def _changes(old: tuple[np.ndarray, np.ndarray, float], made: tuple[np.ndarray, np.ndarray, float]) -> bool:
+    return not all(np.array_equal(one, other) for one, other in zip(old, made, strict=True))
+
+
+@dataclass(slots=True)
+class _Solution:
+    chosen: set[StoredValue]
+    bound: float
+
+
+class _Program:
+    """The columns of the integer program: `available` of each value, then `recomputed` of each."""
+
+    def __init__(self, stored: StoredValues, free: LiveRanges) -> None:
+        self.stored = stored
+        self.free = free
+        self.time = free.time
+        self.values = self._relevant()
+        self.columns = {value: column for column, value in enumerate(self.values)}
+
+    def _relevant(self) -> list[StoredValue]:
+        """The values that the backward part needs, or that recomputing them may need."""
+        seen: dict[StoredValue, None] = {}
+        pending = [value for value in self.free.needed]
+        while pending:
+            value = pending.pop()
+            if value in seen or value.made > self.time:
+                continue
+            seen[value] = None
+            if value.may_recompute:
+                pending += value.operands
+        return sorted(seen, key=lambda value: value.index)
+
+    def row(self, ranges: LiveRanges, chosen: set[StoredValue], at: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """What each value holds at a time if it is kept, and if it is recomputed; and what all else holds."""
+        count = len(self.values)
+        kept, recomputed = np.zeros(count), np.zeros(count)
+        rest = float(ranges.usage[at])
+        for column, value in enumerate(self.values):
+            spans = [(size, start, stop) for size, start, stop in value.spans if start <= self.time]
+            if not spans:
+                continue
+            own = sum(size for size, start, stop in spans if start <= at <= stop)
+            reached = max(stop for _, _, stop in spans)
+            needed, last = ranges.needed.get(value), ranges.last.get(value)
+            if at > self.time or own:
+                kept[column] = own
+                if not own and last is not None and reached < at <= last:
+                    kept[column] = value.size
+            if at == self.time and not own:
+                kept[column] = value.size
+            forward = max((read for read, _ in value.reads if read <= self.time), default=value.made)
+            if needed is not None and last is not None and needed <= at <= max(last, reached):
+                recomputed[column] = own or (value.size if at <= last else 0)
+            elif at <= self.time:
+                recomputed[column] = sum(
+                    size for size, start, stop in spans if start <= at <= min(stop, max(forward, start))
+                )
+            is_held = value in self.free.needed or value in chosen or value in ranges.needed
+            if is_held:
+                rest -= recomputed[column] if value in chosen else kept[column]
+            elif own:
+                kept[column] = max(0.0, kept[column] - own)
+                recomputed[column] = max(0.0, recomputed[column] - own)
+        return kept, recomputed, rest
+
+    def solve(self, rows: dict[int, tuple[np.ndarray, np.ndarray, float]], limit: float) -> _Solution:
+        count = len(self.values)
+        model = highspy.HighsLp()
+        costs = np.array([value.flops for value in self.values])
+        scale = 1e4 / max(costs.sum(), 1.0)
+        slack = 2 * count
+        model.num_col_ = 2 * count + 1
+        model.col_cost_ = np.concatenate([np.zeros(count), costs * scale, [1e6]])
+        lower = np.zeros(2 * count + 1)
+        upper = np.ones(2 * count + 1)
+        upper[slack] = highspy.kHighsInf
+        for column, value in enumerate(self.values):
+            if value in self.free.needed:
+                lower[column] = 1
+            if not value.may_recompute:
+                upper[count + column] = 0
+        model.col_lower_, model.col_upper_ = lower, upper
+        entries: list[tuple[np.ndarray, np.ndarray, float]] = []
+        for column, value in enumerate(self.values):
+            if not value.may_recompute:
+                continue
+            entries.append((np.array([count + column, column]), np.array([1.0, -1.0]), 0.0))
+            for operand in value.operands:
+                if operand in self.columns:
+                    entries.append((np.array([count + column, self.columns[operand]]), np.array([1.0, -1.0]), 0.0))
+        unit = max(limit, 1.0)
+        for kept, recomputed, rest in rows.values():
+            weights = np.concatenate([kept, recomputed - kept, [-unit]]) / unit
+            used = np.flatnonzero(weights)
+            entries.append((used, weights[used], (limit - rest) / unit))
+        model.num_row_ = len(entries)
+        model.row_lower_ = np.full(len(entries), -highspy.kHighsInf)
+        model.row_upper_ = np.array([upper_bound for _, _, upper_bound in entries])
+        matrix = model.a_matrix_
+        matrix.format_ = highspy.MatrixFormat.kRowwise
+        matrix.start_ = np.cumsum([0, *(len(columns) for columns, _, _ in entries)])
+        matrix.index_ = np.concatenate([columns for columns, _, _ in entries])
+        matrix.value_ = np.concatenate([weights for _, weights, _ in entries])
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        model.integrality_ = [kinds[1]] * (2 * count) + [kinds[0]]
+        solver = highspy.Highs()
+        for option, setting in (
+            ("output_flag", False), ("mip_rel_gap", GAP), ("mip_max_nodes", MOST_NODES), ("threads", 1), ("random_seed", 1),
+        ):
+            solver.setOptionValue(option, setting)
+        solver.passModel(model)
+        solver.run()
+        solution = np.array(solver.getSolution().col_value)
+        info = solver.getInfo()
+        chosen = {value for column, value in enumerate(self.values) if solution[count + column] > 0.5}
+        return _Solution(chosen, info.mip_dual_bound / scale)

@@ -1,0 +1,194 @@
+"""Writing a choice into the program: second computations of values, which wait for the backward part.
+
+    a = dot(x, w); b = dot(tanh(a), v); ...; d = multiply(g, a)
+      ->
+    a = dot(x, w); b = dot(tanh(a), v); ...; a.1 = dot(select(p(g), x, 0), w); d = multiply(g, a.1)
+
+A copy waits for the latest value that the first kernel that needs it reads: it can be computed no earlier, and what
+it is computed for cannot be either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from hloom.analysis import leaf_bytes
+from hloom.autodiff import Emitter
+from hloom.ir import Apply, Constant, Graph, Node, TensorType
+from hloom.ops import may_merge
+from hloom.remat.live_ranges import LiveRanges
+from hloom.remat.opaque_dependence import OpaqueDependence, can_wait_for
+from hloom.remat.stored_values import StoredValue, StoredValues
+from hloom.text import HloomError
+
+VIEWS = frozenset(("bitcast", "broadcast", "get-tuple-element", "iota", "reshape", "transpose", "tuple"))
+"""Opcodes that compute nothing: without a recomputed operand they need no copy of their own."""
+
+
+def write_recomputation(
+    graph: Graph, stored: StoredValues, ranges: LiveRanges, recomputed: Iterable[StoredValue], mechanism: str
+) -> int:
+    """Let what runs after the peak use second computations of the chosen values; how many were written."""
+    chosen = {value for value in recomputed if value in ranges.needed}
+    writer = _Writer(graph, stored, ranges, chosen, mechanism)
+    writer.write()
+    sort_topologically(graph)
+    return len(writer.copies)
+
+
+class _Writer:
+    """The copies made so far, by the nodes whose values they compute again."""
+
+    def __init__(
+        self, graph: Graph, stored: StoredValues, ranges: LiveRanges, chosen: set[StoredValue], mechanism: str
+    ) -> None:
+        self.graph = graph
+        self.ranges = ranges
+        self.values = {graph[value.node.name]: value for value in stored.values}
+        self.chosen = {node: value for node, value in self.values.items() if value in chosen}
+        self.dependence = OpaqueDependence(Emitter(graph), mechanism)
+        self.copies: dict[Node, Node] = {}
+        self.waits: dict[int, Node | None] = {}
+        self.kernel_at = {value.made: value for value in stored.values if value.made > ranges.time}
+
+    def write(self) -> None:
+        nodes = list(self.graph.nodes)
+        for node in nodes:
+            if node in self.chosen:
+                self._copy_value(node, self.chosen[node])
+        for node in nodes:
+            value = self.values.get(node)
+            if value is not None and value.made > self.ranges.time:
+                self._read_copies(node, value)
+        output = self.graph.output
+        if output is not None and output not in self.values:
+            self._read_copies(output, None)
+
+    def _read_copies(self, root: Node, value: StoredValue | None) -> None:
+        """Let a kernel of the backward part read copies, what it computes for itself copied as far as that changes."""
+        made: dict[Node, Node] = {}
+        for node in self._interior(root, value):
+            if any(operand in made or self._is_read(operand, value) for operand in node.inputs):
+                made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
+        self.graph.set_inputs(root, [self._operand(operand, made, value) for operand in root.inputs])
+
+    def _is_read(self, operand: Node, reader: StoredValue | None) -> bool:
+        """Whether a kernel reads a stored value that there is a copy of."""
+        return operand in self.copies and (reader is None or self.values[operand] in reader.operands)
+
+    def _operand(self, operand: Node, made: dict[Node, Node], reader: StoredValue | None) -> Node:
+        if operand in made:
+            return made[operand]
+        return self.copies[operand] if self._is_read(operand, reader) else operand
+
+    def _is_passed_through(self, node: Node, reader: StoredValue | None) -> bool:
+        """Whether a kernel computes a node for itself: it is not stored, or the kernel does not read it."""
+        if not isinstance(node, Apply) or not may_merge(node):
+            return False
+        value = self.values.get(node)
+        return value is None or (reader is not None and value not in reader.operands)
+
+    def _copied(self, node: Node, inputs: Sequence[Node]) -> Node:
+        assert isinstance(node, Apply)
+        return self.graph.add_apply(
+            node.function, inputs, node.type, node.attributes, node.name, metadata=node.raw_metadata
+        )
+
+    def _copy_value(self, root: Node, value: StoredValue) -> None:
+        """A second computation of a value and of all that its kernel computes for itself.
+
+        Each copied instruction has an operand that is another one than the original's, and does not come early.
+        """
+        time = self.ranges.needed[value]
+        interior = self._interior(root, value)
+        made: dict[Node, Node] = {}
+        for node in (*interior, root):
+            is_late = any(operand in made or self._is_late(operand, value, time) for operand in node.inputs)
+            if not is_late and node is not root and node.opcode in VIEWS:
+                continue
+            if not is_late:
+                self._delay(node, interior, made, value)
+            made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
+        self.copies[root] = made[root]
+
+    def _is_late(self, operand: Node, reader: StoredValue, time: int) -> bool:
+        """Whether a kernel reads a copy that is not computed before a time."""
+        return self._is_read(operand, reader) and self.ranges.needed[self.values[operand]] >= time
+
+    def _delay(self, node: Node, interior: Collection[Node], made: dict[Node, Node], value: StoredValue) -> None:
+        """Let one operand of a node wait, the smallest; views of it are copied."""
+        wait = self._wait(self.ranges.needed[value])
+        if wait is None:
+            return
+        paths: list[tuple[int, list[Node]]] = []
+        for operand in node.inputs:
+            path = [operand]
+            while path[-1] in interior and path[-1].opcode in VIEWS and len(path[-1].inputs) == 1:
+                path.append(path[-1].inputs[0])
+            if isinstance(path[-1].type, TensorType) and path[-1].opcode != "iota":
+                paths.append((leaf_bytes(path[-1].type), path))
+        if not paths:
+            return
+        _, path = min(paths, key=lambda item: (isinstance(item[1][-1], Constant), item[0]))
+        source = path.pop()
+        waiting = self.dependence.after(self._operand(source, made, value), wait)
+        made[source] = waiting
+        while path:
+            view = path.pop()
+            waiting = made[view] = self._copied(view, [waiting])
+
+    def _interior(self, root: Node, reader: StoredValue | None) -> dict[Node, None]:
+        """What the kernel of a value computes beside it, operands first."""
+        order: dict[Node, None] = {}
+        entered: set[Node] = set()
+        pending = [(operand, False) for operand in root.inputs]
+        while pending:
+            node, is_done = pending.pop()
+            if is_done:
+                order[node] = None
+            elif node not in entered and self._is_passed_through(node, reader):
+                entered.add(node)
+                pending.append((node, True))
+                pending += [(operand, False) for operand in node.inputs]
+        return order
+
+    def _wait(self, time: int) -> Node | None:
+        """What a copy that is first needed at a time waits for."""
+        if time not in self.waits:
+            self.waits[time] = self._waited_for(time)
+        return self.waits[time]
+
+    def _waited_for(self, time: int) -> Node | None:
+        reader = self.kernel_at.get(time)
+        operands = [] if reader is None else [value for value in reader.operands if value.made > self.ranges.time]
+        able = [value for value in operands if can_wait_for(value.node)]
+        if able:
+            return self.graph[max(able, key=lambda value: value.made).node.name]
+        before = [value for made, value in self.kernel_at.items() if made < time and can_wait_for(value.node)]
+        return self.graph[max(before, key=lambda value: value.made).node.name] if before else None
+
+
+def sort_topologically(graph: Graph) -> None:
+    """Put the nodes in an order in which operands come first; where that allows, the order stays."""
+    ordered: dict[Node, None] = {}
+    entered: set[Node] = set()
+    for start in graph.nodes:
+        pending = [start]
+        while pending:
+            node = pending[-1]
+            if node in ordered:
+                pending.pop()
+                continue
+            before = [*node.inputs, *(node.attributes.get("control-predecessors") or ())]
+            waiting = [operand for operand in before if operand not in ordered and operand.graph is graph]
+            if not waiting:
+                ordered[node] = None
+                pending.pop()
+                continue
+            if node in entered:
+                raise HloomError(f"{node.name} in {graph.name} needs itself")
+            entered.add(node)
+            pending += reversed(waiting)
+    order = list(ordered)
+    for node, successor in zip(reversed(order[:-1]), reversed(order[1:]), strict=True):
+        graph.move_before(node, successor)
