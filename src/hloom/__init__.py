@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
     from hloom.passes import apply as apply
+    from hloom.remat import remat as remat
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
     from hloom.rewrite import rule_from as rule_from
@@ -117,6 +118,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "microbatch": ("microbatch",),
     "ops": ("OPS",),
     "passes": ("apply",),
+    "remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),

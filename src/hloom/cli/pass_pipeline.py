@@ -89,7 +89,8 @@ class PipelineReader:
 
     def load_dialects(self) -> None:
         """Let passes of dialects and of other packages be named: they register when these are imported."""
-        import hloom.microbatch  # noqa: F401
+        import hloom.microbatch
+        import hloom.remat  # noqa: F401
 
         self.rows()
         self.known = PASSES | dict(self.known)

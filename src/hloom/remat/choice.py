@@ -21,6 +21,7 @@ import numpy as np
 from hloom.remat.live_ranges import LiveRanges, live_ranges
 from hloom.remat.stored_values import StoredValue, StoredValues
 
+DEBUG = 0
 MOST_ROUNDS = 12
 """How often the program is solved with a further row."""
 MOST_NODES = 2_000
@@ -45,18 +46,20 @@ def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choic
     free = live_ranges(stored, int(stored.usage.argmax()) if time is None else time, ())
     time = free.time
     program = _Program(stored, free)
-    rows: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
+    rows: list[tuple[np.ndarray, np.ndarray, float]] = []
     ranges, best, bound = free, Choice([], free, 0.0, 0.0, free.peak <= limit), 0.0
     if best.fits:
         return best
     chosen: set[StoredValue] = set()
+    tried: list[set[StoredValue]] = []
     for round_number in range(MOST_ROUNDS):
         at = ranges.peak_time
-        rows[at] = program.row(ranges, chosen, at)
+        rows.append(program.row(ranges, chosen, at))
         solution = program.solve(rows, limit)
         if round_number == 0:
             bound = solution.bound
         chosen = solution.chosen
+        if DEBUG: print(round_number, at, limit/1e6, ranges.peak/1e6)
         ranges = live_ranges(stored, time, chosen)
         cost = sum(value.flops for value in chosen)
         made = Choice(sorted(chosen, key=lambda value: value.index), ranges, cost, bound, ranges.peak <= limit)
@@ -66,14 +69,11 @@ def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choic
             best = made
         if made.fits:
             break
-        if ranges.peak_time in rows and not _changes(rows[ranges.peak_time], program.row(ranges, chosen, ranges.peak_time)):
+        if chosen in tried:
             break
+        tried.append(chosen)
     best.bound = bound
     return best
-
-
-def _changes(old: tuple[np.ndarray, np.ndarray, float], made: tuple[np.ndarray, np.ndarray, float]) -> bool:
-    return not all(np.array_equal(one, other) for one, other in zip(old, made, strict=True))
 
 
 @dataclass(slots=True)
@@ -105,18 +105,31 @@ class _Program:
                 pending += value.operands
         return sorted(seen, key=lambda value: value.index)
 
+    def _needs(self, ranges: LiveRanges) -> dict[StoredValue, set[int]]:
+        """When each value is needed under a choice; of those that are not, when they would be if all readers were."""
+        needs: dict[StoredValue, set[int]] = {}
+        for value in reversed(self.values):
+            times = ranges.reads.get(value)
+            if times is None:
+                readers = {reader for _, reader in value.reads if reader is not None}
+                times = {min(needs[reader]) for reader in readers if needs.get(reader)}
+            needs[value] = times
+        return needs
+
     def row(self, ranges: LiveRanges, chosen: set[StoredValue], at: int) -> tuple[np.ndarray, np.ndarray, float]:
         """What each value holds at a time if it is kept, and if it is recomputed; and what all else holds."""
         count = len(self.values)
         kept, recomputed = np.zeros(count), np.zeros(count)
+        assumed = self._needs(ranges)
         rest = float(ranges.usage[at])
         for column, value in enumerate(self.values):
             spans = [(size, start, stop) for size, start, stop in value.spans if start <= self.time]
             if not spans:
                 continue
             own = sum(size for size, start, stop in spans if start <= at <= stop)
-            reached = max(stop for _, _, stop in spans)
-            needed, last = ranges.needed.get(value), ranges.last.get(value)
+            reached = value.last_read
+            times = assumed[value]
+            needed, last = (min(times), max(times)) if times else (None, None)
             if at > self.time or own:
                 kept[column] = own
                 if not own and last is not None and reached < at <= last:
@@ -124,7 +137,9 @@ class _Program:
             if at == self.time and not own:
                 kept[column] = value.size
             forward = max((read for read, _ in value.reads if read <= self.time), default=value.made)
-            if needed is not None and last is not None and needed <= at <= max(last, reached):
+            if value.is_cheap and at > self.time:
+                recomputed[column] = value.size if at in times else 0
+            elif needed is not None and last is not None and needed <= at <= max(last, reached):
                 recomputed[column] = own or (value.size if at <= last else 0)
             elif at <= self.time:
                 recomputed[column] = sum(
@@ -138,7 +153,7 @@ class _Program:
                 recomputed[column] = max(0.0, recomputed[column] - own)
         return kept, recomputed, rest
 
-    def solve(self, rows: dict[int, tuple[np.ndarray, np.ndarray, float]], limit: float) -> _Solution:
+    def solve(self, rows: list[tuple[np.ndarray, np.ndarray, float]], limit: float) -> _Solution:
         count = len(self.values)
         model = highspy.HighsLp()
         costs = np.array([value.flops for value in self.values])
@@ -164,7 +179,7 @@ class _Program:
                 if operand in self.columns:
                     entries.append((np.array([count + column, self.columns[operand]]), np.array([1.0, -1.0]), 0.0))
         unit = max(limit, 1.0)
-        for kept, recomputed, rest in rows.values():
+        for kept, recomputed, rest in rows:
             weights = np.concatenate([kept, recomputed - kept, [-unit]]) / unit
             used = np.flatnonzero(weights)
             entries.append((used, weights[used], (limit - rest) / unit))
@@ -180,7 +195,7 @@ class _Program:
         model.integrality_ = [kinds[1]] * (2 * count) + [kinds[0]]
         solver = highspy.Highs()
         for option, setting in (
-            ("output_flag", False), ("mip_rel_gap", GAP), ("mip_max_nodes", MOST_NODES), ("threads", 1), ("random_seed", 1),
+            ("output_flag", DEBUG>1), ("mip_rel_gap", GAP), ("mip_max_nodes", MOST_NODES), ("threads", 1), ("random_seed", 1),
         ):
             solver.setOptionValue(option, setting)
         solver.passModel(model)

@@ -18,13 +18,14 @@ from hloom.remat.stored_values import StoredValue, StoredValues
 class LiveRanges:
     """The memory in use under a choice.
 
-    `needed` is by value the first time at which the backward part needs it, `last` the last one; values that it never
-    needs are in neither. `usage` are the bytes of temporaries at each time; a time stands for a kernel and what is
+    `needed` is by value the first time at which the backward part needs it, `last` the last one, `reads` are all; values
+    that it never needs are in none. `usage` are the bytes of temporaries at each time; a time stands for a kernel and what is
     recomputed right before it.
     """
 
     needed: dict[StoredValue, int]
     last: dict[StoredValue, int]
+    reads: dict[StoredValue, set[int]]
     usage: np.ndarray
     time: int
 
@@ -43,6 +44,7 @@ def live_ranges(stored: StoredValues, time: int, recomputed: Collection[StoredVa
     chosen = set(recomputed)
     needed: dict[StoredValue, int] = {}
     last: dict[StoredValue, int] = {}
+    reads: dict[StoredValue, set[int]] = {}
     for value in reversed(stored.values):
         if value.made > time:
             continue
@@ -50,24 +52,29 @@ def live_ranges(stored: StoredValues, time: int, recomputed: Collection[StoredVa
         times += [needed[reader] for _, reader in value.reads if reader in chosen and reader in needed]
         if times:
             needed[value], last[value] = min(times), max(times)
+            reads[value] = set(times)
     changes = np.zeros(len(stored.usage) + 2, dtype=np.int64)
     for value in needed:
         first, end = needed[value], last[value]
         held = [(size, start, stop) for size, start, stop in value.spans if start <= time]
         if value not in chosen:
-            reached = max((stop for _, _, stop in held), default=value.made)
+            reached = value.last_read
             if held and end > reached:
-                _add(changes, max(size for size, _, stop in held if stop == reached), reached + 1, end)
+                _add(changes, value.size, reached + 1, end)
             continue
         forward = max((read for read, _ in value.reads if read <= time), default=value.made)
         for size, start, stop in held:
             if stop > forward:
                 _add(changes, -size, max(start, forward + 1), min(stop, first - 1))
-        reached = max((stop for _, _, stop in held), default=value.made)
-        if held and end > reached:
+        reached = value.last_read
+        if value.is_cheap and held:
+            _add(changes, -value.size, first, min(reached, end))
+            for read in reads[value]:
+                _add(changes, value.size, read, read)
+        elif held and end > reached:
             _add(changes, value.size, max(first, reached + 1), end)
     usage = stored.usage + np.cumsum(changes)[: len(stored.usage)]
-    return LiveRanges(needed, last, usage, time)
+    return LiveRanges(needed, last, reads, usage, time)
 
 
 def _add(changes: np.ndarray, size: int, start: int, stop: int) -> None:

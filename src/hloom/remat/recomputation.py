@@ -26,14 +26,17 @@ VIEWS = frozenset(("bitcast", "broadcast", "get-tuple-element", "iota", "reshape
 
 
 def write_recomputation(
-    graph: Graph, stored: StoredValues, ranges: LiveRanges, recomputed: Iterable[StoredValue], mechanism: str
+    copy: Graph, stored: StoredValues, ranges: LiveRanges, recomputed: Iterable[StoredValue], mechanism: str
 ) -> int:
-    """Let what runs after the peak use second computations of the chosen values; how many were written."""
+    """Let what runs after the peak use second computations of the chosen values; how many there are.
+
+    `copy` is a copy of the graph that the values are of, or that graph, with its nodes in the same order.
+    """
     chosen = {value for value in recomputed if value in ranges.needed}
-    writer = _Writer(graph, stored, ranges, chosen, mechanism)
+    writer = _Writer(copy, stored, ranges, chosen, mechanism)
     writer.write()
-    sort_topologically(graph)
-    return len(writer.copies)
+    sort_topologically(copy)
+    return len(chosen)
 
 
 class _Writer:
@@ -44,9 +47,12 @@ class _Writer:
     ) -> None:
         self.graph = graph
         self.ranges = ranges
-        self.values = {graph[value.node.name]: value for value in stored.values}
+        original = stored.values[0].node.graph.nodes if stored.values else ()
+        self.node_of = dict(zip(original, graph.nodes, strict=True))
+        self.values = {self.node_of[value.node]: value for value in stored.values}
         self.chosen = {node: value for node, value in self.values.items() if value in chosen}
         self.dependence = OpaqueDependence(Emitter(graph), mechanism)
+        self.cheap = {node for node, value in self.chosen.items() if value.is_cheap}
         self.copies: dict[Node, Node] = {}
         self.waits: dict[int, Node | None] = {}
         self.kernel_at = {value.made: value for value in stored.values if value.made > ranges.time}
@@ -54,7 +60,7 @@ class _Writer:
     def write(self) -> None:
         nodes = list(self.graph.nodes)
         for node in nodes:
-            if node in self.chosen:
+            if node in self.chosen and node not in self.cheap:
                 self._copy_value(node, self.chosen[node])
         for node in nodes:
             value = self.values.get(node)
@@ -67,7 +73,10 @@ class _Writer:
     def _read_copies(self, root: Node, value: StoredValue | None) -> None:
         """Let a kernel of the backward part read copies, what it computes for itself copied as far as that changes."""
         made: dict[Node, Node] = {}
-        for node in self._interior(root, value):
+        interior = self._interior(root, value)
+        for node in interior:
+            if node in self.cheap and value is not None:
+                self._delay(node, interior, made, value.made)
             if any(operand in made or self._is_read(operand, value) for operand in node.inputs):
                 made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
         self.graph.set_inputs(root, [self._operand(operand, made, value) for operand in root.inputs])
@@ -82,11 +91,13 @@ class _Writer:
         return self.copies[operand] if self._is_read(operand, reader) else operand
 
     def _is_passed_through(self, node: Node, reader: StoredValue | None) -> bool:
-        """Whether a kernel computes a node for itself: it is not stored, or the kernel does not read it."""
+        """Whether a kernel computes a node for itself: it is not stored, or recomputed and not what the kernel reads."""
         if not isinstance(node, Apply) or not may_merge(node):
             return False
         value = self.values.get(node)
-        return value is None or (reader is not None and value not in reader.operands)
+        if value is None or node in self.cheap:
+            return True
+        return reader is not None and node in self.chosen and value not in reader.operands
 
     def _copied(self, node: Node, inputs: Sequence[Node]) -> Node:
         assert isinstance(node, Apply)
@@ -104,10 +115,10 @@ class _Writer:
         made: dict[Node, Node] = {}
         for node in (*interior, root):
             is_late = any(operand in made or self._is_late(operand, value, time) for operand in node.inputs)
-            if not is_late and node is not root and node.opcode in VIEWS:
+            if not is_late and node is not root and node.opcode in VIEWS and node not in self.cheap:
                 continue
-            if not is_late:
-                self._delay(node, interior, made, value)
+            if not is_late or node in self.cheap:
+                self._delay(node, interior, made, time)
             made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
         self.copies[root] = made[root]
 
@@ -115,9 +126,9 @@ class _Writer:
         """Whether a kernel reads a copy that is not computed before a time."""
         return self._is_read(operand, reader) and self.ranges.needed[self.values[operand]] >= time
 
-    def _delay(self, node: Node, interior: Collection[Node], made: dict[Node, Node], value: StoredValue) -> None:
+    def _delay(self, node: Node, interior: Collection[Node], made: dict[Node, Node], time: int) -> None:
         """Let one operand of a node wait, the smallest; views of it are copied."""
-        wait = self._wait(self.ranges.needed[value])
+        wait = self._wait(time)
         if wait is None:
             return
         paths: list[tuple[int, list[Node]]] = []
@@ -131,7 +142,7 @@ class _Writer:
             return
         _, path = min(paths, key=lambda item: (isinstance(item[1][-1], Constant), item[0]))
         source = path.pop()
-        waiting = self.dependence.after(self._operand(source, made, value), wait)
+        waiting = self.dependence.after(made.get(source, source), wait)
         made[source] = waiting
         while path:
             view = path.pop()
@@ -163,9 +174,9 @@ class _Writer:
         operands = [] if reader is None else [value for value in reader.operands if value.made > self.ranges.time]
         able = [value for value in operands if can_wait_for(value.node)]
         if able:
-            return self.graph[max(able, key=lambda value: value.made).node.name]
+            return self.node_of[max(able, key=lambda value: value.made).node]
         before = [value for made, value in self.kernel_at.items() if made < time and can_wait_for(value.node)]
-        return self.graph[max(before, key=lambda value: value.made).node.name] if before else None
+        return self.node_of[max(before, key=lambda value: value.made).node] if before else None
 
 
 def sort_topologically(graph: Graph) -> None:

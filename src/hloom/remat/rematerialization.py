@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloom.analysis import bytes_of, cost
-from hloom.ir import Module, verify
+from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, register_pass
 from hloom.remat.choice import Choice, choose
 from hloom.remat.opaque_dependence import MECHANISMS
@@ -17,52 +17,201 @@ from hloom.xla_cpu import simulate_buffers
 
 MOST_TRIALS = 8
 """How many choices are written and their buffers simulated."""
+RELAXATION = 0.98
+"""A choice that takes less than this share of the budget is followed by one with a higher limit."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Rematerialization:
-    """A program that recomputes, the bytes that it takes at its peak, its FLOPs, and what they were before."""
+    """A program that recomputes, and what it takes beside the program before.
+
+    `peak` and `original_peak` are bytes by the model of XLA's CPU compiler, `flops` and `original_flops` the
+    arithmetic of one run; no choice that fits at the time of the original peak takes fewer than `flops_bound`, in the
+    model. `recomputed` counts the values that are computed again, of the `stored` ones, by the `choice` that was written.
+    """
 
     module: Module
     peak: int
-    flops: int
     original_peak: int
+    flops: int
     original_flops: int
-    bound: float
+    flops_bound: float
     recomputed: int
+    stored: StoredValues
+    choice: Choice | None = None
 
 
-def rematerialize(module: Module, budget: int, backend: str = "cpu") -> Rematerialization:
+def remat(module: Module, budget: int | str, *, backend: str = "cpu") -> Module:
+    """A copy of a program that keeps its peak memory within a budget by computing values twice.
+
+    `budget` are bytes, or a text such as "160MiB"; the peak is arguments, outputs and temporaries, by the model of
+    XLA's CPU compiler. `backend` says by what the second computations are kept apart from the first: a data dependence
+    on "cpu", optimisation barriers on "gpu" and "tpu". Raises HloomError where no choice is found that fits.
+
+    >>> import hloom
+    >>> step = hloom.parse('''
+    ... ENTRY step {
+    ...   x = f32[64,64] parameter(0)
+    ...   a = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   b = f32[64,64] tanh(a)
+    ...   c = f32[64,64] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   d = f32[64,64] tanh(c)
+    ...   e = f32[64,64] dot(d, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   f = f32[64,64] multiply(e, d)
+    ...   g = f32[64,64] dot(f, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   ROOT h = f32[64,64] multiply(g, b)
+    ... }''')
+    >>> changed = hloom.remat(step, "66KB")
+    >>> [node.opcode for node in changed.entry.nodes].count("tanh")
+    3
+    """
+    return rematerialize(module, budget, backend=backend).module
+
+
+def remat_in_place(module: Module, budget: int | str | None = None, *, backend: str = "cpu") -> Report:
+    """As `remat`, of the module itself, which stays as it is where that raises."""
+    if budget is None:
+        raise HloomError("how much memory the program may take must be said", hint="remat(budget=160MiB)")
+    report = Report("remat")
+    made = rematerialize(module, budget, backend=backend)
+    if not made.recomputed:
+        report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
+        return report
+    _prepare(module)
+    assert made.choice is not None, "what is recomputed was chosen"
+    _write(module, made.choice, made.stored, MECHANISMS[backend])
+    report.changes = 1
+    least = made.original_flops + made.flops_bound
+    report.notes.append(
+        f"{made.recomputed} values are computed twice: peak {made.original_peak:,} -> {made.peak:,} bytes, FLOPs "
+        f"{made.flops / max(made.original_flops, 1):.3f} times (bound {least / max(made.original_flops, 1):.3f})"
+    )
+    return report
+
+
+def rematerialize(module: Module, budget: int | str, *, backend: str = "cpu") -> Rematerialization:
+    """As `remat`, with what the program takes."""
+    limit = _checked_budget(budget)
+    mechanism = MECHANISMS.get(backend)
+    if mechanism is None:
+        raise HloomError(f"nothing is known of the backend '{backend}'", hint=f"known: {', '.join(MECHANISMS)}")
+    _check(module)
     program = module.clone()
-    canonicalize_in_place(program)
-    cse(program)
-    dce(program)
-    program.index_users()
+    _prepare(program)
     stored = find_stored_values(program)
     flops = cost(program).total.flops
-    limit = float(budget - stored.fixed)
+    original = Rematerialization(module.clone(), stored.peak, stored.peak, flops, flops, 0.0, 0, stored)
+    if stored.peak <= limit:
+        return original
+    if stored.fixed >= limit:
+        raise HloomError(
+            f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, more than the budget of {limit:,}",
+            hint="give inputs away (donate them), or shard the program",
+        )
+    return _search(program, stored, original, limit, mechanism)
+
+
+def _prepare(module: Module) -> None:
+    """Put a module into the form that is planned: no calls, nothing computed twice."""
+    canonicalize_in_place(module)
+    cse(module)
+    dce(module)
+    module.index_users()
+
+
+def _write(module: Module, choice: Choice, stored: StoredValues, mechanism: str) -> int:
+    """Write a choice into a prepared module; how many values are computed twice."""
+    count = write_recomputation(module.entry, stored, choice.ranges, choice.recomputed, mechanism)
+    cse(module)
+    dce(module)
+    return count
+
+
+def _search(
+    program: Module, stored: StoredValues, original: Rematerialization, budget: int, mechanism: str
+) -> Rematerialization:
+    """Choices with limits that follow what the one before takes once it is written; of those that fit the cheapest."""
+    limit, low, high = float(budget - stored.fixed), 0.0, float(stored.usage.max(initial=0))
     best: Rematerialization | None = None
+    least = original
     for _ in range(MOST_TRIALS):
         choice = choose(stored, limit)
-        trial = _written(program, stored, choice, backend)
-        result = Rematerialization(trial, simulate_buffers(trial.clone()).peak, cost(trial).total.flops, stored.peak, flops, choice.bound, len(choice.recomputed))
-        import sys
-        print("trial", limit/1e6, choice.fits, choice.ranges.peak/1e6, result.peak/1e6, result.flops/flops, file=sys.stderr)
-        if best is None or (result.peak, result.flops) < (best.peak, best.flops):
-            best = result
+        result = _written(program, stored, original, choice, mechanism)
+        if result.peak < least.peak:
+            least = result
         if result.peak <= budget:
-            return result
-        limit -= result.peak - budget
-        if not choice.fits:
+            low = max(low, limit)
+            if best is None or result.flops < best.flops:
+                best = result
+            if result.peak >= RELAXATION * budget:
+                break
+            limit += budget - result.peak
+        else:
+            high = min(high, limit)
+            limit -= result.peak - budget
+        if not low < limit < high:
+            limit = (low + high) / 2
+        if high - low < (1 - RELAXATION) * budget:
             break
-    assert best is not None
-    return best
+    if best is not None:
+        return best
+    raise HloomError(
+        f"{program.name}: no way was found to run in {budget:,} bytes: the least that was found takes {least.peak:,}, "
+        f"and one instruction alone, with arguments and outputs, {_least_peak(program, stored):,}",
+        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
+    )
 
 
-def _written(program: Module, stored: StoredValues, choice: Choice, backend: str) -> Module:
+def _least_peak(program: Module, stored: StoredValues) -> int:
+    """A bound of every choice: arguments and outputs, and what the largest instruction reads and makes beside them."""
+    largest = 0
+    for value in stored.values:
+        if value.spans:
+            operands = sum(operand.size for operand in value.operands if operand.spans and not operand.is_cheap)
+            largest = max(largest, value.size + operands)
+    return stored.fixed + largest
+
+
+def _written(
+    program: Module, stored: StoredValues, original: Rematerialization, choice: Choice, mechanism: str
+) -> Rematerialization:
     trial = program.clone()
     trial.index_users()
-    write_recomputation(trial.entry, stored, choice.ranges, choice.recomputed, MECHANISMS[backend])
-    cse(trial)
-    dce(trial)
-    return trial
+    count = _write(trial, choice, stored, mechanism)
+    verify(trial)
+    peak = simulate_buffers(trial.clone()).peak
+    flops = cost(trial).total.flops
+    return replace(original, module=trial, peak=peak, flops=flops, flops_bound=choice.bound, recomputed=count, choice=choice)
+
+
+def _checked_budget(budget: int | str) -> int:
+    """The budget in bytes; raises HloomError for what is none."""
+    try:
+        limit = bytes_of(budget) if isinstance(budget, str) else int(budget)
+    except ValueError as problem:
+        raise HloomError(f"the budget {problem}", hint="remat(budget=160MiB)") from None
+    if limit <= 0:
+        raise HloomError(f"a program cannot run in {limit:,} bytes", hint="remat(budget=160MiB)")
+    return limit
+
+
+def _check(module: Module) -> None:
+    """Raise HloomError for what is not sound or whole, for sizes that are not known, and for optimised programs."""
+    gaps = verify(module).unresolved
+    if gaps:
+        raise HloomError(f"{module.name} is a fragment: the {gaps[0]} is not known, and so neither is its memory")
+    if module.is_scheduled:
+        raise HloomError(
+            f"{module.name} is scheduled: XLA has chosen what it keeps",
+            hint="give the program as it was before XLA optimised it",
+        )
+    for node in module.nodes():
+        for leaf in node.type.leaves() if node.type is not None else ():
+            if isinstance(leaf, TensorType) and not leaf.is_static:
+                raise HloomError(
+                    f"{node.name} in {node.graph.name} is {leaf}: the memory of dynamic sizes is not known",
+                    hint="compile the program for sizes that are known",
+                )
+
+
+register_pass("remat", "values computed again, so that memory stays within a budget", remat_in_place, ("budget", "backend"))

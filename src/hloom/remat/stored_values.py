@@ -17,6 +17,8 @@ from hloom.ir import Apply, Module, Node, TensorType, TupleType
 from hloom.ops import SideEffects
 from hloom.xla_cpu import simulate_buffers
 
+CHEAP_FLOPS_PER_BYTE = 0.5
+"""What computing a value may take at most, so that it is computed for each reader: broadcasts, counters, masks."""
 FLOPS_PER_BYTE = 0.05
 """What moving a byte counts as, beside FLOPs: of values that take no arithmetic the smaller are recomputed."""
 
@@ -39,6 +41,16 @@ class StoredValue:
     operands: dict[StoredValue, None] = field(default_factory=dict)
     flops: float = 0.0
     may_recompute: bool = False
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether each reader can have a computation of its own: it takes no operands that are stored."""
+        return self.may_recompute and not self.operands and self.flops <= CHEAP_FLOPS_PER_BYTE * self.size
+
+    @property
+    def last_read(self) -> int:
+        """When it is read for the last time as the program is."""
+        return max((time for time, _ in self.reads), default=self.made)
 
     def __repr__(self) -> str:
         return f"<stored value {self.node.name}: {self.size:,} B from {self.made}>"
