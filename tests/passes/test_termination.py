@@ -37,7 +37,7 @@ PROGRAMS = {
     "endless": ENDLESS, "of nothing": NOTHING_AT_ALL, "many rounds": MANY_ROUNDS, "calls doubled": DOUBLED,
     "calls nested": NESTED, "chain": CHAIN,
 }  # fmt: skip
-OTHERS = ("lower-mindir", "microbatch")  # of no HLO modules, or in need of an option
+OTHERS = ("lower-mindir", "microbatch", "remat")  # of no HLO modules, or in need of an option
 NAMES = [name for name in PASSES if not name.startswith("test-") and name not in OTHERS]
 
 

@@ -5,7 +5,7 @@ optimisation barriers before it merges (OptimizationBarrierExpander in `CpuCompi
 xla/service/cpu/cpu_compiler.cc). There the dependence is a select, by a predicate that is always true:
 
     bits = bitcast-convert(first element of the value waited for)
-    select(broadcast(compare(or(bits, 1), 0), direction=NE), x, zeros)
+    select(broadcast(compare(or(bits, 1), 0), direction=NE), x, 0)
 
 which keeps every bit of x. Where a backend keeps barriers, the dependence is one.
 """
@@ -13,7 +13,7 @@ which keeps every bit of x. Where a backend keeps barriers, the dependence is on
 from __future__ import annotations
 
 from hloom.autodiff import Emitter
-from hloom.ir import DTypeKind, Node, SliceDimension, TensorType, dtype
+from hloom.ir import Constant, DTypeKind, Literal, Node, SliceDimension, TensorType, dtype
 from hloom.text import HloomError
 
 SELECT, BARRIER = "select", "barrier"
@@ -29,6 +29,12 @@ def can_wait_for(node: Node) -> bool:
         return False
     element = value_type.dtype
     return element.kind is DTypeKind.BOOLEAN or element.kind is DTypeKind.COMPLEX or element.bits in _UNSIGNED
+
+
+def _is_zero(node: Node) -> bool:
+    """Whether a node is a constant of zeros: a choice between it and zeros is no choice."""
+    value = node.value if isinstance(node, Constant) else None
+    return isinstance(value, Literal) and value.is_splat and not value.splat_value()
 
 
 class OpaqueDependence:
@@ -59,7 +65,8 @@ class OpaqueDependence:
         predicate = self._predicates.get(waited_for)
         if predicate is None:
             predicate = self._predicates[waited_for] = self._predicate(waited_for)
-        return emitter.select(emitter.broadcast(predicate, value_type.dims), value, emitter.zeros(value_type))
+        other = emitter.like(1, value) if _is_zero(value) else emitter.zeros(value_type)
+        return emitter.select(emitter.broadcast(predicate, value_type.dims), value, other)
 
     def _predicate(self, waited_for: Node) -> Node:
         """True, whatever the value is."""

@@ -60,13 +60,15 @@ class StoredValue:
 class StoredValues:
     """The values of a program in the order in which they are made.
 
-    `usage` are the bytes of temporaries at each time, `fixed` those of arguments and outputs at all times; `peak` is
+    `usage` are the bytes of temporaries at each time, `arguments` those of parameters that
+    are not given away, `fixed` those of arguments and outputs at all times; `peak` is
     what the program takes, gaps between buffers included.
     """
 
     values: list[StoredValue]
     by_node: dict[Node, StoredValue]
     usage: np.ndarray
+    arguments: int
     fixed: int
     peak: int
 
@@ -114,7 +116,7 @@ class _StoredValuesBuilder:
             value.index = index
         live = self.live
         fixed = live.arguments + live.outputs - live.aliases
-        return StoredValues(ordered, self.values, live.timeline() - fixed, fixed, live.peak)
+        return StoredValues(ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak)
 
     def _starts(self) -> dict[Node, int]:
         """When each instruction begins to read: loops and branches, before what they call."""
