@@ -12,7 +12,6 @@ retention in one order in place of one variable for each time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import highspy
@@ -21,7 +20,6 @@ import numpy as np
 from hloom.remat.live_ranges import LiveRanges, live_ranges
 from hloom.remat.stored_values import StoredValue, StoredValues
 
-DEBUG = 0
 MOST_ROUNDS = 12
 """How often the program is solved with a further row."""
 MOST_NODES = 2_000
@@ -59,12 +57,12 @@ def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choic
         if round_number == 0:
             bound = solution.bound
         chosen = solution.chosen
-        if DEBUG: print(round_number, at, limit/1e6, ranges.peak/1e6)
         ranges = live_ranges(stored, time, chosen)
         cost = sum(value.flops for value in chosen)
         made = Choice(sorted(chosen, key=lambda value: value.index), ranges, cost, bound, ranges.peak <= limit)
-        better = made.fits and not best.fits or (made.fits == best.fits and (
-            made.cost < best.cost if made.fits else made.ranges.peak < best.ranges.peak))
+        better = (made.fits and not best.fits) or (
+            made.fits == best.fits and (made.cost < best.cost if made.fits else made.ranges.peak < best.ranges.peak)
+        )
         if better:
             best = made
         if made.fits:
@@ -72,7 +70,7 @@ def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choic
         if chosen in tried:
             break
         tried.append(chosen)
-    best.bound = bound
+    best.bound = min(bound, best.cost) if best.fits else bound
     return best
 
 
@@ -95,7 +93,7 @@ class _Program:
     def _relevant(self) -> list[StoredValue]:
         """The values that the backward part needs, or that recomputing them may need."""
         seen: dict[StoredValue, None] = {}
-        pending = [value for value in self.free.needed]
+        pending = list(self.free.needed)
         while pending:
             value = pending.pop()
             if value in seen or value.made > self.time:
@@ -175,9 +173,11 @@ class _Program:
             if not value.may_recompute:
                 continue
             entries.append((np.array([count + column, column]), np.array([1.0, -1.0]), 0.0))
-            for operand in value.operands:
-                if operand in self.columns:
-                    entries.append((np.array([count + column, self.columns[operand]]), np.array([1.0, -1.0]), 0.0))
+            entries += (
+                (np.array([count + column, self.columns[operand]]), np.array([1.0, -1.0]), 0.0)
+                for operand in value.operands
+                if operand in self.columns
+            )
         unit = max(limit, 1.0)
         for kept, recomputed, rest in rows:
             weights = np.concatenate([kept, recomputed - kept, [-unit]]) / unit
@@ -195,7 +195,11 @@ class _Program:
         model.integrality_ = [kinds[1]] * (2 * count) + [kinds[0]]
         solver = highspy.Highs()
         for option, setting in (
-            ("output_flag", DEBUG>1), ("mip_rel_gap", GAP), ("mip_max_nodes", MOST_NODES), ("threads", 1), ("random_seed", 1),
+            ("output_flag", False),
+            ("mip_rel_gap", GAP),
+            ("mip_max_nodes", MOST_NODES),
+            ("threads", 1),
+            ("random_seed", 1),
         ):
             solver.setOptionValue(option, setting)
         solver.passModel(model)

@@ -18,9 +18,9 @@ from hloom.remat.stored_values import StoredValue, StoredValues
 class LiveRanges:
     """The memory in use under a choice.
 
-    `needed` is by value the first time at which the backward part needs it, `last` the last one, `reads` are all; values
-    that it never needs are in none. `usage` are the bytes of temporaries at each time; a time stands for a kernel and what is
-    recomputed right before it.
+    `needed` is by value the first time at which the backward part needs it, `last` the last one, `reads` are all;
+    values that it never needs are in none. `usage` are the bytes of temporaries at each time; a time stands for a
+    kernel and what is recomputed right before it.
     """
 
     needed: dict[StoredValue, int]

@@ -91,7 +91,7 @@ class _Writer:
         return self.copies[operand] if self._is_read(operand, reader) else operand
 
     def _is_passed_through(self, node: Node, reader: StoredValue | None) -> bool:
-        """Whether a kernel computes a node for itself: it is not stored, or recomputed and not what the kernel reads."""
+        """Whether a kernel computes a node for itself: not stored, or recomputed and not what the kernel reads."""
         if not isinstance(node, Apply) or not may_merge(node):
             return False
         value = self.values.get(node)

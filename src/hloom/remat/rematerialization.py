@@ -30,7 +30,8 @@ class Rematerialization:
 
     `peak` and `original_peak` are bytes by the model of XLA's CPU compiler, `flops` and `original_flops` the
     arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
-    the model no choice that fits at the time of the original peak costs less than `cost_bound`. `recomputed` counts the values that are computed again, of the `stored` ones, by the `choice` that was written.
+    the model no choice that fits at the time of the original peak costs less than `cost_bound`. `recomputed` counts
+    the values that are computed again, of the `stored` ones, by the `choice` that was written.
     """
 
     module: Module
@@ -97,7 +98,7 @@ def rematerialize(
         return original
     if stored.fixed >= limit:
         raise HloomError(
-            f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, more than the budget of {limit:,}",
+            f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program",
         )
     return _search(program, stored, original, limit, mechanism, measure)
@@ -120,19 +121,28 @@ def _write(module: Module, choice: Choice, stored: StoredValues, mechanism: str)
 
 
 def _search(
-    program: Module, stored: StoredValues, original: Rematerialization, budget: int, mechanism: str, measure: Measure | None
+    program: Module,
+    stored: StoredValues,
+    original: Rematerialization,
+    budget: int,
+    mechanism: str,
+    measure: Measure | None,
 ) -> Rematerialization:
     """Choices with limits that follow what the one before takes once it is written; of those that fit the cheapest."""
     limit, low, high = float(budget - stored.fixed), 0.0, float(stored.usage.max(initial=0))
     best: Rematerialization | None = None
-    least = original
+    least, bound = original, float("inf")
     tried: list[list[StoredValue]] = []
     for _ in range(MOST_TRIALS):
         choice = choose(stored, limit)
         if choice.recomputed in tried:
-            break
+            if best is not None:
+                break
+            limit = (low + limit) / 2
+            continue
         tried.append(choice.recomputed)
-        result = _written(program, stored, original, choice, mechanism)
+        bound = min(bound, choice.bound)
+        result = replace(_written(program, stored, original, choice, mechanism), cost_bound=bound)
         if measure is not None and result.peak <= budget:
             result = replace(result, peak=measure(result.module))
         if result.peak < least.peak:
@@ -218,4 +228,6 @@ def _check(module: Module) -> None:
                 )
 
 
-register_pass("remat", "values computed again, so that memory stays within a budget", remat_in_place, ("budget", "backend"))
+register_pass(
+    "remat", "values computed again, so that memory stays within a budget", remat_in_place, ("budget", "backend")
+)

@@ -89,9 +89,7 @@ class _StoredValuesBuilder:
         self.effects = SideEffects()
         self.cost = cost(module).analysis(LOOPED)
         table = live.values
-        self.times: dict[Node, int] = {
-            node: time for time, node in enumerate(table.steps) if node.graph is model.entry
-        }
+        self.times: dict[Node, int] = {node: time for time, node in enumerate(table.steps) if node.graph is model.entry}
         self.stored = {
             node
             for node, size in zip(table.nodes, table.sizes, strict=True)
@@ -107,7 +105,7 @@ class _StoredValuesBuilder:
                 if value is None:
                     value = self.values[of] = StoredValue(of, 0, self.times[node])
                     value.may_recompute = self._may_recompute(of)
-        for node, time in self.times.items():
+        for node in self.times:
             if node in self.stored or not node.users or node.is_output:
                 self._read(node, starts[node] if not node.is_output else len(self.live.values.steps))
         self._add_spans()
@@ -116,7 +114,9 @@ class _StoredValuesBuilder:
             value.index = index
         live = self.live
         fixed = live.arguments + live.outputs - live.aliases
-        return StoredValues(ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak)
+        return StoredValues(
+            ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak
+        )
 
     def _starts(self) -> dict[Node, int]:
         """When each instruction begins to read: loops and branches, before what they call."""
