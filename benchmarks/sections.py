@@ -19,6 +19,7 @@ from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
 from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
+from benchmarks.remat import remat
 from benchmarks.rewriting import rewriting
 from benchmarks.sharding import sharding
 from benchmarks.startup import startup
@@ -39,6 +40,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "rewriting": rewriting,
     "passes": passes,
     "microbatch": microbatches,
+    "remat": remat,
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,

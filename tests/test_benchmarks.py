@@ -38,6 +38,7 @@ SMALLER: dict[str, dict[str, object]] = {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
     },
+    "remat": {"SHARE": 1.0},
     "startup": {"FEWEST": 1},
 }  # fmt: skip
 """What a section measures where a plan does not say it."""

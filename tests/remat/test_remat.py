@@ -118,7 +118,7 @@ def test_the_numbers_stay_and_the_peak_falls(name: str, share: float):
 
 def test_xla_keeps_the_second_computations():
     module, _ = program("attention")
-    before, after = (memory(print_module(each)) for each in (module, recomputing("attention", 0.5).module))
+    before, after = (memory(print_module(version)) for version in (module, recomputing("attention", 0.5).module))
     assert after["peak"] <= 0.55 * before["peak"]
 
 

@@ -29,7 +29,7 @@ GAP = 0.002
 
 
 @dataclass(slots=True)
-class Choice:
+class RecomputationChoice:
     """What is recomputed, what that costs by the program's measure, and a bound of any choice that fits at the peak."""
 
     recomputed: list[StoredValue]
@@ -39,13 +39,13 @@ class Choice:
     fits: bool
 
 
-def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choice:
+def choose(stored: StoredValues, limit: float, time: int | None = None) -> RecomputationChoice:
     """The cheapest choice found whose temporaries take at most `limit` bytes; the smallest found where none fits."""
     free = live_ranges(stored, int(stored.usage.argmax()) if time is None else time, ())
     time = free.time
     program = _Program(stored, free)
     rows: list[tuple[np.ndarray, np.ndarray, float]] = []
-    ranges, best, bound = free, Choice([], free, 0.0, 0.0, free.peak <= limit), 0.0
+    ranges, best, bound = free, RecomputationChoice([], free, 0.0, 0.0, free.peak <= limit), 0.0
     if best.fits:
         return best
     chosen: set[StoredValue] = set()
@@ -59,7 +59,8 @@ def choose(stored: StoredValues, limit: float, time: int | None = None) -> Choic
         chosen = solution.chosen
         ranges = live_ranges(stored, time, chosen)
         cost = sum(value.flops for value in chosen)
-        made = Choice(sorted(chosen, key=lambda value: value.index), ranges, cost, bound, ranges.peak <= limit)
+        in_order = sorted(chosen, key=lambda value: value.index)
+        made = RecomputationChoice(in_order, ranges, cost, bound, ranges.peak <= limit)
         better = (made.fits and not best.fits) or (
             made.fits == best.fits and (made.cost < best.cost if made.fits else made.ranges.peak < best.ranges.peak)
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hloom.analysis import bytes_of, cost
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, register_pass
-from hloom.remat.choice import Choice, choose
+from hloom.remat.choice import RecomputationChoice, choose
 from hloom.remat.opaque_dependence import MECHANISMS
 from hloom.remat.recomputation import write_recomputation
 from hloom.remat.stored_values import StoredValue, StoredValues, find_stored_values
@@ -43,7 +43,7 @@ class Rematerialization:
     cost_bound: float
     recomputed: int
     stored: StoredValues
-    choice: Choice | None = None
+    choice: RecomputationChoice | None = None
 
 
 def remat(module: Module, budget: int | str, *, backend: str = "cpu") -> Module:
@@ -112,7 +112,7 @@ def _prepare(module: Module) -> None:
     module.index_users()
 
 
-def _write(module: Module, choice: Choice, stored: StoredValues, mechanism: str) -> int:
+def _write(module: Module, choice: RecomputationChoice, stored: StoredValues, mechanism: str) -> int:
     """Write a choice into a prepared module; how many values are computed twice."""
     count = write_recomputation(module.entry, stored, choice.ranges, choice.recomputed, mechanism)
     cse(module)
@@ -180,7 +180,7 @@ def _least_peak(stored: StoredValues) -> int:
 
 
 def _written(
-    program: Module, stored: StoredValues, original: Rematerialization, choice: Choice, mechanism: str
+    program: Module, stored: StoredValues, original: Rematerialization, choice: RecomputationChoice, mechanism: str
 ) -> Rematerialization:
     trial = program.clone()
     trial.index_users()
