@@ -390,6 +390,41 @@ class Reductions(nn.Cell):
         return sums + products + nets
 
 
+class Recurrent(nn.Cell):
+    """A cell with gates, over the steps of a sequence; a list is filled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Dense(4, 20)
+        self.outer = nn.Dense(5, 20, has_bias=False)
+
+    def construct(self, x, h, c):
+        outputs = []
+        for step in range(3):
+            i, f, o, u = ops.split(self.inner(x[:, step]) + self.outer(h), 5, axis=1)
+            c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(u)
+            h = ops.sigmoid(o) * ops.tanh(c)
+            outputs.append(h)
+        return ops.stack(outputs, 1), h, c
+
+
+class UNet(nn.Cell):
+    """Down, up by a transposed convolution, and what came before beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(2, 4, 3)
+        self.deep = nn.Conv2d(4, 8, 3)
+        self.pool = nn.MaxPool2d(2, 2)
+        self.up = nn.Conv2dTranspose(8, 4, 3, stride=2)
+        self.last = nn.Conv2d(8, 2, 1)
+
+    def construct(self, x):
+        before = ops.relu(self.down(x))
+        deep = self.up(ops.relu(self.deep(self.pool(before))))
+        return ops.sigmoid(self.last(ops.concat((before, deep), 1)))
+
+
 class Classifier(nn.Cell):
     def __init__(self) -> None:
         super().__init__()
@@ -419,12 +454,98 @@ class Training(nn.Cell):
         return ops.depend(loss, self.optimizer(gradients))
 
 
+class Pictures(nn.Cell):
+    """A net whose normalisation learns the statistics of batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(2, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.MaxPool2d(2, 2)
+        self.conv2 = nn.Conv2d(4, 2, 2, stride=2, pad_mode="valid")
+        self.dense = nn.Dense(2, 3)
+        self.flatten = nn.Flatten()
+
+    def construct(self, x):
+        return self.dense(self.flatten(self.conv2(self.pool(ops.relu(self.norm(self.conv1(x)))))))
+
+
+class Normalised(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Dense(4, 6)
+        self.norm = nn.LayerNorm([6])
+        self.second = nn.Dense(6, 3)
+
+    def construct(self, x):
+        return self.second(ops.gelu(self.norm(self.first(x))))
+
+
+class Words(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4)
+        self.dense = nn.Dense(4, 3)
+
+    def construct(self, i):
+        return self.dense(self.embedding(i).mean(1))
+
+
+class Step(Training):
+    """A step of training of any net."""
+
+    def __init__(self, net, loss, optimizer) -> None:
+        nn.Cell.__init__(self)
+        self.net, self.loss = net, loss
+        self.optimizer = optimizer(self.net.trainable_params())
+        self.gradients = ops.value_and_grad(self.forward, None, self.optimizer.parameters)
+
+
+class Adversaries(nn.Cell):
+    """A step of training of two nets against each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker = nn.SequentialCell([nn.Dense(3, 6), nn.ReLU(), nn.Dense(6, 4), nn.Tanh()])
+        self.judge = nn.SequentialCell([nn.Dense(4, 6), nn.ReLU(), nn.Dense(6, 1)])
+        self.maker_optimizer = nn.Adam(self.maker.trainable_params(), 0.01)
+        self.judge_optimizer = nn.Adam(self.judge.trainable_params(), 0.01)
+        self.loss = nn.BCEWithLogitsLoss()
+        self.maker_gradients = ops.value_and_grad(self.deceive, None, self.maker_optimizer.parameters)
+        self.judge_gradients = ops.value_and_grad(self.detect, None, self.judge_optimizer.parameters)
+
+    def deceive(self, z):
+        scores = self.judge(self.maker(z))
+        return self.loss(scores, ops.ones_like(scores))
+
+    def detect(self, z, x):
+        made, real = self.judge(self.maker(z)), self.judge(x)
+        return self.loss(made, ops.zeros_like(made)) + self.loss(real, ops.ones_like(real))
+
+    def construct(self, z, x):
+        judge_loss, judge_gradients = self.judge_gradients(z, x)
+        judge_loss = ops.depend(judge_loss, self.judge_optimizer(judge_gradients))
+        maker_loss, maker_gradients = self.maker_gradients(z)
+        return judge_loss, ops.depend(maker_loss, self.maker_optimizer(maker_gradients))
+
+
 def trainings():
     """Each step of training with its name and the arguments of its runs."""
     steps = [(array(4, 8), array(4, 4)) for _ in range(3)]
     yield "train_momentum", Training(lambda weights: nn.Momentum(weights, 0.1, 0.9)), steps
     yield "train_sgd", Training(lambda weights: nn.SGD(weights, 0.1, momentum=0.9, dampening=0.2)), steps
     yield "train_sgd_alone", Training(lambda weights: nn.SGD(weights, 0.1)), steps
+    classes = np.array([0, 2, 1, 1], np.int32)
+    sparse = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    pictures = Step(Pictures(), sparse, lambda weights: nn.Momentum(weights, 0.1, 0.9))
+    yield "train_batch_norm", pictures, [(array(4, 2, 6, 6), classes) for _ in range(2)]
+    adam = Step(Normalised(), nn.CrossEntropyLoss(), lambda weights: nn.Adam(weights, 0.01, weight_decay=0.1))
+    yield "train_adam", adam, [(array(4, 4), classes) for _ in range(2)]
+    decay = Step(Normalised(), nn.MSELoss(), lambda weights: nn.AdamWeightDecay(weights, 0.01, weight_decay=0.1))
+    yield "train_adam_decay", decay, [(array(4, 4), array(4, 3)) for _ in range(2)]
+    words = Step(Words(), nn.CrossEntropyLoss(), lambda weights: nn.RMSProp(weights, 0.01))
+    yield "train_rms_prop", words, [(RANDOM.integers(0, 7, (4, 5)).astype(np.int32), classes) for _ in range(2)]
+    yield "train_adversaries", Adversaries(), [(array(5, 3), array(5, 4)) for _ in range(2)]
 
 
 def nets():
@@ -446,6 +567,8 @@ def nets():
     yield "layers", Layers(), [(array(3), integer(i)) for i in (0, 2, -2)]
     yield "gcd", Gcd(), [(integer(48), integer(36)), (integer(7), integer(0))]
     yield "mutual", Mutual(), [(integer(7),), (integer(4),)]
+    yield "recurrent", Recurrent(), [(array(2, 3, 4), array(2, 5), array(2, 5))]
+    yield "unet", UNet(), [(array(1, 2, 8, 8),)]
     i, j = np.array([[7, -7, 7, -7, 0, 6]], np.int32), np.array([[3, 3, -3, -3, 2, 3]], np.int32)
     bools = np.array([[True, False, True, False, True, True]])
     yield "elementwise", Elementwise(), [(array(2, 6), array(2, 6) + 2, i, j, bools)]
@@ -482,7 +605,9 @@ def make_training(folder: Path, name: str, net: nn.Cell, runs: list) -> None:
     before = set(Path(DUMPS).rglob("*.ir"))
     arrays = {f"weight:{parameter.name}": parameter.asnumpy().copy() for parameter in net.get_parameters()}
     for number, arguments in enumerate(runs):
-        arrays[f"run_{number}_result_0"] = net(*map(Tensor, arguments)).asnumpy()
+        results = net(*map(Tensor, arguments))
+        results = results if isinstance(results, tuple) else (results,)
+        arrays |= {f"run_{number}_result_{index}": result.asnumpy() for index, result in enumerate(results)}
         arrays |= {f"run_{number}_argument_{index}": argument for index, argument in enumerate(arguments)}
         for parameter in net.get_parameters():
             arrays[f"run_{number}_updated:{parameter.name}"] = parameter.asnumpy().copy()

@@ -206,6 +206,26 @@ def test_a_read_that_a_write_needs_is_before_it():
     np.testing.assert_array_equal(np.asarray(updated), np.array([0, -6], np.float32))
 
 
+def test_a_free_variable_that_is_a_function_is_called():
+    """With free variables as arguments too, as inner functions stand before their closures are lifted."""
+    text = (
+        "# IR entry: @main\n# Params:\n%para1_x: <Tensor[Float32], (2)>\n\nsubgraph @main() {\n"
+        "  %0(f) = Partial(@times, %para1_x)\n      : (<Func, NoShape>, <Tensor[Float32], (2)>) -> (<Func, NoShape>)\n"
+        "  %1(y) = call @inner()\n      : () -> (<Tensor[Float32], (2)>)\n"
+        "  Return(%1)\n      : (<Tensor[Float32], (2)>)\n}\n\n"
+        "# Parameters: 2, (<Tensor[Float32], (2)>, <Tensor[Float32], (2)>)\nsubgraph @times(%para2_a, %para3_b) {\n"
+        "  %0(y) = PrimFunc_Mul(%para2_a, %para3_b)\n"
+        "      : (<Tensor[Float32], (2)>, <Tensor[Float32], (2)>) -> (<Tensor[Float32], (2)>)\n"
+        "  Return(%0)\n      : (<Tensor[Float32], (2)>)\n}\n\n"
+        "# Parameters: 0, ()\nsubgraph @inner parent: [subgraph @main]() {\n"
+        "  %0(y) = $(@main:f)($(@main:para1_x))\n      : (<Tensor[Float32], (2)>) -> (<Tensor[Float32], (2)>)\n"
+        "  Return(%0)\n      : (<Tensor[Float32], (2)>)\n}\n"
+    )
+    module = mindir.parse(text)
+    assert "%0(y) = $(@main:f)($(@main:para1_x))" in mindir.to_text(module)
+    np.testing.assert_array_equal(results(module, np.array([2, -3], np.float32)), np.array([4, 9], np.float32))
+
+
 def dropout(*seeds: int) -> hloom.Module:
     """Dropout of 100 by 100 elements, each kept with probability 0.7."""
     given = ", ".join(f"I64({seed})" for seed in seeds)

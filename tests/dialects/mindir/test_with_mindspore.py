@@ -14,7 +14,8 @@ import pytest
 
 import hloom
 from hloom.dialects import mindir
-from tests.dialects.mindir.samples import NETS, NOT_LOWERED, TRAININGS, check_numbers
+from tests.dialects.mindir.samples import NETS, NOT_LOWERED, TRAININGS, check_numbers, primitive_cases
+from tests.dialects.mindir.test_primitives import CASES, check, with_numpy
 
 pytestmark = pytest.mark.long
 
@@ -27,9 +28,8 @@ HOW = (
 )
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """What MindSpore makes of all nets now."""
+def made_by_mindspore(script: Path, folder: Path) -> Path:
+    """A folder with what MindSpore makes now; skips where there is no MindSpore."""
     python = Path(os.environ.get("HLOOM_MINDSPORE_PYTHON", f"{VENV}/bin/python"))
     if not python.exists():
         pytest.skip(HOW)
@@ -39,12 +39,25 @@ def folder(tmp_path_factory) -> Path:
     version = subprocess.run([python, "-c", "import mindspore"], capture_output=True, text=True, env=environment)
     if version.returncode:
         pytest.skip(f"{python} has none. {HOW}")
-    folder = tmp_path_factory.mktemp("mindspore")
     done = subprocess.run(
-        [python, str(SCRIPT), str(folder)], capture_output=True, text=True, env=environment, cwd=folder
+        [python, str(script), str(folder)], capture_output=True, text=True, env=environment, cwd=folder
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """What MindSpore makes of all nets now."""
+    return made_by_mindspore(SCRIPT, tmp_path_factory.mktemp("mindspore"))
+
+
+def test_todays_primitives_yield_mindspores_numbers(tmp_path):
+    made_by_mindspore(SCRIPT.with_name("make_mindspore_primitives.py"), tmp_path)
+    cases = primitive_cases(tmp_path / "primitives.txt")
+    assert len(cases) >= len(CASES)
+    for case in cases:
+        check(case, with_numpy)
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -62,6 +62,7 @@ _GROUP = re.compile(r"[ \t]*+(?:([A-Za-z_][\w ]*): )?(?=\{)")
 _INSTANCE_NAME = re.compile(r"\{instance name: ([^{}\n]*)\}")
 _CONTINUED = re.compile(r"[ \t]*+([:#][^\n]*)")
 _FREE = re.compile(r"\$\(@([^\s:]+):([^\s]+)\)")
+_CALLED_FREE = re.compile(r"\$\(@[^\s:]+:[^\s()]+\)")
 _CALLED_VALUE = re.compile(r"(%[^\s\[(]+|\$\(@[^\s:]+:[^\s()]+\))(.*)", re.DOTALL)
 _STEM = re.compile(r"[^\w.]+")
 
@@ -224,7 +225,7 @@ class _Reader:
         return statement, self.read_continuation(statement, after)
 
     def operands_start(self, start: int) -> int:
-        free = _FREE.match(self.text, start)
+        free = _CALLED_FREE.match(self.text, start)
         opened = first_outside(self.source, free.end() if free else start, self.line_end(start), "(")
         if opened < 0:
             raise self.error("expected a node: 'Primitive(operands)', or '}' at the end of the graph", start)
