@@ -507,26 +507,26 @@ class Adversaries(nn.Cell):
     def __init__(self) -> None:
         super().__init__()
         self.maker = nn.SequentialCell([nn.Dense(3, 6), nn.ReLU(), nn.Dense(6, 4), nn.Tanh()])
-        self.judge = nn.SequentialCell([nn.Dense(4, 6), nn.ReLU(), nn.Dense(6, 1)])
+        self.critic = nn.SequentialCell([nn.Dense(4, 6), nn.ReLU(), nn.Dense(6, 1)])
         self.maker_optimizer = nn.Adam(self.maker.trainable_params(), 0.01)
-        self.judge_optimizer = nn.Adam(self.judge.trainable_params(), 0.01)
+        self.critic_optimizer = nn.Adam(self.critic.trainable_params(), 0.01)
         self.loss = nn.BCEWithLogitsLoss()
         self.maker_gradients = ops.value_and_grad(self.deceive, None, self.maker_optimizer.parameters)
-        self.judge_gradients = ops.value_and_grad(self.detect, None, self.judge_optimizer.parameters)
+        self.critic_gradients = ops.value_and_grad(self.detect, None, self.critic_optimizer.parameters)
 
     def deceive(self, z):
-        scores = self.judge(self.maker(z))
+        scores = self.critic(self.maker(z))
         return self.loss(scores, ops.ones_like(scores))
 
     def detect(self, z, x):
-        made, real = self.judge(self.maker(z)), self.judge(x)
+        made, real = self.critic(self.maker(z)), self.critic(x)
         return self.loss(made, ops.zeros_like(made)) + self.loss(real, ops.ones_like(real))
 
     def construct(self, z, x):
-        judge_loss, judge_gradients = self.judge_gradients(z, x)
-        judge_loss = ops.depend(judge_loss, self.judge_optimizer(judge_gradients))
+        critic_loss, critic_gradients = self.critic_gradients(z, x)
+        critic_loss = ops.depend(critic_loss, self.critic_optimizer(critic_gradients))
         maker_loss, maker_gradients = self.maker_gradients(z)
-        return judge_loss, ops.depend(maker_loss, self.maker_optimizer(maker_gradients))
+        return critic_loss, ops.depend(maker_loss, self.maker_optimizer(maker_gradients))
 
 
 def trainings():

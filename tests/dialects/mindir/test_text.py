@@ -171,6 +171,14 @@ def test_many_graphs_inside_one_another():
     assert len(mindir.parse("".join(lines)).graphs) == 3000
 
 
+def test_a_name_that_nothing_defines_is_given_to_no_other_node():
+    damaged = text("mlp.validate.ir").replace("  %1(x) = PrimFunc_MatMul", "  # %1(x) = PrimFunc_MatMul", 1)
+    printed = mindir.to_text(mindir.parse(damaged))
+    assert "BiasAdd(%1, " in printed
+    assert "  %1(" not in printed
+    assert mindir.to_text(mindir.parse(printed)) == printed
+
+
 @given(data=st.data(), name=st.sampled_from(["branch.optimize.ir", "closure.validate.ir", "mlp.validate.ir"]))
 def test_a_damaged_text_reads_or_is_refused_with_a_place(data, name):
     written = text(name)

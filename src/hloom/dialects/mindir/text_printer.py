@@ -83,6 +83,7 @@ class _Printer:
         count = sum(bool(_PARAMETER_NAME.match(p.name)) for graph in self.module.graphs for p in graph.parameters)
         for graph in self.module.graphs:
             number = 0
+            undefined = {missing.name for missing in graph.missing}
             for node in graph.nodes:
                 self.notes[node] = annotations_of(node)
                 if isinstance(node, Parameter):
@@ -93,6 +94,8 @@ class _Printer:
                     self.parameters[node] = name
                     self.names[node] = self.notes[node].get(USED_AS, name)
                 elif self.is_statement(node) and not (isinstance(node, Apply) and node.function is RETURN):
+                    while f"%{number}" in undefined:
+                        number += 1
                     self.names[node] = str(number)
                     number += 1
 
