@@ -171,7 +171,8 @@ class _Writer:
 
     def _waited_for(self, time: int) -> Node | None:
         reader = self.kernel_at.get(time)
-        operands = [] if reader is None else [value for value in reader.operands if value.made > self.ranges.time]
+        read = () if reader is None else reader.operands
+        operands = [value for value in read if self.ranges.time < value.made < time]
         able = [value for value in operands if can_wait_for(value.node)]
         if able:
             return self.node_of[max(able, key=lambda value: value.made).node]

@@ -105,6 +105,7 @@ class _StoredValuesBuilder:
                 if value is None:
                     value = self.values[of] = StoredValue(of, 0, self.times[node])
                     value.may_recompute = self._may_recompute(of)
+        self._order_as_written()
         for node in self.times:
             if node in self.stored or not node.users or node.is_output:
                 self._read(node, starts[node] if not node.is_output else len(self.live.values.steps))
@@ -117,6 +118,21 @@ class _StoredValuesBuilder:
         return StoredValues(
             ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak
         )
+
+    def _order_as_written(self) -> None:
+        """Let values be made no later than what depends on them in the program.
+
+        A kernel may compute for itself what another one stores later; the program has one instruction for both.
+        """
+        earliest: dict[Node, int] = {}
+        for node in reversed(list(self.nodes.values())):
+            times = [earliest[user] for user in node.users if user in earliest]
+            value = self.values.get(node)
+            if value is not None:
+                value.made = min([value.made, *times])
+                times = [value.made]
+            if times:
+                earliest[node] = min(times)
 
     def _starts(self) -> dict[Node, int]:
         """When each instruction begins to read: loops and branches, before what they call."""
@@ -155,6 +171,8 @@ class _StoredValuesBuilder:
             value = self.values.get(instruction) if instruction is not None else None
             if value is not None and value is not reader:
                 value.reads.append((time, reader))
+                if reader is not None and reader.made < time:  # another form of it: the program has one instruction
+                    value.reads.append((reader.made, reader))
                 if reader is not None:
                     reader.operands[value] = None
         if reader is not None:
