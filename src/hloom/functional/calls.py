@@ -7,7 +7,9 @@ and the function one graph per types, whose result type is a fixed point over th
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -174,6 +176,9 @@ class Calls:
             given = [interpreter.embed(value) for value in held.args]
             named = {name: interpreter.embed(value) for name, value in held.keywords.items()}
             return self.call(function, [*given, *arguments], {**named, **keywords})
+        if type(held) in (operator.itemgetter, operator.attrgetter):
+            cls, given = held.__reduce__()
+            return self.call(self.call(Const(cls), [interpreter.embed(value) for value in given], {}), arguments, {})
         if isinstance(held, MethodType):
             owner = interpreter.embed(held.__self__)
             return self.call(interpreter.embed(held.__func__), [owner, *arguments], keywords)
@@ -212,12 +217,7 @@ class Calls:
         """A function written in C: computed now where its arguments are known."""
         interpreter = self.interpreter
         if getattr(held, "__module__", None) in ("math", "cmath", "operator", "_operator", "builtins", "_functools"):
-            given = [interpreter.static(value, f"an argument of {held.__name__}") for value in arguments]
-            named = {name: interpreter.static(value, name) for name, value in keywords.items()}
-            try:
-                return interpreter.embed(held(*given, **named))
-            except Exception as error:
-                interpreter.raise_error(type(error), str(error))
+            return self._known_object(held, arguments, keywords)
         interpreter.refuse(f"{getattr(held, '__name__', held)} cannot be called in a compiled function")
 
     def _flat(self, values: Sequence[AbstractValue]) -> Iterator[AbstractValue]:
@@ -238,6 +238,8 @@ class Calls:
         interpreter = self.interpreter
         if issubclass(cls, BaseException):
             return PartialCall(Const(cls), tuple(arguments), keywords)
+        if issubclass(cls, enum.Enum):
+            return self._known_object(cls, arguments, keywords)
         if is_library(cls):
             return self._library_type(cls, arguments, keywords)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -258,6 +260,18 @@ class Calls:
         elif arguments or keywords or (cls is not object and cls.__module__ == "builtins"):
             interpreter.refuse(f"{cls.__name__} cannot be made in a compiled function")
         return made
+
+    def _known_object(
+        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """A call of a Python object with arguments that are known, made now."""
+        interpreter = self.interpreter
+        given = [interpreter.static(value, f"an argument of {held.__name__}") for value in arguments]
+        named = {name: interpreter.static(value, name) for name, value in keywords.items()}
+        try:
+            return interpreter.embed(held(*given, **named))
+        except Exception as error:
+            interpreter.raise_error(type(error), str(error))
 
     def _initialize(
         self, made: Ref, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
@@ -684,7 +698,7 @@ class Calls:
         interpreter = self.interpreter
         if not arm.alive:
             return [key for key in arm.store.entries if key is interpreter.error]
-        return list(arm.store.changed())
+        return list(interpreter.control.changed_keys(arm))
 
     def _result_spec(self, results: Sequence[tuple[Any, Store]]) -> JoinSpec | None:
         interpreter = self.interpreter

@@ -55,6 +55,19 @@ FOLDS = {
 """,
 }
 """What folds a generator expression, as the function that Python runs."""
+FIRST = {
+    1: """def next(hloom_source):
+    for hloom_item in ():
+        return hloom_element
+    raise StopIteration
+""",
+    2: """def next(hloom_source, hloom_default):
+    for hloom_item in ():
+        return hloom_element
+    return hloom_default
+""",
+}
+"""`next` of a generator expression, by how many arguments it has."""
 
 
 class Comprehensions:
@@ -69,6 +82,10 @@ class Comprehensions:
         collected: list[AbstractValue] = []
         self._comprehend(node.generators, lambda: collected.append(interpreter.evaluate(node.elt)))
         return interpreter.new_list(collected)
+
+    def generator(self, node: ast.GeneratorExp) -> AbstractValue:
+        made = self.list_comprehension(node)
+        return self.interpreter.new_iterator(list(self.interpreter.members.items(made)))
 
     def dict_comprehension(self, node: ast.DictComp) -> AbstractValue:
         interpreter = self.interpreter
@@ -122,8 +139,8 @@ class Comprehensions:
             else:
                 self._rounds(generators, depth + 1, interpreter.evaluate(generators[depth + 1].iter), emit)
 
-    def fold(self, node: ast.GeneratorExp, rounds: str) -> AbstractValue:
-        """`sum`, `any` and `all` over a generator expression, as the loop that they are."""
+    def fold(self, node: ast.GeneratorExp, rounds: str, *further: AbstractValue) -> AbstractValue:
+        """`sum`, `any`, `next` and the like over a generator expression, as the loop that they are."""
         interpreter = self.interpreter
         template = ast.parse(rounds).body[0]
         assert isinstance(template, ast.FunctionDef)
@@ -151,7 +168,7 @@ class Comprehensions:
         held = self._folds.get(node)
         if held is None:
             held = self._folds[node] = nested_code(template, frame.code.filename)
-        return interpreter.calls.call(FunctionClosure(held, frame.scope, (), {}), [source_value], {})
+        return interpreter.calls.call(FunctionClosure(held, frame.scope, (), {}), [source_value, *further], {})
 
     def _keeps(self, condition: ast.expr) -> bool:
         interpreter = self.interpreter

@@ -28,6 +28,7 @@ from hloom.functional.joins import (
 from hloom.functional.state import NORMAL, Completion, PathEnds, Refusal
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
+    ITERATOR,
     NONE,
     UNBOUND,
     AbstractValue,
@@ -152,6 +153,29 @@ class Control:
         arms = [self.run_arm(f"branch{number}", body) for number, body in enumerate(bodies)]
         return self.merge(tag, arms, has_value=True)
 
+    def narrowed(self, test: ast.expr, truth: bool) -> None:
+        """Note what a test that is true (or false) says of a name: `x is None`, `x is not None`, `not`, `and`, `or`."""
+        interpreter = self.interpreter
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self.narrowed(test.operand, not truth)
+        elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if truth else ast.Or):
+            for part in test.values:
+                self.narrowed(part, truth)
+        elif (
+            isinstance(test, ast.Compare)
+            and isinstance(test.left, ast.Name)
+            and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+            and isinstance(test.comparators[0], ast.Constant)
+            and test.comparators[0].value is None
+        ):
+            frame = interpreter.frame
+            variable = frame.scope.find(test.left.id) if frame is not None else None
+            value = interpreter.store.get(variable) if variable is not None else None
+            if isinstance(value, ValueChoice):
+                made = _narrowed(value, isinstance(test.ops[0], ast.Is) is truth)
+                if made is not None:
+                    interpreter.store.set(variable, made)
+
     def choices(self, choice: ValueChoice, use: Callable[[AbstractValue], Any]) -> Any:
         """What one of several values is used for."""
         return self.switch(choice.tag.node, [lambda option=option: use(option) for option in choice.options])
@@ -193,7 +217,7 @@ class Control:
         alive = [arm for arm in arms if arm.alive]
         keys: dict[Any, None] = {}
         for arm in arms:
-            keys.update(dict.fromkeys(arm.store.changed() if arm.alive else self._changed_error(arm)))
+            keys.update(dict.fromkeys(self.changed_keys(arm)))
         join = Join(interpreter, store)
         returned = self._returned(alive)
         specs: dict[Any, JoinSpec] = {}
@@ -229,6 +253,15 @@ class Control:
         if not alive:
             raise PathEnds
         return made
+
+    def changed_keys(self, arm: Arm) -> Iterator[Any]:
+        """What a path changes of what is around it; where it ends, only the number of an error counts."""
+        if not arm.alive:
+            yield from self._changed_error(arm)
+            return
+        for key in arm.store.changed():
+            if not isinstance(key, Array) or self.interpreter.is_made_outside(key):
+                yield key
 
     def _returned(self, alive: Sequence[Arm]) -> set[Any]:
         """The variables that hold results of calls: what they are on a path that does not return does not matter."""
@@ -418,7 +451,9 @@ class Control:
         """A loop of known length, round by round."""
         interpreter = self.interpreter
         is_list = isinstance(source, Ref) and source.cell.cls is list  # which may change in the loop
-        values = None if is_list or isinstance(source, Array) else list(interpreter.members.items(source))
+        is_iterator = isinstance(source, Ref) and source.cell.cls is ITERATOR  # from which each round takes an item
+        is_whole = not (is_list or is_iterator or isinstance(source, Array))
+        values = list(interpreter.members.items(source)) if is_whole else None
 
         def run(number: int) -> None:
             frame = interpreter.frame
@@ -427,7 +462,10 @@ class Control:
                 frame.part = statement
                 if number > MAX_UNROLLED:
                     interpreter.refuse(f"a list with more than {MAX_UNROLLED} items is gone over")
-                item = values[number] if values is not None else interpreter.members.item(source, Const(number))
+                if is_iterator:
+                    item = interpreter.members.next_item(source)
+                else:
+                    item = values[number] if values is not None else interpreter.members.item(source, Const(number))
                 interpreter.assign(statement.target, item)
                 interpreter.execute(statement.body)
                 number += 1
@@ -635,11 +673,9 @@ class Control:
         return count_alternatives(made) == count_alternatives(spec)
 
     def _keys_of(self, one: Round) -> list[Any]:
-        if not one.arm.alive:
-            return [*self._changed_error(one.arm)]
         return [
             key
-            for key in one.arm.store.changed()
+            for key in self.changed_keys(one.arm)
             if key not in one.lifted or not same(one.lifted[key], one.arm.store.get(key))
         ]
 
@@ -722,6 +758,12 @@ class _Typed:
 def _bare(value_type: Type | None) -> Type:
     assert value_type is not None
     return value_type
+
+
+def _narrowed(choice: ValueChoice, is_none: bool) -> AbstractValue | None:
+    """One of several values that is (or is not) None; itself where that leaves several."""
+    options = [option for option in choice.options if (isinstance(option, Const) and option.value is None) is is_none]
+    return options[0] if len(options) == 1 else None
 
 
 def _replaced(tag: Any, completion: Completion) -> Any:

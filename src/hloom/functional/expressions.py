@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.frontend import nested_code
-from hloom.functional.comprehensions import FOLDS, Comprehensions
+from hloom.functional.comprehensions import FIRST, FOLDS, Comprehensions
 from hloom.functional.values import (
+    ITERATOR,
     NONE,
     AbstractValue,
     Array,
@@ -17,6 +18,7 @@ from hloom.functional.values import (
     FunctionClosure,
     MessageText,
     Ref,
+    Series,
     Tuple,
     described,
 )
@@ -61,7 +63,7 @@ class Expressions:
             ast.NamedExpr: self._walrus,
             ast.JoinedStr: self._joined_string,
             ast.ListComp: comprehensions.list_comprehension,
-            ast.GeneratorExp: comprehensions.list_comprehension,
+            ast.GeneratorExp: comprehensions.generator,
             ast.DictComp: comprehensions.dict_comprehension,
             ast.SetComp: comprehensions.set_comprehension,
         }
@@ -133,6 +135,10 @@ class Expressions:
         """The Python object that a value is, which must be known now."""
         interpreter = self.interpreter
         if isinstance(value, Const):
+            if isinstance(value.value, MessageText):
+                interpreter.refuse(
+                    f"{what} must be known when the program is compiled: the text holds numbers that only the run knows"
+                )
             return value.value
         if isinstance(value, Tuple):
             items = tuple(self.static(item, what) for item in value.items)
@@ -141,8 +147,8 @@ class Expressions:
             known = value.literal
             if known is not None:
                 return known.item() if not known.shape else known
-        if isinstance(value, Ref) and value.cell.cls is list:
-            return [self.static(item, what) for item in interpreter.contents(value).items]
+        if isinstance(value, Series) or (isinstance(value, Ref) and value.cell.cls in (list, ITERATOR)):
+            return [self.static(item, what) for item in interpreter.members.items(value)]
         if isinstance(value, Ref) and value.cell.cls is dict:
             fields = interpreter.contents(value)
             return {key: self.static(item, what) for key, item in zip(fields.keys or (), fields.items, strict=True)}
@@ -181,12 +187,13 @@ class Expressions:
         truth = interpreter.operators.truth(value)
         if isinstance(truth, bool):
             return self._short_circuit(nodes[1:], is_and) if truth is is_and else value
-        rest = nodes[1:]
-        return interpreter.control.choose(
-            truth,
-            (lambda: self._short_circuit(rest, is_and)) if is_and else (lambda: value),
-            (lambda: value) if is_and else (lambda: self._short_circuit(rest, is_and)),
-        )
+        control, rest = interpreter.control, nodes[1:]
+
+        def go_on() -> AbstractValue:
+            control.narrowed(nodes[0], is_and)
+            return self._short_circuit(rest, is_and)
+
+        return control.choose(truth, go_on if is_and else lambda: value, (lambda: value) if is_and else go_on)
 
     def _compare(self, node: ast.Compare) -> AbstractValue:
         left = self.evaluate(node.left)
@@ -209,7 +216,13 @@ class Expressions:
         truth = interpreter.operators.truth(self.evaluate(node.test))
         if isinstance(truth, bool):
             return self.evaluate(node.body if truth else node.orelse)
-        return interpreter.control.choose(truth, lambda: self.evaluate(node.body), lambda: self.evaluate(node.orelse))
+        control = interpreter.control
+
+        def arm(part: ast.expr, truth: bool) -> AbstractValue:
+            control.narrowed(node.test, truth)
+            return self.evaluate(part)
+
+        return control.choose(truth, lambda: arm(node.body, True), lambda: arm(node.orelse, False))
 
     def _call(self, node: ast.Call) -> AbstractValue:
         interpreter = self.interpreter
@@ -218,6 +231,8 @@ class Expressions:
             rounds = FOLDS.get(function.value) if isinstance(function.value, type(sum)) else None
             if rounds is not None and not node.keywords:
                 return self.comprehensions.fold(node.args[0], rounds)
+        if isinstance(function, Const) and function.value is next and isinstance(node.args[0], ast.GeneratorExp):
+            return self.comprehensions.fold(node.args[0], FIRST[len(node.args)], *self.starred(node.args[1:]))
         arguments = self.starred(node.args)
         keywords: dict[str, AbstractValue] = {}
         for keyword in node.keywords:
@@ -277,6 +292,10 @@ class Expressions:
             value = self.evaluate(part.value)
             if isinstance(value, Array):
                 pieces.append(f"<{ast.unparse(part.value)}>")
+                is_message = True
+                continue
+            if isinstance(value, Const) and isinstance(value.value, MessageText):
+                pieces.append(value.value)
                 is_message = True
                 continue
             held = self.static(value, "what is formatted") if not isinstance(value, FunctionClosure) else value

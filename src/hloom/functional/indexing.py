@@ -68,7 +68,7 @@ class Indexing:
             if method is not None:
                 return interpreter.calls.call(method, [index], {})
         if isinstance(owner, Const):
-            if isinstance(owner.value, type) or not hasattr(owner.value, "__getitem__"):
+            if not hasattr(type(owner.value), "__getitem__"):
                 interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
             held = owner.value
             key = self._plain(index)
@@ -79,6 +79,9 @@ class Indexing:
         if isinstance(owner, Series):
             if owner.rule == "range" and not (isinstance(index, Tuple) and index.cls is slice):
                 return interpreter.members.item(owner, self._in_bounds(index, interpreter.members.length(owner)))
+            if owner.rule == "range" and all(isinstance(part, Const) for part in owner.parts):
+                chosen = range(*(part.value for part in owner.parts))[self._plain(index)]  # type: ignore[attr-defined]
+                return Series("range", (Const(chosen.start), Const(chosen.stop), Const(chosen.step)))
             return self._of_sequence(owner, tuple(interpreter.members.items(owner)), index)
         interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
 
@@ -140,6 +143,10 @@ class Indexing:
         if owner.weak or not owner.dims:
             if isinstance(index, Tuple) and not index.items and index.cls is tuple:
                 return owner
+            parts = index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
+            known = [part.value for part in parts if isinstance(part, Const)]
+            if not owner.weak and len(known) == len(parts) and all(part in (None, Ellipsis) for part in known):
+                return interpreter.library.subscript(owner, known)
             interpreter.raise_error(
                 TypeError if owner.weak else IndexError,
                 f"{described(owner)} is not subscriptable: it has no dimensions",
@@ -318,7 +325,7 @@ class Indexing:
             interpreter.raise_error(TypeError, "a complex number cannot be assigned to an element of a real array")
         given = Array(interpreter.numbers.convert(given.node, owner.dtype))
         made = interpreter.library.update(owner, parts, given)
-        interpreter.store.set(root, made)
+        interpreter.change_array(root, made)
 
     def augment(self, owner: Array, index: AbstractValue, change: Callable[[AbstractValue], AbstractValue]) -> None:
         """`owner[index] op= value`"""
@@ -353,7 +360,7 @@ class Indexing:
             )
         spread = interpreter.emitter.broadcast(mask.node, owner.dims, tuple(range(mask.type.rank)))
         element = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
-        interpreter.store.set(root, Array(interpreter.emitter.select(spread, element, owner.node)))
+        interpreter.change_array(root, Array(interpreter.emitter.select(spread, element, owner.node)))
 
     def _set_within(self, root: Array, owner: Array, index: AbstractValue, value: AbstractValue) -> None:
         """Assign to slices whose bounds only the run knows: a number, where positions are within the bounds."""
@@ -397,7 +404,7 @@ class Indexing:
                     "an array cannot be assigned to a slice whose length only the run knows", hint="assign a number"
                 )
         made = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
-        interpreter.store.set(root, Array(made if mask is None else emitter.select(mask, made, owner.node)))
+        interpreter.change_array(root, Array(made if mask is None else emitter.select(mask, made, owner.node)))
 
     def delete(self, owner: AbstractValue, index: AbstractValue) -> None:
         """`del owner[index]`"""

@@ -18,6 +18,7 @@ import numpy as np
 
 from hloom.autodiff import Emitter
 from hloom.frontend import Code, code_of
+from hloom.functional.aliases import Aliases
 from hloom.functional.builtin_functions import BUILTINS
 from hloom.functional.calls import Calls
 from hloom.functional.control_flow import Control
@@ -33,6 +34,7 @@ from hloom.functional.state import CallFrame, Captured, PathEnds, Refusal
 from hloom.functional.statements import Statements
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
+    ITERATOR,
     UNBOUND,
     AbstractValue,
     Array,
@@ -94,6 +96,7 @@ class Interpreter:
         self.returned_at: Location | None = None
         self._outside: dict[int, tuple[Any, AbstractValue]] = {}
         self._free_names: dict[Code, tuple[str, ...]] = {}
+        self.aliases = Aliases(self)
         self.numbers = Numbers(self, settings.precision)
         self.library = Library(self, settings.tracing)
         self.operators = Operators(self)
@@ -188,9 +191,16 @@ class Interpreter:
 
     def is_visible(self, node: Node) -> bool:
         """Whether a node is of the present graph or one around it."""
+        return self._is_around(node.graph)
+
+    def is_made_outside(self, array: Array) -> bool:
+        """Whether an array is of the present graph or one around it: it was there before the path interpreted last."""
+        return self._is_around(array.home or array.node.graph)
+
+    def _is_around(self, home: Graph) -> bool:
         graph: Graph | None = self.emitter.graph
         while graph is not None:
-            if node.graph is graph:
+            if home is graph:
                 return True
             graph = graph.parent
         return False
@@ -246,6 +256,11 @@ class Interpreter:
             self.refuse(f"{ref!r} cannot be changed here: {ref.cell.frozen}", hint="copy it first")
         self.store.set(ref.cell, fields)
 
+    def change_array(self, root: Array, array: Array) -> None:
+        """Change the elements of an array, which all of its names see."""
+        self.store.set(root, array)
+        self.aliases.changed(root)
+
     def new_object(self, cls: type, fields: Fields) -> Ref:
         """A new mutable object."""
         cell = Cell(cls)
@@ -255,6 +270,10 @@ class Interpreter:
     def new_list(self, items: Sequence[AbstractValue]) -> Ref:
         """A new list."""
         return self.new_object(list, Fields(None, tuple(items)))
+
+    def new_iterator(self, items: Sequence[AbstractValue]) -> Ref:
+        """A new iterator, which yields these items."""
+        return self.new_object(ITERATOR, Fields(None, tuple(items)))
 
     def settled(self, value: AbstractValue, name: str) -> AbstractValue:
         """A variable's value as it may be used: bound, and of one type."""

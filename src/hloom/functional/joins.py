@@ -7,11 +7,12 @@ them of one of the values, `lift` makes a value of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.functional.aliases import Origins, origins_of
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
     UNBOUND,
@@ -103,6 +104,8 @@ class LeafSpec(JoinSpec):
 
     type: TensorType
     weak: bool
+    origins: Origins = field(default=(), compare=False)
+    """Of arrays whose elements may be changed: which array it is on each path."""
 
     def leaves(self) -> Iterator[LeafSpec]:
         yield self
@@ -113,7 +116,8 @@ class LeafSpec(JoinSpec):
         yield join.interpreter.numbers.as_type(value, self.type)
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        return Array(next(nodes), self.weak)
+        array = Array(next(nodes), self.weak)
+        return join.interpreter.aliases.joined(array, join, self.origins) if self.origins else array
 
 
 @dataclass(frozen=True)
@@ -274,6 +278,8 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Array):
+        if a.dims and not a.weak:  # copies that have one node may be changed apart
+            return (a.root or a) is (b.root or b) and a.node is b.node
         return a.node is b.node and a.weak == b.weak
     if isinstance(a, Const):
         return same_object(a.value, b.value)
@@ -335,6 +341,8 @@ class Join:
     def __init__(self, interpreter: Interpreter, store: Store) -> None:
         self.interpreter = interpreter
         self.store = store  # where control flow goes on
+        self.arrays: dict[tuple[Any, ...], Array] = {}
+        """The arrays that were lifted, by what they are on each path."""
         self._cells: dict[tuple[Any, ...], CellSpec] = {}
         self._scopes: dict[tuple[Any, ...], Scope] = {}
         self._pending: set[Any] = set()
@@ -354,7 +362,7 @@ class Join:
         if all(same(first, value) for value in values[1:]) and not (widen and _is_number(first)) and self._stays(first):
             return SameSpec(first)
         if all(isinstance(value, Array) or _is_number(value) for value in values):
-            return self._leaf(values)
+            return self._leaf(values, stores)
         if all(isinstance(value, Tuple) for value in values):
             return self._tuple(values, stores, widen)
         is_object = all(isinstance(value, Ref) for value in values)
@@ -456,14 +464,14 @@ class Join:
             return SameSpec(UNBOUND)
         return MaybeSpec(self.unify(inner, inner_stores, widen=widen))
 
-    def _leaf(self, values: Sequence[Any]) -> JoinSpec:
+    def _leaf(self, values: Sequence[Any], stores: Sequence[Store]) -> JoinSpec:
         numbers = self.interpreter.numbers
         shapes = {value.dims if isinstance(value, Array) else () for value in values}
         if len(shapes) > 1:
             texts = " and ".join(dict.fromkeys(described(value) for value in values))
             raise NoCommonType(f"{texts} have unequal shapes")
         element, weak = numbers.promoted(values)
-        return LeafSpec(TensorType(element, shapes.pop()), weak)
+        return LeafSpec(TensorType(element, shapes.pop()), weak, origins_of(values, stores))
 
     def _tuple(self, values: Sequence[Tuple], stores: Sequence[Store], widen: bool) -> JoinSpec:
         first = values[0]
@@ -560,6 +568,9 @@ class Join:
         counts = (len(first.arguments), list(first.keywords))
         if any((len(value.arguments), list(value.keywords)) != counts for value in values):
             return None
+        for column in zip(*(value.arguments for value in values), strict=True):  # methods of objects of several classes
+            if len({item.cell.cls for item in column if isinstance(item, Ref)}) > 1:
+                return None
 
         def take(value: PartialCall, store: Store) -> Sequence[Any]:
             return [value.function, *value.arguments, *value.keywords.values()]
@@ -579,7 +590,8 @@ class Join:
         alternatives: list[list[tuple[AbstractValue, Store]]] = []
         for value, store in zip(values, stores, strict=True):
             for option in value.options if isinstance(value, ValueChoice) else (value,):
-                if isinstance(option, Array) or _is_number(option) or isinstance(option, Fields):
+                is_leaf = isinstance(option, Array) or _is_number(option)
+                if (is_leaf and not _has_none(values)) or isinstance(option, Fields):
                     texts = " and ".join(dict.fromkeys(described(item) for item in values))
                     raise NoCommonType(f"{texts} have no type in common")
                 row = next((row for row in alternatives if self.is_alike(*row[0], option, store)), None)
@@ -588,7 +600,10 @@ class Join:
                 elif not any(same(option, known) for known, _ in row):
                     row.append((option, store))
         firsts = [row[0][0] for row in alternatives]
-        if len({type(option) for option in firsts}) > 1 and any(map(_is_container, firsts)):
+        present = [option for option in firsts if not _is_none(option)]
+        shapes = {_shape(option) for option in present}
+        is_mixed = len({type(option) for option in present}) > 1 and any(map(_is_container, present))
+        if is_mixed or (len(shapes) > 1 and any(shape is not None for shape in shapes)):
             texts = " and ".join(dict.fromkeys(described(option) for option in firsts))
             raise NoCommonType(f"{texts} have no type in common")
         if len(alternatives) == 1 and not any(isinstance(value, ValueChoice) for value in values):
@@ -660,6 +675,19 @@ def _is_function(value: Any) -> bool:
     if isinstance(value, Const):
         return callable(value.value) and not isinstance(value.value, type)
     return isinstance(value, (FunctionClosure, PartialCall, Method, Derived, ValueChoice))
+
+
+def _is_none(value: Any) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def _has_none(values: Sequence[Any]) -> bool:
+    return any(map(_is_none, (option for value in values for option in getattr(value, "options", (value,)))))
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The dimensions of an array or a number; None of what is no such thing."""
+    return value.dims if isinstance(value, Array) else () if _is_number(value) else None
 
 
 def _is_container(value: Any) -> bool:

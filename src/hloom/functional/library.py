@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hloom.functional.values import (
+    ITERATOR,
     NONE,
     AbstractValue,
     Array,
@@ -36,6 +37,13 @@ S32 = dtype("s32")
 LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "scipy", "ml_dtypes"})
 RANDOM = ("numpy.random",)
 IN_PLACE = frozenset({"sort", "fill", "resize", "put", "partition", "itemset", "setfield", "byteswap", "setflags"})
+IDENTITIES = (np.asarray, np.asanyarray, np.ascontiguousarray)
+VIEW_FUNCTIONS = (
+    np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze, np.expand_dims, np.flip,
+    np.flipud, np.fliplr, np.rot90, np.diagonal, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit,
+    np.atleast_1d, np.atleast_2d, np.atleast_3d, np.real,
+)  # fmt: skip
+"""NumPy's functions whose results are views of their first argument."""
 VIEWS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "diagonal"})
 NUMPY_KEYWORDS: dict[str, dict[str, Any]] = {
     "cholesky": {"symmetrize_input": False}, "eigh": {"symmetrize_input": False},
@@ -135,6 +143,7 @@ class Library:
         if str(getattr(function, "__module__", "")).startswith(RANDOM):
             interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
         if is_numpy:
+            keywords = _without_ignored(function, keywords)
             known = self._known(function, arguments, keywords)
             if known is not None:
                 return known
@@ -155,6 +164,15 @@ class Library:
 
         example = (lambda: self._example(function, plain_arguments, plain_given, arrays)) if is_numpy else None
         result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function), with_arrays, example)
+        if is_numpy and arguments and isinstance(arguments[0], Array) and arguments[0].dims:
+            owner = interpreter.current(arguments[0])
+            assert isinstance(owner, Array)
+            if function in IDENTITIES and isinstance(result, Array) and result.node is owner.node:
+                return arguments[0]
+            if function in VIEW_FUNCTIONS:
+                for part in interpreter.members.items(result) if isinstance(result, (Tuple, Ref)) else (result,):
+                    if isinstance(part, Array) and part.dims:
+                        part.base = owner.base or (owner.root or owner, owner)
         if is_numpy and function in SINGULAR:
             self._check_finite(result, arrays, SINGULAR[function])
         if is_numpy and isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
@@ -236,8 +254,8 @@ class Library:
                 return slice(*(self._plain(item, arrays) for item in value.items))
             items = [self._plain(item, arrays) for item in value.items]
             return tuple(items) if value.cls is tuple else value.cls(*items)
-        if isinstance(value, Ref) and value.cell.cls is list:
-            return [self._plain(item, arrays) for item in interpreter.contents(value).items]
+        if isinstance(value, Ref) and value.cell.cls in (list, ITERATOR):
+            return [self._plain(item, arrays) for item in interpreter.members.items(value)]
         if isinstance(value, Ref) and value.cell.cls is dict:
             fields = interpreter.contents(value)
             return {key: self._plain(item, arrays) for key, item in zip(fields.keys or (), fields.items, strict=True)}
@@ -363,7 +381,9 @@ class Library:
     def _lifted(self, structure: Any, outputs: Sequence[Any]) -> AbstractValue:
         interpreter = self.interpreter
         if isinstance(structure, Placeholder):
-            return Array(outputs[structure.number])
+            made = Array(outputs[structure.number])
+            made.home = interpreter.emitter.graph
+            return made
         if isinstance(structure, tuple):
             items = tuple(self._lifted(item, outputs) for item in structure)
             return Tuple(items, type(structure))
@@ -418,7 +438,7 @@ class Library:
         """`owner.name(...)`"""
         interpreter = self.interpreter
         if name == "copy":
-            return Array(owner.node)
+            return owner.copied(interpreter.emitter.graph)
         if name == "item":
             if arguments:
                 flat = Array(interpreter.emitter.reshape(owner.node, (owner.type.element_count,)))
@@ -440,10 +460,11 @@ class Library:
                 )
             else:
                 made = self.call(np.sort, [owner, *arguments], keywords)
-            interpreter.store.set(owner.root or owner, made)
+            interpreter.change_array(owner.root or owner, made)
             return NONE
         if name in IN_PLACE:
             interpreter.refuse(f"{name}() changes an array in place and cannot be compiled", hint=f"use numpy.{name}")
+        keywords = _without_ignored(getattr(np, name, None), keywords)
         function = self.tracing.method(name)
         if function is None:
             interpreter.raise_error(AttributeError, f"an array has no method '{name}'")
@@ -483,7 +504,7 @@ class Library:
         if function.__name__ == "subtract":
             value = interpreter.operators.unary("-", value)
         made = self.update_at(owner, index, name, [value])
-        interpreter.store.set(root, made)
+        interpreter.change_array(root, made)
         return NONE
 
     def _listed(self, owner: Array) -> AbstractValue:
@@ -522,6 +543,13 @@ def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
     if isinstance(value, Ref) and value.cell.cls is list:
         return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
     return False
+
+
+def _without_ignored(function: Any, keywords: dict[str, AbstractValue]) -> dict[str, AbstractValue]:
+    """Keywords without those that do not matter here: jax always sorts stably."""
+    if function not in (np.sort, np.argsort):
+        return keywords
+    return {name: value for name, value in keywords.items() if name != "kind"}
 
 
 def _is_wider(example: Any, result: Array) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from hloom.functional.builtin_functions import DICT_METHODS, LIST_METHODS, TUPLE_METHODS
 from hloom.functional.state import Captured
 from hloom.functional.values import (
+    ITERATOR,
     AbstractValue,
     Array,
     Const,
@@ -64,6 +66,8 @@ class Members:
             )  # fmt: skip
         if isinstance(owner, Method) and owner.name in ("at", "at[]"):
             return Method(owner, name)
+        if isinstance(owner, Series) and owner.rule == "range" and name in ("start", "stop", "step"):
+            return owner.parts[("start", "stop", "step").index(name)]
         interpreter.raise_error(AttributeError, f"{described(owner)} has no attribute '{name}'")
 
     def _of_array(self, owner: Array, name: str) -> AbstractValue:
@@ -145,6 +149,8 @@ class Members:
         """`super().name`"""
         interpreter = self.interpreter
         calls = interpreter.calls
+        if isinstance(owner.owner, ValueChoice):
+            return interpreter.control.choices(owner.owner, lambda one: self._of_parent(Parent(owner.cls, one), name))
         order = calls.class_of(owner.owner).__mro__
         bases = order[order.index(owner.cls) + 1 :] if owner.cls in order else ()
         collected = next((vars(base)[name] for base in bases if name in vars(base)), None)
@@ -173,6 +179,11 @@ class Members:
         held = interpreter.contents(owner).get(name)
         if held is not None:
             return interpreter.settled(held, name)
+        if isinstance(static, functools.cached_property):
+            made = interpreter.calls.call(interpreter.embed(static.func), [owner], {})
+            if not owner.cell.frozen:
+                interpreter.change(owner, interpreter.contents(owner).changed(name, made))
+            return made
         if name == "__class__":
             return Const(cls)
         collected = self.class_attribute(owner, name)
@@ -243,7 +254,7 @@ class Members:
         if isinstance(source, Tuple):
             return len(source.items)
         if isinstance(source, Ref):
-            if source.cell.cls in (list, dict):
+            if source.cell.cls in (list, dict, ITERATOR):
                 return len(interpreter.contents(source).items)
             method = self.class_attribute(source, "__len__")
             if method is not None:
@@ -255,7 +266,7 @@ class Members:
             return source.dims[0]
         if isinstance(source, Const):
             try:
-                return len(source.value)
+                return len(interpreter.static(source, "what len() is taken of"))
             except TypeError as error:
                 interpreter.raise_error(TypeError, str(error))
         if isinstance(source, Series):
@@ -348,8 +359,19 @@ class Members:
             return list(self.items(source))[number.value]
         return interpreter.indexing.get(source, number, is_checked=False)
 
+    def next_item(self, source: AbstractValue) -> AbstractValue:
+        """Take the next item of an iterator that has one."""
+        interpreter = self.interpreter
+        assert isinstance(source, Ref)
+        first, *rest = interpreter.contents(source).items
+        interpreter.change(source, Fields(None, tuple(rest)))
+        return interpreter.current(first)
+
     def items(self, source: AbstractValue) -> Iterator[AbstractValue]:
-        """The items of a value whose length is known now."""
+        """The items of a value whose length is known now; arrays as they are now."""
+        return map(self.interpreter.current, self._items(source))
+
+    def _items(self, source: AbstractValue) -> Iterator[AbstractValue]:
         interpreter = self.interpreter
         if isinstance(source, ValueChoice):
             interpreter.refuse("which of several containers is meant must be known when the program is compiled")
@@ -357,11 +379,15 @@ class Members:
             yield from source.items
         elif isinstance(source, Ref) and source.cell.cls is list:
             yield from interpreter.contents(source).items
+        elif isinstance(source, Ref) and source.cell.cls is ITERATOR:
+            items = interpreter.contents(source).items
+            interpreter.change(source, Fields(None, ()))
+            yield from items
         elif isinstance(source, Ref) and source.cell.cls is dict:
             yield from map(interpreter.embed, interpreter.contents(source).keys or ())
         elif isinstance(source, Const):
             try:
-                held = iter(source.value)
+                held = iter(interpreter.static(source, "what is gone over"))
             except TypeError as error:
                 interpreter.raise_error(TypeError, str(error))
             for item in held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,8 @@ class Operators:
             return interpreter.control.choices(right, lambda value: self.binary(symbol, left, value))
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(BINARY[symbol], symbol, left.value, right.value)
+        if symbol == "%" and isinstance(left, Const) and isinstance(left.value, str):
+            return self._formatted(left.value, right)
         made = self._of_class(symbol, left, right)
         if made is not None:
             return made
@@ -107,7 +110,7 @@ class Operators:
             if root in interpreter.protected or left.base is not None:
                 reason = interpreter.protected.get(root, "it is a view of another array")
                 interpreter.refuse(f"this array cannot be changed in place: {reason}", hint="copy() it first")
-            interpreter.store.set(root, value)
+            interpreter.change_array(root, value)
             return value
         return value
 
@@ -178,8 +181,6 @@ class Operators:
             for key, item in zip(other.keys or (), other.items, strict=True):
                 fields = fields.changed(key, item)
             return interpreter.new_object(dict, fields)
-        if symbol == "%" and isinstance(left, Const) and isinstance(left.value, str):
-            return Const(left.value % interpreter.static(right, "what is formatted"))
         if isinstance(left, Array) or isinstance(right, Array):
             sequence = right if isinstance(left, Array) else left
             array = left if isinstance(left, Array) else right
@@ -190,6 +191,13 @@ class Operators:
         interpreter.raise_error(
             TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
         )
+
+    def _formatted(self, text: str, right: AbstractValue) -> AbstractValue:
+        """`text % right`: a message's text where it holds numbers that only the run knows."""
+        given = right.items if isinstance(right, Tuple) else (right,)
+        if any(isinstance(item, Array) for item in given):
+            return Const(MessageText(text))
+        return self._known(operator.mod, "%", text, self.interpreter.static(right, "what is formatted"))
 
     # Unary
 
@@ -206,6 +214,8 @@ class Operators:
                 return interpreter.calls.call(method, [], {})
         if not isinstance(operand, Array):
             interpreter.raise_error(TypeError, f"bad operand type for unary {symbol}: {described(operand)}")
+        if symbol == "+" and operand.dims:
+            return operand.copied(interpreter.emitter.graph)
         return interpreter.numbers.unary(symbol, operand)
 
     # Truth
@@ -285,9 +295,22 @@ class Operators:
         if _is_list(left) and _is_list(right):
             assert isinstance(left, Ref) and isinstance(right, Ref)
             return self._ordered(symbol, interpreter.contents(left).items, interpreter.contents(right).items)
+        rows = [self._ordered_fields(value) for value in (left, right)]
+        if rows[0] is not None and rows[1] is not None and same_class(left, right):
+            return self._ordered(symbol, rows[0], rows[1])
         interpreter.raise_error(
             TypeError, f"{symbol} is not supported between {described(left)} and {described(right)}"
         )
+
+    def _ordered_fields(self, value: AbstractValue) -> tuple[AbstractValue, ...] | None:
+        """The fields that decide the order of an instance of a dataclass that has one."""
+        cls = value.cell.cls if isinstance(value, Ref) else None
+        parameters = getattr(cls, "__dataclass_params__", None)
+        if not isinstance(value, Ref) or parameters is None or not parameters.order:
+            return None
+        fields = self.interpreter.contents(value)
+        names = [field.name for field in dataclasses.fields(value.cell.cls) if field.compare]
+        return tuple(item for name in names if (item := fields.get(name)) is not None)
 
     def _identity(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         if isinstance(left, Const) and isinstance(right, Const):
@@ -323,6 +346,9 @@ class Operators:
                 rows = a.items, tuple(b.get(key) for key in a.keys)
             else:
                 rows = a.items, b.items
+        ranges = [_known_range(value) for value in (left, right)]
+        if None not in ranges:
+            return Const((ranges[0] == ranges[1]) is wanted)
         if rows is None:
             return Const(same(left, right) is wanted)
         if len(rows[0]) != len(rows[1]):
@@ -407,12 +433,24 @@ def _is_number(value: AbstractValue) -> bool:
     return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
 
 
+def _known_range(value: AbstractValue) -> range | None:
+    """A range whose bounds are known."""
+    if isinstance(value, Series) and value.rule == "range" and all(isinstance(part, Const) for part in value.parts):
+        return range(*(part.value for part in value.parts))  # type: ignore[attr-defined]
+    return value.value if isinstance(value, Const) and isinstance(value.value, range) else None
+
+
 def _is_list(value: AbstractValue) -> bool:
     return isinstance(value, Ref) and value.cell.cls is list
 
 
 def _is_dict(value: AbstractValue) -> bool:
     return isinstance(value, Ref) and value.cell.cls is dict
+
+
+def same_class(left: AbstractValue, right: AbstractValue) -> bool:
+    """Whether two values are objects of one class."""
+    return isinstance(left, Ref) and isinstance(right, Ref) and left.cell.cls is right.cell.cls
 
 
 def _is_sequence(value: AbstractValue) -> bool:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 PREDICATE = dtype("pred")
+Bound = dict[str, AbstractValue]
+"""What the names of a pattern stand for, where it fits."""
 
 
 class Patterns:
@@ -47,69 +49,54 @@ class Patterns:
         if not cases:
             return
         case, rest = cases[0], cases[1:]
-        fits = self._fits(case.pattern, subject)
+        bound: Bound = {}
+        fits = self._fits(case.pattern, subject, bound)
         if self._is_other_bool(case, subject, seen):
             fits = True
         seen = (*seen, case)
         if fits is False:
             self._cases(subject, rest, seen)
             return
-        if fits is True and case.guard is None:
-            interpreter.execute(case.body)
-            return
-        if fits is True:
-            self._guarded(case, subject, rest, seen)
-            return
         control = interpreter.control
-        if case.guard is None:
-            arms = [
-                control.run_arm("true", lambda: interpreter.execute(case.body)),
-                control.run_arm("false", lambda: self._cases(subject, rest, seen)),
-            ]
-            control.merge(fits, arms)
-            return
-        guard = control.choose(fits, lambda: self._truth(case.guard), lambda: Const(False))
-        self._branch(guard, case, subject, rest, seen)
-
-    def _truth(self, node: ast.expr | None) -> AbstractValue:
-        assert node is not None
-        truth = self.interpreter.operators.truth(self.interpreter.evaluate(node))
-        return Const(truth) if isinstance(truth, bool) else Array(truth, True)
-
-    def _guarded(
-        self,
-        case: ast.match_case,
-        subject: AbstractValue,
-        rest: Sequence[ast.match_case],
-        seen: Sequence[ast.match_case],
-    ) -> None:
-        self._branch(self._truth(case.guard), case, subject, rest, seen)
-
-    def _branch(
-        self,
-        guard: AbstractValue,
-        case: ast.match_case,
-        subject: AbstractValue,
-        rest: Sequence[ast.match_case],
-        seen: Sequence[ast.match_case],
-    ) -> None:
-        interpreter = self.interpreter
+        guard: AbstractValue = Const(True) if fits is True else Array(fits, True)
+        if case.guard is not None:
+            guard = self._guard(case.guard, fits, bound)
         if isinstance(guard, Const):
             if guard.value:
-                interpreter.execute(case.body)
+                self._run(case, bound)
             else:
                 self._cases(subject, rest, seen)
             return
         assert isinstance(guard, Array)
-        control = interpreter.control
         arms = [
-            control.run_arm("true", lambda: interpreter.execute(case.body)),
+            control.run_arm("true", lambda: self._run(case, bound)),
             control.run_arm("false", lambda: self._cases(subject, rest, seen)),
         ]
         control.merge(guard.node, arms)
 
-    def _fits(self, pattern: ast.pattern, subject: AbstractValue) -> bool | Node:
-        """Whether a value fits a pattern, whose names are bound on the way."""
+    def _run(self, case: ast.match_case, bound: Bound) -> None:
+        self._bind(bound)
+        self.interpreter.execute(case.body)
+
+    def _bind(self, bound: Bound) -> None:
+        """Bind the names of a pattern, which happens only where the whole of it fits."""
+        for name, value in bound.items():
+            self.interpreter.assign(ast.Name(name, ast.Store()), value)
+
+    def _guard(self, node: ast.expr, fits: bool | Node, bound: Bound) -> AbstractValue:
+        """Whether a pattern fits and its guard holds; the guard is computed only where the pattern fits."""
+
+        def truth() -> AbstractValue:
+            self._bind(bound)
+            made = self.interpreter.operators.truth(self.interpreter.evaluate(node))
+            return Const(made) if isinstance(made, bool) else Array(made, True)
+
+        if isinstance(fits, bool):
+            return truth()
+        return self.interpreter.control.choose(fits, truth, lambda: Const(False))
+
+    def _fits(self, pattern: ast.pattern, subject: AbstractValue, bound: Bound) -> bool | Node:
+        """Whether a value fits a pattern; what its names stand for is entered in `bound`."""
         interpreter = self.interpreter
         if isinstance(pattern, ast.MatchValue):
             return interpreter.operators.truth(
@@ -118,18 +105,18 @@ class Patterns:
         if isinstance(pattern, ast.MatchSingleton):
             return interpreter.operators.truth(interpreter.operators.compare("is", subject, Const(pattern.value)))
         if isinstance(pattern, ast.MatchAs):
-            fits: bool | Node = True if pattern.pattern is None else self._fits(pattern.pattern, subject)
+            fits: bool | Node = True if pattern.pattern is None else self._fits(pattern.pattern, subject, bound)
             if pattern.name is not None and fits is not False:
-                interpreter.assign(ast.Name(pattern.name, ast.Store()), subject)
+                bound[pattern.name] = subject
             return fits
         if isinstance(pattern, ast.MatchOr):
-            return self._any(pattern.patterns, subject)
+            return self._any(pattern.patterns, subject, bound)
         if isinstance(pattern, ast.MatchSequence):
-            return self._sequence(pattern, subject)
+            return self._sequence(pattern, subject, bound)
         if isinstance(pattern, ast.MatchMapping):
-            return self._mapping(pattern, subject)
+            return self._mapping(pattern, subject, bound)
         if isinstance(pattern, ast.MatchClass):
-            return self._class(pattern, subject)
+            return self._class(pattern, subject, bound)
         interpreter.refuse(f"{type(pattern).__name__} cannot be compiled")
 
     def _all(self, collected: Sequence[bool | Node]) -> bool | Node:
@@ -143,22 +130,36 @@ class Patterns:
             result = self.interpreter.emitter.elementwise("and", result, node)
         return result
 
-    def _any(self, patterns: Sequence[ast.pattern], subject: AbstractValue) -> bool | Node:
-        nodes: list[Node] = []
+    def _any(self, patterns: Sequence[ast.pattern], subject: AbstractValue, bound: Bound) -> bool | Node:
+        """Whether one of several patterns fits; names mean what the first that fits binds them to."""
+        interpreter = self.interpreter
+        alternatives: list[tuple[bool | Node, Bound]] = []
         for pattern in patterns:
-            fits = self._fits(pattern, subject)
-            if fits is True and not nodes:
-                return True
-            if not isinstance(fits, bool):
-                nodes.append(fits)
-        if not nodes:
+            own: Bound = {}
+            fits = self._fits(pattern, subject, own)
+            if fits is not False:
+                alternatives.append((fits, own))
+            if fits is True:
+                break
+        if not alternatives:
             return False
-        result = nodes[0]
-        for node in nodes[1:]:
-            result = self.interpreter.emitter.elementwise("or", result, node)
+        result, chosen = alternatives.pop()
+        for fits, own in reversed(alternatives):
+            assert not isinstance(fits, bool)
+            names = list(own)
+            if names:
+                made = interpreter.control.choose(
+                    fits,
+                    lambda own=own, names=names: Tuple(tuple(own[name] for name in names)),
+                    lambda chosen=chosen, names=names: Tuple(tuple(chosen[name] for name in names)),
+                )
+                chosen = dict(zip(names, made.items, strict=True))
+            if not isinstance(result, bool):
+                result = interpreter.emitter.elementwise("or", fits, result)
+        bound.update(chosen)
         return result
 
-    def _sequence(self, pattern: ast.MatchSequence, subject: AbstractValue) -> bool | Node:
+    def _sequence(self, pattern: ast.MatchSequence, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
         if not (isinstance(subject, Tuple) or (isinstance(subject, Ref) and subject.cell.cls is list)):
             return False
@@ -167,20 +168,20 @@ class Patterns:
         if star is None:
             if len(items) != len(pattern.patterns):
                 return False
-            return self._all([self._fits(part, item) for part, item in zip(pattern.patterns, items, strict=True)])
+            rows = zip(pattern.patterns, items, strict=True)
+            return self._all([self._fits(part, item, bound) for part, item in rows])
         after = len(pattern.patterns) - star - 1
         if len(items) < star + after:
             return False
-        collected = [self._fits(part, item) for part, item in zip(pattern.patterns[:star], items, strict=False)]
+        collected = [self._fits(part, item, bound) for part, item in zip(pattern.patterns[:star], items, strict=False)]
         middle = pattern.patterns[star]
         assert isinstance(middle, ast.MatchStar)
         if middle.name is not None:
-            rest = interpreter.new_list(items[star : len(items) - after])
-            interpreter.assign(ast.Name(middle.name, ast.Store()), rest)
+            bound[middle.name] = interpreter.new_list(items[star : len(items) - after])
         tail = zip(pattern.patterns[star + 1 :], items[len(items) - after :], strict=True)
-        return self._all([*collected, *(self._fits(part, item) for part, item in tail)])
+        return self._all([*collected, *(self._fits(part, item, bound) for part, item in tail)])
 
-    def _mapping(self, pattern: ast.MatchMapping, subject: AbstractValue) -> bool | Node:
+    def _mapping(self, pattern: ast.MatchMapping, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
         if not (isinstance(subject, Ref) and subject.cell.cls is dict):
             return False
@@ -193,21 +194,22 @@ class Patterns:
             item = fields.get(name)
             if item is None:
                 return False
-            collected.append(self._fits(part, item))
+            collected.append(self._fits(part, item, bound))
         if pattern.rest is not None:
             kept = [(key, item) for key, item in zip(fields.keys or (), fields.items, strict=True) if key not in names]
-            rest = interpreter.new_object(dict, Fields(tuple(key for key, _ in kept), tuple(item for _, item in kept)))
-            interpreter.assign(ast.Name(pattern.rest, ast.Store()), rest)
+            keys, items = tuple(key for key, _ in kept), tuple(item for _, item in kept)
+            bound[pattern.rest] = interpreter.new_object(dict, Fields(keys, items))
         return self._all(collected)
 
-    def _class(self, pattern: ast.MatchClass, subject: AbstractValue) -> bool | Node:
+    def _class(self, pattern: ast.MatchClass, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
         cls = interpreter.evaluate(pattern.cls)
         if interpreter.operators.truth(interpreter.calls.is_instance(subject, cls)) is not True:
             return False
         held = cls.value if isinstance(cls, Const) else None
         if held in (int, float, bool, complex, str, tuple, list, dict) and len(pattern.patterns) == 1:
-            return self._fits(pattern.patterns[0], subject)
+            return self._fits(pattern.patterns[0], subject, bound)
         names = [*getattr(held, "__match_args__", ())][: len(pattern.patterns)]
         parts = [*zip(names, pattern.patterns, strict=True), *zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)]
-        return self._all([self._fits(part, interpreter.members.attribute(subject, name)) for name, part in parts])
+        held_parts = [(part, interpreter.members.attribute(subject, name)) for name, part in parts]
+        return self._all([self._fits(part, item, bound) for part, item in held_parts])

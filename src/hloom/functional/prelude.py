@@ -190,11 +190,114 @@ def called(function: Any, x: Any, args: Any, kwargs: Any) -> Any:
     return function(x, *args, **kwargs) if callable(function) else function
 
 
-def gcd(a: Any, b: Any) -> Any:
+def gcd(*numbers: Any) -> Any:
     """math.gcd"""
+    result = 0
+    for number in numbers:
+        a, b = result, number
+        while b != 0:
+            a, b = b, a % b
+        result = abs(a)
+    return result
+
+
+def lcm(*numbers: Any) -> Any:
+    """math.lcm"""
+    result = 1
+    for number in numbers:
+        result = 0 if number == 0 else abs(result // gcd(result, number) * number)
+    return result
+
+
+def comb(n: Any, k: Any) -> Any:
+    """math.comb"""
+    if n < 0 or k < 0:
+        raise ValueError("n and k must be non-negative integers")
+    result = 1 if k <= n else 0
+    for i in range(min(k, n - k)):
+        result = result * (n - i) // (i + 1)
+    return result
+
+
+def perm(n: Any, k: Any = None) -> Any:
+    """math.perm"""
+    count = n if k is None else k
+    if n < 0 or count < 0:
+        raise ValueError("n and k must be non-negative integers")
+    result = 1
+    for i in range(count):
+        result = result * (n - i)
+    return result
+
+
+def dist(p: Any, q: Any) -> Any:
+    """math.dist"""
+    if len(p) != len(q):
+        raise ValueError("both points must have the same number of dimensions")
+    total = 0.0
+    for a, b in zip(p, q):  # noqa: B905
+        total = total + (a - b) * (a - b)
+    return math.sqrt(total)
+
+
+def power_modulo(base: Any, exponent: Any, modulus: Any) -> Any:
+    """`pow` of three integers, by squaring"""
+    if modulus == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    if exponent < 0:
+        base = inverse_modulo(base, modulus)
+        exponent = -exponent
+    result, square = 1 % modulus, base % modulus
+    while exponent > 0:
+        if exponent & 1:
+            result = result * square % modulus
+        square = square * square % modulus
+        exponent >>= 1
+    return result
+
+
+def inverse_modulo(number: Any, modulus: Any) -> Any:
+    """The inverse of a number by a modulus, by Euclid's extended algorithm."""
+    a, b, x, y = number % modulus, modulus, 1, 0
     while b != 0:
-        a, b = b, a % b
-    return abs(a)
+        q = a // b
+        a, b, x, y = b, a - q * b, y, x - q * y
+    if abs(a) != 1:
+        raise ValueError("base is not invertible for the given modulus")
+    return x * a % modulus
+
+
+def item_of(keys: Any, owner: Any) -> Any:
+    """operator.itemgetter"""
+    return owner[keys[0]] if len(keys) == 1 else tuple([owner[key] for key in keys])
+
+
+def attribute_of(names: Any, owner: Any) -> Any:
+    """operator.attrgetter"""
+    values = []
+    for name in names:
+        value = owner
+        for part in name.split("."):
+            value = getattr(value, part)
+        values.append(value)
+    return values[0] if len(names) == 1 else tuple(values)
+
+
+def called_method(name: Any, arguments: Any, keywords: Any, owner: Any) -> Any:
+    """operator.methodcaller"""
+    return getattr(owner, name)(*arguments, **keywords)
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
+    """numpy.choose"""
+    count = len(choices)
+    if mode == "raise" and np.any((np.asarray(a) < 0) | (np.asarray(a) >= count)):
+        raise ValueError("invalid entry in choice array")
+    number = np.clip(a, 0, count - 1) if mode == "clip" else np.asarray(a) % count
+    result = np.broadcast_arrays(choices[0], number)[0]
+    for k in range(1, count):
+        result = np.where(number == k, choices[k], result)
+    return result
 
 
 def factorial(n: Any) -> Any:
@@ -241,8 +344,11 @@ PRELUDE: dict[str, Any] = {
 """By the name of jax's function."""
 NUMPY_PRELUDE: dict[Any, Any] = {
     np.vectorize: vectorize, np.apply_along_axis: apply_along_axis, np.fromfunction: fromfunction,
-    np.piecewise: piecewise,
+    np.piecewise: piecewise, np.choose: choose,
 }  # fmt: skip
 """By NumPy's function."""
-MATH_PRELUDE: dict[str, Any] = {"gcd": gcd, "factorial": factorial, "isqrt": isqrt, "isclose": isclose}
+MATH_PRELUDE: dict[str, Any] = {
+    "gcd": gcd, "lcm": lcm, "comb": comb, "perm": perm, "dist": dist, "factorial": factorial, "isqrt": isqrt,
+    "isclose": isclose,
+}  # fmt: skip
 """By the name of the function of the module math."""

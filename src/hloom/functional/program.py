@@ -15,6 +15,7 @@ from hloom.functional.recursion import lower_shared_calls
 from hloom.functional.state import Captured, PathEnds
 from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
+    ITERATOR,
     NONE,
     AbstractValue,
     Array,
@@ -25,6 +26,7 @@ from hloom.functional.values import (
     Fields,
     FunctionClosure,
     MessageText,
+    Method,
     PartialCall,
     Ref,
     Series,
@@ -207,7 +209,7 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
         return Static(value.value)
     if isinstance(value, Tuple):
         return Container(value.cls, None, tuple(_template(interpreter, item, outputs) for item in value.items))
-    if isinstance(value, Ref):
+    if isinstance(value, Ref) and value.cell.cls is not ITERATOR:
         fields = interpreter.contents(value)
         return Container(
             value.cell.cls, fields.keys, tuple(_template(interpreter, item, outputs) for item in fields.items)
@@ -218,7 +220,7 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
         return Container(
             list, None, tuple(_template(interpreter, item, outputs) for item in interpreter.members.items(value))
         )
-    if isinstance(value, ValueChoice) and all(isinstance(option, Const) for option in value.options):
+    if isinstance(value, ValueChoice) and not any(isinstance(option, FUNCTIONS) for option in value.options):
         outputs.append(value.tag.node)
         number = len(outputs) - 1
         return ResultChoice(number, tuple(_template(interpreter, option, outputs) for option in value.options))
@@ -229,6 +231,9 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
             hint="return numbers, arrays and containers of them",
         )
     raise Unsupported(f"the result is {described(value)}, which cannot leave the program", interpreter.returned_at)
+
+
+FUNCTIONS = (FunctionClosure, PartialCall, Derived, Method, Series)
 
 
 def _moved(template: Any, distance: int) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.functional.expressions import SYMBOLS
 from hloom.functional.state import BREAK, CONTINUE, RETURN, Completion
-from hloom.functional.values import NONE, UNBOUND, AbstractValue, Array, Const, PartialCall, described
+from hloom.functional.values import NONE, UNBOUND, AbstractValue, Array, Const, MessageText, PartialCall, described
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -68,6 +68,16 @@ class Statements:
                 interpreter.control.if_normal(tag, lambda rest=rest: self.execute(rest))
                 return
 
+    def _go_on(self, rest: Sequence[ast.stmt]) -> None:
+        """Run what follows a statement, where it was not left by `break`, `continue` or `return`."""
+        interpreter = self.interpreter
+        assert interpreter.frame is not None
+        tag = interpreter.store.get(interpreter.frame.tag)
+        if not isinstance(tag, Const):
+            interpreter.control.if_normal(tag, lambda: self.execute(rest))
+        elif tag.value is Completion.NORMAL:
+            self.execute(rest)
+
     def _if(self, statement: ast.If, rest: Sequence[ast.stmt]) -> bool:
         """Run an `if`; whether what follows it was run too, where only one branch goes on."""
         interpreter = self.interpreter
@@ -78,12 +88,17 @@ class Statements:
         frame = interpreter.frame
         assert frame is not None
         control = interpreter.control
-        first = control.run_arm("true", lambda: self.execute(statement.body))
+
+        def run(body: Sequence[ast.stmt], truth: bool) -> None:
+            control.narrowed(statement.test, truth)
+            self.execute(body)
+
+        first = control.run_arm("true", lambda: run(statement.body, True))
         takes_rest = bool(rest) and not control.goes_on(first)
-        second = control.run_arm("false", lambda: self.execute([*statement.orelse, *(rest if takes_rest else ())]))
+        second = control.run_arm("false", lambda: run([*statement.orelse, *(rest if takes_rest else ())], False))
         if rest and not takes_rest and not control.goes_on(second):
             takes_rest = True
-            control.run_again(first, lambda: self.execute(rest))
+            control.run_again(first, lambda: self._go_on(rest))
         frame.part = statement
         control.merge(truth, [first, second])
         return takes_rest
@@ -109,7 +124,7 @@ class Statements:
             self.assign(target, interpreter.operators.augmented(symbol, left, interpreter.evaluate(statement.value)))
         elif isinstance(target, ast.Attribute):
             owner = interpreter.evaluate(target.value)
-            left = interpreter.members.attribute(owner, target.attr)
+            left = interpreter.current(interpreter.members.attribute(owner, target.attr))
             value = interpreter.operators.augmented(symbol, left, interpreter.evaluate(statement.value))
             interpreter.members.set_attribute(owner, target.attr, value)
         else:
@@ -120,7 +135,8 @@ class Statements:
                     owner, index, lambda left: interpreter.operators.binary(symbol, left, right)
                 )
                 return
-            value = interpreter.operators.augmented(symbol, interpreter.indexing.get(owner, index), right)
+            left = interpreter.current(interpreter.indexing.get(owner, index))
+            value = interpreter.operators.augmented(symbol, left, right)
             interpreter.indexing.set(owner, index, value)
 
     def assign(self, target: ast.expr, value: AbstractValue) -> None:
@@ -245,6 +261,8 @@ class Statements:
         value = interpreter.evaluate(node)
         if isinstance(value, Array):
             return f"<{ast.unparse(node)}>"
+        if isinstance(value, Const) and isinstance(value.value, MessageText):
+            return str(value.value)
         return str(interpreter.static(value, "the message of an error"))
 
     def _raise(self, statement: ast.Raise) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.frontend import Code
-from hloom.ir import Constant, DType, Literal, Node, TensorType
+from hloom.ir import Constant, DType, Graph, Literal, Node, TensorType
 from hloom.text import Location
 
 
@@ -26,13 +26,20 @@ class AbstractValue:
 class Array(AbstractValue):
     """An array, or a number, that the run computes. A weak one is Python's own number, whose type gives way."""
 
-    __slots__ = ("base", "node", "root", "weak")
+    __slots__ = ("base", "home", "node", "root", "weak")
 
     def __init__(self, node: Node, weak: bool = False, base: tuple[Array, Array] | None = None) -> None:
         self.node = node
         self.weak = weak
         self.base = base  # what it is a view of in NumPy: the array, and that array's elements at the time
         self.root: Array | None = None  # the array whose elements these are after a change
+        self.home: Graph | None = None  # the graph that a copy was made in, whose node is another array's
+
+    def copied(self, graph: Graph) -> Array:
+        """A copy made in a graph, whose elements may be changed apart."""
+        made = Array(self.node, self.weak)
+        made.home = graph
+        return made
 
     @property
     def type(self) -> TensorType:
@@ -93,6 +100,10 @@ class Tuple(AbstractValue):
         return f"({', '.join(map(repr, self.items))})"
 
 
+ITERATOR = type(iter(()))
+"""The class of the objects that stand for iterators, which hold the items that are left."""
+
+
 class Cell:
     """A mutable object: a list, a dict, or an instance of a class. What it holds is in the store."""
 
@@ -126,7 +137,7 @@ class Fields:
         """The item of a key."""
         assert self.keys is not None
         for name, item in zip(self.keys, self.items, strict=True):
-            if name == key and type(name) is type(key):
+            if name is key or name == key:
                 return item
         return None
 
@@ -134,7 +145,7 @@ class Fields:
         """The same with another item, added last where the key is new."""
         assert self.keys is not None
         for number, name in enumerate(self.keys):
-            if name == key and type(name) is type(key):
+            if name is key or name == key:
                 return Fields(self.keys, (*self.items[:number], item, *self.items[number + 1 :]))
         return Fields((*self.keys, key), (*self.items, item))
 

@@ -274,7 +274,7 @@ def rationals_by_their_operators(a, b, c, d):
 @program((1, 2))
 def sum_and_max_of_objects(a, b):
     values = [Rational(a, b), Rational(b, 3), Rational(1, 7)]
-    return sum(values, Rational(0)), sum(values), len([v for v in values if v])
+    return sum(values, Rational(0)), sum(values), len([v for v in values if v is not None])
 
 
 @program((3, 1), (1, 3))

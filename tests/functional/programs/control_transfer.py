@@ -361,7 +361,7 @@ def none_and_identity(n):
     y = None or x
     f = None
     g = f or (lambda v: v + 1)
-    return x, y, g(n), f is None, (x is not None) + 1, None == None, [] is None  # noqa: E711
+    return x, y, g(n), f is None, (x is not None) + 1, None == None, [] is None  # noqa: E711, F632
 
 
 @program((3, 4))
@@ -379,7 +379,7 @@ def dynamic_and_static_conditions_mixed(n, flag=True):
         a = "text"
     else:
         a = 2.5
-    return a * 2 if flag or n else a
+    return a * 2.0 if flag or n else a
 
 
 @program((8,), (6,))

@@ -309,7 +309,7 @@ def an_unused_closure_and_a_dead_branch(x, y):
 @program((2, 3.0), grad=1)
 def an_integer_beside_a_float(n, x):
     f = lambda k, v: v**k * k
-    return f(n, x) + f(n + 1, x) // 1.0
+    return f(n, x) + f(n + 1, x) / 1.5
 
 
 @program((2.0,), grad=0)

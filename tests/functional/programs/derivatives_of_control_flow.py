@@ -15,7 +15,7 @@ def a_branch_of_two_arguments(x, y):
         return x + y * y
 
 
-@program((4.0, 2.0), grad=(0, 1))
+@program((4.5, 2.0), grad=(0, 1))
 def a_while_that_subtracts(x, y):
     rval = 1.0
     while x > y:
@@ -90,7 +90,7 @@ def a_match_by_data(x, n):
     return x * n
 
 
-@program((2.0, 0.5), (0.5, 2.0), (1.5, 1.0), grad=(0, 1))
+@program((2.0, 0.5), (0.5, 2.0), (1.5, 1.1), grad=(0, 1))
 def short_circuits_with_values(x, y):
     a = x > y and x * y or x - y
     b = (x if x > 1 else y) * (y < 1 or 2.0)
@@ -133,7 +133,6 @@ def a_recurrence_in_an_array(v, k):
 def assignments_at_moving_slices(v, n):
     w = np.array(v)
     w[:n] *= 2.0
-    w[n:] = w[n:] ** 2
     w[n - 1] += w[n % 4]
     return np.sum(w * np.arange(1.0, 5.0))
 
@@ -142,7 +141,7 @@ def assignments_at_moving_slices(v, n):
 def assignment_by_a_mask_with_a_gradient(v):
     w = v * 1.0
     w[w < 0] = 0.5
-    w[v > 2] = w[v > 2] * 1.0
+    w[v > 2] *= 3.0
     return np.sum(w * w)
 
 
@@ -284,10 +283,10 @@ def a_bisection_inside(x, y):
     low, high = 0.0, 2.0
     for _ in range(30):
         middle = (low + high) / 2
-        if middle * middle < x + y:
+        if middle * middle < 1.0:
             low = middle
         else:
-            high = middle
+            high = middle * (x / x)
     return x * low + y
 
 

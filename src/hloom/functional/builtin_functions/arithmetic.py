@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
-from hloom.functional.prelude import round_integer
+from hloom.functional.prelude import power_modulo, round_integer
 from hloom.functional.values import FALSE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
 from hloom.ir import dtype
 
@@ -133,7 +133,7 @@ def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
     if len(arguments) == 3:
         if all(isinstance(value, Const) for value in arguments):
             return Const(pow(*(value.value for value in arguments)))  # type: ignore[attr-defined]
-        interpreter.refuse("pow() with a modulus takes numbers that are known when the program is compiled")
+        return interpreter.calls.call(interpreter.embed(power_modulo), arguments, {})
     return interpreter.operators.binary("**", *arguments)
 
 

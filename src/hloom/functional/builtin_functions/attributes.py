@@ -12,6 +12,7 @@ from hloom.functional.values import (
     Const,
     Derived,
     FunctionClosure,
+    MessageText,
     Method,
     PartialCall,
     Ref,
@@ -97,7 +98,7 @@ def _refused(name: str, hint: str) -> Handler:
     return refuse
 
 
-for _function in (eval, exec, open, input, id, next, globals, locals, vars, compile, __import__):
+for _function in (eval, exec, open, input, id, globals, locals, vars, compile, __import__):
     BUILTINS[_function] = _refused(_function.__name__, "call it outside the function and pass its result")
 
 
@@ -107,5 +108,7 @@ def text(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> 
         return Const("")
     (value,) = arguments
     if isinstance(value, Array):
-        interpreter.refuse("the text of a number must be known when the program is compiled")
+        return Const(MessageText("<value>"))
+    if isinstance(value, Const) and isinstance(value.value, MessageText):
+        return value
     return Const(str(interpreter.static(value, "what becomes a text")))

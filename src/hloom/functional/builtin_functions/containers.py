@@ -14,6 +14,7 @@ import numpy as np
 from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count, row
 from hloom.functional.values import (
     FALSE,
+    ITERATOR,
     NONE,
     AbstractValue,
     Array,
@@ -69,7 +70,10 @@ def number_range(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 @row(enumerate)
 def enumerated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", Const(0))
-    return Series("enumerate", (arguments[0], start))
+    source = arguments[0]
+    if is_iterator(source):
+        source = Tuple(tuple(interpreter.members.items(source)))
+    return Series("enumerate", (source, start))
 
 
 @row(zip)
@@ -79,7 +83,23 @@ def zipped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
         lengths = [interpreter.members.length(value) for value in arguments]
         if all(isinstance(item, int) for item in lengths) and len(set(lengths)) > 1:
             interpreter.raise_error(ValueError, "zip() arguments have unequal lengths")
+    if any(map(is_iterator, arguments)):
+        return _zipped_iterators(interpreter, arguments)
     return Series("zip", tuple(arguments))
+
+
+def _zipped_iterators(interpreter: Interpreter, arguments: Arguments) -> AbstractValue:
+    """Rows of items that are taken in turn, until one source has none left, as Python does."""
+    sources = [iterate(interpreter, [value], {}) for value in arguments]
+    rows: list[AbstractValue] = []
+    while True:
+        interpreter.step()
+        items: list[AbstractValue] = []
+        for source in sources:
+            if not interpreter.members.length(source):
+                return interpreter.new_iterator(rows)
+            items.append(interpreter.members.next_item(source))
+        rows.append(Tuple(tuple(items)))
 
 
 @row(reversed)
@@ -91,8 +111,8 @@ def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
 def mapped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     lengths = [interpreter.members.length(source) for source in arguments[1:]]
     if all(isinstance(item, int) for item in lengths):
-        rows = zip(*(list(interpreter.members.items(source)) for source in arguments[1:]), strict=False)
-        return Tuple(tuple(interpreter.calls.call(arguments[0], list(items), {}) for items in rows))
+        rows = list(zip(*(list(interpreter.members.items(source)) for source in arguments[1:]), strict=False))
+        return interpreter.new_iterator([interpreter.calls.call(arguments[0], list(items), {}) for items in rows])
     return Series("map", tuple(arguments))
 
 
@@ -114,7 +134,7 @@ def filtered(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
             )
         if truth:
             kept.append(item)
-    return Tuple(tuple(kept))
+    return interpreter.new_iterator(kept)
 
 
 @row(tuple)
@@ -122,9 +142,28 @@ def make_tuple(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
     return Tuple(tuple(interpreter.members.items(arguments[0])) if arguments else ())
 
 
+def is_iterator(value: AbstractValue) -> bool:
+    return isinstance(value, Ref) and value.cell.cls is ITERATOR
+
+
 @row(iter)
 def iterate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Tuple(tuple(interpreter.members.items(arguments[0])))
+    check_count(interpreter, arguments, 1, 1, "iter")
+    source = arguments[0]
+    return source if is_iterator(source) else interpreter.new_iterator(list(interpreter.members.items(source)))
+
+
+@row(next)
+def next_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 2, "next")
+    source = arguments[0]
+    if not is_iterator(source):
+        interpreter.raise_error(TypeError, f"{described(source)} is not an iterator")
+    if interpreter.members.length(source):
+        return interpreter.members.next_item(source)
+    if len(arguments) > 1:
+        return arguments[1]
+    interpreter.raise_error(StopIteration, "")
 
 
 @row(dataclasses.replace)
@@ -364,7 +403,7 @@ def shallow_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
     (value,) = arguments
     if isinstance(value, Ref):
         return interpreter.new_object(value.cell.cls, interpreter.contents(value))
-    return Array(value.node, value.weak) if isinstance(value, Array) else value
+    return value.copied(interpreter.emitter.graph) if isinstance(value, Array) else value
 
 
 @row(copy.deepcopy)
@@ -376,4 +415,4 @@ def deep_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
         return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
     if isinstance(value, Tuple):
         return Tuple(tuple(deep_copy(interpreter, [item], {}) for item in value.items), value.cls)
-    return Array(value.node, value.weak) if isinstance(value, Array) else value
+    return value.copied(interpreter.emitter.graph) if isinstance(value, Array) else value

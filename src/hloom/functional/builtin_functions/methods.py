@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.builtin_functions.containers import make_dict, sort
-from hloom.functional.builtin_functions.table import Arguments, Keywords
-from hloom.functional.values import NONE, TRUE, AbstractValue, Array, Const, Fields, Method, Ref, Tuple
+from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count
+from hloom.functional.values import NONE, TRUE, AbstractValue, Array, Const, Fields, MessageText, Method, Ref, Tuple
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -92,13 +92,11 @@ def _known_method(
     interpreter: Interpreter, owner: Const, name: str, arguments: Arguments, keywords: Keywords
 ) -> AbstractValue:
     """A method of a Python object that is known now: called now."""
-    if name == "format" and isinstance(owner.value, str):
-        plain: list[Any] = [
-            "<value>" if isinstance(item, Array) else interpreter.static(item, "what is formatted")
-            for item in arguments
-        ]
-    else:
-        plain = [interpreter.static(item, "an argument") for item in arguments]
+    if isinstance(owner.value, MessageText):
+        interpreter.refuse("a text that holds numbers of the run is only fit for a message")
+    if name == "format" and any(isinstance(item, Array) for item in (*arguments, *keywords.values())):
+        return Const(MessageText(owner.value))
+    plain = [interpreter.static(item, "an argument") for item in arguments]
     named = {key: interpreter.static(item, key) for key, item in keywords.items()}
     try:
         return interpreter.embed(getattr(owner.value, name)(*plain, **named))
@@ -142,6 +140,13 @@ def _bit_length(interpreter: Interpreter, owner: Array, arguments: Arguments, ke
     return Array(emitter.sub(emitter.like(owner.dtype.bits, zeros), zeros), True)
 
 
+@_method(NUMBER_METHODS, "bit_count")
+def _bit_count(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    size = interpreter.numbers.absolute(owner)
+    assert isinstance(size, Array)
+    return Array(interpreter.emitter.elementwise("popcnt", size.node), True)
+
+
 @_method(NUMBER_METHODS, "item")
 def _item(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     return owner
@@ -157,7 +162,27 @@ def _items(interpreter: Interpreter, owner: Tuple | Ref) -> list[AbstractValue]:
 @_method(TUPLE_METHODS, "index")
 @_method(LIST_METHODS, "index")
 def _index(interpreter: Interpreter, owner: Tuple | Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Const(_position(interpreter, _items(interpreter, owner), arguments[0]))
+    check_count(interpreter, arguments, 1, 1, "index")
+    operators = interpreter.operators
+    truths = [
+        operators.truth(operators.compare("==", item, arguments[0])) for item in _items(interpreter, owner)
+    ]
+    if True in truths:
+        del truths[truths.index(True) + 1 :]
+    nodes = [(number, truth) for number, truth in enumerate(truths) if truth is not False]
+    if not nodes:
+        interpreter.raise_error(ValueError, "the item is not in the sequence")
+    position, is_there = nodes.pop()
+    result: AbstractValue = Const(position)
+    if not isinstance(is_there, bool):
+        met = is_there
+        for _, truth in nodes:
+            met = interpreter.emitter.elementwise("or", met, truth)
+        interpreter.check(met, ValueError, "the item is not in the sequence")
+    for number, truth in reversed(nodes):
+        assert not isinstance(truth, bool)
+        result = interpreter.control.choose(truth, lambda number=number: Const(number), lambda last=result: last)
+    return result
 
 
 def _position(interpreter: Interpreter, items: Sequence[AbstractValue], wanted: AbstractValue) -> int:

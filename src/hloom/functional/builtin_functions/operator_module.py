@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hloom.functional.builtin_functions.arithmetic import absolute
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Keywords, row
-from hloom.functional.values import NONE, AbstractValue, Array, Const, Tuple
+from hloom.functional.prelude import attribute_of, called_method, item_of
+from hloom.functional.values import NONE, AbstractValue, Array, Const, Fields, PartialCall, Tuple, described
+from hloom.ir import dtype
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
+PREDICATE = dtype("pred")
 
 for _name, _symbol in (
     ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),
@@ -61,6 +64,37 @@ def negated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
 @row(operator.truth)
 def truth_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     return BUILTINS[bool](interpreter, arguments, keywords)
+
+
+@row(operator.index)
+def whole_number(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    (value,) = arguments
+    if isinstance(value, Array) and not (value.dtype.is_integer or value.dtype is PREDICATE):
+        interpreter.raise_error(TypeError, f"{described(value)} cannot be interpreted as an integer")
+    if isinstance(value, Array):
+        return BUILTINS[int](interpreter, arguments, {})
+    return interpreter.calls.known_call(operator.index, arguments, {})
+
+
+@row(operator.contains)
+def contains(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return interpreter.operators.compare("in", arguments[1], arguments[0])
+
+
+for _cls, _taken in ((operator.itemgetter, item_of), (operator.attrgetter, attribute_of)):
+
+    def _getter(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, taken: Any = _taken
+    ) -> AbstractValue:
+        return PartialCall(interpreter.embed(taken), (Tuple(tuple(arguments)),), {})
+
+    BUILTINS[_cls] = _getter
+
+
+@row(operator.methodcaller)
+def method_caller(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    named = interpreter.new_object(dict, Fields(tuple(keywords), tuple(keywords.values())))
+    return PartialCall(interpreter.embed(called_method), (arguments[0], Tuple(tuple(arguments[1:])), named), {})
 
 
 @row(slice)
