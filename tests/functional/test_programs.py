@@ -1,6 +1,7 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
-Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/builtin_functions/attributes.py`,
+Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/aliases.py`,
+`functional/builtin_functions/attributes.py`,
 `functional/builtin_functions/containers.py`, `functional/builtin_functions/math_module.py`,
 `functional/builtin_functions/methods.py`, `functional/builtin_functions/operator_module.py`, `functional/calls.py`,
 `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,

@@ -218,7 +218,7 @@ class Control:
         keys: dict[Any, None] = {}
         for arm in arms:
             keys.update(dict.fromkeys(self.changed_keys(arm)))
-        join = Join(interpreter, store)
+        join = Join(interpreter, store, keys)
         returned = self._returned(alive)
         specs: dict[Any, JoinSpec] = {}
         rows: dict[Any, list[Any]] = {}
@@ -529,7 +529,7 @@ class Control:
             outer.set(go, Array(first, True) if isinstance(first, Node) else Const(first))
             held[go] = []
         for _ in range(MAX_ROUNDS):
-            join = Join(interpreter, outer)
+            join = Join(interpreter, outer, held)
             specs = self._specs(join, held, outer, predicted, least, go)
             one = self._open_round("body", specs, join)
 

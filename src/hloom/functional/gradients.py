@@ -55,9 +55,9 @@ def call_derived(
         if not -len(arguments) <= number < len(arguments):
             interpreter.raise_error(TypeError, f"wrt={number}, but only {len(arguments)} arguments are given")
     chosen = [number % len(arguments) for number in numbers]
-    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True,
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True, by_slopes=True,
                               has_aux=bool(options.get("has_aux")))  # fmt: skip
-    cotangents = linear.pull_back([linear.one()]) if linear.moving else linear.zeros()
+    cotangents = linear.gradient()
     made = [linear.tree(number, cotangents) for number in chosen]
     gradient = Tuple(tuple(made)) if isinstance(wrt, tuple) else made[0]
     value = linear.value
@@ -78,7 +78,7 @@ def _jacobian(
     """The derivative of every element of a result: one pull-back for each, the dimensions of the result first."""
     wrt = derived.options["wrt"]
     numbers = [number % len(arguments) for number in (wrt if isinstance(wrt, tuple) else (wrt,))]
-    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, numbers)
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, numbers, by_slopes=True)
     leaves = [leaf for leaf in _leaves(interpreter, linear.value) if leaf is not None]
     emitter = interpreter.emitter
     made: list[list[AbstractValue]] = [[] for _ in numbers]
@@ -86,6 +86,11 @@ def _jacobian(
         result = interpreter.numbers.array(leaf).type
         if position not in linear.moving:
             interpreter.refuse(f"{described(leaf)} has no derivative", TypeError)
+        if linear.slopes:
+            slope = {linear.part.wrt[0]: linear.slopes[linear.moving.index(position)]}
+            for column, argument in enumerate(numbers):
+                made[column].append(linear.tree(argument, slope))
+            continue
         if result.element_count > UNROLLED_ROWS:
             whole = _rows_in_a_loop(interpreter, linear, position, result)
             for column, argument in enumerate(numbers):
@@ -184,6 +189,7 @@ class LinearizedFunction:
         chosen: Sequence[int],
         *,
         is_scalar: bool = False,
+        by_slopes: bool = False,
         has_aux: bool = False,
     ) -> None:
         self.interpreter = interpreter
@@ -194,9 +200,16 @@ class LinearizedFunction:
         if is_scalar:
             part.check_scalar(has_aux)
         self.moving = part.moving
+        self.slopes: list[Node] = []
+        self.residuals: list[Node] = []
         if not part.moving:
-            self.residuals: list[Node] = []
             self.value = part.finish(_call(interpreter, part.module, part.operands, "value"))
+            return
+        if by_slopes and part.is_of_one_number:  # forward mode keeps nothing of a loop's rounds
+            tangent = interpreter.emitter.constant(1, part.leaves[part.wrt[0]].type)
+            outputs = _call(interpreter, autodiff.jvp(part.module, part.wrt), [*part.operands, tangent], "tangent")
+            self.slopes = outputs[len(part.result_types) :]
+            self.value = part.finish(outputs)
             return
         self.forward, self.backward = autodiff.vjp_parts(part.module, part.wrt)
         outputs = _call(interpreter, self.forward, part.operands, "forward")
@@ -207,9 +220,13 @@ class LinearizedFunction:
         """The cotangents of a result that depends on nothing."""
         return {number: self.interpreter.emitter.zeros(self.part.leaves[number].type) for number in self.part.wrt}
 
-    def one(self) -> Node:
-        """The cotangent 1 of a scalar result."""
-        return self.interpreter.emitter.constant(1, self.part.result_types[self.part.moving[0]])
+    def gradient(self) -> dict[int, Node]:
+        """The gradient of a scalar result, by parameter."""
+        if not self.moving:
+            return self.zeros()
+        if self.slopes:
+            return {self.part.wrt[0]: self.slopes[0]}
+        return self.pull_back([self.interpreter.emitter.constant(1, self.part.result_types[self.moving[0]])])
 
     def pull_back(self, cotangents: Sequence[Node]) -> dict[int, Node]:
         """The cotangents of the parameters that are differentiated with respect to, by parameter."""
@@ -297,6 +314,12 @@ class _Part:
                 "there is nothing to differentiate with respect to: the arguments hold no floating-point numbers",
                 TypeError, hint="pass floats, such as 2.0 for 2",
             )  # fmt: skip
+
+    @property
+    def is_of_one_number(self) -> bool:
+        """Whether it is differentiated with respect to one real number."""
+        types = [self.leaves[number].type for number in self.wrt]
+        return len(types) == 1 and not types[0].rank and types[0].dtype.is_float
 
     def _spec_in(self, arm: Arm, value: AbstractValue) -> JoinSpec:
         with self.interpreter.within(arm.emitter, arm.store):

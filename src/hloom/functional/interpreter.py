@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
@@ -217,10 +217,10 @@ class Interpreter:
 
     # Variables and objects
 
-    def references(self, cell: Cell) -> int:
-        """How many bindings hold a reference to an object."""
+    def references(self, cell: Cell, but: Collection[Any] = ()) -> int:
+        """How many bindings hold a reference to an object, those of some variables not counted."""
         count = 0
-        seen: set[Any] = set()
+        seen: set[Any] = set(but)
         layer: Store | None = self.store
         while layer is not None:
             for key, value in layer.entries.items():

@@ -6,7 +6,7 @@ them of one of the values, `lift` makes a value of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -338,9 +338,11 @@ def same_object(a: Any, b: Any) -> bool:
 class Join:
     """One meeting of paths: what was decided for cells and scopes, so that aliases stay aliases."""
 
-    def __init__(self, interpreter: Interpreter, store: Store) -> None:
+    def __init__(self, interpreter: Interpreter, store: Store, rebound: Collection[Any] = ()) -> None:
         self.interpreter = interpreter
         self.store = store  # where control flow goes on
+        self.rebound = rebound  # the variables whose values are joined
+        self._met: dict[tuple[int, Cell], Cell] = {}  # by path and object: what stands for it after the join
         self.arrays: dict[tuple[Any, ...], Array] = {}
         """The arrays that were lifted, by what they are on each path."""
         self._cells: dict[tuple[Any, ...], CellSpec] = {}
@@ -502,10 +504,16 @@ class Join:
         if any(value.cell.cls is not first.cell.cls for value in values):
             texts = " and ".join(dict.fromkeys(described(value) for value in values))
             raise NoCommonType(f"{texts} have no type in common")
-        is_shared = any(value.cell in self.store and self.interpreter.references(value.cell) > 1 for value in values)
+        is_shared = any(
+            value.cell in self.store and self.interpreter.references(value.cell, self.rebound) for value in values
+        )
         frozen = "which of several objects it is, only the run knows; copy it first" if is_shared else None
         frozen = frozen or next((value.cell.frozen for value in values if value.cell.frozen), None)
         cell = Cell(first.cell.cls, frozen)
+        for value, store in zip(values, stores, strict=True):
+            other = self._met.setdefault((id(store), value.cell), cell)
+            if other is not cell:  # two names that mean one object on this path only
+                cell.frozen = other.frozen = "whether two names mean one object, only the run knows; copy it first"
         placeholder = CellSpec(cell, SameSpec(None))
         self._cells[key] = placeholder
         contents = [store.get(value.cell) for value, store in zip(values, stores, strict=True)]
