@@ -20,7 +20,7 @@ import pytest
 from tests.functional.check import check, check_python
 from tests.functional.table import Program, programs
 
-SHARE = 4
+SHARE = 7
 """One program of so many is compiled in `make test`, all of them in `make test-long`."""
 PROGRAMS = [pytest.param(entry, id=entry.name) for entry in programs()]
 

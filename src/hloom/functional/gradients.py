@@ -55,8 +55,8 @@ def call_derived(
         if not -len(arguments) <= number < len(arguments):
             interpreter.raise_error(TypeError, f"wrt={number}, but only {len(arguments)} arguments are given")
     chosen = [number % len(arguments) for number in numbers]
-    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True, by_slopes=True,
-                              has_aux=bool(options.get("has_aux")))  # fmt: skip
+    linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True,
+                              by_slopes=True, has_aux=bool(options.get("has_aux")))  # fmt: skip
     cotangents = linear.gradient()
     made = [linear.tree(number, cotangents) for number in chosen]
     gradient = Tuple(tuple(made)) if isinstance(wrt, tuple) else made[0]

@@ -460,6 +460,7 @@ class Library:
                 )
             else:
                 made = self.call(np.sort, [owner, *arguments], keywords)
+            assert isinstance(made, Array)
             interpreter.change_array(owner.root or owner, made)
             return NONE
         if name in IN_PLACE:
@@ -504,6 +505,7 @@ class Library:
         if function.__name__ == "subtract":
             value = interpreter.operators.unary("-", value)
         made = self.update_at(owner, index, name, [value])
+        assert isinstance(made, Array)
         interpreter.change_array(root, made)
         return NONE
 

@@ -177,6 +177,7 @@ def _index(interpreter: Interpreter, owner: Tuple | Ref, arguments: Arguments, k
     if not isinstance(is_there, bool):
         met = is_there
         for _, truth in nodes:
+            assert not isinstance(truth, bool)
             met = interpreter.emitter.elementwise("or", met, truth)
         interpreter.check(met, ValueError, "the item is not in the sequence")
     for number, truth in reversed(nodes):
