@@ -452,8 +452,8 @@ class Control:
         interpreter = self.interpreter
         is_list = isinstance(source, Ref) and source.cell.cls is list  # which may change in the loop
         is_iterator = isinstance(source, Ref) and source.cell.cls is ITERATOR  # from which each round takes an item
-        is_whole = not (is_list or is_iterator or isinstance(source, Array))
-        values = list(interpreter.members.items(source)) if is_whole else None
+        is_fixed = not (is_list or is_iterator or isinstance(source, Array))
+        values = list(interpreter.members.items(source)) if is_fixed else None
 
         def run(number: int) -> None:
             frame = interpreter.frame

@@ -394,14 +394,14 @@ def a_loop_with_two_counters(n):
 
 @program((np.array([5, 3, 8, 1]), 8), (np.array([5, 3, 8, 1]), 4))
 def a_search_that_may_fail(v, wanted):
-    found = None
+    position = None
     for i, value in enumerate(v):
         if value == wanted:
-            found = i
+            position = i
             break
-    if found is None:
+    if position is None:
         return -1
-    return found
+    return position
 
 
 @program((5,), (0,))

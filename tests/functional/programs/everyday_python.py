@@ -81,12 +81,12 @@ def the_place_of_the_largest(v):
 
 @program((np.array([5, 3, 8, 1]), 8), (np.array([5, 3, 8, 1]), 4))
 def a_place_or_none(v, wanted):
-    found = None
+    position = None
     for i, value in enumerate(v):
         if value == wanted:
-            found = i
+            position = i
             break
-    return found, -1 if found is None else found * 2
+    return position, -1 if position is None else position * 2
 
 
 @program((3741,), (0,), (9,))

@@ -128,8 +128,8 @@ def dict_order_and_deletion(x):
     first, *rest = d
     keys = "".join(d.keys())
     total = 0.0
-    for place, (key, value) in enumerate(d.items(), 1):
-        total += place * value * len(key)
+    for number, (key, value) in enumerate(d.items(), 1):
+        total += number * value * len(key)
     return d, first, len(rest), keys, total, list(reversed(d.values()))
 
 

@@ -214,13 +214,13 @@ def a_forward_algorithm(emission, seen):
 @program((16, 5), (1, 3))
 def josephus_by_a_list_of_flags(n, k):
     alive = np.arange(20) < n
-    left, place, count = n, -1, 0
+    left, spot, count = n, -1, 0
     while left > 1:
-        place = (place + 1) % n
-        if alive[place]:
+        spot = (spot + 1) % n
+        if alive[spot]:
             count += 1
             if count == k:
-                alive[place] = False
+                alive[spot] = False
                 left -= 1
                 count = 0
     for i in range(n):
@@ -283,17 +283,17 @@ def an_euler_integration_with_a_table(y, h, n):
 
 @program((4,), (1,), (6,))
 def queens_by_recursion(n):
-    def place(row, columns, left, right):
+    def placed(row, columns, left, right):
         if row == n:
             return 1
         count = 0
         for c in range(n):
             bit = 1 << c
             if not (columns & bit) and not (left >> (row + c)) & 1 and not (right >> (row - c + n)) & 1:
-                count += place(row + 1, columns | bit, left | 1 << (row + c), right | 1 << (row - c + n))
+                count += placed(row + 1, columns | bit, left | 1 << (row + c), right | 1 << (row - c + n))
         return count
 
-    return place(0, 0, 0, 0)
+    return placed(0, 0, 0, 0)
 
 
 @program((np.array([3, 0, 2, 1]),), (np.array([0, 1, 2, 3]),))
