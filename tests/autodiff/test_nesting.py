@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.text import HloomError
 
 STATE = "(s32[], f64[])"
 POINT, STEP = np.array(0.7), 1e-6
@@ -87,6 +88,35 @@ def test_forward_mode_of_a_thousand_nested_computations(program: Callable[[int],
     module = hloom.parse(f"HloModule nested\n{program(1000)}")
     _, tangent = hloom.evaluate(hloom.jvp(module), [POINT, np.array(1.0)])
     assert tangent == pytest.approx(slope(module), rel=1e-6)
+
+
+def doubled(opcode: str, more: str = "") -> hloom.Module:
+    """Computations that call the one below twice, so that instructions and residuals double with each level."""
+    how = {"call": "to_apply=", "fusion": "kind=kLoop, calls="}[opcode]
+    lines = ["level0 { x = f64[] parameter(0) ROOT y = f64[] sine(x) }"]
+    lines += [
+        f"level{n} {{ x0 = f64[] parameter(0) {more} a = f64[] {opcode}(x{70 if more else 0}), {how}level{n - 1} "
+        f"ROOT y = f64[] {opcode}(a), {how}level{n - 1} }}"
+        for n in range(1, 40)
+    ]
+    lines.append(f"ENTRY e {{ x = f64[] parameter(0) ROOT y = f64[] {opcode}(x), {how}level39 }}")
+    return hloom.parse("\n".join(lines))
+
+
+LONG = " ".join(f"x{n + 1} = f64[] cosine(x{n})" for n in range(70))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "more", "message"),
+    [
+        ("call", "", "more than 100,000 values would be kept for its backward pass"),
+        ("fusion", "", "more than 100,000 instructions would be differentiated"),
+        ("call", LONG, "values would be kept for its backward pass"),
+    ],
+)
+def test_computations_that_multiply_without_end_are_refused(opcode: str, more: str, message: str):
+    with pytest.raises(HloomError, match=message):
+        hloom.grad(doubled(opcode, more))
 
 
 def slope(module: hloom.Module) -> float:

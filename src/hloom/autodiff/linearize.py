@@ -32,6 +32,11 @@ LARGEST_SOURCE = 1 << 28
 """Of how many bytes a file may be that is read again to say where an instruction stands."""
 LONGEST_TYPE = 10_000
 """Within how many characters of its name an instruction's opcode is looked for."""
+COPIES_FOR_A_NODE = 100
+"""How many instructions may be differentiated, and values kept for the backward pass, for each that a module has: each
+use of a called computation keeps values of its own, and calls of calls may multiply without end."""
+LEAST_COPIES = 100_000
+"""How many may be in any module."""
 
 
 @dataclass(slots=True)
@@ -54,6 +59,28 @@ class Session:
     kept: dict[Any, Any] = field(default_factory=dict)
     functions: dict[Graph, dict[Node, Recognized]] = field(default_factory=dict)
     loop_depth: int = 0
+    most: int = 0
+    copied: int = 0
+
+    def __post_init__(self) -> None:
+        self.most = max(LEAST_COPIES, COPIES_FOR_A_NODE * self.module.node_count)
+
+    def count_copies(self, graph: Graph) -> None:
+        """Count the instructions of a graph that are about to be differentiated once more."""
+        self.copied += len(graph.nodes)
+        if self.copied > self.most:
+            raise HloomError(
+                f"{graph.name}: more than {self.most:,} instructions would be differentiated: "
+                "each call of it is differentiated by itself, and calls of calls multiply"
+            )
+
+    def check_residuals(self, graph: Graph, residuals: Sequence[Node]) -> None:
+        """Refuse a graph of which too many values are kept for the backward pass."""
+        if len(residuals) > self.most:
+            raise HloomError(
+                f"{graph.name}: more than {self.most:,} values would be kept for its backward pass: "
+                "each call in it keeps its own, and calls of calls multiply"
+            )
 
     def functions_in(self, graph: Graph) -> dict[Node, Recognized]:
         """The instructions of a graph that are differentiated as functions of what they were computed from."""
@@ -134,6 +161,7 @@ class Walk:
 
         It results in the node of the graph's result and the tangents of its leaves; those not in `wanted` may be None.
         """
+        self.session.count_copies(graph)
         values: dict[Any, Any] = dict(zip(graph.parameters, arguments, strict=True))
         known = _by_parameter(graph, tangents)
         active = self.session.activity.active(graph, [int(tangent is not None) for tangent in tangents], wanted)
@@ -348,6 +376,7 @@ def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Tran
     for leaf in leaves:
         backward.give(part.tangents[leaf], graph.add_parameter(types[leaf], "cotangent"))
     backward.run(part.tape)
+    session.check_residuals(part.forward, backward.residuals)
     results = {leaf: backward.take(tangent) for leaf, tangent in part.inputs.items()}
     result = {leaf: node for leaf, node in results.items() if node is not None}
     return Transposed(graph, leaves, backward.residuals, result)
