@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
+from hloom.hlo import parse, print_module
 from hloom.hlo.array_reader import ArrayReader
 from hloom.hlo.fast_array_reader import WORTHWHILE, read_plain_array
 from hloom.hlo.literal_reader import read_literal, read_typed_literal
+from hloom.ir import equal
 from hloom.ir.dtypes import DTYPES, DType, DTypeKind, dtype
 from hloom.ir.layout import Layout
 from hloom.ir.literal import Literal, literal_of
@@ -769,3 +772,20 @@ def test_limit():
     literal = Literal.tuple([literal_of(np.arange(11)), literal_of(np.arange(10)), literal_of(1)])
     assert format_literal(literal, limit=10) == "( {...}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 1 )"
     assert format_literal(literal_of(1), limit=0) == "1"
+
+
+@pytest.mark.parametrize("array", ["f32[1000000000]", "pred[65536,65536]", "s4[1000000000]", "u8[16777217]"])
+def test_zeros_take_no_memory_and_little_text(array: str):
+    tracemalloc.start()
+    try:
+        module = parse(f"ENTRY e {{ ROOT c = {array} constant(0) }}")
+        text = print_module(module)
+        assert equal(parse(text), module)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert f"{array} constant(0)" in text
+
+
+def test_fewer_zeros_are_written_one_by_one():
+    assert "constant({0, 0, 0})" in print_module(parse("ENTRY e { ROOT c = f32[3] constant(0) }"))

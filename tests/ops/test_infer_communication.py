@@ -114,6 +114,9 @@ REFUSED = {
     "f32[8,4] all-gather(x), dimensions={2}": "all-gather works on one dimension of 0 to 1, not on (2,)",
     "f32[8,4] all-gather(t), dimensions={0}": "all-gather takes one array or more, not token[]",
     "f32[8,4] all-reduce(x), to_apply=scale": "the reducer scale takes 1 values, but must take 2",
+    "f32[8,4] reduce-scatter(x), replica_groups=[1,0]<=[8], dimensions={0}, to_apply=sum": (
+        "replica groups have no devices in them"
+    ),
     "f32[8,4] reduce-scatter(x), replica_groups={{0,1,2}}, dimensions={0}, to_apply=sum": (
         "reduce-scatter cannot cut dimension 0 of size 8 into 3 parts"
     ),

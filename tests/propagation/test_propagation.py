@@ -11,7 +11,7 @@ import pytest
 
 from hloom.hlo import load, parse
 from hloom.ir import Module
-from hloom.propagation import Propagation, enumerate_tilings, propagate
+from hloom.propagation import DataflowGraph, Propagation, enumerate_tilings, propagate
 from hloom.propagation.conflicts import SHARED, TWICE
 from hloom.sharding import Mesh, spec_of
 from hloom.text import HloomError
@@ -355,3 +355,12 @@ def test_alike_layers_are_tied_where_there_are_too_many_tilings():
         True,
     )
     assert len(enumerate_tilings(module, "m", 2, limit=5000).tilings) == 4096
+
+
+def test_a_collective_that_yields_no_array_has_no_rule():
+    module = parse(
+        "ENTRY e { x = f32[8,16] parameter(0)\n"
+        " ROOT a = b(f32[2]) all-to-all(x), replica_groups={{0,1,2,3}}, dimensions={0} }"
+    )
+    (equation,) = [equation for equation in DataflowGraph(module).equations if equation.node.opcode == "all-to-all"]
+    assert equation.rule.reason == "a collective yields arrays, not b(f32[2])"

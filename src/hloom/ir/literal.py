@@ -241,14 +241,14 @@ def _settle(data: np.ndarray, dtype: DType) -> np.ndarray:
     if not data.ndim and dtype.bits >= 8:
         data.flags.writeable = False
         return data
+    shape = data.shape
+    if data.size and not any(data.strides):
+        data = data.reshape(-1)[:1]
     if dtype.bits < 8:
         data = (data.view(np.uint8) & np.uint8(2**dtype.bits - 1)).view(dtype.numpy)
-    if data.size and any(data.strides):
-        flat = data.reshape(-1)
-        if _is_uniform(flat[:_HASHED]) and _is_uniform(flat):
-            data = _repeat(flat, data.shape)
-    elif data.size:
-        data = _repeat(data.reshape(-1), data.shape)
+    flat = data.reshape(-1)
+    if data.size and _is_uniform(flat[:_HASHED]) and _is_uniform(flat):
+        data = _repeat(flat, shape)
     data.flags.writeable = False
     return data
 

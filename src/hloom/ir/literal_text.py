@@ -28,6 +28,10 @@ _SAMPLE = 1024
 """Of how many numbers the distinct ones are counted to see whether most are repeated: those are then written once."""
 
 
+MOST_ZEROS = 1 << 24
+"""How many zeros are written one by one: 50 MB of text."""
+
+
 def format_literal(literal: Literal, *, limit: int | None = None) -> str:
     """The text of a literal, as it stands inside `constant(...)`.
 
@@ -35,7 +39,8 @@ def format_literal(literal: Literal, *, limit: int | None = None) -> str:
     `-0` as an integer), the greatest c64 parts with 17 digits, the least f8e8m0fnu with 4. What no text can say:
     complex numbers whose real part is NaN, and signalling NaNs as imaginary parts of c64.
 
-    Arrays of more than `limit` elements are written `{...}`, as elided ones are.
+    Arrays of more than `limit` elements are written `{...}`, as elided ones are. Of more than `MOST_ZEROS` zeros one is
+    written: XLA's parser gives a number without braces to the first element, and 0 to the others.
     """
     return _format(literal, limit, with_types=False)
 
@@ -89,8 +94,15 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
     if not data.ndim and type_.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
         return _plain_scalar(float(data), type_.dtype)
     if literal.is_splat:
+        if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
+            return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]
         return _nest(_element_texts(data.reshape(-1)[:1], type_.dtype) * data.size, type_.dims)
     return _nest(_element_texts(data.reshape(-1), type_.dtype), type_.dims)
+
+
+def _is_plain_zero(element: np.ndarray) -> bool:
+    """Whether an element is a number whose bits are all zero: what XLA's parser fills an array with."""
+    return element.dtype.kind != "c" and not any(element.tobytes())
 
 
 def _plain_scalar(value: float, dtype: DType) -> str:

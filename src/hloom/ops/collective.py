@@ -63,6 +63,8 @@ def _group_size(groups: ReplicaGroups | None) -> int | None:
     """How many devices are in each group; None where the text leaves that to the number of devices."""
     if groups is None or (isinstance(groups, ExplicitGroups) and not groups.group_count):
         return None
+    if not groups.group_size:
+        raise TypeProblem("replica groups have no devices in them")
     return groups.group_size
 
 
@@ -249,7 +251,8 @@ def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type
     moved = dimensions[0] if dimensions else None
     results: list[list[list[int]]] = []
     for operand, yielded in zip(_arrays(operands, "a collective"), written, strict=True):
-        assert isinstance(yielded, TensorType), "a collective yields arrays"
+        if not isinstance(yielded, TensorType):
+            raise TypeProblem(f"a collective yields arrays, not {yielded}")
         shared = [None if dim == moved else build.factor(size) for dim, size in enumerate(operand.dims)]
         parts = [build.factor(operand.dims[p], FactorKind.SHIFTED) if f is None else f for p, f in enumerate(shared)]
         build.operand(*[[part] for part in parts])
