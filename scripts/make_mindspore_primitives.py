@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 DUMPS = tempfile.mkdtemp(prefix="mindspore-ir-")
 os.environ.update(MS_DEV_SAVE_GRAPHS="1", MS_DEV_SAVE_GRAPHS_PATH=DUMPS, MS_DEV_DUMP_IR_PASSES="validate", GLOG_v="4")
@@ -65,7 +66,7 @@ SPECIAL = [
 class Case(nn.Cell):
     """A primitive applied to tensors, tuples of tensors, and constants, as a template says."""
 
-    def __init__(self, primitive, template: tuple[tuple[str, object], ...]) -> None:
+    def __init__(self, primitive, template: tuple[tuple[str, Any], ...]) -> None:
         super().__init__()
         self.primitive = primitive
         self.template = template

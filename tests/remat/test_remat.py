@@ -234,14 +234,18 @@ def test_inside_jit():
 
 @st.composite
 def modules(draw: st.DrawFn) -> Module:
-    """Instructions over square arrays of one size, early ones read late: much is kept across the peak."""
-    lines, names = ["  v0 = f32[24,24] parameter(0)"], ["v0"]
+    """Instructions over square arrays of one size, early ones read late: much is kept across the peak.
+
+    All values are at most about 1, so that rounding in another order stays rounding.
+    """
+    lines, names = ["  x = f32[24,24] parameter(0)", "  v0 = f32[24,24] tanh(x)"], ["v0"]
     for number in range(1, draw(st.integers(8, 16))):
-        opcode = draw(st.sampled_from(("dot", "tanh", "multiply", "add", "transpose", "reduce")))
+        opcode = draw(st.sampled_from(("dot", "tanh", "multiply", "maximum", "transpose", "reduce")))
         one, other = (draw(st.sampled_from(names[-3:] + names[:4])) for _ in range(2))
         name = f"v{number}"
         if opcode == "dot":
-            lines.append(f"  {name} = f32[24,24] dot({one}, {other}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+            lines.append(f"  {name}.d = f32[24,24] dot({one}, {other}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+            lines.append(f"  {name} = f32[24,24] multiply({name}.d, fifths)")
         elif opcode == "tanh":
             lines.append(f"  {name} = f32[24,24] tanh({one})")
         elif opcode == "transpose":
@@ -255,10 +259,11 @@ def modules(draw: st.DrawFn) -> Module:
         names.append(name)
     for number, name in enumerate(reversed(names[1:-1])):
         lines.append(f"  w{number} = f32[24,24] dot({names[-1]}, {name}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}")
-        lines.append(f"  late{number} = f32[24,24] tanh(w{number})")
+        lines.append(f"  late{number}.d = f32[24,24] multiply(w{number}, fifths)")
+        lines.append(f"  late{number} = f32[24,24] tanh(late{number}.d)")
         names.append(f"late{number}")
     sums = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
-    body = "\n".join(["  zero = f32[] constant(0)", *lines])
+    body = "\n".join(["  zero = f32[] constant(0)", "  fifth = f32[] constant(0.2)", "  fifths = f32[24,24] broadcast(fifth), dimensions={}", *lines])
     return parse(f"{sums}\nENTRY e {{\n{body}\n  ROOT out = f32[24] reduce({names[-1]}, zero), dimensions={{0}}, to_apply=sum\n}}")
 
 
@@ -272,4 +277,4 @@ def test_random_programs_keep_their_numbers(module: Module, share: float):
         assert "no way was found" in error.message or "alone take" in error.message
         return
     assert made.peak <= share * peak
-    assert_equivalent(module, made.module)
+    assert_equivalent(module, made.module, rtol=1e-5, atol=1e-4)  # sums of 24 numbers of at most 1

@@ -4,6 +4,7 @@
 that nothing defines, closures) is no error: it lowers the level.
 """
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
