@@ -63,7 +63,7 @@ def _group_size(groups: ReplicaGroups | None) -> int | None:
     """How many devices are in each group; None where the text leaves that to the number of devices."""
     if groups is None or (isinstance(groups, ExplicitGroups) and not groups.group_count):
         return None
-    if not groups.group_size:
+    if groups.group_size == 0:
         raise TypeProblem("replica groups have no devices in them")
     return groups.group_size
 
