@@ -8,7 +8,7 @@ All others are stacked, one row for each iteration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
@@ -80,20 +80,8 @@ class Residuals:
 
     def _sources_behind(self, nodes: Sequence[Node], behind: set[Node]) -> list[Node]:
         """What values behind barriers are computed from: operands of barriers, and what is given beside them."""
-        result: dict[Node, None] = {}
-        seen: set[Node] = set()
-        pending = list(nodes)
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            operand = barrier_operand(current)
-            if operand is not None or current not in behind:
-                result[operand or current] = None
-            else:
-                pending += current.inputs
-        return list(result)
+        ends = _nearest(nodes, lambda node: barrier_operand(node) is not None or node not in behind)
+        return list(dict.fromkeys(barrier_operand(node) or node for node in ends))
 
     def _rank(self, node: Node) -> int:
         if isinstance(node, Constant):
@@ -168,36 +156,17 @@ class Residuals:
 
     def sources(self, nodes: Sequence[Node]) -> set[int]:
         """The leaves of the state that some values are made from."""
-        reached: set[int] = set()
-        seen: set[Node] = set()
-        pending = list(nodes)
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            leaf = self.state.leaf_of(current)
-            if leaf is not None:
-                reached.add(leaf)
-            elif isinstance(current, Apply):
-                pending += current.inputs
-        return reached
+        leaves = map(self.state.leaf_of, _nearest(nodes, lambda node: self.state.leaf_of(node) is not None))
+        return {leaf for leaf in leaves if leaf is not None}
 
     def invariant_part(self, nodes: Sequence[Node]) -> list[Node]:
         """Of what some values are made from, the largest values that depend on invariants alone."""
-        result: dict[Node, None] = {}
-        seen: set[Node] = set()
-        pending = list(nodes)
-        while pending:
-            current = pending.pop()
-            if current in seen:
-                continue
-            seen.add(current)
-            if self._ranks.get(current) == INVARIANT and not isinstance(current, Constant):
-                result[current] = None
-            elif self.state.leaf_of(current) is None:
-                pending += current.inputs
-        return list(result)
+
+        def is_invariant(node: Node) -> bool:
+            return self._ranks.get(node) == INVARIANT and not isinstance(node, Constant)
+
+        ends = _nearest(nodes, lambda node: is_invariant(node) or self.state.leaf_of(node) is not None)
+        return list(filter(is_invariant, ends))
 
 
 def barrier_operand(node: Node) -> Node | None:
@@ -214,3 +183,20 @@ def barrier_operand(node: Node) -> Node | None:
 
 def _byte_count(node: Node) -> int:
     return array_type(node).byte_count
+
+
+def _nearest(nodes: Sequence[Node], is_end: Callable[[Node], bool]) -> list[Node]:
+    """Of what some values are made from, the nearest that a test accepts; nothing behind these is looked at."""
+    ends: list[Node] = []
+    seen: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if is_end(current):
+            ends.append(current)
+        else:
+            pending += current.inputs
+    return ends
