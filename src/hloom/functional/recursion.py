@@ -10,7 +10,6 @@ the result holds the error number that the caller gave for it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +51,8 @@ LARGEST_INLINED = 8_000
 """How many instructions a program may come to with every call's graph in its place, before calls become a loop."""
 GAIN = 4
 """How many times smaller the program must become for that."""
+MOST_LOOPS = 4
+"""How many loops, for as many calls, are made of the same graphs, before what calls them becomes part of one loop."""
 SMALL = 200
 """How many instructions a graph may have that is put in place of its calls in a program that is too large."""
 
@@ -82,10 +83,31 @@ def lower_shared_calls(module: Module) -> None:
             members[graph] = None
             pending += [called for node in graph.nodes for called in node.called_graphs if called in leads]
     loops = sum(node.graph not in members for node in calls)
-    size = loops * sum(len(graph.nodes) for graph in members)
-    if members and GAIN * size < _expanded_sizes([*order, module.entry])[module.entry]:
-        _Machine(module, list(members), {}, len(targets) + 2).replace_calls()
-        _erase(module, list(members))
+    size = min(loops, MOST_LOOPS) * sum(len(graph.nodes) for graph in members)
+    if not members or GAIN * size >= _expanded_sizes([*order, module.entry])[module.entry]:
+        return
+    depth = len(targets) + 2
+    if loops > MOST_LOOPS and _holds_arrays_only(module.entry):
+        outer = [graph for graph in order if graph in leads and graph not in members]
+        members |= dict.fromkeys([*outer, _called_entry(module)])
+    _Machine(module, list(members), {}, depth).replace_calls()
+    _erase(module, list(members))
+
+
+def _holds_arrays_only(graph: Graph) -> bool:
+    """Whether registers can keep every value of a graph: arrays, and tuples of arrays."""
+    return all(isinstance(leaf, TensorType) for node in graph.nodes for leaf in _leaves(node.type))
+
+
+def _called_entry(module: Module) -> Graph:
+    """Give a module another entry, which calls the former one; the former one."""
+    former, name = module.entry, module.entry.name
+    entry = module.entry = module.add_graph(f"{name}_call")
+    parameters = [entry.add_parameter(parameter.type, parameter.name) for parameter in former.parameters]
+    entry.set_output(entry.add_apply(OPS["call"], parameters, former.root.type, {"to_apply": former}))
+    module.rename_graph(former, f"{name}_body")
+    module.rename_graph(entry, name)
+    return former
 
 
 def _expanded_sizes(order: Sequence[Graph]) -> dict[Graph, int]:
@@ -144,21 +166,32 @@ def _cycles(module: Module) -> list[list[Graph]]:
 
 @dataclass(eq=False)
 class _Register:
-    """A value that outlives its block: its number among the machine's registers, and its type."""
+    """What keeps values that outlive their blocks: its number among the machine's registers, and its type."""
 
     number: int
     type: TensorType
+    use: str
 
 
 @dataclass(eq=False)
 class _Function:
-    """A function of the cycle: its entry block, and the registers of its parameters and results."""
+    """A function of the cycle: its entry block, and the registers of its parameters and results.
+
+    What the functions of the cycle do not call runs at the bottom of the stack only: nothing overwrites its registers.
+    """
 
     graph: Graph
     entry: int
     parameters: list[_Register]
     results: list[_Register]
-    registers: list[_Register] = field(default_factory=list)
+    is_outermost: bool
+    taken: dict[_Register, None] = field(default_factory=dict)
+    """The registers that hold what is still needed, at the point that is being compiled."""
+
+    @property
+    def use(self) -> str:
+        """Which registers keep its values."""
+        return "outermost" if self.is_outermost else "local"
 
 
 @dataclass(eq=False)
@@ -186,8 +219,8 @@ class _Machine:
         self.depth = depth
         self.registers: list[_Register] = []
         self._pools: dict[tuple[str, TensorType], list[_Register]] = {}
-        self._used: Counter[Any] = Counter()
-        self.homes: dict[Any, list[_Register]] = {}
+        self.homes: dict[Node, list[_Register]] = {}
+        self._kept: dict[Graph, dict[Node, None]] = {}  # of each graph, the values whose homes are its own
         self.blocks: list[_Block | None] = []
         self.functions: dict[Graph, _Function] = {}
         targets = {
@@ -198,19 +231,21 @@ class _Machine:
             for called in node.called_graphs
             if called in self.members
         }
+        inner = {
+            called for graph in cycle for node in graph.nodes if node.opcode == "call" for called in node.called_graphs
+        }
         for graph in cycle:
             if graph in targets:
-                entry = self._reserve()
-                leaves = [leaf for parameter in graph.parameters for leaf in _leaves(parameter.type)]
+                function = _Function(graph, self._reserve(), [], [], graph not in inner)
                 error = errors[graph][1] if graph in errors else None
-                parameters = [
-                    self._register(leaf, graph, "error" if number == error else "local")
-                    for number, leaf in enumerate(leaves)
-                ]
-                results = [self._register(leaf, graph, "result") for leaf in _leaves(graph.root.type)]
-                self.functions[graph] = _Function(graph, entry, parameters, results)
+                leaves = [leaf for parameter in graph.parameters for leaf in _leaves(parameter.type)]
+                for number, leaf in enumerate(leaves):
+                    use = "error" if number == error else function.use
+                    function.parameters.append(self._register(leaf, function, use))
+                function.results += [self._register(leaf, function, "result") for leaf in _leaves(graph.root.type)]
+                self.functions[graph] = function
         self.finished: dict[int, _Finished] = {}
-        self.restores: dict[int, _Function] = {}  # of blocks that follow calls: whose registers they bring back
+        self.restores: dict[int, dict[_Register, Node]] = {}  # of blocks that follow calls: what the calls saved
         for function in self.functions.values():
             self._compile(function)
         self.step: Graph | None = None
@@ -218,8 +253,8 @@ class _Machine:
 
     # Registers and blocks
 
-    def _register(self, value_type: Type, graph: Graph, use: str) -> _Register:
-        """A register for a value of a function, which functions share: a call saves those of the caller.
+    def _register(self, value_type: Type, function: _Function, use: str) -> _Register:
+        """A register that nothing of a function is in; functions share registers, as a call saves those of the caller.
 
         Results have registers of their own, since they outlive their function, and so have the numbers of errors, which
         are looked at after every step.
@@ -228,14 +263,13 @@ class _Machine:
             raise Unsupported(f"a recursive function holds a {value_type}")
         plain = TensorType(value_type.dtype, value_type.dims)
         pool = self._pools.setdefault((use, plain), [])
-        number = self._used[graph, use, plain]
-        self._used[graph, use, plain] += 1
-        if number == len(pool):
-            made = _Register(len(self.registers), plain)
-            self.registers.append(made)
-            pool.append(made)
-            return made
-        return pool[number]
+        register = next((register for register in pool if register not in function.taken), None)
+        if register is None:
+            register = _Register(len(self.registers), plain, use)
+            self.registers.append(register)
+            pool.append(register)
+        function.taken[register] = None
+        return register
 
     def _reserve(self) -> int:
         self.blocks.append(None)
@@ -251,10 +285,21 @@ class _Machine:
         """The registers that keep a value from block to block."""
         home = self.homes.get(value)
         if home is None:
-            home = [self._register(leaf, function.graph, "local") for leaf in _leaves(value.type)]
-            self.homes[value] = home
-            function.registers.extend(home)
+            home = [self._register(leaf, function, function.use) for leaf in _leaves(value.type)]
+            self._keep(value, home)
         return home
+
+    def _keep(self, value: Node, home: list[_Register]) -> None:
+        self.homes[value] = home
+        self._kept.setdefault(value.graph, {})[value] = None
+
+    def _release(self, values: Sequence[Node], function: _Function) -> None:
+        """Values that nothing needs any more: others may be kept where they were."""
+        for value in values:
+            del self._kept[value.graph][value]
+            for register in self.homes.pop(value):
+                if register.use == function.use:
+                    del function.taken[register]
 
     # Compiling functions into blocks
 
@@ -263,9 +308,8 @@ class _Machine:
         number = 0
         for parameter in graph.parameters:
             count = len(list(_leaves(parameter.type)))
-            self.homes[parameter] = function.parameters[number : number + count]
+            self._keep(parameter, function.parameters[number : number + count])
             number += count
-        function.registers.extend(function.parameters)
         block = self._open(function.entry, function)
         block, leaves = self._region(graph, block, function)
         for register, leaf in zip(function.results, leaves, strict=True):
@@ -281,13 +325,18 @@ class _Machine:
         A value that is used in a later block than its own is stored in its home registers at the end of its block.
         """
         nodes = [node for node in graph.nodes if not isinstance(node, Parameter)]
+        last_uses = {used: position for position, node in enumerate(nodes) for used in node.inputs}
+        last_uses[graph.root] = len(nodes)
         for position, node in enumerate(nodes):
             if not self._suspends(node):
                 self._copy(node, block)
                 continue
-            later = {used for rest in nodes[position + 1 :] for used in rest.inputs} | {graph.root}
+            for used in node.inputs:
+                self._value(used, block)
+            kept = self._kept.get(graph, ())
+            self._release([value for value in kept if last_uses.get(value, -1) <= position], function)
             for value in list(block.values):
-                if isinstance(value, Node) and value.graph is graph and value in later and value is not node:
+                if value.graph is graph and last_uses.get(value, -1) > position:
                     self._store(value, block, function)
             if node.opcode == "call":
                 block = self._call(node, block, function)
@@ -297,7 +346,9 @@ class _Machine:
                 block = self._while(node, block, function)
             else:
                 raise Unsupported(f"{node.name}: a {node.opcode} of a function that calls itself")
-        return block, self._leaf_values(graph.root, block)
+        leaves = self._leaf_values(graph.root, block)
+        self._release(list(self._kept.get(graph, ())), function)
+        return block, leaves
 
     def _copy(self, node: Node, block: _Block) -> None:
         for used in node.inputs:
@@ -369,14 +420,16 @@ class _Machine:
         called = self.functions[next(iter(node.called_graphs))]
         leaves = [leaf for used in node.inputs for leaf in self._leaf_values(used, block)]
         following = self._reserve()
-        saves = {register: self._load(register, block) for register in function.registers}
+        saves: dict[_Register, Node] = {}
+        if not function.is_outermost:
+            saves = {register: self._load(register, block) for register in function.taken if register.use == "local"}
         for register, leaf in zip(called.parameters, leaves, strict=True):
             block.stores[register] = leaf
         self._end(block, called.entry, pushes=following, saves=saves, function=function)
         after = self._open(following, function)
         after_values = [self._load(register, after) for register in called.results]
         after.values[node] = after_values if isinstance(node.type, TupleType) else after_values[0]
-        self.restores[following] = function
+        self.restores[following] = saves
         for register, leaf in zip(self._home(node, function), after_values, strict=True):
             after.stores[register] = leaf
         return after
@@ -385,10 +438,11 @@ class _Machine:
         branches = list(node.called_graphs)
         predicate = self._value(node.inputs[0], block)
         numbers = [self._reserve() for _ in branches]
-        for branch, operand in zip(branches, node.inputs[1:], strict=True):
+        given: list[list[_Register]] = []
+        for operand in node.inputs[1:]:
             leaves = self._leaf_values(operand, block)
-            for register, leaf in zip(self._home(branch.parameters[0], function), leaves, strict=True):
-                block.stores[register] = leaf
+            given.append([self._register(leaf, function, function.use) for leaf in _leaves(operand.type)])
+            block.stores.update(zip(given[-1], leaves, strict=True))
         emitter = block.emitter
         if isinstance(predicate.type, TensorType) and predicate.type.dtype is PREDICATE:
             target = emitter.select(predicate, emitter.constant(numbers[0], S32), emitter.constant(numbers[1], S32))
@@ -400,7 +454,8 @@ class _Machine:
         self._end(block, target)
         joined = self._reserve()
         home = self._home(node, function)
-        for branch, number in zip(branches, numbers, strict=True):
+        for branch, number, registers in zip(branches, numbers, given, strict=True):
+            self._keep(branch.parameters[0], registers)
             inner, leaves = self._region(branch, self._open(number, function), function)
             for register, leaf in zip(home, leaves, strict=True):
                 inner.stores[register] = leaf
@@ -414,7 +469,8 @@ class _Machine:
             block.stores[register] = leaf
         head = self._reserve()
         self._end(block, head)
-        self.homes[condition.parameters[0]] = self.homes[body.parameters[0]] = home
+        state = {condition.parameters[0]: home, body.parameters[0]: home}  # not their graphs' to release
+        self.homes.update(state)
         inner, (truth,) = self._region(condition, self._open(head, function), function)
         start, after = self._reserve(), self._reserve()
         emitter = inner.emitter
@@ -424,6 +480,8 @@ class _Machine:
         for register, leaf in zip(home, leaves, strict=True):
             last.stores[register] = leaf
         self._end(last, head)
+        for parameter in state:
+            del self.homes[parameter]
         return self._open(after, function)
 
     def _end(
@@ -592,9 +650,7 @@ class _Machine:
         restores = self.restores.get(number)
         if restores is not None:
             tops = {register: emitter.element(operand, first + position) for position, register in enumerate(saved)}
-            for register in restores.registers:
-                if register in tops and register in self._saved_at(number):
-                    incoming[register] = tops[register]
+            incoming.update((register, tops[register]) for register in restores)
         mapping: dict[Any, Any] = {load: incoming[register] for register, load in block.loads.items()}
         graph.copy_nodes([node for node in block.graph.nodes if not isinstance(node, Parameter)], mapping)
 
@@ -628,13 +684,6 @@ class _Machine:
             emitter.tuple([target, pushed, return_to, *(outgoing[register] for register in self.registers), *to_save])
         )
         return graph
-
-    def _saved_at(self, number: int) -> dict[_Register, Node]:
-        """What the call before a block saved."""
-        for finished in self.finished.values():
-            if finished.pushes == number:
-                return finished.saves
-        return {}
 
 
 @dataclass(eq=False)
