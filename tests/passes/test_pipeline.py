@@ -6,9 +6,10 @@ import pytest
 
 import hloom
 from hloom.ir import Module, TensorType, dtype
+from hloom.ops import OPS
 from hloom.passes import PASSES, Pass, Watch, apply_in_place, fixpoint, resolve, rules_pass, sequence
 from hloom.passes.pipeline import leaf_passes
-from hloom.rewrite import Report, Rule
+from hloom.rewrite import Report, Rule, registry
 from hloom.text import HloomError
 
 TEXT = "ENTRY e { x = f32[2] parameter(0) a = f32[2] negate(x) b = f32[2] negate(x) ROOT s = f32[2] add(a, b) }"
@@ -54,6 +55,30 @@ def test_leaves_are_what_ran():
     result = [(leaf_passe.name, report.changed) for leaf_passe, report in leaf_passes(whole, whole.run(module))]
     rounds = [("negate-to-sine", True), ("cse", True), ("negate-to-sine", False), ("cse", False)]
     assert result == [*rounds, ("dce", False)]
+
+
+def test_rules_are_tried_again_only_where_another_pass_touched_the_module():
+    module = hloom.parse(
+        "ENTRY e { x = f32[2] parameter(0) a = f32[2] negate(x) b = f32[2] tanh(a) c = f32[2] abs(b)"
+        " d = f32[2] sign(x) ROOT t = (f32[2], f32[2]) tuple(c, d) }"
+    )
+
+    def negate_sign(module: Module) -> Report:
+        graph, report = module.entry, Report("negate-sign", touched=set())
+        for node in [node for node in graph.nodes if node.opcode == "sign"]:
+            made = graph.add_apply(OPS["negate"], node.inputs, node.type, before=node)
+            graph.replace_uses(node, made)
+            graph.erase(node)
+            report.touched, report.changes = {made}, report.changes + 1
+        return report
+
+    tried = Rule("look-at-all", ("negate", "sine", "tanh", "abs"), native="tests.look_at_all")
+    registry.register("tests.look_at_all", lambda build, node: None)
+    both = fixpoint("both", [rules_pass("rules", [TO_SINE, tried]), Pass("negate-sign", negate_sign)])
+    report = both.run(module)
+    assert [node.opcode for node in module.entry.nodes] == ["parameter", "sine", "tanh", "abs", "sine", "tuple"]
+    assert [part["look-at-all"].tried for part in report.passes[::2]] == [3, 1]
+    assert all(part.touched is None for part in report.passes)
 
 
 def test_options():

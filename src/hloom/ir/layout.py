@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 COMBINED = -1
 """A tile dimension written `*`: joined with the next more minor one."""
@@ -70,6 +71,7 @@ class Layout:
         return texts
 
 
+@lru_cache(maxsize=256)
 def default_layout(rank: int) -> Layout:
     """The row-major layout, {rank-1,...,1,0}."""
     return Layout(tuple(range(rank - 1, -1, -1)))

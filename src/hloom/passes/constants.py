@@ -20,22 +20,26 @@ def canonicalize_constants(module: Module) -> Report:
     Where integers are counted in steps, the iota is multiplied; a constant tuple becomes a tuple of constants.
     """
     report = Report("constants")
+    touched = report.touched = set[Node]()
     module.index_users()
     for graph in module.graphs:
         for node in list(graph.nodes):
             if isinstance(node, Constant) and node.is_used and not node.attributes:
-                report.changes += _canonicalize(graph, node)
+                made = _canonicalize(graph, node)
+                if made is not None:
+                    report.changes += 1
+                    touched.add(made)
     return report
 
 
-def _canonicalize(graph: Graph, node: Constant) -> bool:
+def _canonicalize(graph: Graph, node: Constant) -> Node | None:
+    """What now stands for a constant; None where it stays."""
     literal = literal_value(node)
     if literal is None:
-        return False
+        return None
     if literal.is_tuple:
         parts = [graph.add_constant(part, part.type, before=node) for part in literal.elements]
-        _replace(graph, node, "tuple", parts, node.type)
-        return True
+        return _replace(graph, node, "tuple", parts, node.type)
     node_type = node.type
     if (
         not isinstance(node_type, TensorType)
@@ -43,21 +47,18 @@ def _canonicalize(graph: Graph, node: Constant) -> bool:
         or not node_type.is_static
         or not node_type.element_count
     ):
-        return False
+        return None
     if literal.is_splat:
         scalar = _number(graph, node, literal.splat_value(), node_type)
-        _replace(graph, node, "broadcast", [scalar], node_type, dimensions=())
-        return True
+        return _replace(graph, node, "broadcast", [scalar], node_type, dimensions=())
     step = _step(node, node_type)
     if step is None:
-        return False
+        return None
     if step == 1:
-        _replace(graph, node, "iota", [], node_type, iota_dimension=0)
-        return True
+        return _replace(graph, node, "iota", [], node_type, iota_dimension=0)
     counted = _made(graph, node, "iota", [], node_type, iota_dimension=0)
     factor = _made(graph, node, "broadcast", [_number(graph, node, step, node_type)], node_type, dimensions=())
-    _replace(graph, node, "multiply", [counted, factor], node_type)
-    return True
+    return _replace(graph, node, "multiply", [counted, factor], node_type)
 
 
 def _step(node: Constant, array_type: TensorType) -> int | None:
@@ -91,7 +92,7 @@ def _made(
 
 def _replace(
     graph: Graph, node: Constant, opcode: str, operands: Sequence[Node], value_type: Type | None, **named: object
-) -> None:
+) -> Node:
     assert value_type is not None, f"{node!r} has no type"
     made = _made(graph, node, opcode, operands, value_type, **named)
     if made.type is not value_type:
@@ -99,3 +100,4 @@ def _replace(
     graph.replace_uses(node, made)
     if not node.is_used:
         graph.erase(node)
+    return made

@@ -6,7 +6,7 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Graph, Module, Parameter, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
@@ -21,10 +21,11 @@ def dce(module: Module) -> Report:
     call shares the graph. Parameters of the entry stay, and what others wait for by control dependencies.
     """
     report = Report("dce")
+    touched = set[Node]()
     module.index_users()
     gone = 0
     while True:  # a call that lost an operand or a caller may leave more dead in other graphs
-        trimmed = _sweep(module, report)
+        trimmed = _sweep(module, report, touched)
         graphs = _erase_unreached(module)
         report.changes += trimmed + graphs
         gone += graphs
@@ -32,28 +33,36 @@ def dce(module: Module) -> Report:
             break
     if gone:
         report.notes.append(f"{gone:,} computations erased that nothing calls")
+    if not report.changes:
+        report.touched = {node for node in touched if node.user_count <= 1 or isinstance(node.type, TupleType)}
     return report
 
 
-def _sweep(module: Module, report: Report) -> int:
+def _sweep(module: Module, report: Report, touched: set[Node]) -> int:
     """Erase what is dead and trim calls, callers first; how many operands and results calls lost."""
     total = 0
     for graph in reversed(callees_first(module)):
-        report.erased += _erase_dead(graph)
-        trimmed = 0 if module.has_closures else sum(_trim(call, report) for call in _calls(graph))
+        report.erased += _erase_dead(graph, touched)
+        trimmed = 0 if module.has_closures else sum(_trim(call, report, touched) for call in _calls(graph))
         if trimmed:
             total += trimmed
-            report.erased += _erase_dead(graph)
+            report.erased += _erase_dead(graph, touched)
     return total
 
 
-def _erase_dead(graph: Graph) -> int:
-    """Erase the dead nodes of a graph, last first, so that those which only they used are seen dead after them."""
+def _erase_dead(graph: Graph, touched: set[Node]) -> int:
+    """Erase the dead nodes of a graph, last first, so that those which only they used are seen dead after them.
+
+    Their operands, and what else calls the graphs that they call, are touched.
+    """
     erased = 0
     for node in reversed(graph.nodes):
         if not node.is_used and not isinstance(node, Parameter) and _may_yield_nothing(node, graph) and may_drop(node):
+            called = node.called_graphs
             graph.erase(node)
             erased += 1
+            touched.update(node.inputs)
+            touched.update(caller for inner in called for caller in inner.callers)
     return erased
 
 
@@ -72,7 +81,7 @@ def _is_trimmable(call: Apply) -> bool:
     return inner.is_called_once
 
 
-def _trim(call: Apply, report: Report) -> int:
+def _trim(call: Apply, report: Report, touched: set[Node]) -> int:
     """Take results and operands away from a call that nothing needs; how many."""
     inner = next(iter(call.called_graphs))
     types, used, root = elements_of(call.type), only_elements(call), inner.root
@@ -81,7 +90,7 @@ def _trim(call: Apply, report: Report) -> int:
         kept = sorted(used)
         count = len(types) - len(kept)
         _yield_some(call, inner, kept)
-    report.erased += _erase_dead(inner)
+    report.erased += _erase_dead(inner, touched)
     unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
     if unused:
         call.graph.set_inputs(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from time import perf_counter
 from typing import Any
 
-from hloom.ir import Apply, Module, Op, verify
+from hloom.ir import Apply, Module, Node, Op, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
 from hloom.text import HloomError
 
@@ -46,6 +46,12 @@ class Pass:
         if isinstance(run, _RuleApplication):
             return run.rules
         return tuple(dict.fromkeys(rule for part in self.parts for rule in part.rules))
+
+    def run_again(self, module: Module, touched: Collection[Node]) -> Report:
+        """What `run` does to a module that it had nothing more to change in before these nodes were touched."""
+        keywords: dict[str, Any] = self.run.keywords if isinstance(self.run, partial) else {}
+        run = self.run.func if isinstance(self.run, partial) else self.run
+        return run(module, touched, **keywords) if isinstance(run, _RuleApplication) else self.run(module)
 
     def with_options(self, **options: Any) -> Pass:
         """The same pass with options set; raises HloomError for one that it does not take."""
@@ -176,11 +182,11 @@ class _RuleApplication:
     def rules(self) -> tuple[Rule, ...]:
         return self._made({})
 
-    def __call__(self, module: Module, **options: Any) -> Report:
+    def __call__(self, module: Module, touched: Collection[Node] | None = None, **options: Any) -> Report:
         key = tuple(sorted(options.items()))
         if key not in self._indexes:
             self._indexes[key] = RuleIndex(self._made(options))
-        return rewrite(module, self._indexes[key], name=self.name)
+        return rewrite(module, self._indexes[key], name=self.name, touched=touched)
 
     def _made(self, options: dict[str, Any]) -> tuple[Rule, ...]:
         return tuple(self._given(**options)) if callable(self._given) else self._given
@@ -201,10 +207,14 @@ class _Composite:
     def __call__(self, module: Module, watch: Watch | None = None) -> Report:
         total, parts, started = Report(self.name), self.parts, perf_counter()
         settled = 0  # so many passes in a row, the last one included, have nothing to change as the module is now
+        touched: list[set[Node] | None] = [None] * len(parts)  # since each part ran; None where that is not known
         for index in range(len(parts) * (self.rounds or 1)):
-            part = parts[index % len(parts)]
-            report = _run_one(part, module, watch or Watch())
+            at = index % len(parts)
+            part = parts[at]
+            report = _run_one(part, module, watch or Watch(), touched[at])
             total.passes.append(report)
+            _note_touched(touched, report)
+            touched[at] = set() if part.reaches_fixpoint else None
             settled = settled + 1 if not report.changed else int(part.reaches_fixpoint)
             if self.rounds and settled >= len(parts):
                 break
@@ -215,12 +225,20 @@ class _Composite:
         return total
 
 
-def _run_one(part: Pass, module: Module, watch: Watch) -> Report:
+def _note_touched(touched: list[set[Node] | None], report: Report) -> None:
+    """Add what a pass touched to what was touched since others ran, and let its report drop it."""
+    if report.changed:
+        for at, before in enumerate(touched):
+            touched[at] = None if before is None or report.touched is None else before | report.touched
+    report.touched = None
+
+
+def _run_one(part: Pass, module: Module, watch: Watch, touched: set[Node] | None) -> Report:
     if isinstance(part.run, _Composite) and part.name not in PASSES:
         return part.run(module, watch)
     watch.before(part.name, module)
     started = perf_counter()
-    report = part.run(module)
+    report = part.run(module) if touched is None else part.run_again(module, touched)
     report.seconds = report.seconds or perf_counter() - started
     watch.after(part.name, module, report)
     return report

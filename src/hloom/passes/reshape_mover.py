@@ -30,13 +30,14 @@ def move_reshapes(module: Module) -> Report:
     Every bit is kept. The bytes of reshapes, as XLA counts them, become fewer with each change.
     """
     report = Report("reshape-mover")
+    touched = report.touched = set[Node]()
     module.index_users()
     for graph in [] if module.has_closures else module.graphs:
         for members in _connected(graph):
             region = _Region.of(members)
             dims = _better_dims(region)
             if dims is not None:
-                _move(region, dims)
+                touched.update(_move(region, dims))
                 report.changes += 1
     return report
 
@@ -128,7 +129,8 @@ def _bytes_saved(region: _Region, dims: Dimensions) -> int:
     return saved
 
 
-def _move(region: _Region, dims: Dimensions) -> None:
+def _move(region: _Region, dims: Dimensions) -> set[Node]:
+    """Compute a region in other dimensions; the nodes that are made for it, and those that have one user left."""
     graph = region.graph
     moved = {operand: _moved_operand(operand, dims, user) for operand, user in region.operands.items()}
     for node in region.nodes:
@@ -150,8 +152,11 @@ def _move(region: _Region, dims: Dimensions) -> None:
         if region.users_outside(node) or node.is_output:
             back = graph.add_apply(OPS["reshape"], [moved[node]], node.type, before=node, metadata=node.raw_metadata)
             graph.replace_uses(node, back)
+            moved[back] = back
     for node in reversed(region.nodes):
         graph.erase(node)
+    released = {used for operand in region.operands for used in (operand, *operand.inputs) if used.user_count == 1}
+    return released.union(moved.values())
 
 
 def _moved_operand(operand: Node, dims: Dimensions, user: Node) -> Node:

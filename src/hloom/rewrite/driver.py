@@ -8,7 +8,7 @@ what was replaced are added, as many levels up as the deepest rule looks down.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 
 from hloom.ir import (
@@ -33,6 +33,7 @@ from hloom.rewrite.index import Candidate, RuleIndex
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.report import Report, RuleReport, Step
 from hloom.rewrite.rule import Rule
+from hloom.rewrite.rule_compiler import attempt_at, replacement_of
 from hloom.text import HloomError
 
 Replacement = Mapping[Node, Node]
@@ -42,6 +43,7 @@ MAX_INDIRECT_USERS = 64
 """How many users of a changed node are looked at again, beyond the direct ones."""
 _MAX_REWRITES_PER_NODE = 64
 """How many rewrites a run may take for each node that the module had: rules that grow without a cycle end there."""
+_NO_MATCH = "it does not match"
 _MIN_MAX_REWRITES = 100_000
 """How many rewrites any run may take, so that small modules may grow by unrolling and folding."""
 
@@ -52,25 +54,25 @@ def rewrite(
     *,
     name: str = "rules",
     graphs: Sequence[Graph] | None = None,
+    touched: Collection[Node] | None = None,
     watch: Callable[[Step], None] | None = None,
 ) -> Report:
     """Apply rules all over a module, in place, until none fires; the report says what happened.
 
-    `graphs` limits it to some graphs; `watch` is called before each step. Raises RuleError, which names the rules,
-    where rules undo each other, never end, or fail.
+    `graphs` limits it to some graphs. `touched` are the nodes that were made, changed or left with one user since no
+    rule fired: rules are tried at these and what may look at them only. `watch` is called before each step. Raises
+    RuleError, which names the rules, where rules undo each other, never end, or fail.
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     driver = _Driver(module, index, Report(name), watch)
-    driver.run(module.graphs if graphs is None else graphs)
+    driver.run(module.graphs if graphs is None else graphs, touched)
     return driver.report
 
 
 def apply_at(module: Module, rule: Rule, node: Node) -> bool:
     """Apply one rule at one node, in place; whether it fired."""
     driver = _Driver(module, RuleIndex([rule]), Report(rule.name), None)
-    return isinstance(node, Apply) and any(
-        driver.attempt(candidate, node, Builder(node)) for candidate in driver.index.at(node)
-    )
+    return isinstance(node, Apply) and driver.attempt_any(driver.index.at(node), node)
 
 
 def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
@@ -107,9 +109,9 @@ def replay(module: Module, rules: Iterable[Rule], steps: Iterable[Step]) -> Iter
 def _reason_at(candidate: Candidate, node: Apply) -> str:
     build = Builder(node, candidate.rule.rows)
     try:
-        replacement = candidate.attempt(build, node)
+        replacement = attempt_at(candidate.attempt, build, node)
         if replacement is None:
-            reason = build.reason or "it does not match"
+            reason = build.reason or _NO_MATCH
             return f"{reason}: {build.culprit!r}" if build.culprit is not None else reason
         return _obstacle(candidate.rule, node, replacement, build)
     except TypeProblem as problem:
@@ -133,27 +135,55 @@ class _Driver:
         self.erased: set[Node] = set()
         self.consumed: set[Node] = set()
         self.unsound: set[Node] = set()
+        self.checked: set[Node] | None = None
+        """What `check` need not look at any more, where that is done at the first visit; None where it was done."""
         self.inference = Inference()
         self.cycles = CycleDetector(module.node_count)
         self.most = _MAX_REWRITES_PER_NODE * module.node_count + _MIN_MAX_REWRITES
         module.index_users()
 
-    def run(self, graphs: Sequence[Graph]) -> None:
+    def run(self, graphs: Sequence[Graph], touched: Collection[Node] | None = None) -> None:
         started, collecting = perf_counter(), gc.isenabled()
         gc.disable()  # nodes form reference cycles: collecting garbage among them again and again is expensive
         try:
-            self.empty_worklist(graphs)
+            if touched is None:
+                self.fill_worklist(graphs)
+            else:
+                self.fill_worklist_around(graphs, touched)
+            self.empty_worklist()
         finally:
             if collecting:
                 gc.enable()
         self.report.seconds = perf_counter() - started
 
-    def empty_worklist(self, graphs: Sequence[Graph]) -> None:
+    def fill_worklist(self, graphs: Sequence[Graph]) -> None:
+        roots = self.index.roots
         for graph in reversed(graphs):
             for node in reversed(graph.nodes):
-                if node.opcode in self.index.roots:
+                if node.opcode in roots:
                     self.check(node)
+                    self.waiting.add(node)
+                    self.pending.append(node)
+
+    def fill_worklist_around(self, graphs: Sequence[Graph], touched: Collection[Node]) -> None:
+        """Touched nodes, their transitive users, and what calls their graphs, in the order of `fill_worklist`."""
+        around = set(touched)
+        for node in touched:
+            around.update(self.users_within_depth(node))
+        callers, pending = set[Graph](), list({node.graph for node in touched})
+        while pending:
+            for caller in pending.pop().callers:
+                around.add(caller)
+                if caller.graph not in callers:
+                    callers.add(caller.graph)
+                    pending.append(caller.graph)
+        self.checked = set()
+        for graph in reversed(graphs):
+            for node in reversed(graph.nodes):
+                if node in around:
                     self.push(node)
+
+    def empty_worklist(self) -> None:
         while self.pending:
             node = self.pending.pop()
             self.waiting.discard(node)
@@ -175,25 +205,45 @@ class _Driver:
 
     def visit(self, node: Node) -> None:
         candidates = self.index.at(node)
-        if not candidates or node in self.unsound or (not node.is_used and may_drop(node)):
+        if not candidates or (not node.is_used and may_drop(node)):
+            return
+        if self.checked is not None and node not in self.checked:
+            self.checked.add(node)
+            self.check(node)
+        if node in self.unsound:
             return
         assert isinstance(node, Apply)
-        build = Builder(node)
-        for candidate in candidates:
-            if self.attempt(candidate, node, build):
-                return
+        self.attempt_any(candidates, node)
 
-    def attempt(self, candidate: Candidate, node: Apply, build: Builder) -> bool:
+    def attempt_any(self, candidates: Iterable[Candidate], node: Apply) -> bool:
+        """Try rules at a node, one after the other, until one fires; whether one did."""
+        build = Builder(node)
+        accounts, clock = self.accounts, perf_counter
+        started = clock()
+        for candidate in candidates:
+            account = accounts[candidate.rule]
+            account.tried += 1
+            if self.attempt(candidate, node, build, account):
+                account.matched += 1
+                account.seconds += clock() - started
+                return True
+            ended = clock()
+            account.seconds += ended - started
+            started = ended
+        return False
+
+    def attempt(self, candidate: Candidate, node: Apply, build: Builder, account: RuleReport) -> bool:
         """Try a rule at a node and carry it out; whether it fired. Where it did not, the builder is as before."""
-        account = self.accounts[candidate.rule]
-        account.tried += 1
-        started = perf_counter()
         build.rows = candidate.rule.rows
         try:
-            replacement = candidate.attempt(build, node)
-            if replacement is None:
-                obstacle = build.reason or "it does not match"
+            result = candidate.attempt(build, node)
+            if result is None:
+                if not build.is_changed:
+                    account.rejected[_NO_MATCH] += 1
+                    return False
+                replacement, obstacle = None, build.reason or _NO_MATCH
             else:
+                replacement = replacement_of(result, node)
                 obstacle = _obstacle(candidate.rule, node, replacement, build)
         except TypeProblem as problem:
             replacement, obstacle = None, problem.message
@@ -211,11 +261,8 @@ class _Driver:
             if build.is_changed:
                 build.discard()
             account.rejected[obstacle] += 1
-            account.seconds += perf_counter() - started
             return False
         self.carry_out(candidate.rule, node, replacement, build)
-        account.matched += 1
-        account.seconds += perf_counter() - started
         return True
 
     def carry_out(self, rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> None:
@@ -244,6 +291,8 @@ class _Driver:
         self.erase_dead(list(replacement))
         self.erase_dead([node for node in reversed(build.made) if not node.is_used])
         self.consumed.clear()
+        if self.checked is not None:
+            self.checked.update(build.made)
         for node in build.made:
             if node not in self.erased:
                 self.push(node)
@@ -258,12 +307,16 @@ class _Driver:
     def push_users(self, node: Node) -> None:
         """The users of a node are tried again, and theirs, as far as rules look."""
         roots, waiting = self.index.roots, self.waiting
+        for user in self.users_within_depth(node):
+            if user.opcode in roots and user not in waiting:
+                waiting.add(user)
+                self.pending.append(user)
+
+    def users_within_depth(self, node: Node) -> Iterator[Node]:
+        """The users of a node, and theirs, as many levels up as the deepest rule looks down."""
         level: Sequence[Node] = node.users
         for below in range(self.index.depth, 0, -1):
-            for user in level:
-                if user.opcode in roots and user not in waiting:
-                    waiting.add(user)
-                    self.pending.append(user)
+            yield from level
             level = _few_users(level) if below > 1 else ()
 
     def push_callers(self, graph: Graph) -> None:

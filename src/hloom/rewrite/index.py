@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Node
-from hloom.rewrite.builder import Builder
+from hloom.ir import Node
 from hloom.rewrite.questions import Answers, Question, answer_to
 from hloom.rewrite.rule import Rule
-from hloom.rewrite.rule_compiler import compile_rule
+from hloom.rewrite.rule_compiler import Attempt, compile_rule
 
 _LEAF_SIZE = 3
 """So many rules are tried one after the other rather than told apart further."""
@@ -23,7 +22,7 @@ class Candidate:
     """A way for a rule to match: `answers` are facts about a node without which it cannot."""
 
     rule: Rule
-    attempt: Callable[[Builder, Apply], Mapping[Node, Node] | None]
+    attempt: Attempt
     answers: Answers
 
 

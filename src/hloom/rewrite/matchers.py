@@ -37,9 +37,10 @@ def splat_of(node: Node) -> np.generic | None:
             if value.is_splat:
                 return value.splat_value()
             return None
-        if not isinstance(node, Apply) or not node.has_row or node.op.name not in _VALUE_PRESERVING:
+        opcode = node.opcode
+        if opcode not in _VALUE_PRESERVING or not isinstance(node, Apply):
             return None
-        if node.op.name == "bitcast" and not _same_elements(node):
+        if opcode == "bitcast" and not _same_elements(node):
             return None
         node = node.inputs[0]
     return None
@@ -65,7 +66,7 @@ def scalar_integer(node: Node) -> int | None:
 def tensor_type(node: Node) -> TensorType | None:
     """The node's type where it is an array's of static dimensions; None for all else."""
     node_type = node.type
-    return node_type if isinstance(node_type, TensorType) and node_type.is_static else None
+    return node_type if isinstance(node_type, TensorType) and node_type.dynamic is None else None
 
 
 def used_once(node: Node) -> bool:

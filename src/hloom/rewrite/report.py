@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hloom.ir import Node
 from hloom.rewrite.rule import Rule
 
 
@@ -44,7 +45,11 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Report:
-    """What one pass did to a module; `name` is the pass's."""
+    """What one pass did to a module; `name` is the pass's.
+
+    `touched` are the nodes that it made or changed, or left with one user, where it says so: rules that had nothing to
+    change before it are then tried at these and their users only. A pipeline drops them when it has used them.
+    """
 
     name: str = "rules"
     rules: list[RuleReport] = field(default_factory=list[RuleReport])
@@ -54,6 +59,7 @@ class Report:
     passes: list[Report] = field(default_factory=list["Report"])
     changes: int = 0
     seconds: float = 0.0
+    touched: set[Node] | None = field(default=None, repr=False, compare=False)
 
     @property
     def changed(self) -> bool:

@@ -18,15 +18,15 @@ from hloom.rewrite.questions import Answers
 from hloom.rewrite.replacement import compile_replacement
 from hloom.rewrite.rule import Rule
 
-Attempt = Callable[[Builder, Apply], Mapping[Node, Node] | None]
+Attempt = Callable[[Builder, Apply], Mapping[Node, Node] | Node | None]
+"""Given a node: what replaces which nodes, or what replaces that one; None where the rule does not match."""
 
 
 def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
     """The ways in which a rule may match: the root's opcode, what to try there, and what must be so before."""
     if rule.native:
-        attempt = _native(rule)
         for root in rule.roots:
-            yield root, attempt, {}
+            yield root, rule.function, {}
         return
     assert rule.pattern is not None, f"rule {rule} has no pattern"
     for variant in variants_of(rule.pattern):
@@ -37,14 +37,15 @@ def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
             yield opcode, attempt, variant.answers
 
 
-def _native(rule: Rule) -> Attempt:
-    function = rule.function
+def attempt_at(attempt: Attempt, build: Builder, node: Apply) -> Mapping[Node, Node] | None:
+    """What an attempt at a node asks for; None where the rule does not match."""
+    result = attempt(build, node)
+    return None if result is None else replacement_of(result, node)
 
-    def attempt(build: Builder, node: Apply) -> Mapping[Node, Node] | None:
-        replacement = function(build, node)
-        return None if replacement is None else {node: replacement}
 
-    return attempt
+def replacement_of(result: Mapping[Node, Node] | Node, node: Apply) -> Mapping[Node, Node]:
+    """What an attempt at a node asks for, where the rule matches."""
+    return result if isinstance(result, Mapping) else {node: result}
 
 
 def _declared(rule: Rule, variant: MatchVariant) -> Attempt:

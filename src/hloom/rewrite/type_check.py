@@ -14,7 +14,7 @@ from hloom.rewrite.builder import Builder
 from hloom.rewrite.instances import instance
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.rule import Rule
-from hloom.rewrite.rule_compiler import compile_rule
+from hloom.rewrite.rule_compiler import attempt_at, compile_rule
 
 _PROGRAM_COUNT = 4
 """How many programs are made, and in how many types must differ before a rule is refused."""
@@ -47,7 +47,7 @@ def _problem(rule: Rule, seed: int) -> str:
         for opcode, attempt, _ in compile_rule(rule):
             build = Builder(node, rule.rows)
             try:
-                replacement = attempt(build, node) if opcode == node.opcode else None
+                replacement = attempt_at(attempt, build, node) if opcode == node.opcode else None
             except TypeNotGiven as problem:
                 return f"the replacement can never be built: {problem.message}"
             except TypeProblem:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, DType, DTypeKind, Literal, Node
+from hloom.ir import Apply, Constant, DType, DTypeKind, Literal, Node, TensorType
 from hloom.ops import may_merge
 from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
 
@@ -22,8 +22,8 @@ _MAX_DEPTH = 6
 
 def element(node: Node) -> DType | None:
     """The element type of a static array; None for all else."""
-    array_type = tensor_type(node)
-    return None if array_type is None else array_type.dtype
+    node_type = node.type
+    return node_type.dtype if isinstance(node_type, TensorType) and node_type.dynamic is None else None
 
 
 def is_integer(node: Node) -> bool:
