@@ -64,6 +64,8 @@ def test_check_compares_with_central_differences(call: Call, loss: Path):
     [
         (["--wrt", "n"], "parameter 2 (n) is s32[]: it has no derivative", 1),
         (["--wrt", "v"], "computation e has no parameter 'v'", 1),
+        (["--wrt", "¹"], "computation e has no parameter '¹'", 1),
+        (["--wrt", "9" * 5000], "computation e has no parameter '999", 1),
         (["--of", "3"], "of=3, but module loss has 1 results", 1),
         (["--vjp", "--jvp"], "two modes", 2),
         (["--jvp", "--checkpoints", "3"], "forward mode keeps no states", 2),

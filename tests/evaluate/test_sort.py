@@ -6,6 +6,7 @@ import pytest
 from hloom.evaluate import evaluate
 from hloom.evaluate.sort import network
 from hloom.hlo import parse
+from hloom.text import HloomError
 from tests.evaluate.xla import agree, agree_in_every_bit, odd, plain, program, types
 
 ORDERED = types(
@@ -99,6 +100,13 @@ def test_topk(dtype):
   b = s32[3,5] get-tuple-element(great), index=1
 """
     agree_in_every_bit(program(body, dtype).replace("tuple(great, ", "tuple("), [odd(dtype, (3, 20))])
+
+
+@pytest.mark.parametrize("dtype", ["c64", "c128"])
+def test_complex_numbers_have_no_greatest(dtype):
+    body = f"x = {dtype}[3,4] parameter(0)\nROOT great = ({dtype}[3,2], s32[3,2]) topk(x), k=2, largest=true"
+    with pytest.raises(HloomError, match=r"^great: cannot evaluate topk: complex numbers have no order$"):
+        evaluate(parse(f"HloModule m\nENTRY e {{ {body} }}"), [plain(dtype, (3, 4))])
 
 
 def test_comparators_with_bitcasts_of_scalars_run_on_whole_arrays():

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hloom.hlo import parse
 from hloom.ir import (
     COMMON,
     Attribute,
@@ -414,6 +415,23 @@ def test_choices_are_checked():
 
 def test_the_common_attributes_are_those_of_the_rows():
     assert dict(COMMON) == dict(OPS_COMMON)
+
+
+def test_a_header_names_results_and_parameters_that_the_entry_has():
+    text = """HloModule m, input_output_alias={ ALIAS }
+ENTRY e { a = f32[4] parameter(0) b = (f32[4], s32[]) parameter(1) c = f32[4] negate(a) ROOT r = (f32[4], (f32[4], s32[])) tuple(c, b) }"""
+    for sound in ("{0}: (0, {}, may-alias)", "{1,0}: (1, {0}, must-alias)", "{1,1}: (1, {1})"):
+        assert verify(parse(text.replace("ALIAS", sound))).level is Level.HLO
+    for alias, lacking in (
+        ("{2}: (0, {})", "a result"),
+        ("{0,0}: (0, {})", "a result"),
+        ("{1,7}: (0, {})", "a result"),
+        ("{0}: (2, {})", "a parameter"),
+        ("{0}: (1, {2})", "a parameter"),
+        ("{0}: (0, {0})", "a parameter"),
+    ):
+        with pytest.raises(VerifyError, match=f"names {lacking} that e lacks$"):
+            verify(parse(text.replace("ALIAS", alias)))
 
 
 # Scale

@@ -162,5 +162,5 @@ def _digits(name: str) -> str:
     """
     digits = name.lstrip("abcdefghijklmnopqrstuvwxyz")
     return digits[
-        : next((position for position, character in enumerate(digits) if not character.isdigit()), len(digits))
+        : next((position for position, character in enumerate(digits) if not character.isdecimal()), len(digits))
     ]

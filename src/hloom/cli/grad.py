@@ -22,6 +22,8 @@ from hloom.testing import DerivativeCheck, check_derivatives
 
 CLEAN = ("simplify", "cse", "dce")
 """The passes that the derivative goes through, unless --raw leaves it as it was made."""
+MOST_DIGITS = 18
+"""How many digits the number of a parameter has at most; what has more is a name."""
 
 
 @click.command("grad")
@@ -114,7 +116,7 @@ def _names(wrt: str | None) -> list[int | str] | None:
     if wrt is None:
         return None
     parts = [part.strip() for part in wrt.split(",") if part.strip()]
-    return [int(part) if part.isdigit() else part for part in parts]
+    return [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else part for part in parts]
 
 
 def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:

@@ -9,6 +9,7 @@ import numpy as np
 from hloom.evaluate.reduction import as_tuple
 from hloom.evaluate.table import Runner, Value, Values, arrays_of, evaluator, type_of
 from hloom.ir import Apply, DTypeKind, Graph, Parameter, TupleType, dtype_of
+from hloom.text import Unsupported
 
 _DESCENDS = {"LT": False, "GT": True}
 
@@ -125,7 +126,8 @@ def _topk(node: Apply, operands: Values, run: Runner) -> Value:
     """The k greatest (or least) elements of the last dimension in order, and their indices; equal ones by index."""
     (operand,) = arrays_of(operands)
     keys = ordered_keys(operand, is_total=True)
-    assert keys is not None, "complex numbers have no order"
+    if keys is None:
+        raise Unsupported("complex numbers have no order")
     order = np.argsort(~keys if node.attribute("largest") else keys, axis=-1, kind="stable")
     chosen = order[..., : node.attribute("k")]
     return np.take_along_axis(operand, chosen, -1), chosen.astype(np.int32)

@@ -87,7 +87,7 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
 
 
 def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor], Any]) -> None:
-    while cursor.peek().isdigit():
+    while cursor.peek().isdecimal():
         number = read_natural(cursor)
         rows[number] = read_row(cursor)
 

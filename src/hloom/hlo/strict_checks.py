@@ -22,6 +22,7 @@ from hloom.ir import (
     TupleType,
     Type,
     compatible,
+    element_at,
 )
 from hloom.text import Cursor, HloomError, ParseError
 
@@ -294,15 +295,6 @@ def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
         outputs = element_at(entry.root.type, alias.output_index)
         if outputs is None or element_at(parameter, alias.parameter_index) is None:
             raise cursor.error(f"the header's {alias} names an output or a parameter that {entry.name} has not", 0)
-
-
-def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
-    """The type at a place inside nested tuples; None where there is no such place."""
-    for element_index in index:
-        if not isinstance(type_, TupleType) or not 0 <= element_index < len(type_.elements):
-            return None
-        type_ = type_.elements[element_index]
-    return type_
 
 
 def _parameter_error(reader: ModuleState, graph: Graph, numbers: list[int], start: int, end: int) -> ParseError:

@@ -170,6 +170,15 @@ class TupleType(Type):
         return made
 
 
+def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
+    """The type at an index inside nested tuples; None where there is none."""
+    for element_index in index:
+        if not isinstance(type_, TupleType) or not 0 <= element_index < len(type_.elements):
+            return None
+        type_ = type_.elements[element_index]
+    return type_
+
+
 class BufferType(Type):
     """A buffer of an array: `b(f32[2])`."""
 

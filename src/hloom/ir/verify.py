@@ -20,7 +20,7 @@ from hloom.ir.literal import Literal
 from hloom.ir.module import Module, Unresolved
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import COMMON, Op, TypeProblem
-from hloom.ir.types import FunctionType, Type, compatible
+from hloom.ir.types import FunctionType, Type, compatible, element_at
 from hloom.ir.values import Verbatim
 from hloom.text import HloomError
 
@@ -61,6 +61,7 @@ def verify(module: Module) -> Verification:
     verifier.check_module()
     for graph in module.graphs:
         verifier.check_graph(graph)
+    verifier.check_aliases()
     verifier.check_users()
     cycle = find_cycle(verifier.calls)
     if cycle:
@@ -260,6 +261,17 @@ class _Verifier:
         if graph.output not in self.defined:
             self.check_use(graph.output)
 
+    def check_aliases(self) -> None:
+        """Check that what the header has in one buffer are results and parameters that the entry has."""
+        entry = self.module.entry
+        parameters = {parameter.number: parameter.type for parameter in entry.parameters}
+        result = entry.output.type if entry.output is not None else None
+        for alias in self.module.attributes.get("input_output_alias") or ():
+            is_parameter = alias.parameter in parameters and _has(parameters[alias.parameter], alias.parameter_index)
+            if not is_parameter or not _has(result, alias.output_index):
+                what = "a result" if is_parameter else "a parameter"
+                raise VerifyError(f"module {self.module.name}: its {alias} names {what} that {entry.name} lacks")
+
     def check_users(self) -> None:
         """Compare the index of users, where it has been built, with a recount."""
         if not self.module.is_indexed:
@@ -294,6 +306,11 @@ class _Verifier:
         if self.node is None:
             return VerifyError(f"graph {name}: {problem}")
         return VerifyError(f"graph {name}, node {self.node.name}: {problem}\n{_neighbours(self.graph, self.node)}")
+
+
+def _has(type_: Type | None, index: Sequence[int]) -> bool:
+    """Whether a value may have an element at an index: of one without a type nothing is known."""
+    return type_ is None or element_at(type_, index) is not None
 
 
 def _used(node: Node) -> Iterable[Any]:

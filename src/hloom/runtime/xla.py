@@ -51,7 +51,7 @@ def check_version() -> None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    digits = ("".join(c for c in part if c.isdigit()) for part in text.split(".")[:3])
+    digits = ("".join(c for c in part if c.isdecimal()) for part in text.split(".")[:3])
     return tuple(int(part or 0) for part in digits)
 
 

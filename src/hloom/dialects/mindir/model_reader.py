@@ -298,4 +298,4 @@ def _short(name: str, graph: str) -> str:
     """A name without its graph's in front and the number behind."""
     plain = name.removeprefix(f"{graph}:")
     stem, colon, number = plain.rpartition(":")
-    return stem if colon and number.isdigit() else plain
+    return stem if colon and number.isdecimal() else plain
