@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -11,8 +12,20 @@ from tests.helpers.properties import LONG, QUICK
 
 settings.load_profile(QUICK)
 
+gc.set_threshold(100_000, 20, 20)
+"""Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""
+
+FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+"""Code of XLA's CPU compiler without LLVM's optimisations and without MLIR's lowering of fusions, which take most of the
+time to compile. Tests that compare bits, or XLA's fusions, ask for the fusion emitters again."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave LLVM's optimisations out: most of the tests' time goes into them, and what XLA does with HLO is the same."""
+    """Let XLA compile quickly: what it does with HLO is the same, and numbers agree within rounding."""
     if config.getoption("--hypothesis-profile", default=None) != LONG:
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there before the first test, which stays until the last one, out of every search for cycles."""
+    gc.freeze()

@@ -10,12 +10,12 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hloom"
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
-TREES = {path: ast.parse((SOURCE / path).read_text()) for path in FILES}
 
 OPTIONAL = {"jax", "jaxlib", "scipy", "zstandard"}
 """Packages that may be missing: they are imported inside functions."""
@@ -45,21 +45,35 @@ def packages_below(package: str) -> set[str]:
     return set().union(*order[level + 1 :])
 
 
-def imports(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, str, bool]]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse((SOURCE / path).read_text())
+
+
+def statements(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every statement, and whether it stands outside of functions and classes."""
+    pending: list[tuple[ast.AST, bool]] = [(tree, True)]
+    while pending:
+        node, is_top = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node, is_top
+        is_top = is_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            pending += [(part, is_top) for part in getattr(node, field, ()) or ()]
+
+
+@cache
+def imports(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, str, bool]]:
     """Every import of a file: the statement, the module it names, and whether it stands at the top of the file."""
-    inner = {
-        id(statement)
-        for node in ast.walk(TREES[path])
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
-        for statement in ast.walk(node)
-    }
-    for node in ast.walk(TREES[path]):
+    entries: list[tuple[ast.Import | ast.ImportFrom, str, bool]] = []
+    for node, is_top in statements(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from ((node, alias.name, id(node) not in inner) for alias in node.names)
+            entries += [(node, alias.name, is_top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             names = [f"hloom.{alias.name}" for alias in node.names] if node.module == "hloom" else [node.module or ""]
-            yield from ((node, name, id(node) not in inner) for name in names)
+            entries += [(node, name, is_top) for name in names]
+    return entries
 
 
 def imports_past_the_api() -> Iterator[str]:
@@ -99,8 +113,11 @@ def test_packages_are_imported_through_their_public_api():
 
 def modules_named_by_strings(path: Path) -> Iterator[tuple[int, str]]:
     """The line and the package of every string that begins as the name of a module of ours does."""
-    docstrings = {id(node.value) for node in ast.walk(TREES[path]) if isinstance(node, ast.Expr)}
-    for node in ast.walk(TREES[path]):
+    if not re.search(r"""["'}]hloom\.\w""", (SOURCE / path).read_text()):
+        return
+    nodes = list(ast.walk(tree_of(path)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             named = re.match(r"hloom\.(\w+)", node.value)
             if named and (SOURCE / named[1]).is_dir():
@@ -120,6 +137,6 @@ def test_modules_named_by_strings_are_below():
 
 def test_docstrings_of_packages_say_how_to_extend_them():
     for package in {package_of(path) for path in FILES} - {""}:
-        docstring = ast.get_docstring(TREES[Path(package, "__init__.py")])
+        docstring = ast.get_docstring(tree_of(Path(package, "__init__.py")))
         assert docstring, f"{package} does not say what it is for"
         assert re.search(r"\bto (add|change|teach)\b", docstring, re.IGNORECASE), f"{package}: to add X, edit what?"

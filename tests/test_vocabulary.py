@@ -40,6 +40,11 @@ WORDS = {
 """Words that no text may hold, in any case; what to say instead stands in docs/glossary.md."""
 NAMES = ("each", "found", "kind", "place", "is_whole", "alike", "tie", "ties", "tied", "helds", "sunk")
 """Names that nothing may have: they say what a value was to its writer, not what it is."""
+MAY_BIND = re.compile(
+    rf"\b(?:def|class|as)\s+(?:{'|'.join(NAMES)})\b"
+    rf"|(?<![.\w])(?:{'|'.join(NAMES)})(?:\s*[=:,;)\]|#\\]|\s+(?:in|if)\b)"
+)
+"""What must stand in a file that gives something such a name; most files are not parsed for it."""
 FIELDS_OWN = {
     "wire": r"^(?:src/hloom/hlo/proto|src/hloom/protobuf|tests/hlo/proto|tests/protobuf)/",
     "pose": r"^CHANGELOG",
@@ -76,8 +81,12 @@ def texts() -> dict[str, str]:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """The Python of each file: of a document, its examples."""
-    return {path: ast.parse(text) if path.endswith(".py") else examples(text) for path, text in texts().items()}
+    """The Python of each file that may bind a banned name: of a document, its examples."""
+    return {path: parsed(path, text) for path, text in texts().items() if MAY_BIND.search(text)}
+
+
+def parsed(path: str, text: str) -> ast.Module:
+    return ast.parse(text) if path.endswith(".py") else examples(text)
 
 
 def examples(text: str) -> ast.Module:
@@ -89,15 +98,22 @@ def examples(text: str) -> ast.Module:
     return tree
 
 
-def word_lines(word: str) -> Iterator[tuple[str, int]]:
+@cache
+def word_lines() -> dict[str, list[tuple[str, int]]]:
     """File and line of each text that holds a banned word, also as a part of a name; CHANGELOG may quote `names`."""
-    pattern = re.compile(rf"(?<![A-Za-z])(?:{WORDS[word]})(?![A-Za-z])", re.IGNORECASE)
+    lines: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    groups = {f"word{number}": word for number, word in enumerate(WORDS)}
+    alternatives = "|".join(f"(?P<{group}>{WORDS[word]})" for group, word in groups.items())
+    pattern = re.compile(rf"(?<![a-z])(?:{alternatives})(?![a-z])")
     for path, text in texts().items():
         if path == "CHANGELOG.md":
             text = re.sub(r"`[^`\n]*`", "", text)
-        if word in FIELDS_OWN and re.match(FIELDS_OWN[word], path):
-            continue
-        yield from ((path, text.count("\n", 0, match.start()) + 1) for match in pattern.finditer(text))
+        text = text.lower()
+        for match in pattern.finditer(text):
+            word = groups[match.lastgroup or ""]
+            if word not in FIELDS_OWN or not re.match(FIELDS_OWN[word], path):
+                lines[word].append((path, text.count("\n", 0, match.start()) + 1))
+    return lines
 
 
 def bound_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -134,7 +150,7 @@ def name_lines() -> dict[str, list[tuple[str, int]]]:
 
 
 def offences(word: str) -> list[tuple[str, int]]:
-    return list(word_lines(word)) if word in WORDS else name_lines()[word]
+    return word_lines()[word] if word in WORDS else name_lines()[word]
 
 
 @pytest.mark.parametrize("word", [*WORDS, *NAMES])
@@ -145,10 +161,10 @@ def test_a_banned_word_stands_nowhere(word: str):
 def public_classes() -> dict[str, list[str]]:
     """The files that define each public class of the package."""
     files: dict[str, list[str]] = defaultdict(list)
-    for path, tree in trees().items():
-        for node in tree.body if path.startswith("src/") else []:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                files[node.name].append(path)
+    for path, text in texts().items():
+        if path.startswith("src/"):
+            for name in re.findall(r"^class ([A-Za-z]\w*)", text, re.MULTILINE):
+                files[name].append(path)
     return files
 
 
