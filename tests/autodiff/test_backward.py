@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import hloom
-from tests.autodiff.check import entry, module, run
+from tests.autodiff.check import assert_derivatives, entry, module, run
 
 SAFE_ROOT = """
 ENTRY e {
@@ -129,3 +131,31 @@ def test_the_same_triangle_counts_once():
     gradient = hloom.vjp(program)
     assert [node.opcode for node in gradient.entry.nodes].count("select") == 1
     np.testing.assert_array_equal(run(gradient, [np.zeros((3, 3)), np.ones((3, 3))])[0], np.tri(3))
+
+
+SLICED = "x = f64[5,6] parameter(0) {parts}"
+PARTS = {
+    "apart": (["[0:1], [0:6]", "[1:3], [0:6]", "[3:5], [0:6]"], ["concatenate"]),
+    "with gaps": (["[0:2], [0:6]", "[3:5], [0:6]"], ["broadcast", "concatenate"]),
+    "overlapping": (["[0:4], [0:6]", "[1:5], [0:6]"], ["pad", "pad", "add"]),
+    "a small one": (["[0:5], [0:6]", "[2:3], [1:4]"], ["slice", "add", "dynamic-update-slice"]),
+    "strided": (["[0:5:2], [0:6]", "[1:5:2], [0:6]"], ["pad", "pad", "add"]),
+    "of no elements": (["[2:2], [0:6]", "[0:5], [0:3]"], ["pad"]),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_cotangents_of_slices(name: str):
+    """Those that do not overlap are concatenated, large ones padded and added, small ones added in place."""
+    limits, opcodes = PARTS[name]
+    rows = [[int(end) for end in re.findall(r"[0-9]+", part)] for limit in limits for part in limit.split(", ")]
+    sizes = [len(range(*row)) for row in rows]
+    lines = [
+        f"s{n} = f64[{sizes[2 * n]},{sizes[2 * n + 1]}] slice(x), slice={{{limit}}}" for n, limit in enumerate(limits)
+    ]
+    types = [line.split()[2] for line in lines]
+    root = f"ROOT t = ({', '.join(types)}) tuple({', '.join(f's{n}' for n in range(len(lines)))})"
+    program = entry(SLICED.format(parts="\n".join([*lines, root])))
+    made = [node.opcode for node in hloom.vjp(program).entry.nodes if node.opcode not in ("parameter", "constant")]
+    assert made[:-1] == opcodes
+    assert_derivatives(program)

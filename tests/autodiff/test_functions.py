@@ -52,6 +52,11 @@ EXPRESSIONS = {
         "divide",
         [0.3, -0.9, 0.0],
     ),
+    "logistic": (
+        "m = f64[3] negate(x) a = f64[3] exponential(m) d = f64[3] add(one, a) ROOT r = f64[3] divide(one, d)",
+        "multiply",
+        [0.3, -2.5, 40.0],
+    ),
     "sinh": (
         "m = f64[3] abs(x) small = pred[3] compare(m, one), direction=LT e = f64[3] exponential-minus-one(x)"
         " f = f64[3] add(e, one) q = f64[3] divide(e, f) g = f64[3] add(e, q) h = f64[3] multiply(g, half)"

@@ -154,10 +154,12 @@ SCATTER = (
 )
 
 
-@pytest.mark.parametrize("combiner", ["add_f64", "maximum_f64", "multiply_f64", "second"])
+@pytest.mark.parametrize("combiner", ["add_f64", "maximum_f64", "multiply_f64", "less", "second"])
 @pytest.mark.parametrize("indices", [[0, 2, 3], [1, 1, 1], [-1, 2, 9]])
 def test_scatters(combiner, indices):
-    text = f"second {{ a = f64[] parameter(0) ROOT b = f64[] parameter(1) }}\nENTRY e {{ {SCATTER % combiner} }}"
+    scalars = "a = f64[] parameter(0)", "b = f64[] parameter(1)"
+    text = f"second {{ {scalars[0]} ROOT {scalars[1]} }}\n"
+    text += f"less {{ {' '.join(scalars)} ROOT c = f64[] subtract(a, b) }}\nENTRY e {{ {SCATTER % combiner} }}"
     rng = np.random.default_rng(1)
     index = np.array(indices, np.int32).reshape(3, 1)
     assert_derivatives(module(text), [rng.uniform(0.2, 1, (4, 3)), index, rng.uniform(0.2, 1, (3, 3))])

@@ -13,8 +13,9 @@ from typing import Any
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
 from hloom.autodiff.recognition import triangle_of
+from hloom.autodiff.slice_sums import SlicedPart, add_slices
 from hloom.autodiff.table import ABSORPTIONS, TRANSPOSITIONS
-from hloom.ir import Apply, Constant, Graph, Node
+from hloom.ir import Apply, Constant, Graph, Node, SliceDimension
 from hloom.text import Unsupported
 
 Update = Callable[[Node | None], Node]
@@ -60,6 +61,7 @@ class Backward(Emitter):
         self.residuals: list[Node] = []
         self._imported: dict[Node, Node] = {}
         self._values: dict[Linear, list[Part]] = {}
+        self._slices: dict[Linear, list[SlicedPart]] = {}
         self._updates: dict[Linear, list[Update]] = {}
         self._cleared: dict[tuple[Node, Mask], Node] = {}
         self._masks: tuple[Mask, ...] = ()
@@ -118,6 +120,11 @@ class Backward(Emitter):
         masks = self._masks if mask in self._masks else (*self._masks, mask)
         self._values.setdefault(tangent, []).append(Part(cotangent, masks, self._negative))
 
+    def give_slice(self, tangent: Any, limits: tuple[SliceDimension, ...], cotangent: Node) -> None:
+        """Add to the part of the cotangent of a tangent that was sliced out of it."""
+        if isinstance(tangent, Linear):
+            self._slices.setdefault(tangent, []).append(SlicedPart(limits, cotangent))
+
     def give_update(self, tangent: Any, update: Update) -> None:
         """Let the cotangent of a tangent be updated in place."""
         if isinstance(tangent, Linear):
@@ -126,6 +133,9 @@ class Backward(Emitter):
     def take(self, tangent: Linear) -> Node | None:
         """The cotangent of a tangent, complete; None where it is zero."""
         total = self._positive(self._sum(self._values.pop(tangent, ()), 0))
+        parts = self._slices.pop(tangent, ())
+        if parts:
+            total = add_slices(self, total, array_type(tangent), parts)
         for update in self._updates.pop(tangent, ()):
             total = update(total)
         return total
@@ -193,7 +203,7 @@ class Backward(Emitter):
     def _take_part(self, entry: Linear) -> Part | None:
         """The cotangent of an entry, under masks that pass it and with a sign that does."""
         parts = self._values.pop(entry, ())
-        if entry in self._updates:
+        if entry in self._updates or entry in self._slices:
             self._values[entry] = list(parts)
             value = self.take(entry)
             return None if value is None else Part(value)

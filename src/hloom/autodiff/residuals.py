@@ -3,7 +3,8 @@
 A value that depends on the loop's invariants alone is computed once, before the loop. One that depends on counters and
 invariants, and costs no arithmetic, is made again. One that is computed from an opt-barrier alone is computed again
 from the barrier's operands, where these are smaller: JAX puts a barrier before what `jax.checkpoint` computes again.
-All others are stacked, one row for each iteration.
+What the backward loop alone reads is computed there, where what it is computed from is smaller or kept anyway. All
+others are stacked, one row for each iteration.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.loop_state import LoopState
-from hloom.ir import Apply, Constant, Node, Parameter, TensorType
+from hloom.ir import Apply, Constant, Node, Parameter, TensorType, TupleType
 from hloom.ops import may_drop, may_merge
 
 FREE = frozenset({"dynamic-slice", "slice", "broadcast", "reshape", "transpose", "iota", "get-tuple-element"})
 """Ops without arithmetic."""
+
+NOT_REPEATED = frozenset(
+    ("opt-barrier", "all-gather", "all-to-all", "collective-permute", "collective-broadcast", "custom-call")
+)
+"""Ops that are not moved into the backward loop: barriers, and what is done between devices or by libraries."""
 
 INVARIANT, COUNTED, VARYING = range(3)
 MOST_REMADE = 200
@@ -32,32 +38,103 @@ class Residuals:
         self._ranks: dict[Node, int] = {}
         for node in state.body.nodes:
             self._ranks[node] = self._rank(node)
-        self.listed = list(residuals)
-        self.once = [node for node in residuals if self._is_once(node)]
-        once = set(self.once)
-        self.remade = [node for node in residuals if node not in once and self._is_remade(node)]
-        remade = set(self.remade)
-        self.stacked = [node for node in residuals if node not in once and node not in remade]
+        self._are_given: dict[Node, bool] = {}
+        self.once = dict.fromkeys(node for node in residuals if self._is_once(node))
+        self.remade = dict.fromkeys(node for node in residuals if node not in self.once and self._is_remade(node))
+        self.stacked = dict.fromkeys(node for node in residuals if node not in self.once and node not in self.remade)
         self.recomputed: list[Node] = []
         self._recompute_behind_barriers()
+        self._compute_where_read()
 
     def _recompute_behind_barriers(self) -> None:
         """Keep the operands of barriers in place of stacked values that are computed from the barriers alone."""
         behind = self._behind_barriers()
         recomputed = [node for node in self.stacked if node in behind]
-        if not recomputed:
+        if recomputed:
+            self._recompute(recomputed, self._sources_behind(recomputed, behind))
+
+    def _compute_where_read(self) -> None:
+        """Compute in the backward loop what it alone reads, of values that are smaller or kept anyway."""
+        forward = _reached([self.state.body.root])
+        candidates = [node for node in self.stacked if not self._is_source(node, forward)]
+        if not candidates:
             return
-        sources = self._sources_behind(recomputed, behind)
-        listed = {*self.once, *self.remade, *self.stacked} - set(recomputed)
-        added = [node for node in sources if node not in listed and not isinstance(node, Constant)]
-        stacked = [node for node in added if not self._is_once(node) and not self._is_remade(node)]
-        if sum(map(_byte_count, stacked)) >= sum(map(_byte_count, recomputed)):
-            return
-        gone = set(recomputed)
-        self.once += [node for node in added if self._is_once(node)]
-        self.remade += [node for node in added if self._is_remade(node)]
-        self.stacked = [node for node in self.stacked if node not in gone] + stacked
-        self.recomputed = recomputed
+        users: dict[Node, list[Node]] = {}
+        for node in _reached([*self.once, *self.remade, *self.stacked]):
+            for operand in node.inputs:
+                users.setdefault(operand, []).append(node)
+        ends = forward.union(self.stacked)
+        computed: set[Node] = set()
+        groups = [*self._connected(candidates, forward), *[[node] for node in reversed(candidates)]]
+        for group in groups:
+            if group[0] in computed:
+                continue
+            ends.difference_update(group)
+            inside, sources = self._computed_from(group, ends)
+            readers = (user for node in inside.difference(group) for user in users.get(node, ()))
+            is_read_here = all(user in inside or user in computed for user in readers)
+            if is_read_here and self._recompute(group, sources):
+                computed |= inside
+                ends.update(sources)
+            else:
+                ends.update(group)
+
+    def _connected(self, nodes: Sequence[Node], ends: set[Node]) -> list[list[Node]]:
+        """Values in groups of which each is computed from what others of it are computed from; those alone left out."""
+        parents = list(range(len(nodes)))
+        first: dict[Node, int] = {}
+        for number, node in enumerate(nodes):
+            inside, sources = self._computed_from([node], ends)
+            for value in (*inside, *[source for source in sources if not self._is_given(source)]):
+                parents[_root(parents, number)] = _root(parents, first.setdefault(value, number))
+        groups: dict[int, list[Node]] = {}
+        for number, node in enumerate(nodes):
+            groups.setdefault(_root(parents, number), []).append(node)
+        return [group for group in groups.values() if len(group) > 1]
+
+    def _computed_from(self, nodes: Sequence[Node], ends: set[Node]) -> tuple[set[Node], list[Node]]:
+        """The instructions that some values are computed by, and what these read: given values, ends and others."""
+        inside: set[Node] = set()
+        sources: dict[Node, None] = {}
+        most, given = len(nodes) + MOST_REMADE, set(nodes)
+        pending = list(nodes)
+        while pending:
+            current = pending.pop()
+            if current in inside or current in sources:
+                continue
+            is_many = len(inside) > most and isinstance(current.type, TensorType)
+            if current not in given and (is_many or self._is_source(current, ends)):
+                sources[current] = None
+            else:
+                inside.add(current)
+                pending += current.inputs
+        return inside, list(sources)
+
+    def _is_source(self, node: Node, ends: set[Node]) -> bool:
+        """Whether a value is not computed again for what is computed from it."""
+        if node in ends or not _is_repeatable(node) or self.state.leaf_of(node) is not None or self._is_given(node):
+            return True
+        tuples = [operand for operand in node.inputs if isinstance(operand.type, TupleType)]
+        return any(operand in ends or not _is_repeatable(operand) for operand in tuples)
+
+    def _recompute(self, nodes: Sequence[Node], sources: Sequence[Node]) -> bool:
+        """Keep sources in place of stacked values that are computed from them; False where they are not smaller."""
+        gone = set(nodes)
+        added = [node for node in sources if node in gone or not self._is_listed(node)]
+        stacked = [node for node in added if not self._is_given(node)]
+        if sum(map(_byte_count, stacked)) >= sum(map(_byte_count, nodes)):
+            return False
+        for node in nodes:
+            del self.stacked[node]
+        for node in added:
+            if not isinstance(node, Constant):
+                group = self.once if self._is_once(node) else self.remade if self._is_given(node) else self.stacked
+                group[node] = None
+        self.recomputed += nodes
+        return True
+
+    def _is_listed(self, node: Node) -> bool:
+        return node in self.once or node in self.remade or node in self.stacked
 
     def _behind_barriers(self) -> set[Node]:
         """The values that are computed from results of barriers, constants, and what is kept once or made again."""
@@ -76,7 +153,10 @@ class Residuals:
         return all(operand in behind or self._is_given(operand) for operand in node.inputs)
 
     def _is_given(self, node: Node) -> bool:
-        return isinstance(node, Constant) or self._is_once(node) or self._is_remade(node)
+        """Whether a value is a constant, kept once, or made again for nothing."""
+        if node not in self._are_given:
+            self._are_given[node] = isinstance(node, Constant) or self._is_once(node) or self._is_remade(node)
+        return self._are_given[node]
 
     def _sources_behind(self, nodes: Sequence[Node], behind: set[Node]) -> list[Node]:
         """What values behind barriers are computed from: operands of barriers, and what is given beside them."""
@@ -179,6 +259,33 @@ def barrier_operand(node: Node) -> Node | None:
     if whole.opcode != "tuple" or not isinstance(node.type, TensorType) or not isinstance(node, Apply):
         return None
     return whole.inputs[node.attributes["index"]]
+
+
+def _is_repeatable(node: Node) -> bool:
+    """Whether an instruction may be computed elsewhere: one that always yields the same, on one device."""
+    if not isinstance(node, Apply) or node.opcode in NOT_REPEATED or not may_merge(node):
+        return False
+    return node.opcode == "reduce" or not any(True for _ in node.called_graphs)
+
+
+def _root(parents: list[int], number: int) -> int:
+    """The representative of a number's set; the way to it is halved."""
+    while parents[number] != number:
+        parents[number] = parents[parents[number]]
+        number = parents[number]
+    return number
+
+
+def _reached(nodes: Sequence[Node]) -> set[Node]:
+    """What some values are computed from, and themselves."""
+    seen: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        current = pending.pop()
+        if current not in seen:
+            seen.add(current)
+            pending += current.inputs
+    return seen
 
 
 def _byte_count(node: Node) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import S32, array_type
+from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.rules.sort import TAKEN
 from hloom.autodiff.table import none, rules, transposition, zero
@@ -131,25 +131,7 @@ def transpose_transpose(b: Backward, value: Linear, cotangent: Node) -> None:
 
 @transposition("slice")
 def transpose_slice(b: Backward, value: Linear, cotangent: Node) -> None:
-    """Padded with zeros, or added to the part of the sum so far that it was taken from."""
-    parts: tuple[SliceDimension, ...] = value.attributes["slice"]
-    whole = array_type(value.operands[0]).dims
-    own = array_type(cotangent).dims
-
-    def update(total: Node | None) -> Node:
-        if total is None or any(part.stride != 1 for part in parts):
-            padding = tuple(
-                PaddingDimension(part.start, size - part.start - max(0, (count - 1) * part.stride + min(count, 1)),
-                                 part.stride - 1)
-                for part, size, count in zip(parts, whole, own, strict=True)
-            )  # fmt: skip
-            padded = b.op("pad", cotangent, b.constant(0, array_type(cotangent).dtype), padding=padding)
-            return padded if total is None else b.add(total, padded)
-        taken = b.op("slice", total, slice=parts)
-        starts = [b.constant(part.start, TensorType(S32)) for part in parts]
-        return b.op("dynamic-update-slice", total, b.add(taken, cotangent), *starts)
-
-    b.give_update(value.operands[0], update)
+    b.give_slice(value.operands[0], value.attributes["slice"], cotangent)
 
 
 @transposition("concatenate")

@@ -16,6 +16,7 @@ from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
 from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, splat
 from hloom.autodiff.rules.custom import custom_call, refuse
+from hloom.autodiff.rules.indexing import is_same_value
 from hloom.autodiff.rules.linalg import adjoint, eye, halved_triangle, swapped, times, triangle
 from hloom.autodiff.rules.sort import take_rows
 from hloom.autodiff.table import transposition
@@ -199,11 +200,57 @@ def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         above = p.select(p.op("and", corner, eye(p, wide)), p.constant(1, wide), above)
     target = solver_of(node)
     is_square = rows == columns
+    is_diagonal = is_square and t.source is not None and _is_diagonal_read_alone(t.source)
     half = solved(t, target, packed if is_square else below, moved, left=True, lower=True, unit=True)
     both = solved(t, target, packed if is_square else above, half, left=False, lower=False)
+    if is_diagonal:
+        return leaves_from(node, {0: t.mul(packed, t.select(eye(p, value_type), both, None))})
     strict = triangle(p, value_type, lower=True, strict=True)
     low, up = t.select(strict, both, None), t.select(strict, None, both)
     return leaves_from(node, {0: t.add(times(t, below, low, value_type), times(t, up, above, value_type))})
+
+
+def _is_diagonal_read_alone(node: Apply) -> bool:
+    """Whether nothing reads the triangles of an LU decomposition but solutions and what takes the diagonal.
+
+    That is what determinants are made of: of the product L dU + dL U their derivatives need the diagonal alone.
+    """
+    pending = [user for user in node.users if user.opcode == "get-tuple-element" and not user.attributes["index"]]
+    if any(user.opcode != "get-tuple-element" for user in node.users):
+        return False
+    while pending:
+        value = pending.pop()
+        if value.is_output:
+            return False
+        for user in value.users:
+            if user.opcode == "copy" or (user.opcode == "select" and splat(user.inputs[2]) is not None):
+                pending.append(user)
+            elif not _is_part_of_solution(user, value) and not _takes_diagonal(user):
+                return False
+    return True
+
+
+def _is_part_of_solution(node: Node, packed: Node) -> bool:
+    """Whether a node is one of the triangular solves of a solution that is differentiated as one."""
+    if not isinstance(node, Apply) or node.opcode != "custom-call" or packed in node.inputs[1:]:
+        return False
+    if _solution_of(node) is not None:
+        return True
+    readers = [_solution_of(user) if isinstance(user, Apply) and user.opcode == "custom-call" else None
+               for user in node.users]  # fmt: skip
+    return not node.is_output and all(reader is not None and reader.nodes["inner"] is node for reader in readers)
+
+
+def _takes_diagonal(node: Node) -> bool:
+    """Whether a node is a gather of single elements whose row and column have the same number."""
+    if not isinstance(node, Apply) or node.opcode != "gather":
+        return False
+    rank, indices = array_type(node.inputs[0]).rank, node.inputs[1]
+    sizes, last = node.attributes["slice_sizes"], (rank - 2, rank - 1)
+    if indices.opcode != "concatenate" or tuple(node.attributes["start_index_map"]) != last or sizes[-2:] != (1, 1):
+        return False
+    is_along_vector = indices.attributes["dimensions"] == (node.attributes["index_vector_dim"],)  # pyright: ignore[reportAttributeAccessIssue]
+    return is_along_vector and len(indices.inputs) == 2 and is_same_value(*indices.inputs)
 
 
 def _solution_of(node: Apply) -> Recognized | None:

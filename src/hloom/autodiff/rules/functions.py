@@ -42,6 +42,13 @@ def arccosine(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[
     return t.neg(t.div(tangents["x"], nodes["root"]))
 
 
+@function(("divide", 1.0, ("add", ("exponential", ("negate", "x")), 1.0)), "x")
+def logistic(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """y (1 - y) dx."""
+    p = t.primal
+    return t.mul(p.mul(node, p.sub(p.like(1, node), node)), tangents["x"])
+
+
 @function(
     (
         "select",

@@ -236,13 +236,18 @@ def are_within(indices: Node, limit: int) -> bool:
 
 def scatter_opcode(node: Apply) -> str:
     """How a scatter of one operand combines: an opcode, "set" where the update stays, or nothing that is known."""
-    graph: Graph = node.attributes["to_apply"]
-    if len(node.inputs) == 3:
-        root = graph.root.inputs[0] if graph.root.opcode == "tuple" else graph.root
-        if root is graph.parameters[1]:
-            return "set"
-        return reducer_of(graph) if not isinstance(node.type, TupleType) else ""
-    return ""
+    return _combining_opcode(node.attributes["to_apply"]) if len(node.inputs) == 3 else ""
+
+
+def _combining_opcode(graph: Graph) -> str:
+    root = graph.root
+    if isinstance(root.type, TupleType):
+        return "set" if root.opcode == "tuple" and root.inputs[0] is graph.parameters[1] else ""
+    if root is graph.parameters[1]:
+        return "set"
+    if root.opcode == "subtract" and root.inputs == tuple(graph.parameters):
+        return "subtract"
+    return reducer_of(graph)
 
 
 @rules("scatter", expand=lambda session, node: scatter_expansion(session, node))
@@ -284,11 +289,13 @@ def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def transpose_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
     """The operand's: the cotangent, zeros where updates replaced it. The updates': what was gathered from there.
 
-    Updates that fell outside have none. Of several that replaced the same element, the one that stayed has it.
+    Its negative where they were subtracted. Updates that fell outside have none. Of several that replaced the same
+    element, the one that stayed has it.
     """
     operand, indices, updates = value.operands
     attributes = value.attributes
-    is_set = reducer_of(attributes["to_apply"]) != "add"
+    combining = _combining_opcode(attributes["to_apply"])
+    is_set = combining == "set"
     if isinstance(operand, Linear):
         if is_set:
             nothing = b.zeros(updates.type)
@@ -301,6 +308,8 @@ def transpose_scatter(b: Backward, value: Linear, cotangent: Node) -> None:
     taken = _gathered(b, cotangent, indices, windows, attributes)
     if is_set and not attributes.get("unique_indices") and _batch_count(windows, attributes) > 1:
         taken = b.select(_stayed(b, whole, indices, windows, attributes), taken, b.like(0, taken))
+    if combining == "subtract":
+        taken = b.neg(taken)
     if are_inside(whole, indices, windows, attributes):
         b.give(updates, taken)
     else:
@@ -385,7 +394,7 @@ def _second(b: Emitter) -> Graph:
 
 def scatter_expansion(session: Any, node: Apply) -> Graph | None:
     """A scatter by any combiner: where indices are unique, combined with what is there; else one update at a time."""
-    if scatter_opcode(node) in ("add", "set", "maximum", "minimum"):
+    if scatter_opcode(node) in ("add", "subtract", "set", "maximum", "minimum"):
         return None
     if node.attributes.get("unique_indices") or _batch_count(array_type(node.inputs[-1]), node.attributes) == 1:
         return expanded(session, node, lambda emitter, given: _combined_at_once(emitter, node, given))
