@@ -1,6 +1,6 @@
 """Edge programs: both modes agree with each other, and with JAX's derivatives or central differences, in f64.
 
-Covers `rules/orthogonal.py`, `rules/schur.py`.
+Covers `rules/hessenberg.py`, `rules/orthogonal.py`, `rules/schur.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,15 @@ STEP = 1e-6
 def test_edge_program(name: str):
     with jax.enable_x64(True):
         check(PROGRAMS[name])
+
+
+def test_a_real_schur_form_with_blocks_of_two_rows_has_no_derivative():
+    """A rotation has complex eigenvalues: NaN, rather than numbers that mean nothing."""
+    with jax.enable_x64(True):
+        form = jax.jit(lambda a: jax.scipy.linalg.schur(a)[0])
+        matrix = np.array([[0.0, -1.0], [1.0, 0.0]])
+        (gradient,) = outputs(hloom.vjp(hloom.load(form.lower(matrix))), [matrix, np.ones((2, 2))])
+    assert np.isnan(gradient).all()
 
 
 def check(program: Program) -> None:

@@ -61,26 +61,26 @@ def _cut_dim(part: SlicedPart, whole: TensorType) -> int | None:
 
 def _runs(parts: Sequence[SlicedPart], whole: TensorType) -> tuple[list[list[SlicedPart]], list[SlicedPart]]:
     """Slices that do not overlap along the dimension that they cut, in its order; and those that cut none or more."""
-    by_dim: dict[int, list[SlicedPart]] = {}
+    by_dim: dict[int, list[tuple[int, int, SlicedPart]]] = {}
     rest: list[SlicedPart] = []
     for part in parts:
         dim = _cut_dim(part, whole)
         if dim is None:
             rest.append(part)
         else:
-            by_dim.setdefault(dim, []).append(part)
-    runs: list[list[SlicedPart]] = []
-    for dim, own in by_dim.items():
-        ends: list[tuple[int, int]] = []
-        for part in sorted(own, key=lambda part: part.limits[dim].start):
             limit = part.limits[dim]
-            if ends and ends[0][0] <= limit.start:
+            by_dim.setdefault(dim, []).append((limit.start, limit.limit, part))
+    runs: list[list[SlicedPart]] = []
+    for own in by_dim.values():
+        ends: list[tuple[int, int]] = []
+        for start, end, part in sorted(own, key=lambda item: item[:2]):
+            if ends and ends[0][0] <= start:
                 number = heappop(ends)[1]
                 runs[number].append(part)
             else:
                 number = len(runs)
                 runs.append([part])
-            heappush(ends, (limit.limit, number))
+            heappush(ends, (end, number))
     return runs, rest
 
 

@@ -334,3 +334,32 @@ def square_root_by_schur_form(a):
 @declare(PROGRAMS, normal(3, 3), regular(2, seed=1), normal(3, 2, seed=2), reference=DIFFERENCES)
 def sylvester_equation(a, b, c):
     return jsl.solve_sylvester(a, b, c)
+
+
+@declare(PROGRAMS, normal(2, 4, 4), reference=DIFFERENCES)
+def hessenberg_form(a):
+    packed, scales = lax.linalg.hessenberg(a)
+    return packed, scales, lax.linalg.householder_product(jnp.tril(packed[..., 1:, :-1], -1), scales)
+
+
+@declare(PROGRAMS, complex_normal(4, 4), reference=DIFFERENCES)
+def hessenberg_form_of_complex_numbers(a):
+    return lax.linalg.hessenberg(a)
+
+
+@declare(PROGRAMS, normal(4, 4), reference=DIFFERENCES)
+def tridiagonal_form(a):
+    return lax.linalg.tridiagonal(a + a.T, lower=True)
+
+
+@declare(PROGRAMS, complex_normal(2, 4, 4), reference=DIFFERENCES)
+def tridiagonal_form_of_the_upper_triangle(a):
+    return lax.linalg.tridiagonal(a + a.conj().mT, lower=False)
+
+
+@declare(PROGRAMS, normal(4, 4), reference=DIFFERENCES)
+def real_schur_form(a):
+    """Of a matrix whose eigenvalues are real."""
+    spread = jnp.diag(jnp.arange(4.0)) + 0.1 * a
+    form, vectors = jsl.schur(spread)
+    return form, vectors, lax.linalg.schur(spread, compute_schur_vectors=False)[0]

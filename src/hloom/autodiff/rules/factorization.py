@@ -15,7 +15,7 @@ from hloom.autodiff.emitter import REAL_OF, S32, Emitter, array_type, leaf_types
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
 from hloom.autodiff.recognition import FUNCTIONS, FunctionRule, Recognized, splat
-from hloom.autodiff.rules.custom import custom_call, refuse
+from hloom.autodiff.rules.custom import custom_call
 from hloom.autodiff.rules.indexing import is_same_value
 from hloom.autodiff.rules.linalg import adjoint, eye, halved_triangle, swapped, times, triangle
 from hloom.autodiff.rules.sort import take_rows
@@ -616,6 +616,3 @@ def transpose_tridiagonal_solve(b: Backward, value: Linear, cotangent: Node) -> 
     low, middle, high = (b.use(node) if node.graph is not b.graph else node for node in (low, middle, high))
     turned = _moved_rows(b, high, 1, from_end=1), middle, _moved_rows(b, low, -1, from_end=1)
     b.give(right, _tridiagonal_solve(b, cotangent, *turned, type=value.type, call=value.attributes["call"]))
-
-
-refuse(*lapack("gehrd", "sytrd", "hetrd"), "cusolver_sytrd_ffi", because="a reduction by reflectors; use qr or eigh")

@@ -1,8 +1,9 @@
-"""Schur forms of complex matrices, as JAX has LAPACK compute them: what sqrtm, funm and solve_sylvester are made of.
+"""Schur forms, as JAX has LAPACK compute them: what sqrtm, funm and solve_sylvester are made of.
 
 A = Z T Z^H with T upper triangular. With dZ = Z W, W skew-hermitian, Z^H dA Z = W T - T W + dT, whose strictly lower
 part determines that of W, as dT has none: one triangular system for each column. The phases of the columns of Z are
-free, and W is given a diagonal of zeros.
+free, and W is given a diagonal of zeros. The same holds of a real matrix whose eigenvalues are real; where they are
+not, T has blocks of two rows, and all derivatives are NaN.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import re
 from typing import Any
 
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import S32, Emitter, array_type
+from hloom.autodiff.emitter import REAL_OF, S32, Emitter, array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.loop_state import loop
-from hloom.autodiff.rules.custom import custom_call, refuse
-from hloom.autodiff.rules.factorization import conjugate_transpose, leaves_from
+from hloom.autodiff.rules.custom import custom_call
+from hloom.autodiff.rules.factorization import conjugate_transpose, lapack, leaves_from
 from hloom.autodiff.rules.linalg import adjoint, eye, times, triangle
 from hloom.autodiff.table import transposition
 from hloom.ir import Apply, Node, TensorType
@@ -26,13 +27,7 @@ SOLVE = "strictly-lower-sylvester-solve"
 With `turned`, Y T^T - T^T Y instead: its transposition.
 """
 
-refuse(
-    *[f"lapack_{letter}gees_ffi" for letter in "sd"],
-    because="a Schur form with blocks of two rows; that of a complex matrix has one",
-)
-
-
-@custom_call("lapack_cgees_ffi", "lapack_zgees_ffi")
+@custom_call(*lapack("gees"))
 def schur(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dT is the upper triangle of Z^H dA Z - W T + T W, and dZ = Z W."""
     p = t.primal
@@ -45,8 +40,11 @@ def schur(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     form, vectors = p.element(whole, 0), p.element(whole, 1)
     value_type = array_type(form)
     upper = triangle(p, value_type, lower=False)
+    change = tangents[0]
+    if value_type.dtype not in REAL_OF:
+        change = t.mul(_nan_where_complex(p, form), change)
     form = p.select(upper, form, p.like(0, form))
-    inner = times(t, conjugate_transpose(p, vectors), times(t, tangents[0], vectors, value_type), value_type)
+    inner = times(t, conjugate_transpose(p, vectors), times(t, change, vectors, value_type), value_type)
     lower = t.op(SOLVE, inner, form, type=value_type, turned=False)
     turn = t.sub(lower, adjoint(t, lower))
     moved = t.add(t.sub(inner, times(t, turn, form, value_type)), times(t, form, turn, value_type))
@@ -56,6 +54,16 @@ def schur(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if with_vectors == config:
         result[1] = times(t, vectors, turn, value_type)
     return leaves_from(node, result)
+
+
+def _nan_where_complex(p: Emitter, form: Node) -> Node:
+    """1 in matrices whose real Schur form is triangular, NaN in those with blocks of two rows."""
+    value_type = array_type(form)
+    below = p.select(triangle(p, value_type, lower=True, strict=True), form, p.like(0, form))
+    rank = value_type.rank
+    has_blocks = p.reduce("or", p.compare("NE", below, p.like(0, below)), [rank - 2, rank - 1])
+    has_blocks = p.broadcast(has_blocks, value_type.dims, list(range(rank - 2)))
+    return p.select(has_blocks, p.like(float("nan"), form), p.like(1, form))
 
 
 def strictly_lower_solve(p: Emitter, right: Node, form: Node, *, type: Any, turned: bool) -> Node:
