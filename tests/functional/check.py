@@ -8,6 +8,7 @@ import io
 import re
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -94,7 +95,7 @@ def difference(actual: Any, expected: Any, tolerance: float, at: str = "the valu
         if not isinstance(actual, dict) or list(actual) != list(expected):
             return f"{at} is {actual!r}, not a dict with the keys {list(expected)}"
         pairs = [(f"{at}[{key!r}]", actual[key], expected[key]) for key in expected]
-    elif isinstance(expected, (tuple, list)):
+    elif isinstance(expected, (tuple, list, deque)):
         if type(actual) is not type(expected) or len(actual) != len(expected):
             return f"{at} is {actual!r}, not {expected!r}"
         pairs = [(f"{at}[{index}]", *pair) for index, pair in enumerate(zip(actual, expected, strict=True))]

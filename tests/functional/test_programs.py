@@ -2,6 +2,7 @@
 
 Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/aliases.py`,
 `functional/builtin_functions/attributes.py`,
+`functional/builtin_functions/collections_module.py`, `functional/container_classes.py`,
 `functional/builtin_functions/containers.py`, `functional/builtin_functions/math_module.py`,
 `functional/builtin_functions/methods.py`, `functional/builtin_functions/operator_module.py`, `functional/calls.py`,
 `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,

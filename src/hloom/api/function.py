@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -29,6 +30,7 @@ from hloom.functional import (
     Settings,
     Static,
     Tuple,
+    class_of_container,
     compile_program,
     printed_lines,
     rebuilt,
@@ -433,7 +435,11 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
         return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known
     if isinstance(argument, (tuple, list)):
         return ArgumentTree(cls, None, tuple(_described(item, arrays, table) for item in argument))
+    if isinstance(argument, deque):
+        parts = tuple(_described(item, arrays, table) for item in argument)
+        return ArgumentTree(class_of_container(argument), None, parts)
     if isinstance(argument, dict):
+        cls = class_of_container(argument)
         return ArgumentTree(cls, tuple(argument), tuple(_described(item, arrays, table) for item in argument.values()))
     if dataclasses.is_dataclass(argument) and not isinstance(argument, type):
         names = tuple(field.name for field in dataclasses.fields(argument))

@@ -6,6 +6,7 @@ To teach a Python function, add a row to `BUILTINS` in the package `builtin_func
 
 from hloom.functional.builtin_functions import BUILTINS as BUILTINS
 from hloom.functional.closure_conversion import DEFAULT_DEPTH as DEFAULT_DEPTH
+from hloom.functional.container_classes import class_of_container as class_of_container
 from hloom.functional.interpreter import Interpreter as Interpreter
 from hloom.functional.interpreter import Settings as Settings
 from hloom.functional.library import Placeholder as Placeholder

@@ -22,6 +22,7 @@ import numpy as np
 from hloom.autodiff import Emitter
 from hloom.frontend import Code
 from hloom.functional.builtin_functions import BUILTINS, call_derived_outside, call_method
+from hloom.functional.container_classes import is_container, is_sequence, plain_class
 from hloom.functional.control_flow import MAX_ROUNDS, Arm
 from hloom.functional.gradients import call_derived
 from hloom.functional.joins import (
@@ -138,7 +139,7 @@ class Calls:
             return call_derived(interpreter, function, arguments, keywords)
         if isinstance(function, ValueChoice):
             return interpreter.control.choices(function, lambda option: self.call(option, arguments, keywords))
-        if isinstance(function, Ref) and function.cell.cls not in (list, dict):
+        if isinstance(function, Ref) and not is_container(function.cell.cls):
             method = interpreter.members.class_attribute(function, "__call__")
             if method is not None:
                 return self.call(method, arguments, keywords)
@@ -225,7 +226,7 @@ class Calls:
         for value in values:
             if isinstance(value, Tuple):
                 yield from value.items
-            elif isinstance(value, Ref) and value.cell.cls is list:
+            elif isinstance(value, Ref) and is_sequence(value.cell.cls):
                 yield from self.interpreter.contents(value).items
             else:
                 yield value
@@ -353,7 +354,7 @@ class Calls:
         if isinstance(value, Tuple):
             return value.cls
         if isinstance(value, Ref):
-            return value.cell.cls
+            return plain_class(value.cell.cls)
         if isinstance(value, Series):
             return {"range": range, "zip": zip, "enumerate": enumerate, "map": map}.get(value.rule, reversed)
         if isinstance(value, PartialCall):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.autodiff import Emitter
 from hloom.frontend import stored_names
+from hloom.functional.container_classes import is_sequence
 from hloom.functional.joins import (
     ABSENT,
     ChoiceSpec,
@@ -450,7 +451,7 @@ class Control:
     def _unrolled(self, statement: ast.For, source: AbstractValue, count: int) -> None:
         """A loop of known length, round by round."""
         interpreter = self.interpreter
-        is_list = isinstance(source, Ref) and source.cell.cls is list  # which may change in the loop
+        is_list = isinstance(source, Ref) and is_sequence(source.cell.cls)  # which may change in the loop
         is_iterator = isinstance(source, Ref) and source.cell.cls is ITERATOR  # from which each round takes an item
         is_fixed = not (is_list or is_iterator or isinstance(source, Array))
         values = list(interpreter.members.items(source)) if is_fixed else None

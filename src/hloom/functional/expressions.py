@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.frontend import nested_code
 from hloom.functional.comprehensions import FIRST, FOLDS, Comprehensions
+from hloom.functional.container_classes import is_mapping, is_sequence
 from hloom.functional.values import (
     ITERATOR,
     NONE,
@@ -120,7 +121,7 @@ class Expressions:
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:
                 other = self.evaluate(item)
-                if not (isinstance(other, Ref) and other.cell.cls is dict):
+                if not (isinstance(other, Ref) and is_mapping(other.cell.cls)):
                     interpreter.refuse(f"** takes a dict, not {described(other)}", TypeError)
                 for name, value in zip(
                     interpreter.contents(other).keys or (), interpreter.contents(other).items, strict=True
@@ -147,9 +148,10 @@ class Expressions:
             known = value.literal
             if known is not None:
                 return known.item() if not known.shape else known
-        if isinstance(value, Series) or (isinstance(value, Ref) and value.cell.cls in (list, ITERATOR)):
+        is_listed = isinstance(value, Ref) and (is_sequence(value.cell.cls) or value.cell.cls is ITERATOR)
+        if isinstance(value, Series) or is_listed:
             return [self.static(item, what) for item in interpreter.members.items(value)]
-        if isinstance(value, Ref) and value.cell.cls is dict:
+        if isinstance(value, Ref) and is_mapping(value.cell.cls):
             fields = interpreter.contents(value)
             return {key: self.static(item, what) for key, item in zip(fields.keys or (), fields.items, strict=True)}
         if isinstance(value, FunctionClosure) and value.original is not None:
@@ -239,7 +241,7 @@ class Expressions:
             value = self.evaluate(keyword.value)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
-            elif isinstance(value, Ref) and value.cell.cls is dict:
+            elif isinstance(value, Ref) and is_mapping(value.cell.cls):
                 fields = interpreter.contents(value)
                 for name, item in zip(fields.keys or (), fields.items, strict=True):
                     if not isinstance(name, str):

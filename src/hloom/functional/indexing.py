@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.functional.builtin_functions import missing_item
+from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
 from hloom.functional.values import (
     AbstractValue,
     Array,
@@ -49,6 +52,8 @@ class Indexing:
         interpreter = self.interpreter
         if isinstance(owner, ValueChoice):
             return interpreter.control.choices(owner, lambda value: self.get(value, index))
+        if isinstance(index, ValueChoice):
+            return interpreter.control.choices(index, lambda value: self.get(owner, value))
         if isinstance(owner, Array):
             return self._of_array(owner, index, is_checked)
         if isinstance(owner, Method) and owner.name == "at":
@@ -56,13 +61,11 @@ class Indexing:
         if isinstance(owner, Tuple):
             return self._of_sequence(owner, owner.items, index)
         if isinstance(owner, Ref):
-            if owner.cell.cls is dict:
+            if is_mapping(owner.cell.cls):
                 key = interpreter.static(index, "the key of a dict")
                 held = interpreter.contents(owner).get(key)
-                if held is None:
-                    interpreter.raise_error(KeyError, repr(key))
-                return held
-            if owner.cell.cls is list:
+                return missing_item(interpreter, owner, key) if held is None else held
+            if is_sequence(owner.cell.cls):
                 return self._of_sequence(owner, interpreter.contents(owner).items, index)
             method = interpreter.members.class_attribute(owner, "__getitem__")
             if method is not None:
@@ -115,6 +118,8 @@ class Indexing:
     def _of_sequence(self, owner: AbstractValue, items: Sequence[AbstractValue], index: AbstractValue) -> AbstractValue:
         interpreter = self.interpreter
         if isinstance(index, Tuple) and index.cls is slice:
+            if isinstance(owner, Ref) and plain_class(owner.cell.cls) is deque:
+                interpreter.raise_error(TypeError, "sequence index must be integer, not 'slice'")
             chosen = items[self._plain(index)]
             return Tuple(tuple(chosen)) if isinstance(owner, Tuple) else interpreter.new_list(chosen)
         number = index
@@ -170,7 +175,7 @@ class Indexing:
         interpreter = self.interpreter
         parts: list[Any] = []
         for part in index.items if isinstance(index, Tuple) and index.cls is not slice else (index,):
-            if isinstance(part, Ref) and part.cell.cls is list:
+            if isinstance(part, Ref) and is_sequence(part.cell.cls):
                 part = interpreter.library.as_array(part)
             if isinstance(part, Tuple) and part.cls is not slice:
                 part = interpreter.library.as_array(part)
@@ -260,11 +265,11 @@ class Indexing:
             self._set_array(owner, index, value)
             return
         if isinstance(owner, Ref):
-            if owner.cell.cls is dict:
+            if is_mapping(owner.cell.cls):
                 key = interpreter.static(index, "the key of a dict")
                 interpreter.change(owner, interpreter.contents(owner).changed(key, value))
                 return
-            if owner.cell.cls is list:
+            if is_sequence(owner.cell.cls):
                 self._set_list(owner, index, value)
                 return
             method = interpreter.members.class_attribute(owner, "__setitem__")
@@ -409,10 +414,10 @@ class Indexing:
     def delete(self, owner: AbstractValue, index: AbstractValue) -> None:
         """`del owner[index]`"""
         interpreter = self.interpreter
-        if not isinstance(owner, Ref) or owner.cell.cls not in (list, dict):
+        if not isinstance(owner, Ref) or not is_container(owner.cell.cls):
             interpreter.raise_error(TypeError, f"{described(owner)} does not support item deletion")
         fields = interpreter.contents(owner)
-        if owner.cell.cls is dict:
+        if is_mapping(owner.cell.cls):
             key = interpreter.static(index, "the key of a dict")
             if fields.get(key) is None:
                 interpreter.raise_error(KeyError, repr(key))

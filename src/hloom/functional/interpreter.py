@@ -21,6 +21,7 @@ from hloom.frontend import Code, code_of
 from hloom.functional.aliases import Aliases
 from hloom.functional.builtin_functions import BUILTINS
 from hloom.functional.calls import Calls
+from hloom.functional.container_classes import class_of_container, is_container
 from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
@@ -342,11 +343,11 @@ class Interpreter:
     def _embedded(self, held: Any, name: str) -> AbstractValue:
         if isinstance(held, AbstractValue):
             return held
-        if type(held) in (tuple, list, dict) or (isinstance(held, tuple) and hasattr(held, "_fields")):
+        if type(held) is tuple or is_container(type(held)) or (isinstance(held, tuple) and hasattr(held, "_fields")):
             if isinstance(held, tuple):
                 return Tuple(tuple(self.embed(item, name) for item in held), type(held))
-            cell = Cell(type(held), f"{name} is from outside the function")
-            keys, items = (None, held) if isinstance(held, list) else (tuple(held), held.values())
+            cell = Cell(class_of_container(held), f"{name} is from outside the function")
+            keys, items = (tuple(held), held.values()) if isinstance(held, dict) else (None, held)
             self.store_below(cell, Fields(keys, tuple(self.embed(item, name) for item in items)))
             return Ref(cell)
         if isinstance(held, np.ndarray) or self.settings.tracing.is_array(held):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.aliases import Origins, origins_of
+from hloom.functional.container_classes import is_container
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
     UNBOUND,
@@ -699,7 +700,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def _is_container(value: Any) -> bool:
-    return isinstance(value, Tuple) or (isinstance(value, Ref) and value.cell.cls in (list, dict))
+    return isinstance(value, Tuple) or (isinstance(value, Ref) and is_container(value.cell.cls))
 
 
 def _is_number(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hloom.functional.container_classes import is_mapping, is_sequence
 from hloom.functional.values import (
     ITERATOR,
     NONE,
@@ -184,7 +185,7 @@ class Library:
     def _arrayed(self, value: AbstractValue) -> AbstractValue:
         """A sequence that holds sequences with those as arrays; one of numbers and arrays as an array."""
         interpreter = self.interpreter
-        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and value.cell.cls is list):
+        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and is_sequence(value.cell.cls)):
             return value
         items = list(interpreter.members.items(value))
         rows = [self._arrayed(item) for item in items]
@@ -254,9 +255,9 @@ class Library:
                 return slice(*(self._plain(item, arrays) for item in value.items))
             items = [self._plain(item, arrays) for item in value.items]
             return tuple(items) if value.cls is tuple else value.cls(*items)
-        if isinstance(value, Ref) and value.cell.cls in (list, ITERATOR):
+        if isinstance(value, Ref) and (is_sequence(value.cell.cls) or value.cell.cls is ITERATOR):
             return [self._plain(item, arrays) for item in interpreter.members.items(value)]
-        if isinstance(value, Ref) and value.cell.cls is dict:
+        if isinstance(value, Ref) and is_mapping(value.cell.cls):
             fields = interpreter.contents(value)
             return {key: self._plain(item, arrays) for key, item in zip(fields.keys or (), fields.items, strict=True)}
         if isinstance(value, Series):
@@ -542,7 +543,7 @@ def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
         return all(_is_plain(item, interpreter) for item in value.items)
     if isinstance(value, Array):
         return value.literal is not None and value.type.element_count <= 4096
-    if isinstance(value, Ref) and value.cell.cls is list:
+    if isinstance(value, Ref) and is_sequence(value.cell.cls):
         return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
     return False
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functional.builtin_functions import DICT_METHODS, LIST_METHODS, TUPLE_METHODS
+from hloom.functional.builtin_functions import RANGE_METHODS, TUPLE_METHODS, methods_of
+from hloom.functional.container_classes import is_container, is_mapping, is_sequence, option_of
 from hloom.functional.state import Captured
 from hloom.functional.values import (
     ITERATOR,
@@ -31,6 +32,10 @@ from hloom.functional.values import (
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
+
+
+SET_CHANGES = frozenset(name for name in vars(set) if not hasattr(frozenset, name))
+"""The methods that change a set."""
 
 
 class Members:
@@ -68,6 +73,8 @@ class Members:
             return Method(owner, name)
         if isinstance(owner, Series) and owner.rule == "range" and name in ("start", "stop", "step"):
             return owner.parts[("start", "stop", "step").index(name)]
+        if isinstance(owner, Series) and owner.rule == "range" and name in RANGE_METHODS:
+            return Method(owner, name)
         interpreter.raise_error(AttributeError, f"{described(owner)} has no attribute '{name}'")
 
     def _of_array(self, owner: Array, name: str) -> AbstractValue:
@@ -111,6 +118,11 @@ class Members:
     def _of_object(self, owner: Const, name: str) -> AbstractValue:
         interpreter = self.interpreter
         held = owner.value
+        if isinstance(held, frozenset) and name in SET_CHANGES:
+            interpreter.refuse(
+                f"{name} of a set cannot be compiled: sets are known when the program is, and do not change",
+                hint="make another set, as in seen = seen | {item}; or keep a dict or an array of flags",
+            )
         if isinstance(held, (str, bytes, frozenset, int, float, complex)) and not isinstance(held, np.generic):
             if not hasattr(held, name):
                 interpreter.raise_error(AttributeError, f"'{type(held).__name__}' object has no attribute '{name}'")
@@ -169,9 +181,14 @@ class Members:
     def _of_instance(self, owner: Ref, name: str) -> AbstractValue:
         interpreter = self.interpreter
         cls = owner.cell.cls
-        if cls is list or cls is dict:
-            if name in (LIST_METHODS if cls is list else DICT_METHODS):
+        methods = methods_of(cls)
+        if methods is not None:
+            if name in methods:
                 return Method(owner, name)
+            if name in ("maxlen", "default_factory") and hasattr(cls, name):
+                return interpreter.embed(option_of(cls))
+            if hasattr(cls, name):
+                interpreter.refuse(f"method {name} of {described(owner)} cannot be compiled")
             interpreter.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
         static = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(static, property) and isinstance(static.fget, FunctionType):
@@ -211,7 +228,7 @@ class Members:
     def set_attribute(self, owner: AbstractValue, name: str, value: AbstractValue) -> None:
         """`owner.name = value`"""
         interpreter = self.interpreter
-        if not isinstance(owner, Ref) or owner.cell.cls in (list, dict):
+        if not isinstance(owner, Ref) or is_container(owner.cell.cls):
             interpreter.refuse(f"an attribute of {described(owner)} cannot be assigned", AttributeError)
         parameters = getattr(owner.cell.cls, "__dataclass_params__", None)
         if parameters is not None and parameters.frozen and not interpreter.calls.is_initializing(owner):
@@ -254,7 +271,7 @@ class Members:
         if isinstance(source, Tuple):
             return len(source.items)
         if isinstance(source, Ref):
-            if source.cell.cls in (list, dict, ITERATOR):
+            if is_container(source.cell.cls) or source.cell.cls is ITERATOR:
                 return len(interpreter.contents(source).items)
             method = self.class_attribute(source, "__len__")
             if method is not None:
@@ -354,7 +371,7 @@ class Members:
                 return interpreter.calls.call(
                     source.parts[0], [self.item(part, number) for part in source.parts[1:]], {}
                 )
-        is_instance = isinstance(source, Ref) and source.cell.cls not in (list, dict)
+        is_instance = isinstance(source, Ref) and not is_container(source.cell.cls)
         if isinstance(number, Const) and not isinstance(source, Array) and not is_instance:
             return list(self.items(source))[number.value]
         return interpreter.indexing.get(source, number, is_checked=False)
@@ -377,13 +394,13 @@ class Members:
             interpreter.refuse("which of several containers is meant must be known when the program is compiled")
         if isinstance(source, Tuple):
             yield from source.items
-        elif isinstance(source, Ref) and source.cell.cls is list:
+        elif isinstance(source, Ref) and is_sequence(source.cell.cls):
             yield from interpreter.contents(source).items
         elif isinstance(source, Ref) and source.cell.cls is ITERATOR:
             items = interpreter.contents(source).items
             interpreter.change(source, Fields(None, ()))
             yield from items
-        elif isinstance(source, Ref) and source.cell.cls is dict:
+        elif isinstance(source, Ref) and is_mapping(source.cell.cls):
             yield from map(interpreter.embed, interpreter.contents(source).keys or ())
         elif isinstance(source, Const):
             try:

@@ -260,11 +260,15 @@ class Numbers:
         differs = emitter.compare("NE", emitter.compare("LT", rest, zero), emitter.compare("LT", b, zero))
         wrong = emitter.elementwise("and", emitter.compare("NE", rest, zero), differs)
         rest = emitter.select(wrong, emitter.add(rest, b), rest)
+        signed_zero = emitter.select(emitter.compare("LT", b, zero), emitter.like(-0.0, b), zero)
+        rest = emitter.select(emitter.compare("EQ", rest, zero), signed_zero, rest)
         whole = emitter.div(emitter.sub(a, rest), b)
         rounded = emitter.elementwise("floor", whole)
         off = emitter.compare("GT", emitter.sub(whole, rounded), emitter.like(0.5, whole))
         rounded = emitter.select(off, emitter.add(rounded, emitter.like(1, rounded)), rounded)
         plain = emitter.div(a, b)
+        is_below_one = emitter.compare("EQ", rounded, zero)  # of whose quotient zero has the sign
+        rounded = emitter.select(is_below_one, emitter.mul(plain, emitter.like(0, plain)), rounded)
         is_zero = emitter.compare("EQ", b, zero)
         return emitter.select(is_zero, plain, rounded), rest
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
 from hloom.functional.joins import same
 from hloom.functional.values import (
     FALSE,
@@ -84,7 +86,7 @@ class Operators:
     def augmented(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """`left symbol= right`: lists are changed where they are."""
         interpreter = self.interpreter
-        if isinstance(left, Ref) and left.cell.cls is list and symbol == "+":
+        if isinstance(left, Ref) and is_sequence(left.cell.cls) and symbol == "+":
             fields = interpreter.contents(left)
             interpreter.change(left, Fields(None, (*fields.items, *interpreter.members.items(right))))
             return left
@@ -94,7 +96,7 @@ class Operators:
             assert isinstance(made, Ref)
             interpreter.change(left, interpreter.contents(made))
             return left
-        if isinstance(left, Ref) and left.cell.cls not in (list, dict):
+        if isinstance(left, Ref) and not is_container(left.cell.cls):
             method = interpreter.members.class_attribute(left, f"__i{METHODS[symbol]}__")
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
@@ -144,7 +146,7 @@ class Operators:
         members, calls = self.interpreter.members, self.interpreter.calls
         name = METHODS[symbol]
         for owner, other, method_name in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
-            if isinstance(owner, Ref) and owner.cell.cls not in (list, dict):
+            if isinstance(owner, Ref) and not is_container(owner.cell.cls):
                 method = members.class_attribute(owner, method_name)
                 if method is not None:
                     result = calls.call(method, [other], {})
@@ -236,7 +238,7 @@ class Operators:
         if isinstance(value, Tuple):
             return bool(value.items)
         if isinstance(value, Ref):
-            if value.cell.cls in (list, dict):
+            if is_container(value.cell.cls):
                 return bool(interpreter.contents(value).items)
             for name in ("__bool__", "__len__"):
                 method = interpreter.members.class_attribute(value, name)
@@ -277,7 +279,7 @@ class Operators:
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(COMPARISONS[symbol], symbol, left.value, right.value)
         for owner, other, sign in ((left, right, symbol), (right, left, REFLECTED[symbol])):
-            if isinstance(owner, Ref) and owner.cell.cls not in (list, dict):
+            if isinstance(owner, Ref) and not is_container(owner.cell.cls):
                 method = interpreter.members.class_attribute(owner, f"__{COMPARISON_METHODS[sign]}__")
                 if method is not None:
                     return interpreter.calls.call(method, [other], {})
@@ -333,15 +335,17 @@ class Operators:
         rows: tuple[Any, Any] | None = None
         if isinstance(left, Tuple) and isinstance(right, Tuple):
             rows = left.items, right.items
-        elif isinstance(left, Ref) and isinstance(right, Ref) and left.cell.cls is right.cell.cls:
+        elif isinstance(left, Ref) and isinstance(right, Ref) and _may_equal(left.cell.cls, right.cell.cls):
             if left.cell is right.cell:
                 return Const(wanted)
             a, b = interpreter.contents(left), interpreter.contents(right)
-            is_plain = left.cell.cls in (list, dict) or hasattr(left.cell.cls, "__dataclass_fields__")
+            is_plain = is_container(left.cell.cls) or hasattr(left.cell.cls, "__dataclass_fields__")
             if not is_plain:
                 return Const(not wanted)
             if a.keys is not None:
                 if set(a.keys) != set(b.keys or ()):
+                    return Const(not wanted)
+                if left.cell.cls is right.cell.cls is OrderedDict and a.keys != b.keys:
                     return Const(not wanted)
                 rows = a.items, tuple(b.get(key) for key in a.keys)
             else:
@@ -399,7 +403,7 @@ class Operators:
         if isinstance(container, Array):
             equal = interpreter.numbers.compare("==", container, item)
             return interpreter.library.call(np.any, [equal], {})
-        if isinstance(container, Ref) and container.cell.cls is not list:
+        if isinstance(container, Ref) and not is_sequence(container.cell.cls):
             method = interpreter.members.class_attribute(container, "__contains__")
             if method is not None:
                 return interpreter.calls.call(method, [item], {})
@@ -421,9 +425,11 @@ class Operators:
 
     def _in_range(self, container: Series, item: AbstractValue) -> AbstractValue:
         start, stop, step = container.parts
-        inside = self.binary("&", self.compare("<=", start, item), self.compare("<", item, stop))
         stride = self.interpreter.static(step, "the step of a range")
-        if stride == 1:
+        bounds = ("<=", "<") if stride > 0 else (">=", ">")
+        inside = self.binary("&", self.compare(bounds[0], start, item), self.compare(bounds[1], item, stop))
+        is_whole = isinstance(item, Array) and not item.dtype.is_float
+        if abs(stride) == 1 and is_whole:
             return inside
         on_step = self.compare("==", self.binary("%", self.binary("-", item, start), step), Const(0))
         return self.binary("&", inside, on_step)
@@ -441,11 +447,18 @@ def _known_range(value: AbstractValue) -> range | None:
 
 
 def _is_list(value: AbstractValue) -> bool:
-    return isinstance(value, Ref) and value.cell.cls is list
+    return isinstance(value, Ref) and is_sequence(value.cell.cls)
 
 
 def _is_dict(value: AbstractValue) -> bool:
-    return isinstance(value, Ref) and value.cell.cls is dict
+    return isinstance(value, Ref) and is_mapping(value.cell.cls)
+
+
+def _may_equal(left: type, right: type) -> bool:
+    """Whether objects of two classes are equal where what they hold is."""
+    if is_mapping(left) and is_mapping(right):
+        return Counter not in (left, right) or left is right
+    return plain_class(left) is plain_class(right)
 
 
 def same_class(left: AbstractValue, right: AbstractValue) -> bool:

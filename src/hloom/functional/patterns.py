@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hloom.functional.container_classes import is_mapping, is_sequence
 from hloom.functional.values import AbstractValue, Array, Const, Fields, Ref, Tuple
 from hloom.ir import Node, dtype
 
@@ -161,7 +162,7 @@ class Patterns:
 
     def _sequence(self, pattern: ast.MatchSequence, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
-        if not (isinstance(subject, Tuple) or (isinstance(subject, Ref) and subject.cell.cls is list)):
+        if not (isinstance(subject, Tuple) or (isinstance(subject, Ref) and is_sequence(subject.cell.cls))):
             return False
         items = list(interpreter.members.items(subject))
         star = next((n for n, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
@@ -183,7 +184,7 @@ class Patterns:
 
     def _mapping(self, pattern: ast.MatchMapping, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
-        if not (isinstance(subject, Ref) and subject.cell.cls is dict):
+        if not (isinstance(subject, Ref) and is_mapping(subject.cell.cls)):
             return False
         fields = interpreter.contents(subject)
         collected: list[bool | Node] = []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
+from hloom.functional.container_classes import is_container, option_of, rebuilt_container
 from hloom.functional.interpreter import Interpreter, Settings
 from hloom.functional.print_log import PrintSite
 from hloom.functional.recursion import lower_shared_calls
@@ -211,6 +212,12 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
         return Container(value.cls, None, tuple(_template(interpreter, item, outputs) for item in value.items))
     if isinstance(value, Ref) and value.cell.cls is not ITERATOR:
         fields = interpreter.contents(value)
+        if isinstance(option_of(value.cell.cls), AbstractValue):
+            raise Unsupported(
+                f"the result is {described(value)} whose default_factory only lives inside the program",
+                interpreter.returned_at,
+                hint="return dict(it)",
+            )
         return Container(
             value.cell.cls, fields.keys, tuple(_template(interpreter, item, outputs) for item in fields.items)
         )
@@ -258,10 +265,10 @@ def rebuilt(template: Any, outputs: Sequence[Any]) -> Any:
         return rebuilt(template.parts[int(outputs[template.number])], outputs)
     parts = [rebuilt(part, outputs) for part in template.parts]
     cls = template.cls
-    if cls is tuple or cls is list:
-        return cls(parts)
-    if cls is dict:
-        return dict(zip(template.keys, parts, strict=True))
+    if cls is tuple:
+        return tuple(parts)
+    if is_container(cls):
+        return rebuilt_container(cls, template.keys, parts)
     if issubclass(cls, tuple):
         return cls(*parts)
     made = object.__new__(cls)

@@ -335,3 +335,37 @@ def recursion_whose_branches_are_polymorphic(n):
         return values[0] + total(values[1:])
 
     return total((n, n * 0.5, True)), total(())
+
+
+@program((0.3,))
+def a_tower_of_calls(x):
+    def ground(x):
+        for _ in range(4):
+            x = x * (1.5 - x) * (0.25 + x * x) - 0.125 / (1.0 + x * x)
+        return x
+
+    def first(x):
+        return ground(x) + ground(x * 0.5)
+
+    def second(x):
+        return first(x) + first(x * 0.5)
+
+    def third(x):
+        return second(x) + second(x * 0.5)
+
+    def fourth(x):
+        return third(x) + third(x * 0.5)
+
+    def fifth(x):
+        return fourth(x) + fourth(x * 0.5)
+
+    def sixth(x):
+        return fifth(x) - fifth(x * 0.5)
+
+    def seventh(x):
+        return sixth(x) + sixth(x * 0.75)
+
+    def eighth(x):
+        return seventh(x) + seventh(x * 0.75)
+
+    return eighth(x)

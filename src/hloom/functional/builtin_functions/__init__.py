@@ -6,12 +6,14 @@ add a method, add a row to the table of its owner in `methods.py`.
 
 from hloom.functional.builtin_functions import arithmetic as _arithmetic  # noqa: F401  rows of the table
 from hloom.functional.builtin_functions import attributes as _attributes  # noqa: F401
+from hloom.functional.builtin_functions import collections_module as _collections_module  # noqa: F401
 from hloom.functional.builtin_functions import containers as _containers  # noqa: F401
 from hloom.functional.builtin_functions import math_module as _math_module  # noqa: F401
 from hloom.functional.builtin_functions import operator_module as _operator_module  # noqa: F401
-from hloom.functional.builtin_functions.methods import DICT_METHODS as DICT_METHODS
-from hloom.functional.builtin_functions.methods import LIST_METHODS as LIST_METHODS
+from hloom.functional.builtin_functions.collections_module import missing_item as missing_item
+from hloom.functional.builtin_functions.methods import RANGE_METHODS as RANGE_METHODS
 from hloom.functional.builtin_functions.methods import TUPLE_METHODS as TUPLE_METHODS
 from hloom.functional.builtin_functions.methods import call_method as call_method
+from hloom.functional.builtin_functions.methods import methods_of as methods_of
 from hloom.functional.builtin_functions.table import BUILTINS as BUILTINS
 from hloom.functional.builtin_functions.transformations import call_derived_outside as call_derived_outside

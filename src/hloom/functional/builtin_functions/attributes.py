@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functional.container_classes import is_mapping
 from hloom.functional.values import (
     NONE,
     AbstractValue,
@@ -50,7 +51,7 @@ def _has(interpreter: Interpreter, owner: AbstractValue, name: str) -> bool:
         return hasattr(owner.value, name)
     if isinstance(owner, Ref):
         held = interpreter.contents(owner)
-        if held.keys is not None and owner.cell.cls is not dict and held.get(name) is not None:
+        if held.keys is not None and not is_mapping(owner.cell.cls) and held.get(name) is not None:
             return True
         return hasattr(owner.cell.cls, name)
     if isinstance(owner, Tuple):
@@ -102,7 +103,16 @@ for _function in (eval, exec, open, input, id, globals, locals, vars, compile, _
     BUILTINS[_function] = _refused(_function.__name__, "call it outside the function and pass its result")
 
 
-@row(str, repr)
+@row(repr)
+def representation(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, "repr")
+    (value,) = arguments
+    if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, MessageText)):
+        return Const(MessageText("<value>"))
+    return Const(repr(interpreter.static(value, "what becomes a text")))
+
+
+@row(str)
 def text(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     if not arguments:
         return Const("")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count, row
+from hloom.functional.container_classes import is_mapping
 from hloom.functional.values import (
     FALSE,
     ITERATOR,
@@ -224,7 +225,7 @@ def make_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
     fields = Fields((), ())
     if arguments:
         source = arguments[0]
-        if isinstance(source, Ref) and source.cell.cls is dict:
+        if isinstance(source, Ref) and is_mapping(source.cell.cls):
             fields = interpreter.contents(source)
         else:
             for pair in interpreter.members.items(source):
@@ -339,6 +340,27 @@ for _name in ("combinations", "combinations_with_replacement", "permutations", "
 def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     bounds = [interpreter.static(value, "a bound of islice()") for value in arguments[1:]]
     return Tuple(tuple(itertools.islice(interpreter.members.items(arguments[0]), *bounds)))
+
+
+def _while_true(name: str) -> None:
+    @row(getattr(itertools, name))
+    def chosen(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        function, source = arguments
+        items = list(interpreter.members.items(source))
+        for number, item in enumerate(items):
+            truth = interpreter.operators.truth(interpreter.calls.call(function, [item], {}))
+            if not isinstance(truth, bool):
+                interpreter.refuse(
+                    f"which items {name}() yields must be known when the program is compiled",
+                    hint="the length of the result would depend on data",
+                )
+            if not truth:
+                return Tuple(tuple(items[:number] if name == "takewhile" else items[number:]))
+        return Tuple(tuple(items) if name == "takewhile" else ())
+
+
+_while_true("takewhile")
+_while_true("dropwhile")
 
 
 @row(itertools.starmap)

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.builtin_functions.containers import make_dict, sort
 from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count
-from hloom.functional.values import NONE, TRUE, AbstractValue, Array, Const, Fields, MessageText, Method, Ref, Tuple
+from hloom.functional.container_classes import option_of, plain_class
+from hloom.functional.values import (
+    NONE,
+    TRUE,
+    AbstractValue,
+    Array,
+    Const,
+    Fields,
+    MessageText,
+    Method,
+    Ref,
+    Series,
+    Tuple,
+)
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -17,6 +31,10 @@ NUMBER_METHODS: MethodTable = {}
 TUPLE_METHODS: MethodTable = {}
 LIST_METHODS: MethodTable = {}
 DICT_METHODS: MethodTable = {}
+DEQUE_METHODS: MethodTable = {}
+ORDERED_DICT_METHODS: MethodTable = {}
+COUNTER_METHODS: MethodTable = {}
+RANGE_METHODS: MethodTable = {}
 
 
 def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, keywords: Keywords) -> AbstractValue:
@@ -80,8 +98,22 @@ def _table_of(owner: AbstractValue) -> MethodTable | None:
     if isinstance(owner, Tuple):
         return TUPLE_METHODS
     if isinstance(owner, Ref):
-        return {list: LIST_METHODS, dict: DICT_METHODS}.get(owner.cell.cls)
+        return methods_of(owner.cell.cls)
+    if isinstance(owner, Series):
+        return RANGE_METHODS
     return None
+
+
+def methods_of(cls: type) -> MethodTable | None:
+    """The methods of a class of containers; None where it is no such class."""
+    plain = plain_class(cls)
+    if plain is deque:
+        return {**{name: LIST_METHODS[name] for name in DEQUE_AND_LIST}, **DEQUE_METHODS}
+    if plain is OrderedDict:
+        return {**DICT_METHODS, **ORDERED_DICT_METHODS}
+    if plain is Counter:
+        return {**DICT_METHODS, **COUNTER_METHODS}
+    return {list: LIST_METHODS, dict: DICT_METHODS, defaultdict: DICT_METHODS}.get(plain)
 
 
 def _owner_name(owner: AbstractValue) -> str:
@@ -228,11 +260,11 @@ def _as_dict(interpreter: Interpreter, owner: Tuple, arguments: Arguments, keywo
 
 @_method(LIST_METHODS, "copy")
 def _copy_list(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return interpreter.new_list(_items(interpreter, owner))
+    return interpreter.new_object(owner.cell.cls, Fields(None, tuple(_items(interpreter, owner))))
 
 
 def _list_change(
-    name: str,
+    name: str, table: MethodTable = LIST_METHODS
 ) -> Callable[[Callable[[Interpreter, list[AbstractValue], Arguments, Keywords], AbstractValue | None]], Any]:
     """Enter a method that changes a list: its handler changes the items and gives the method's result, if any."""
 
@@ -240,10 +272,15 @@ def _list_change(
         def method(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
             items = _items(interpreter, owner)
             result = change(interpreter, items, arguments, keywords)
+            most = option_of(owner.cell.cls)
+            if most is not None and len(items) > most:  # a deque lets go of items at the other end
+                if name == "insert":
+                    interpreter.raise_error(IndexError, "deque already at its maximum size")
+                items[:] = items[:most] if name.endswith("left") else items[len(items) - most :]
             interpreter.change(owner, Fields(None, tuple(items)))
             return NONE if result is None else result
 
-        LIST_METHODS[name] = method
+        table[name] = method
         return change
 
     return enter
@@ -295,6 +332,43 @@ def _sort(interpreter: Interpreter, items: list[AbstractValue], arguments: Argum
     items[:] = interpreter.members.items(sort(interpreter, [Tuple(tuple(items))], keywords))
 
 
+DEQUE_AND_LIST = (
+    "append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse",
+)  # fmt: skip
+"""The methods that deques share with lists."""
+
+
+@_list_change("appendleft", DEQUE_METHODS)
+def _append_left(
+    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
+) -> None:
+    items.insert(0, arguments[0])
+
+
+@_list_change("extendleft", DEQUE_METHODS)
+def _extend_left(
+    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
+) -> None:
+    items[:0] = reversed(list(interpreter.members.items(arguments[0])))
+
+
+@_list_change("popleft", DEQUE_METHODS)
+def _pop_left(
+    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
+) -> AbstractValue:
+    if not items:
+        interpreter.raise_error(IndexError, "pop from an empty deque")
+    return items.pop(0)
+
+
+@_list_change("rotate", DEQUE_METHODS)
+def _rotate(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
+    count = interpreter.static(arguments[0], "how far rotate() goes") if arguments else 1
+    if items:
+        first = -count % len(items)
+        items[:] = items[first:] + items[:first]
+
+
 # Dicts
 
 
@@ -317,7 +391,7 @@ def _pairs(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords:
 
 @_method(DICT_METHODS, "copy")
 def _copy_dict(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return interpreter.new_object(dict, interpreter.contents(owner))
+    return interpreter.new_object(owner.cell.cls, interpreter.contents(owner))
 
 
 @_method(DICT_METHODS, "update")
@@ -366,3 +440,101 @@ def _pop_key(interpreter: Interpreter, owner: Ref, arguments: Arguments, keyword
     kept = [(other, held) for other, held in zip(fields.keys or (), fields.items, strict=True) if other != key]
     interpreter.change(owner, Fields(tuple(other for other, _ in kept), tuple(held for _, held in kept)))
     return item
+
+
+@_method(ORDERED_DICT_METHODS, "move_to_end")
+def _move_to_end(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    key, item = _key_and_item(interpreter, owner, arguments)
+    if item is None:
+        interpreter.raise_error(KeyError, repr(key))
+    last = interpreter.static(arguments[1] if len(arguments) > 1 else keywords.get("last", TRUE), "last")
+    fields = interpreter.contents(owner)
+    pairs = [(other, held) for other, held in zip(fields.keys or (), fields.items, strict=True) if other != key]
+    pairs.insert(len(pairs) if last else 0, (key, item))
+    interpreter.change(owner, Fields(tuple(other for other, _ in pairs), tuple(held for _, held in pairs)))
+    return NONE
+
+
+def _counts_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> Fields:
+    """How often the keys occur in what a Counter is made of, or updated with."""
+    fields = Fields((), ())
+    for source in arguments:
+        if isinstance(source, Ref) and interpreter.contents(source).keys is not None:
+            fields = interpreter.contents(source)
+            continue
+        for item in interpreter.members.items(source):
+            key = interpreter.static(item, "what a Counter counts")
+            former = fields.get(key) or Const(0)
+            fields = fields.changed(key, interpreter.operators.binary("+", former, Const(1)))
+    for key, item in keywords.items():
+        fields = fields.changed(key, item)
+    return fields
+
+
+def counter(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """`collections.Counter(...)`"""
+    return interpreter.new_object(Counter, _counts_of(interpreter, arguments, keywords))
+
+
+def _counter_change(name: str, symbol: str) -> None:
+    @_method(COUNTER_METHODS, name)
+    def changed(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        fields = interpreter.contents(owner)
+        other = _counts_of(interpreter, arguments, keywords)
+        for key, item in zip(other.keys or (), other.items, strict=True):
+            former = fields.get(key) or Const(0)
+            fields = fields.changed(key, interpreter.operators.binary(symbol, former, item))
+        interpreter.change(owner, fields)
+        return NONE
+
+
+_counter_change("update", "+")
+_counter_change("subtract", "-")
+
+
+@_method(COUNTER_METHODS, "total")
+def _total(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    result: AbstractValue = Const(0)
+    for item in interpreter.contents(owner).items:
+        result = interpreter.operators.binary("+", result, item)
+    return result
+
+
+@_method(COUNTER_METHODS, "most_common")
+def _most_common(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    fields = interpreter.contents(owner)
+    counts = [interpreter.static(item, "a count that most_common() orders by") for item in fields.items]
+    number = interpreter.static(arguments[0], "how many are wanted") if arguments else None
+    pairs = Counter(dict(zip(fields.keys or (), counts, strict=True))).most_common(number)
+    return interpreter.new_list([Tuple((interpreter.embed(key), Const(count))) for key, count in pairs])
+
+
+@_method(COUNTER_METHODS, "elements")
+def _elements(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    fields = interpreter.contents(owner)
+    counts = [interpreter.static(item, "how often elements() yields a key") for item in fields.items]
+    pairs = zip(fields.keys or (), counts, strict=True)
+    return interpreter.new_iterator([interpreter.embed(key) for key, count in pairs for _ in range(count)])
+
+
+# Ranges
+
+
+@_method(RANGE_METHODS, "index")
+def _range_index(interpreter: Interpreter, owner: Series, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, "index")
+    operators = interpreter.operators
+    is_there = operators.truth(operators.compare("in", arguments[0], owner))
+    if is_there is False:
+        interpreter.raise_error(ValueError, "the number is not in the range")
+    if is_there is not True:
+        interpreter.check(is_there, ValueError, "the number is not in the range")
+    start, _, step = owner.parts
+    return operators.binary("//", operators.binary("-", arguments[0], start), step)
+
+
+@_method(RANGE_METHODS, "count")
+def _range_count(interpreter: Interpreter, owner: Series, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, "count")
+    is_there = interpreter.operators.compare("in", arguments[0], owner)
+    return interpreter.operators.binary("+", is_there, Const(0))
