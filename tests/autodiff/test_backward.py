@@ -1,4 +1,7 @@
-"""Cotangents behind a select: infinities of the branch not taken never reach a gradient."""
+"""Cotangents behind a select: infinities of the branch not taken never reach a gradient; sums of slices' cotangents.
+
+Covers `slice_sums.py`.
+"""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _joined(emitter: Emitter, run: Sequence[SlicedPart], whole: TensorType) -> N
 
 
 def _span(limit: SliceDimension) -> int:
-    """How many elements lie between the first one taken and the last, both included."""
+    """How many elements there are from the first one taken to the last, both included."""
     count = max(0, -(-(limit.limit - limit.start) // limit.stride))
     return max(0, (count - 1) * limit.stride + min(count, 1))
 
