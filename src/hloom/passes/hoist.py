@@ -6,7 +6,7 @@ xla/service/while_loop_constant_sinking.cc.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,18 +38,19 @@ STAYING = frozenset(("call", "conditional", "custom-call", "while"))
 _GET = "get-tuple-element"
 
 
-def hoist(module: Module) -> Report:
+def hoist(module: Module, cheap: Collection[str] = CHEAP) -> Report:
     """Compute before a loop what its body computes the same in every round.
 
-    It becomes a further element of the loop's state, which the body passes on. Inner loops come first, so that what
-    leaves them may leave the outer ones too. Effects stay where they are.
+    It becomes a further element of the loop's state, which the body passes on; results of `cheap` opcodes do only as
+    operands of others. Inner loops come first, so that what leaves them may leave the outer ones too. Effects stay
+    where they are.
     """
     report = Report("hoist")
     module.index_users()
     for graph in [] if module.has_closures else callees_first(module):
         for loop in [node for node in graph.nodes if node.opcode == "while"]:
             assert isinstance(loop, Apply)
-            count = _hoist_from(loop)
+            count = _hoist_from(loop, cheap)
             report.changes += count
             if count:
                 report.notes.append(f"{count:,} values of {loop.name} in {graph.name} computed before it")
@@ -64,22 +65,22 @@ class _Found:
     passed: list[Apply]
 
 
-def _hoist_from(loop: Apply) -> int:
+def _hoist_from(loop: Apply, cheap: Collection[str]) -> int:
     """Hoist out of one loop; how many values go in as new elements."""
     body, condition = loop.attributes["body"], loop.attributes["condition"]
-    plan = _find(body, elements_of(loop.type))
+    plan = _find(body, elements_of(loop.type), cheap)
     if plan is None or not plan.passed or len(condition.parameters) != 1:
         return 0
     copy = own_copy(body, loop)
     own_copy(condition, loop)
     if copy is not body:
-        plan = _find(copy, elements_of(loop.type))
+        plan = _find(copy, elements_of(loop.type), cheap)
         assert plan, "a copy has the same invariants"
     _carry_out(loop, copy, plan)
     return len(plan.passed)
 
 
-def _find(body: Graph, types: Sequence[Any] | None) -> _Found | None:
+def _find(body: Graph, types: Sequence[Any] | None, cheap: Collection[str]) -> _Found | None:
     root = body.output
     if types is None or root is None or root.opcode != "tuple" or len(body.parameters) != 1 or body.missing:
         return None
@@ -92,7 +93,7 @@ def _find(body: Graph, types: Sequence[Any] | None) -> _Found | None:
                 invariant[node] = None
         elif isinstance(node, Constant) or (node not in awaited and _can_go(node, invariant)):
             invariant[node] = None
-    return _Found(list(invariant), _values_that_go_in(body, state, invariant))
+    return _Found(list(invariant), _values_that_go_in(state, invariant, cheap))
 
 
 def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
@@ -109,7 +110,7 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
     return isinstance(node.type, TupleType) and ((node.opcode == "tuple" and not node.is_output) or only_taken_apart)
 
 
-def _values_that_go_in(body: Graph, state: Node, invariant: dict[Node, None]) -> list[Apply]:
+def _values_that_go_in(state: Node, invariant: dict[Node, None], cheap: Collection[str]) -> list[Apply]:
     """Those worth an element of their own that what stays in the body uses, directly or through cheap ops."""
     passed: list[Apply] = []
     stays: set[Node] = set()
@@ -117,7 +118,7 @@ def _values_that_go_in(body: Graph, state: Node, invariant: dict[Node, None]) ->
         is_needed = node.is_output or any(user not in invariant or user in stays for user in node.users)
         if not is_needed:
             continue
-        if _is_worth(node, state):
+        if _is_worth(node, state, cheap):
             assert isinstance(node, Apply), f"{node!r} is computed"
             passed.append(node)
         else:
@@ -125,12 +126,12 @@ def _values_that_go_in(body: Graph, state: Node, invariant: dict[Node, None]) ->
     return passed[::-1]
 
 
-def _is_worth(node: Node, state: Node) -> bool:
+def _is_worth(node: Node, state: Node, cheap: Collection[str]) -> bool:
     if not isinstance(node.type, TensorType) or node.opcode == "constant":
         return False
     if node.opcode == _GET:
         return node.inputs[0] is not state and node.inputs[0].opcode != "tuple"
-    return node.opcode not in CHEAP
+    return node.opcode not in cheap
 
 
 def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:

@@ -4,6 +4,7 @@
     broadcast(x[8]), dimensions={0}  [8,1]    ->   reshape(x)
     transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
     copy(x)                                   ->   reshape(x)
+    transpose(dot(x, y))                      ->   dot(y, x)
     broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
     divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hloom.analysis import is_control_flow
 from hloom.ir import Apply, Graph, Module, Node, TensorType
 from hloom.ops import OPS
 from hloom.passes import cse, dce
@@ -27,8 +29,10 @@ from hloom.xla_cpu.float_normalization import normalize_floats
 def simplify(module: Module) -> None:
     """Normalize floats, simplify, and remove repeated and dead instructions."""
     dce(module)
+    embedded = {graph for graph in module.graphs if any(not is_control_flow(caller) for caller in graph.callers)}
     for graph in module.graphs:
-        normalize_floats(graph)
+        if graph not in embedded:
+            normalize_floats(graph)
         for node in graph.nodes:
             if isinstance(node, Apply) and isinstance(node.type, TensorType):
                 _simplify(graph, node)
@@ -43,12 +47,30 @@ def simplify(module: Module) -> None:
 def _simplify(graph: Graph, node: Apply) -> None:
     if _keeps_order(node):
         _make_reshape(graph, node)
-    if node.opcode == "broadcast":
+    if node.opcode == "transpose":
+        _swap_dot_operands(graph, node)
+    elif node.opcode == "broadcast":
         _read_behind_reshape(graph, node)
     elif node.opcode == "reshape":
         base = _behind_reshapes(node.inputs[0])
         if base is not node.inputs[0]:
             graph.set_inputs(node, (base,))
+
+
+def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
+    """Compute the transpose of a matrix product, where nothing else reads the product."""
+    dot = transpose.inputs[0]
+    if dot.opcode != "dot" or not isinstance(dot, Apply) or dot.user_count != 1 or dot.is_output:
+        return
+    if not isinstance(dot.type, TensorType) or len(dot.type.dims) != 2 or dot.attributes.get("lhs_batch_dims"):
+        return
+    swapped = {
+        "lhs_contracting_dims": dot.attributes.get("rhs_contracting_dims") or (),
+        "rhs_contracting_dims": dot.attributes.get("lhs_contracting_dims") or (),
+    }
+    graph.set_inputs(transpose, (dot.inputs[1], dot.inputs[0]))
+    graph.set_function(transpose, OPS["dot"])
+    graph.set_attributes(transpose, {**dot.attributes, **swapped})
 
 
 def _multiply_by_inverse(graph: Graph, node: Apply) -> None:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node
+from hloom.passes import hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import copy_donated_parameters
 from hloom.xla_cpu.instruction_fusion import fuse_instructions
 from hloom.xla_cpu.layout_assignment import assign_layouts
+from hloom.xla_cpu.tree_reduction import rewrite_reductions
+
+NOT_HOISTED = frozenset(
+    {"bitcast", "broadcast", "constant", "get-tuple-element", "iota", "reshape", "reverse", "slice", "transpose", "tuple"}
+)
+"""What is not computed before a loop by itself: `NotWorthHoistingIndividually`
+(xla/service/while_loop_invariant_code_motion.cc)."""
 
 
 class _KernelScheduler(Scheduler):
@@ -33,8 +41,11 @@ class _KernelScheduler(Scheduler):
 
 def simulate_buffers(module: Module) -> Liveness:
     """The buffers of one device's program. The module is changed: pass a copy."""
+    inline(module)
     simplify(module)
+    hoist(module, NOT_HOISTED)
     for graph in module.graphs:
+        rewrite_reductions(graph)
         assign_layouts(graph)
     module.index_users()
     fused = {graph: fuse_instructions(graph) for graph in module.graphs}

@@ -1,59 +1,113 @@
-"""Float normalization: the CPU computes bf16 in f32, and stores results so until they leave the computation.
+"""Float normalization: the CPU computes bf16 in f32, and rounds every result back to bf16.
 
-    dot(x bf16[8,4], y bf16[4,2])   ->   dot(convert(x) f32[8,4], convert(y) f32[4,2])
+    tanh(x bf16[8,4])   ->   convert(tanh(convert(x) f32[8,4])) bf16[8,4]
 
-Follows `FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simplifiers/float_normalization.cc) with
-`CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
+A conversion to f32 in the program reads the unrounded result. Which of the two is stored is fusion's choice. Follows `FloatNormalizationVisitor::HandleInstruction`
+(xla/hlo/transforms/simplifiers/float_normalization.cc) with `CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
 """
 
 from __future__ import annotations
 
-from hloom.analysis import is_control_flow
-from hloom.ir import Apply, Graph, Node, TensorType, TupleType, dtype
-from hloom.ops import OPS
+from itertools import pairwise
 
-LOW_PRECISION = "bf16"
-HIGH_PRECISION = "f32"
-FORWARDING = frozenset({"get-tuple-element", "tuple", "opt-barrier"})
-"""Opcodes that forward values, whose types stay, as do those of control flow."""
-CONVERTING = frozenset({"dot", "convolution", "all-reduce"})
-"""Opcodes whose operands are converted before; all others compute the conversion themselves, as part of a loop."""
+from hloom.analysis import is_control_flow
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type, dtype
+from hloom.ops import OPS
+from hloom.xla_cpu.library_fusion import is_library_reduction
+
+COMPUTED_IN = {
+    "bf16": "f32",
+    "f8e5m2": "f16",
+    "f8e4m3": "f16",
+    "f8e4m3fn": "f16",
+    "f8e4m3b11fnuz": "f16",
+    "f8e5m2fnuz": "f16",
+    "f8e4m3fnuz": "f16",
+    "f8e3m4": "f16",
+    "f4e2m1fn": "f16",
+    "f8e8m0fnu": "f32",
+    "s4": "s8",
+    "u4": "u8",
+}
+"""Types that the CPU does not compute in, and what it computes in instead."""
+UNCHANGED = frozenset(
+    {
+        "bitcast",
+        "bitcast-convert",
+        "broadcast",
+        "convert",
+        "copy",
+        "custom-call",
+        "fusion",
+        "get-tuple-element",
+        "infeed",
+        "opt-barrier",
+        "outfeed",
+        "recv",
+        "recv-done",
+        "reshape",
+        "send",
+        "send-done",
+        "transpose",
+        "tuple",
+    }
+)
+"""Opcodes that move whole values, convert them, or belong to somebody else; control flow is left as it is too.
+
+Slices and collectives are not among them: an array is converted before it is sliced or sent."""
 
 
 def normalize_floats(graph: Graph) -> None:
-    """Give f32 to all that is computed in bf16; parameters and what tuples hold keep their types."""
-    for node in list(graph.nodes):
-        if not isinstance(node, Apply):
+    """Convert operands before, and results after, what is computed in another type."""
+    nodes = list(graph.nodes)
+    following: dict[Node, Node] = dict(pairwise(nodes))
+    for node in nodes:
+        if not isinstance(node, Apply) or node.opcode in UNCHANGED or is_control_flow(node) or _is_selecting(node):
             continue
-        if node.opcode in CONVERTING and any(_is(operand, LOW_PRECISION) for operand in node.inputs):
-            graph.set_inputs(node, [_converted(graph, operand, HIGH_PRECISION, node) for operand in node.inputs])
-        if not (node.opcode in FORWARDING or is_control_flow(node)) and _is(node, LOW_PRECISION):
-            assert isinstance(node.type, TensorType)
-            graph.set_type(node, TensorType(dtype(HIGH_PRECISION), node.type.dims))
-        elif node.opcode == "tuple" and isinstance(node.type, TupleType):
-            _convert_elements(graph, node, node.type)
+        inputs = [_converted(graph, operand, node) for operand in node.inputs]
+        if inputs != list(node.inputs):
+            graph.set_inputs(node, inputs)
+        if isinstance(node.type, TensorType):
+            _convert_back(graph, node, following.get(node))
+        elif isinstance(node.type, TupleType) and all(user.opcode == "get-tuple-element" for user in node.users):
+            graph.set_type(node, TupleType(tuple(_high_type(element) or element for element in node.type.elements)))
+            for element in node.users:
+                _convert_back(graph, element, following.get(element))
 
 
-def _convert_elements(graph: Graph, node: Apply, tuple_type: TupleType) -> None:
-    """Convert the operands of a tuple back to its own element types."""
-    names = [element.dtype.name if isinstance(element, TensorType) else "" for element in tuple_type.elements]
-    inputs = [
-        _converted(graph, operand, name, node) if name == LOW_PRECISION else operand
-        for operand, name in zip(node.inputs, names, strict=True)
-    ]
-    if inputs != list(node.inputs):
-        graph.set_inputs(node, inputs)
+def _convert_back(graph: Graph, node: Node, following: Node | None) -> None:
+    """Give a result the type that it is computed in, and users what it is rounded to."""
+    low_type, high_type = node.type, _high_type(node.type)
+    if high_type is None:
+        return
+    graph.set_type(node, high_type)
+    for user in node.users:
+        if user.opcode == "convert" and _without_layout(user.type) == high_type:
+            graph.replace_uses(user, node)
+    rounded = graph.add_apply(OPS["convert"], (node,), low_type, before=following)
+    graph.replace_uses(node, rounded)
+    graph.set_inputs(rounded, (node,))
 
 
-def _converted(graph: Graph, value: Node, name: str, before: Node) -> Node:
-    """A value converted to another precision."""
-    if not isinstance(value.type, TensorType) or _is(value, name):
-        return value
-    if value.type.dtype.name not in (LOW_PRECISION, HIGH_PRECISION):
-        return value
-    converted = TensorType(dtype(name), value.type.dims)
-    return graph.add_apply(OPS["convert"], (value,), converted, before=before)
+def _is_selecting(node: Apply) -> bool:
+    """Whether the library selects one of the elements, which needs no rounding."""
+    reducer = node.attributes.get("to_apply")
+    if not is_library_reduction(node) or not isinstance(reducer, Graph) or reducer.output is None:
+        return False
+    return reducer.output.opcode in ("maximum", "minimum")
 
 
-def _is(node: Node, name: str) -> bool:
-    return isinstance(node.type, TensorType) and node.type.dtype.name == name
+def _converted(graph: Graph, value: Node, before: Node) -> Node:
+    """A value in the type that it is computed in."""
+    high_type = _high_type(value.type)
+    return value if high_type is None else graph.add_apply(OPS["convert"], (value,), high_type, before=before)
+
+
+def _high_type(value_type: Type | None) -> TensorType | None:
+    if not isinstance(value_type, TensorType) or value_type.dtype.name not in COMPUTED_IN:
+        return None
+    return TensorType(dtype(COMPUTED_IN[value_type.dtype.name]), value_type.dims)
+
+
+def _without_layout(value_type: Type | None) -> TensorType | None:
+    return TensorType(value_type.dtype, value_type.dims) if isinstance(value_type, TensorType) else None

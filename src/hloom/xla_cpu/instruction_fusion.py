@@ -124,7 +124,12 @@ class _Fusion:
 
 
 def _is_expensive(node: Node) -> bool:
-    """Whether a node is not computed twice; a division by a constant is a multiplication."""
+    """Whether a node is not computed twice.
+
+    A division by a constant is a multiplication; rounding to bf16 takes several checks for NaN.
+    """
+    if node.opcode == "convert":
+        return _dtype(node) == "bf16" and _dtype(node.inputs[0]) == "f32"
     if node.opcode == "divide":
         divisor = node.inputs[1]
         return not isinstance(divisor.inputs[0] if divisor.opcode == "broadcast" else divisor, Constant)
@@ -139,6 +144,10 @@ def _effectively_at_most_unary(node: Node) -> bool:
 
 def _is_short(node: Node) -> bool:
     return node.opcode != "concatenate" or len(node.inputs) <= MAX_CONCATENATE_OPERANDS
+
+
+def _dtype(node: Node) -> str:
+    return node.type.dtype.name if isinstance(node.type, TensorType) else ""
 
 
 def _rank(node: Node) -> int:

@@ -125,9 +125,20 @@ def _starts_fusion(node: Node) -> bool:
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
         is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and min(_dims(node)[-2:], default=1) > 1
         return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
+    return is_library_reduction(node)
+
+
+def is_library_reduction(node: Node) -> bool:
+    """Whether the library has a reduction: a large sum that is accumulated in f32 or f64, or a maximum or minimum."""
+    reducer = node.attributes.get("to_apply")
     if node.opcode != "reduce" or len(node.inputs) != 2 or not _is_preferred(node):
         return False
-    return _dtype(node) in ACCUMULATED_TYPES and _reducer(node) in ("add", "maximum", "minimum")
+    combine = reducer.output if isinstance(reducer, Graph) else None
+    if combine is None:
+        return False
+    if combine.opcode in ("maximum", "minimum"):
+        return _dtype(node) in ELEMENTWISE_TYPES
+    return combine.opcode == "add" and {_dtype(combine), _dtype(node)} <= ACCUMULATED_TYPES
 
 
 def _is_supported(node: Node) -> bool:
@@ -145,12 +156,6 @@ def _is_supported(node: Node) -> bool:
 
 def _is_preferred(node: Node) -> bool:
     return max(elements(value.type) for value in (node, *node.inputs)) >= MIN_ELEMENTS
-
-
-def _reducer(node: Node) -> str:
-    """The opcode that a reduction combines elements with."""
-    graph = node.attributes.get("to_apply")
-    return graph.output.opcode if isinstance(graph, Graph) and graph.output is not None else ""
 
 
 def _is_select(node: Node) -> bool:
