@@ -34,7 +34,9 @@ def simplify(module: Module) -> None:
         if graph not in embedded:
             normalize_floats(graph)
         for node in graph.nodes:
-            if isinstance(node, Apply) and isinstance(node.type, TensorType):
+            if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
+                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            elif isinstance(node, Apply) and isinstance(node.type, TensorType):
                 _simplify(graph, node)
     cse(module)
     dce(module)

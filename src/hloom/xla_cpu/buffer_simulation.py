@@ -14,6 +14,7 @@ from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import copy_donated_parameters
 from hloom.xla_cpu.instruction_fusion import fuse_instructions
 from hloom.xla_cpu.layout_assignment import assign_layouts
+from hloom.xla_cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.xla_cpu.tree_reduction import rewrite_reductions
 
 NOT_HOISTED = frozenset(
@@ -44,6 +45,8 @@ def simulate_buffers(module: Module) -> Liveness:
     inline(module)
     simplify(module)
     hoist(module, NOT_HOISTED)
+    for graph in module.graphs:
+        expand_select_and_scatter(graph)
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)

@@ -47,7 +47,11 @@ MOVEMENT_OPS = VIEWS | {"broadcast", "pad"}
 """Other opcodes that the library fuses; a transpose is a copy to another layout, which it refuses."""
 ELEMENTWISE_TYPES = frozenset({"f64", "f32", "bf16", "s8", "u8"})
 ACCUMULATED_TYPES = frozenset({"f64", "f32"})
-"""The types of dots and reductions that the library takes."""
+"""The types of dots and sums that the library takes."""
+SELECTED_TYPES = frozenset({"f64", "f32", "f16", "bf16", "s8", "u8"})
+"""The types of maxima and minima that the library takes."""
+MIN_DOT_SIZE = 8
+"""The library takes no dot whose matrices have fewer rows and columns, all of them, than this (`IsDotSupportedByYnn`)."""
 MIN_ELEMENTS = 4096
 """Instructions are left to loops unless they or an operand have so many elements: the library's overhead would exceed
 their work (`kMinElements` in `IsInstructionPreferredByYnn`)."""
@@ -124,6 +128,7 @@ def _starts_fusion(node: Node) -> bool:
     if node.opcode == "dot":
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
         is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and min(_dims(node)[-2:], default=1) > 1
+        is_canonical &= max(*_dims(node)[-2:], *_dims(node.inputs[0])[-1:], 0) >= MIN_DOT_SIZE
         return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
     return is_library_reduction(node)
 
@@ -131,21 +136,33 @@ def _starts_fusion(node: Node) -> bool:
 def is_library_reduction(node: Node) -> bool:
     """Whether the library has a reduction: a large sum that is accumulated in f32 or f64, or a maximum or minimum."""
     reducer = node.attributes.get("to_apply")
-    if node.opcode != "reduce" or len(node.inputs) != 2 or not _is_preferred(node):
+    if node.opcode not in ("reduce", "reduce-window") or len(node.inputs) != 2 or not _is_preferred(node):
+        return False
+    if node.opcode == "reduce-window":
+        if not _has_separate_windows(node):
+            return False
+    elif not node.attributes.get("dimensions"):
         return False
     combine = reducer.output if isinstance(reducer, Graph) else None
-    if combine is None:
+    if combine is None or _dtype(node.inputs[1]) != _dtype(node):
         return False
     if combine.opcode in ("maximum", "minimum"):
-        return _dtype(node) in ELEMENTWISE_TYPES
+        return _dtype(node) in SELECTED_TYPES
     return combine.opcode == "add" and {_dtype(combine), _dtype(node)} <= ACCUMULATED_TYPES
+
+
+def _has_separate_windows(node: Node) -> bool:
+    """Whether windows neither overlap nor skip elements, along one dimension at least."""
+    dims = [dim for dim in node.attributes["window"].dimensions if dim.size > 1 or dim.stride > 1]
+    are_plain = all(dim.base_dilation == dim.window_dilation == 1 and not dim.reversal for dim in dims)
+    return bool(dims) and are_plain and all(dim.stride == dim.size or dim.size == 1 for dim in dims)
 
 
 def _is_supported(node: Node) -> bool:
     """Whether the library can fuse a node."""
     if not isinstance(node, Apply) or not all(isinstance(value.type, TensorType) for value in (node, *node.inputs)):
         return False
-    if node.opcode in ("dot", "reduce"):
+    if node.opcode in ("dot", "reduce", "reduce-window"):
         return _starts_fusion(node)
     if any(_dtype(value) not in ELEMENTWISE_TYPES for value in (node, *node.inputs)):
         return False
