@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import hloom
-from hloom.analysis import memory
+from hloom.xla_cpu import memory
 from tests.analysis.memory_corpus import Compiled, compiled, every_name
 
 DOCUMENT = ROOT / "docs" / "memory.md"

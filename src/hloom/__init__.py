@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hloom.analysis import Roofline as Roofline
     from hloom.analysis import Summary as Summary
     from hloom.analysis import cost as cost
-    from hloom.analysis import memory as memory
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
     from hloom.api.auto_shard import auto_shard as auto_shard
@@ -83,13 +82,14 @@ if TYPE_CHECKING:
     from hloom.viz import to_dot as to_dot
     from hloom.viz import to_graphml as to_graphml
     from hloom.viz import to_json as to_json
+    from hloom.xla_cpu import memory as memory
 
     print = _to_text
 
 __version__ = "0.1.0"
 
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
-    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "memory", "roofline", "summary"),
+    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "roofline", "summary"),
     "api.auto_shard": ("auto_shard",),
     "api.differentiable": ("differentiable",),
     "api.function": (
@@ -123,6 +123,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
+    "xla_cpu": ("memory",),
 }
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.analysis import collective_seconds, cost, device, liveness, memory, roofline
+from hloom.analysis import collective_seconds, cost, device, liveness, roofline
 from hloom.analysis.collective_cost import ALGORITHMS, comm_bytes, comm_factor, group_members, step_count
 from hloom.hlo import parse
 from hloom.ir import Apply
@@ -13,6 +13,7 @@ from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.partitioned import read_partitioned
 from hloom.sharding import Mesh
 from hloom.sharding.mesh import mesh_with_links
+from hloom.xla_cpu import memory
 
 TRIPS = 6
 TEXT = """

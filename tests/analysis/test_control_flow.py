@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost, liveness, memory, roofline
+from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost, liveness, roofline
 from hloom.analysis.control_flow import Arguments, Callee, ForwardedElement, forwarded_from, phis
 from hloom.hlo import parse
 from hloom.ir import Apply, AttributeKind, Attributes, Effect, Module, Op, required
@@ -15,6 +15,7 @@ from hloom.planner import search_plans
 from hloom.planner.dataflow import Dataflow
 from hloom.propagation import propagate
 from hloom.sharding import Mesh
+from hloom.xla_cpu import memory
 
 LOOP = """
 HloModule loop

@@ -8,7 +8,7 @@ Covers `alias_info.py`, `buffers.py`, `heap_simulator.py`, `dataflow.py`.
 import pytest
 
 import hloom
-from hloom.analysis import memory
+from hloom.xla_cpu import memory
 
 K = 1024
 SCHEDULED = "HloModule m, is_scheduled=true{header}\n{callees}\nENTRY e {{\n{body}\n}}\n"

@@ -8,6 +8,7 @@ conditions compare them); to add costs up by something else, `op_names.py`. Whic
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE
+from hloom.analysis.call_graph import MALFORMED as MALFORMED
 from hloom.analysis.call_graph import build_call_graph as build_call_graph
 from hloom.analysis.collective_cost import HOST as HOST
 from hloom.analysis.collective_cost import CollectiveCost as CollectiveCost
@@ -58,13 +59,14 @@ from hloom.analysis.fusion import EXPENSIVE as EXPENSIVE
 from hloom.analysis.fusion import SLICES as SLICES
 from hloom.analysis.fusion import VIEWS as VIEWS
 from hloom.analysis.fusion import FusionPolicy as FusionPolicy
+from hloom.analysis.liveness import Donations as Donations
 from hloom.analysis.liveness import Liveness as Liveness
 from hloom.analysis.liveness import liveness as liveness
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
 from hloom.analysis.memory import bytes_of as bytes_of
-from hloom.analysis.memory import memory as memory
+from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.op_names import BY as BY
 from hloom.analysis.op_names import UNKNOWN as UNKNOWN
 from hloom.analysis.op_names import layer as layer

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hloom.analysis.buffers import Buffer
-from hloom.analysis.call_graph import MALFORMED
-from hloom.analysis.liveness import Index, Liveness, indexed, leaves_at, leaves_below, liveness
+from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
-from hloom.analysis.schedule import order_of
-from hloom.ir import Module, TensorType, Type, verify, without_layout
-from hloom.text import HloomError
+from hloom.ir import Module, Node, TensorType, Type, without_layout
 
 ATTACHMENT = "buffer_assignment"
 """Under which name a module keeps the message."""
@@ -90,8 +87,6 @@ def _values(allocation: Any, names: dict[int, str]) -> tuple[str, ...]:
     return tuple(names.get(assigned.logical_buffer_id, "?") for assigned in ordered)
 
 
-OWN = "own"
-"""The schedule of a module that XLA has scheduled."""
 MOST_POINTS = 2000
 """A timeline of more points is thinned out, each point then being the highest of its neighbours."""
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
@@ -193,30 +188,25 @@ class MemoryReport:
         return f"{self.module}: {self.peak:,} bytes at the peak, at {self.peak_instruction}: {', '.join(parts)}"
 
 
-def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
-    """Work out how much memory a run of a module takes.
+def memory_report(
+    module: Module,
+    schedule: str,
+    live: Liveness,
+    with_donations: Callable[[Donations], Liveness],
+    origin: Callable[[Node], Node] = lambda node: node,
+) -> MemoryReport:
+    """Report the buffers of a run of a module, under the name of the schedule that they are of.
 
-    A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure
-    (docs/memory.md says how nearly). Of any other it is an estimate, for the order asked for: "list", ours, or "text".
-    Raises ValueError for another name, and HloomError for a malformed module.
+    `with_donations` works them out once more where further inputs are given away. `origin` yields the instruction of
+    the module that a value is named after, where the run has further instructions.
     """
-    order_of(module, schedule)  # refuses other names
-    try:
-        return _report(module, schedule)
-    except MALFORMED as problem:
-        verify(module)  # says what is wrong, and where
-        raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
-
-
-def _report(module: Module, schedule: str | None) -> MemoryReport:
-    live = liveness(module, schedule)
     timeline = live.timeline()
     peak_time = int(np.argmax(timeline[: max(live.length, 1)])) if live.length else 0
     fixed = live.arguments + live.outputs - live.aliases
     donatable = tuple(sorted(_donatable(live), key=lambda donatable_input: -donatable_input.bytes))
     return MemoryReport(
         module=module.name,
-        schedule=schedule or (OWN if module.is_scheduled else "list"),
+        schedule=schedule,
         peak=live.peak,
         arguments=live.arguments,
         outputs=live.outputs,
@@ -225,10 +215,10 @@ def _report(module: Module, schedule: str | None) -> MemoryReport:
         live=int(timeline.max(initial=fixed)) - fixed,
         peak_time=peak_time,
         length=live.length,
-        peak_instruction=live.steps[peak_time].name if live.length else "",
-        at_peak=tuple(sorted(_at_peak(live, peak_time), key=lambda buffer: -buffer.bytes)),
+        peak_instruction=origin(live.steps[peak_time]).name if live.length else "",
+        at_peak=tuple(sorted(_at_peak(live, peak_time, origin), key=lambda buffer: -buffer.bytes)),
         donatable=donatable,
-        donatable_bytes=_saved(live, schedule, donatable),
+        donatable_bytes=_saved(live, with_donations, donatable),
         timeline=_thinned(timeline[: live.length]),
         opaque_calls=live.values.opaque_calls,
         xla=xla_account(module),
@@ -255,26 +245,27 @@ def bytes_of(text: str) -> int:
     return int(size)
 
 
-def _at_peak(live: Liveness, time: int) -> Iterator[LiveBuffer]:
+def _at_peak(live: Liveness, time: int, origin: Callable[[Node], Node]) -> Iterator[LiveBuffer]:
     """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
     for buffer in live.parameter_buffers:
-        yield _live(live, buffer, "argument", time)
+        yield _live(live, buffer, "argument", time, origin)
     for buffer in live.output_buffers:
-        yield _live(live, buffer, "output", time)
+        yield _live(live, buffer, "output", time, origin)
     for buffer in live.allocation.temporaries:
         if buffer.size and any(start <= time <= end for start, end, _ in buffer.spans):
-            yield _live(live, buffer, "temporary", time)
+            yield _live(live, buffer, "temporary", time, origin)
 
 
-def _live(live: Liveness, buffer: Buffer, role: str, time: int) -> LiveBuffer:
+def _live(live: Liveness, buffer: Buffer, role: str, time: int, origin: Callable[[Node], Node]) -> LiveBuffer:
     values = live.values
     allocation = live.allocation.allocations.get(id(buffer), buffer)
     within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if role == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
+    named = origin(node)
     start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     return LiveBuffer(
-        name=node.name,
+        name=named.name,
         index=index,
         computation=node.graph.name,
         opcode=node.opcode,
@@ -283,8 +274,8 @@ def _live(live: Liveness, buffer: Buffer, role: str, time: int) -> LiveBuffer:
         role=role,
         start=start,
         end=end,
-        scope=op_name_of(node),
-        source=source_of(node, live.module.stack_tables),
+        scope=op_name_of(named),
+        source=source_of(named, live.module.stack_tables),
     )
 
 
@@ -328,9 +319,12 @@ def _donatable(live: Liveness) -> Iterator[Donatable]:
             )
 
 
-def _saved(live: Liveness, schedule: str | None, donatable: tuple[Donatable, ...]) -> int:
-    given = {donation.output_index: (donation.parameter, donation.index) for donation in donatable if donation.is_free}
-    return max(live.peak - liveness(live.module, schedule, given).peak, 0) if given else 0
+def _saved(
+    live: Liveness, with_donations: Callable[[Donations], Liveness], donatable: tuple[Donatable, ...]
+) -> int:
+    free = [donation for donation in donatable if donation.is_free]
+    given: Donations = {donation.output_index: (donation.parameter, donation.index) for donation in free}
+    return max(live.peak - with_donations(given).peak, 0) if given else 0
 
 
 def _is_free(live: Liveness, given: int, made: int) -> bool:

@@ -10,13 +10,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import SCHEDULES, LiveBuffer, MemoryReport, bytes_of, memory
+from hloom.analysis import LiveBuffer, MemoryReport, bytes_of
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import characters, png, svg
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.hlo import write_whole
+from hloom.xla_cpu import SCHEDULES, memory
 
 MOST_LINES = 15
 """How many buffers and inputs are shown, unless told otherwise."""
@@ -26,7 +27,7 @@ WRITERS = {".svg": svg, ".png": png}
 @click.command("memory")
 @file_argument
 @click.option("--budget", metavar="SIZE", help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.")
-@click.option("--schedule", type=click.Choice(SCHEDULES), help="Not the module's own order: ours, the text's.")
+@click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
 @json_option("Write JSON: sizes, the buffers alive at the peak, the timeline.")
 @output_option(f"Write the timeline, or with --json the JSON, into this file: {' '.join(WRITERS)}.")
@@ -43,8 +44,8 @@ def command(
     """Say how much memory a run of a module takes.
 
     Peak = arguments + outputs - aliased + temporaries. A module that XLA has scheduled (after optimisation) runs in its
-    own order; of any other the figure is an estimate, elementwise work being taken as fused. Where an .hlo.pb holds
-    XLA's own buffer assignment, that is shown beside ours.
+    own order; any other as a model of XLA's CPU compiler would compile it (cpu), which is an estimate. Where an .hlo.pb
+    holds XLA's own buffer assignment, that is shown beside ours.
 
     \b
     Examples:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, memory, source_of
+from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, source_of
 from hloom.ir import Module, Node
 from hloom.ops import collective
+from hloom.xla_cpu import memory
 
 SHOWN = 5
 """How many instructions a message names."""
@@ -94,7 +95,7 @@ def _place(node: Node, module: Module) -> str:
 def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | None = None) -> None:
     """Assert that a run takes no more than so many bytes: a number, or a text such as "80GiB".
 
-    `schedule` is as `hloom.analysis.memory` takes it. Raises AssertionError, which names the largest buffers in use at
+    `schedule` is as `hloom.memory` takes it. Raises AssertionError, which names the largest buffers in use at
     the peak with their source lines, and ValueError for a text that is no number of bytes.
     """
     limit = bytes_of(at_most) if isinstance(at_most, str) else at_most

@@ -1,6 +1,7 @@
 """A model of XLA's CPU compiler as far as memory goes: which values of a program are stored, and for how long.
 
-`simulate_buffers` runs it over a module that is not compiled yet. Each file names the files and functions that it
+`memory` reports what a run of a module takes; `simulate_buffers` runs the model over a module that is not compiled yet.
+Each file names the files and functions that it
 follows, of openxla/xla in the sources of early 2026; all is checked against the executables of jaxlib 0.10.2
 (tests/xla_cpu/).
 
@@ -9,3 +10,6 @@ To change which operands are copied into another layout, edit `layout_assignment
 """
 
 from hloom.xla_cpu.buffer_simulation import simulate_buffers as simulate_buffers
+from hloom.xla_cpu.memory import COMPILED as COMPILED
+from hloom.xla_cpu.memory import SCHEDULES as SCHEDULES
+from hloom.xla_cpu.memory import memory as memory

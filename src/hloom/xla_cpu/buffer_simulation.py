@@ -6,7 +6,7 @@ is stored; buffers are then counted as of a compiled module (xla/service/buffer_
 
 from __future__ import annotations
 
-from hloom.analysis import ComputationSchedule, Liveness, Scheduler, as_written, liveness
+from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node
 from hloom.passes import hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
@@ -18,7 +18,18 @@ from hloom.xla_cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.xla_cpu.tree_reduction import rewrite_reductions
 
 NOT_HOISTED = frozenset(
-    {"bitcast", "broadcast", "constant", "get-tuple-element", "iota", "reshape", "reverse", "slice", "transpose", "tuple"}
+    {
+        "bitcast",
+        "broadcast",
+        "constant",
+        "get-tuple-element",
+        "iota",
+        "reshape",
+        "reverse",
+        "slice",
+        "transpose",
+        "tuple",
+    }
 )
 """What is not computed before a loop by itself: `NotWorthHoistingIndividually`
 (xla/service/while_loop_invariant_code_motion.cc)."""
@@ -40,8 +51,8 @@ class _KernelScheduler(Scheduler):
         return self._schedules[graph]
 
 
-def simulate_buffers(module: Module) -> Liveness:
-    """The buffers of one device's program. The module is changed: pass a copy."""
+def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness:
+    """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy."""
     inline(module)
     simplify(module)
     hoist(module, NOT_HOISTED)
@@ -53,4 +64,4 @@ def simulate_buffers(module: Module) -> Liveness:
     module.index_users()
     fused = {graph: fuse_instructions(graph) for graph in module.graphs}
     copy_donated_parameters(module, fused[module.entry])
-    return liveness(module, scheduler=_KernelScheduler(fused))
+    return liveness(module, given=given, scheduler=_KernelScheduler(fused))

@@ -51,7 +51,7 @@ ACCUMULATED_TYPES = frozenset({"f64", "f32"})
 SELECTED_TYPES = frozenset({"f64", "f32", "f16", "bf16", "s8", "u8"})
 """The types of maxima and minima that the library takes."""
 MIN_DOT_SIZE = 8
-"""The library takes no dot whose matrices have fewer rows and columns, all of them, than this (`IsDotSupportedByYnn`)."""
+"""Dots whose matrices all have fewer rows and columns than this are left to loops (`IsDotSupportedByYnn`)."""
 MIN_ELEMENTS = 4096
 """Instructions are left to loops unless they or an operand have so many elements: the library's overhead would exceed
 their work (`kMinElements` in `IsInstructionPreferredByYnn`)."""

@@ -43,10 +43,8 @@ def _expand(graph: Graph, node: Apply) -> None:
         to_apply=node.attributes["select"],
     )
     count = math.prod(source.type.dims)
-    columns = [
-        add("reshape", (add("get-tuple-element", (windows,), selected_type, index=dim + 1),), TensorType(index, (count, 1)))
-        for dim in range(rank)
-    ]
+    selected = [add("get-tuple-element", (windows,), selected_type, index=dim + 1) for dim in range(rank)]
+    columns = [add("reshape", (element,), TensorType(index, (count, 1))) for element in selected]
     indices = add("concatenate", tuple(columns), TensorType(index, (count, rank)), dimensions=(1,))
     updates = add("reshape", (source,), TensorType(node.type.dtype, (count, *[1] * rank)))
     filled = add("broadcast", (initial,), TensorType(node.type.dtype, node.type.dims), dimensions=())

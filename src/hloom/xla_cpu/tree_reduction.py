@@ -1,6 +1,8 @@
 """Tree reduction: reductions that the library does not have are computed window by window, then over the windows.
 
-    reduce(x[8,128]), dimensions={1}   ->   reduce(reduce-window(x), window={size=1x32 stride=1x32} [8,4]), dimensions={1}
+    reduce(x[8,128]), dimensions={1}
+      ->
+    reduce(reduce-window(x) [8,4], window={size=1x32 stride=1x32}), dimensions={1}
 
 Follows `ReductionRewriterVisitor::HandleReduce` (xla/service/tree_reduction_rewriter.cc), which XLA's CPU compiler runs
 until nothing changes.
