@@ -3,7 +3,8 @@
     tanh(x bf16[8,4])   ->   convert(tanh(convert(x) f32[8,4])) bf16[8,4]
 
 A conversion to f32 in the program reads the unrounded result. Which of the two is stored is fusion's choice. Follows
-`FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simplifiers/float_normalization.cc) with `CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
+`FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simplifiers/float_normalization.cc) with
+`CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
 """
 
 from __future__ import annotations
