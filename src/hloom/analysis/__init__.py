@@ -86,6 +86,7 @@ from hloom.analysis.schedule import SCHEDULES as SCHEDULES
 from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule
 from hloom.analysis.schedule import Scheduler as Scheduler
 from hloom.analysis.schedule import as_written as as_written
+from hloom.analysis.schedule import post_order as post_order
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
 from hloom.analysis.summary import Call as Call

@@ -9,11 +9,12 @@ the largest buffers choose first, and choose the smallest allocation that takes 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.dataflow import ValueTable
+from hloom.analysis.schedule import post_order
 
 TRIES_PER_BUFFER = 20
 """How many allocations are tried per buffer on average, which bounds the time; beyond, buffers (smaller ones) become
@@ -42,12 +43,11 @@ class BufferAssignment:
 def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> BufferAssignment:
     """Assign the free buffers to the allocations of the fixed ones where they fit."""
     assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
-    allocations = sorted(
-        assignment.allocations.values(), key=lambda allocation: (allocation.size, -allocation.spans[0].start)
-    )
+    position = _post_order_positions(values)
+    allocations = sorted(assignment.allocations.values(), key=lambda one: (one.size, -position(one.spans)))
     sizes = [allocation.size for allocation in allocations]
     homes = {span.value: allocation for allocation in allocations for span in allocation.spans}
-    buffers = sorted(free, key=lambda buffer: (-buffer.size, buffer.spans[0].start))
+    buffers = sorted(free, key=lambda buffer: (-buffer.size, position(buffer.spans), buffer.spans[0].start))
     tries = TRIES_PER_BUFFER * len(buffers) + 100_000
     left: list[Buffer] = []
     for buffer in buffers:
@@ -67,6 +67,15 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
         homes.update({span.value: home for span in buffer.spans})
     assignment.temporaries = _reused(values, left)
     return assignment
+
+
+def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], int]:
+    """Where the first of the instructions that write into a buffer stands in post-order, callees before callers."""
+    graphs = dict.fromkeys(node.graph for node in values.steps)
+    ordered = (node for graph in graphs for node in post_order(graph))
+    positions = {node: position for position, node in enumerate(ordered)}
+    last = len(positions)
+    return lambda spans: min(positions.get(values.nodes[span.value], last) for span in spans)
 
 
 def _takes(allocation: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:

@@ -27,13 +27,16 @@ from hloom.analysis.control_flow import (
     resolved,
 )
 from hloom.analysis.schedule import ComputationSchedule, Scheduler
-from hloom.analysis.sizes import shape_bytes
+from hloom.analysis.sizes import POINTER_BYTES, shape_bytes
 from hloom.ir import Apply, Graph, Module, Node, TupleType, Type
 from hloom.text import HloomError
 
 MOST_VISITS = 8
 """Computations that are called from several instructions are followed at each call: up to so many visits per
 instruction of the module (and 1000 more for small ones), so that calls of calls do not multiply without end."""
+
+SAME_TUPLE = frozenset({"add-dependency", "bitcast", "domain", "get-tuple-element", "opt-barrier"})
+"""Opcodes that yield the tuple that they are given, or that is in it."""
 
 ValueTree = int | tuple
 """The number of a value, or for a tuple the trees of its elements (XLA: InstructionValueSet)."""
@@ -57,7 +60,8 @@ class ValueTable:
     `nodes` and `indices` say which element of which instruction a value is, `sizes` are bytes. A value is live from
     time `starts` up to and with `ends`; times count instructions from 0, callees before their callers. `overwrites` are
     the values that an instruction may write its result over if they die there, each with whether it is the operand
-    itself. `steps` is the instruction at each time.
+    itself. `steps` is the instruction at each time. `tables` are the values that hold the pointers of tuples to their
+    elements, by the instructions that yield the tuples.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -70,6 +74,7 @@ class ValueTable:
     steps: list[Node] = field(default_factory=list)
     parameters: dict[int, ValueTree] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)
+    tables: dict[Node, int] = field(default_factory=dict)
     output: ValueTree = ()
     opaque_calls: int = 0
 
@@ -152,6 +157,8 @@ class _DataflowAnalysis:
         for parameter in entry.parameters:
             table.parameters[parameter.number] = self._define(parameter, parameter.type, 0)
         table.output = self._visit_all(entry, table.parameters)
+        if entry.output in table.tables:
+            table.constants.add(table.tables[entry.output])  # it is part of the outputs
         self._read(table.output, len(table.steps))
         return table
 
@@ -211,6 +218,8 @@ class _DataflowAnalysis:
             trees[node] = made
             for operand in self._operands_read(node, flow):
                 self._read_operand(node, operand, now)
+            if type(made) is tuple and (flow is None or not flow.is_control_flow) and node.opcode not in SAME_TUPLE:
+                self._add_table(node, now)
             steps.append(node)
         output = computation.output
         return trees.get(output, ()) if output is not None else ()
@@ -223,6 +232,12 @@ class _DataflowAnalysis:
         made = self._define(node, node.type, now)
         self.table.constants.update(leaves(made))
         return made
+
+    def _add_table(self, node: Node, now: int) -> int:
+        """The pointers of a tuple that an instruction yields."""
+        size = POINTER_BYTES * len(node.type.elements) if isinstance(node.type, TupleType) else 0
+        number = self.table.tables[node] = self.table.add(node, size, now)
+        return number
 
     def _operands_read(self, node: Apply, flow: OpFlow | None) -> Sequence[Node]:
         """The operands that an instruction itself reads, beside what its callees read of them."""
@@ -240,6 +255,9 @@ class _DataflowAnalysis:
         tree = self.trees.get(operand)
         if tree is None:
             return
+        table = self.table.tables.get(operand)
+        if table is not None:
+            self._read(table, now)
         if type(tree) is int:
             if self.table.ends[tree] < now:
                 self.table.ends[tree] = now
@@ -360,6 +378,8 @@ class _DataflowAnalysis:
             result = yield site.computation, self._arguments(site)
             self._read(result, len(self.table.steps))
         if not flow.result_index and not flow.forwards:
+            if sites[-1].computation.output in self.table.tables:
+                self.table.tables[node] = self.table.tables[sites[-1].computation.output]
             return result
         known: dict[Index, ValueTree] = {flow.result_index: result}
         for forward in flow.forwards:
@@ -378,6 +398,7 @@ class _DataflowAnalysis:
         made = self._define(node, node.type, len(self.table.steps))
         for result in results:
             self._alias(result, made)
+        self._share_table(node, sites, len(self.table.steps), len(self.table.steps))
         return made
 
     def _loop(self, node: Apply, sites: Sequence[CallSite]) -> _Visit:
@@ -401,6 +422,7 @@ class _DataflowAnalysis:
         after = len(table.steps)
         self._read(yielded, after)
         result = self._carried(node, state, kept, after)
+        self._share_table(node, sites, before, after)
         rows = zip(leaves(state), leaves(tested), leaves(taken), leaves(yielded), leaves(result), strict=False)
         for first, in_test, in_body, made, last in rows:
             if first == last:
@@ -414,6 +436,20 @@ class _DataflowAnalysis:
                 BufferAlias(made, last, True),
             ]
         return result
+
+    def _share_table(self, node: Apply, sites: Sequence[CallSite], start: int, end: int) -> None:
+        """Let the tuple that a loop or branch yields have the table of those that its computations yield."""
+        if not isinstance(node.type, TupleType):
+            return
+        tables = self.table.tables
+        result = self._add_table(node, start)
+        self._read(result, end)
+        for site in sites:
+            given = site.operands if site.runs is Runs.PER_ITERATION else ()
+            for passed in (*given, site.computation.output):
+                if passed in tables:
+                    self._read(tables[passed], start if passed in given else end)
+                    self.table.aliases.append(BufferAlias(tables[passed], result, True))
 
     def _may_replace(self, made: int, old: int) -> bool:
         return any(operand == old for operand, _ in self.table.overwrites.get(made, ()))

@@ -61,6 +61,27 @@ def as_written(graph: Graph) -> Sequence[Node]:
     return graph.nodes
 
 
+def post_order(graph: Graph) -> list[Node]:
+    """The live nodes, operands before users, the first operand first (`HloComputation::MakeInstructionPostOrder`)."""
+    roots = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
+    order: list[Node] = []
+    entered: set[Node] = set()
+    pending = [(node, False) for node in sorted(roots, key=lambda node: node is not graph.output, reverse=True)]
+    while pending:
+        node, is_done = pending.pop()
+        if is_done:
+            order.append(node)
+        elif node not in entered:
+            entered.add(node)
+            pending.append((node, True))
+            pending += ((operand, False) for operand in reversed(node.inputs) if operand not in entered)
+    return order
+
+
+def _has_effect(node: Node) -> bool:
+    return node.opcode in ("outfeed", "send", "custom-call") and node.type is not None
+
+
 def list_schedule(graph: Graph) -> Sequence[Node]:
     """An order that keeps little memory in use; operands and control predecessors come first."""
     return _ListSchedule(graph).order()

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 
+from hloom.analysis import post_order
 from hloom.ir import Graph, Node
 
 
 def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[Node]:
     """The live nodes in order of running; a fused node comes right before the first kernel that computes it."""
-    kernels = [node for node in _post_order(graph) if node not in fused]
+    kernels = [node for node in post_order(graph) if node not in fused]
     consumers: dict[Node, list[Node]] = defaultdict(list)
     pending_operands: dict[Node, int] = {}
     for kernel in kernels:
@@ -45,27 +46,6 @@ def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node,
             if operand in fused and last.get(operand, -1) < until:
                 last[operand] = until
     return last
-
-
-def _post_order(graph: Graph) -> list[Node]:
-    """The live nodes, operands before users, the first operand first."""
-    roots = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
-    order: list[Node] = []
-    entered: set[Node] = set()
-    pending = [(node, False) for node in sorted(roots, key=lambda node: node is not graph.output, reverse=True)]
-    while pending:
-        node, is_done = pending.pop()
-        if is_done:
-            order.append(node)
-        elif node not in entered:
-            entered.add(node)
-            pending.append((node, True))
-            pending += ((operand, False) for operand in reversed(node.inputs) if operand not in entered)
-    return order
-
-
-def _has_effect(node: Node) -> bool:
-    return node.opcode in ("outfeed", "send", "custom-call") and node.type is not None
 
 
 def _kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
