@@ -38,23 +38,28 @@ STAYING = frozenset(("call", "conditional", "custom-call", "while"))
 _GET = "get-tuple-element"
 
 
-def hoist(module: Module, cheap: Collection[str] = CHEAP) -> Report:
+def hoist(module: Module, cheap: Collection[str] = CHEAP, needs_unchanged: bool = False) -> Report:
     """Compute before a loop what its body computes the same in every round.
 
     It becomes a further element of the loop's state, which the body passes on; results of `cheap` opcodes do only as
     operands of others. Inner loops come first, so that what leaves them may leave the outer ones too. Effects stay
-    where they are.
+    where they are. With `needs_unchanged`, loops are left alone whose state has no element that the body passes on.
     """
     report = Report("hoist")
     module.index_users()
     for graph in [] if module.has_closures else callees_first(module):
         for loop in [node for node in graph.nodes if node.opcode == "while"]:
             assert isinstance(loop, Apply)
-            count = _hoist_from(loop, cheap)
+            count = 0 if needs_unchanged and not _has_unchanged(loop) else _hoist_from(loop, cheap)
             report.changes += count
             if count:
                 report.notes.append(f"{count:,} values of {loop.name} in {graph.name} computed before it")
     return report
+
+
+def _has_unchanged(loop: Apply) -> bool:
+    body = loop.attributes["body"]
+    return len(body.parameters) == 1 and bool(invariant_elements(body))
 
 
 @dataclass(slots=True)

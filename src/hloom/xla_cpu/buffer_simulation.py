@@ -55,7 +55,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy."""
     inline(module)
     simplify(module)
-    hoist(module, NOT_HOISTED)
+    hoist(module, NOT_HOISTED, needs_unchanged=True)
     for graph in module.graphs:
         expand_select_and_scatter(graph)
     for graph in module.graphs:
