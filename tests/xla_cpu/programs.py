@@ -21,9 +21,9 @@ def stored(text: str) -> list[str]:
     values = simulate_buffers(module).values
     root = module.entry.root
     outside = {*module.entry.parameters, root, *(root.inputs if root.opcode == "tuple" else ())}
-    starts = {
-        node: start for node, start, size in zip(values.nodes, values.starts, values.sizes, strict=True) if size > 4
-    }
+    pointers = set(values.tables.values())
+    rows = zip(values.nodes, values.starts, values.sizes, strict=True)
+    starts = {node: start for number, (node, start, size) in enumerate(rows) if size > 4 and number not in pointers}
     return [node.name for node in sorted(starts, key=lambda node: starts[node]) if node not in outside]
 
 

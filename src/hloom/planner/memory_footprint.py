@@ -46,4 +46,9 @@ def footprint(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, 
 def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> Footprint:
     """The same, buffer by buffer; `specs` are those of the choice, with reshards hoisted or not."""
     program = device_program(problem, choice, specs)
-    return Footprint(simulate_buffers(program.module), program.origins)
+    names = {node.name: origin for node, origin in program.origins.items() if node.opcode == "while"}
+    live = simulate_buffers(program.module)
+    for node in live.steps:  # loops that carry more than before are other instructions of the same names
+        if node.opcode == "while" and node not in program.origins and node.name in names:
+            program.origins[node] = names[node.name]
+    return Footprint(live, program.origins)

@@ -90,10 +90,11 @@ class _StoredValuesBuilder:
         self.cost = cost(module).analysis(LOOPED)
         table = live.values
         self.times: dict[Node, int] = {node: time for time, node in enumerate(table.steps) if node.graph is model.entry}
+        pointers = set(table.tables.values())
         self.stored = {
             node
-            for node, size in zip(table.nodes, table.sizes, strict=True)
-            if size and node.graph is model.entry and isinstance(node, Apply)
+            for number, (node, size) in enumerate(zip(table.nodes, table.sizes, strict=True))
+            if size and number not in pointers and node.graph is model.entry and isinstance(node, Apply)
         }
         self.values: dict[Node, StoredValue] = {}
 

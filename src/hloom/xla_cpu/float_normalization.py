@@ -82,12 +82,12 @@ def _convert_back(graph: Graph, node: Node, following: Node | None) -> None:
     if high_type is None:
         return
     graph.set_type(node, high_type)
-    for user in node.users:
-        if user.opcode == "convert" and _without_layout(user.type) == high_type:
-            graph.replace_uses(user, node)
     rounded = graph.add_apply(OPS["convert"], (node,), low_type, before=following)
     graph.replace_uses(node, rounded)
     graph.set_inputs(rounded, (node,))
+    for user in rounded.users:
+        if user.opcode == "convert" and _without_layout(user.type) == high_type:
+            graph.replace_uses(user, node)
 
 
 def _is_selecting(node: Apply) -> bool:

@@ -43,8 +43,9 @@ def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
 
 
 def _is_compiled(module: Module) -> bool:
-    is_whole = not module.has_closures and not module.unresolved
-    return is_whole and not module.is_scheduled and module.node_count <= MOST_COMPILED
+    if module.is_scheduled or module.has_closures or module.unresolved:
+        return False
+    return module.node_count <= MOST_COMPILED
 
 
 def _compiled_report(module: Module) -> MemoryReport:
