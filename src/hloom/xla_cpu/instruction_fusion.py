@@ -25,7 +25,8 @@ from hloom.xla_cpu.library_fusion import library_kernels
 from hloom.xla_cpu.reachability import Reachability
 
 _LOOPS = ELEMENTWISE | VIEWS | DATA_MOVEMENT | SLICES | {"dynamic-update-slice", "reduce"}
-POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - EXPENSIVE - {"gather", "reduce"})
+_EXPENSIVE = (EXPENSIVE - {"cosine", "sine"}) | {"gather", "reduce"}
+POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - _EXPENSIVE)
 """What can be part of a loop (`CanBeLoopFused`), and what of it is cheap enough to be computed by several loops."""
 MAX_CONCATENATE_OPERANDS = 8
 """A concatenate of more operands is a kernel of its own: a loop would search the operand for every element

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hloom.ir import Apply, Graph, Node, TensorType
+from hloom.ir import Apply, Graph, Node, TensorType, Type
 from hloom.ops import OPS
 
 Known = dict[tuple, Node]
@@ -22,8 +22,13 @@ def assign_layouts(graph: Graph) -> None:
     known: Known = {}
     nodes = list(graph.nodes)
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        if isinstance(node, Apply) and node.opcode == "custom-call":
+            _copy_operands(graph, node, known)
         if not isinstance(node, Apply) or not isinstance(node.type, TensorType):
             continue
+        source = node.inputs[0] if node.opcode == "get-tuple-element" else node
+        if source.opcode == "custom-call" and _is_transposed(node.type):
+            _copy_result(graph, node, following)
         if node.opcode == "dot":
             _canonicalize_dot(graph, node, known, following)
         elif node.opcode == "convolution":
@@ -169,6 +174,44 @@ def _copy_around_collective(graph: Graph, node: Apply, following: Node | None) -
     graph.replace_uses(node, after)
     graph.set_inputs(after, (node,))
     graph.set_inputs(node, (graph.add_apply(OPS["copy"], (operand,), operand.type, before=node),))
+
+
+def _copy_operands(graph: Graph, call: Apply, known: Known) -> None:
+    """Copy the operands that a custom call takes in another layout than that of the most minor dimension last.
+
+    Another call's result in the layout that is wanted is read as it is, but copied where something else reads it. Calls
+    that only read an operand share the copy; what a call writes over is its own.
+    """
+    overwritten = {alias.operand for alias in call.attributes.get("output_to_operand_aliasing") or ()}
+    demanded = call.attributes.get("operand_layout_constraints") or ()
+    inputs = list(call.inputs)
+    for position, (operand, wanted) in enumerate(zip(call.inputs, demanded, strict=False)):
+        if not _is_transposed(wanted):
+            continue
+        is_copied_back = operand.opcode == "copy" and operand.inputs and _is_transposed(operand.inputs[0].type)
+        source = operand.inputs[0] if is_copied_back else operand
+        if not is_copied_back or source.user_count + operand.user_count > 2:
+            copy = known.get((operand, "copy")) if position not in overwritten else None
+            source = copy or graph.add_apply(OPS["copy"], (source,), source.type, before=call)
+            known[operand, "copy"] = source
+        inputs[position] = source
+    if inputs != list(call.inputs):
+        graph.set_inputs(call, inputs)
+
+
+def _copy_result(graph: Graph, result: Apply, following: Node | None) -> None:
+    assert isinstance(result.type, TensorType)
+    copy = graph.add_apply(OPS["copy"], (result,), result.type.with_layout(None), before=following)
+    graph.replace_uses(result, copy)
+    graph.set_inputs(copy, (result,))
+
+
+def _is_transposed(value_type: Type | None) -> bool:
+    """Whether a layout has the dimensions, those of one element aside, in another order than they are written."""
+    if not isinstance(value_type, TensorType) or value_type.layout is None:
+        return False
+    order = [dim for dim in value_type.layout.minor_to_major if value_type.dims[dim] != 1]
+    return order != sorted(order, reverse=True)
 
 
 def _rank(node: Node) -> int:

@@ -52,6 +52,8 @@ SELECTED_TYPES = frozenset({"f64", "f32", "f16", "bf16", "s8", "u8"})
 """The types of maxima and minima that the library takes."""
 MIN_DOT_SIZE = 8
 """Dots whose matrices all have fewer rows and columns than this are left to loops (`IsDotSupportedByYnn`)."""
+MAX_SMALL_FEATURES = 16
+"""Convolutions between so many features at most are left to Eigen (`IsConvolutionOpSupportedByYnn`)."""
 MIN_ELEMENTS = 4096
 """Instructions are left to loops unless they or an operand have so many elements: the library's overhead would exceed
 their work (`kMinElements` in `IsInstructionPreferredByYnn`)."""
@@ -158,10 +160,27 @@ def _has_separate_windows(node: Node) -> bool:
     return bool(dims) and are_plain and all(dim.stride == dim.size or dim.size == 1 for dim in dims)
 
 
+def _is_library_convolution(node: Node) -> bool:
+    """Whether the library has a convolution: of two spatial dimensions, features last, no larger than its input."""
+    labels, window = node.attributes.get("dim_labels"), node.attributes.get("window")
+    if labels is None or window is None or node.attributes.get("batch_group_count", 1) != 1:
+        return False
+    if (labels.lhs, labels.rhs, labels.output) != ("b01f", "01io", "b01f") or _dtype(node) not in ACCUMULATED_TYPES:
+        return False
+    image, kernel, result = _dims(node.inputs[0]), _dims(node.inputs[1]), _dims(node)
+    if max(image[3], result[3]) <= MAX_SMALL_FEATURES:
+        return False
+    if any(max(result[dim], kernel[dim - 1]) > image[dim] for dim in (1, 2)):
+        return False
+    return all(dim.base_dilation == 1 and not dim.reversal for dim in window.dimensions)
+
+
 def _is_supported(node: Node) -> bool:
     """Whether the library can fuse a node."""
     if not isinstance(node, Apply) or not all(isinstance(value.type, TensorType) for value in (node, *node.inputs)):
         return False
+    if node.opcode == "convolution":
+        return _is_library_convolution(node)
     if node.opcode in ("dot", "reduce", "reduce-window"):
         return _starts_fusion(node)
     if any(_dtype(value) not in ELEMENTWISE_TYPES for value in (node, *node.inputs)):
