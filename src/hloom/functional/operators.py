@@ -428,8 +428,8 @@ class Operators:
         stride = self.interpreter.static(step, "the step of a range")
         bounds = ("<=", "<") if stride > 0 else (">=", ">")
         inside = self.binary("&", self.compare(bounds[0], start, item), self.compare(bounds[1], item, stop))
-        is_whole = isinstance(item, Array) and not item.dtype.is_float
-        if abs(stride) == 1 and is_whole:
+        is_integer = isinstance(item, Array) and not item.dtype.is_float
+        if abs(stride) == 1 and is_integer:
             return inside
         on_step = self.compare("==", self.binary("%", self.binary("-", item, start), step), Const(0))
         return self.binary("&", inside, on_step)
