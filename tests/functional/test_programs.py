@@ -8,7 +8,8 @@ Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/
 `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
 `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`,
 `functional/joins.py`, `functional/library.py`, `functional/members.py`, `functional/numbers.py`,
-`functional/operators.py`, `functional/patterns.py`, `functional/prelude.py`, `functional/print_log.py`,
+`functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`, `functional/prelude.py`,
+`functional/print_log.py`,
 `functional/program.py`, `functional/recursion.py`, `functional/specialisation.py`, `functional/state.py`,
 `functional/statements.py`, `functional/store.py`, `functional/tail_calls.py`, `functional/values.py`,
 `runtime/library_calls.py`.

@@ -37,7 +37,7 @@ from hloom.functional import (
 )
 from hloom.ir import Module, dump
 from hloom.passes import apply as apply_passes
-from hloom.text import HloomError
+from hloom.text import HloomError, Unsupported
 from hloom.viz import to_dot
 
 DEEPEST = 1 << 21
@@ -150,7 +150,8 @@ class Function:
         It takes the arrays among the arguments, in order, and yields those of the result. Errors are not raised.
         """
         program = self.program(*args, **kwargs)
-        run = runtime.callable_of(program.module, self.name, module_derivatives())
+        derivatives = _NoDerivatives(self.name) if program.has_own_derivatives else module_derivatives()
+        run = runtime.callable_of(program.module, self.name, derivatives)
         count = None if not program.has_error else -1
 
         def apply(*arrays: Any) -> Any:
@@ -190,6 +191,21 @@ class Function:
         if simplify:
             program.module = apply_passes(program.module, list(PASSES))[0]
         return program
+
+
+class _NoDerivatives:
+    """Derivatives of a module whose functions had rules of their own, of which it knows nothing: refused."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def parts(self, module: Module, wrt: Sequence[int]) -> Any:
+        raise Unsupported(
+            f"{self.name} calls functions with derivative rules of their own, such as those of jax.custom_jvp",
+            hint="differentiate it before: hloom.grad(f).as_jax(...)",
+        )
+
+    forward = backward = parts
 
 
 PASSES = ("inline", "simplify", "cse", "dce")

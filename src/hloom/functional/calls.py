@@ -37,7 +37,7 @@ from hloom.functional.joins import (
     count_alternatives,
     same,
 )
-from hloom.functional.library import is_library
+from hloom.functional.library import has_own_rules, is_library
 from hloom.functional.prelude import NUMPY_PRELUDE, PRELUDE
 from hloom.functional.specialisation import Specialisations
 from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds, RecursionMet
@@ -199,6 +199,8 @@ class Calls:
                 given = [*arguments, *keywords.values()]
                 if prelude is not None and any(isinstance(value, CALLABLE) for value in self._flat(given)):
                     return self.call(interpreter.embed(prelude), arguments, keywords)
+            return interpreter.library.call(held, arguments, keywords)
+        if has_own_rules(held):
             return interpreter.library.call(held, arguments, keywords)
         if isinstance(held, FunctionType):
             return self.call(interpreter.closure_of(held), arguments, keywords)

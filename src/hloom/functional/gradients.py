@@ -17,6 +17,7 @@ from hloom.functional.closure_conversion import first_order
 from hloom.functional.control_flow import Arm
 from hloom.functional.joins import CellSpec, Join, JoinSpec, LeafSpec, PartsSpec
 from hloom.functional.library import import_graphs
+from hloom.functional.own_derivatives import moves, with_rules, without_rules
 from hloom.functional.state import PathEnds
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
@@ -203,15 +204,17 @@ class LinearizedFunction:
         self.slopes: list[Node] = []
         self.residuals: list[Node] = []
         if not part.moving:
-            self.value = part.finish(_call(interpreter, part.module, part.operands, "value"))
+            self.value = part.finish(_call(interpreter, without_rules(part.module), part.operands, "value"))
             return
-        if by_slopes and part.is_of_one_number:  # forward mode keeps nothing of a loop's rounds
+        if by_slopes and part.is_of_one_number and part.has_forward_mode:
+            # forward mode keeps nothing of a loop's rounds
             tangent = interpreter.emitter.constant(1, part.leaves[part.wrt[0]].type)
-            outputs = _call(interpreter, autodiff.jvp(part.module, part.wrt), [*part.operands, tangent], "tangent")
+            forward = without_rules(autodiff.jvp(part.module, part.wrt))
+            outputs = _call(interpreter, forward, [*part.operands, tangent], "tangent")
             self.slopes = outputs[len(part.result_types) :]
             self.value = part.finish(outputs)
             return
-        self.forward, self.backward = autodiff.vjp_parts(part.module, part.wrt)
+        self.forward, self.backward = map(without_rules, autodiff.vjp_parts(part.module, part.wrt))
         outputs = _call(interpreter, self.forward, part.operands, "forward")
         self.residuals = outputs[len(part.result_types) :]
         self.value = part.finish(outputs)
@@ -307,8 +310,9 @@ class _Part:
             module, graph, depth=interpreter.settings.depth, recursive=calls.recursive_graphs()
         )
         self.operands = [*operands, *captured]
-        self.moving = [number for number, made in enumerate(self.result_types) if _moves(made)]
-        self.wrt = [number for number, leaf in enumerate(self.leaves) if _moves(leaf.type)]
+        self.has_forward_mode = with_rules(self.module, interpreter.library)
+        self.moving = [number for number, made in enumerate(self.result_types) if moves(made)]
+        self.wrt = [number for number, leaf in enumerate(self.leaves) if moves(leaf.type)]
         if not self.wrt:
             interpreter.refuse(
                 "there is nothing to differentiate with respect to: the arguments hold no floating-point numbers",
@@ -336,7 +340,7 @@ class _Part:
             if not isinstance(value, Tuple) or len(value.items) != 2:
                 interpreter.refuse(f"with has_aux a function returns a pair, not {described(value)}", TypeError)
             value = value.items[0]
-        if not isinstance(value, Array) or value.dims or not _moves(value.type):
+        if not isinstance(value, Array) or value.dims or not moves(value.type):
             if isinstance(value, Const) and isinstance(value.value, float):
                 return
             interpreter.refuse(
@@ -409,10 +413,6 @@ def _type_of(node: Node) -> TensorType:
     return node.type
 
 
-def _moves(value_type: TensorType) -> bool:
-    return value_type.dtype.is_float or value_type.dtype.is_complex
-
-
 def vjp(
     interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
 ) -> AbstractValue:
@@ -446,6 +446,10 @@ def jvp(
     function, primals, tangents = [*arguments, *keywords.values()]
     given = list(interpreter.members.items(primals))
     part = _Part(interpreter, function, given, {}, range(len(given)))
+    if not part.has_forward_mode:
+        interpreter.refuse(
+            "a function of jax.custom_vjp has no forward mode", hint="differentiate it with hloom.grad or hloom.vjp"
+        )
     moved = [leaf for leaf in _leaves(interpreter, tangents) if leaf is not None]
     nodes: list[Node] = []
     leaves = iter(moved)
@@ -455,7 +459,7 @@ def jvp(
             interpreter.raise_error(TypeError, "there are fewer tangents than primals")
         if number in part.wrt:
             nodes.append(interpreter.numbers.as_type(held, leaf.type))
-    module = autodiff.jvp(part.module, part.wrt)
+    module = without_rules(autodiff.jvp(part.module, part.wrt))
     outputs = _call(interpreter, module, [*part.operands, *nodes], "tangent")
     value = part.finish(outputs)
     further = dict(zip(part.moving, outputs[len(part.result_types) :], strict=True))

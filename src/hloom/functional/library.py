@@ -75,6 +75,29 @@ class Traced:
     module: Module
     structure: Any
     """Nested tuples, lists and dicts whose leaves are numbers of results, or `Const` objects."""
+    rule: DerivativeRules | None = None
+    """The derivatives of a function that has rules of its own for them."""
+
+
+class DerivativeRules(Protocol):
+    """What a library makes of a function's derivative rules: functions of its arrays, then of those that move."""
+
+    def cotangents(self) -> Traced:
+        """Of the cotangents of the results: those of the arrays."""
+        ...
+
+    def tangents(self) -> Traced | None:
+        """Of the tangents of the arrays: those of the results; None where the rules are of reverse mode only."""
+        ...
+
+
+RULE = "hloom_rule"
+"""The attribute of a call that says which function with rules is called."""
+
+
+def rule_attributes(number: str) -> dict[str, Any]:
+    """The attributes of a call of a function with rules; none where the text is empty."""
+    return {"frontend_attributes": ((RULE, number),)} if number else {}
 
 
 class LibraryTracing(Protocol):
@@ -119,6 +142,12 @@ def is_library(function: Any) -> bool:
     return module.partition(".")[0] in LIBRARIES
 
 
+def has_own_rules(held: Any) -> bool:
+    """Whether an object is a function that was given derivative rules by `jax.custom_jvp` or `jax.custom_vjp`."""
+    cls = type(held)
+    return cls.__name__ in ("custom_jvp", "custom_vjp") and cls.__module__.partition(".")[0] == "jax"
+
+
 class Library:
     """The library calls of one program."""
 
@@ -126,6 +155,7 @@ class Library:
         self.interpreter = interpreter
         self.tracing = tracing
         self._graphs: dict[int, tuple[Module, Graph]] = {}
+        self.rules: list[DerivativeRules] = []
 
     def result_type(self, examples: Sequence[Any]) -> Any:
         return self.tracing.result_type(examples)
@@ -140,7 +170,8 @@ class Library:
     ) -> AbstractValue:
         """A call of a library's function."""
         interpreter = self.interpreter
-        is_numpy = not str(getattr(function, "__module__", None) or type(function).__module__).startswith("jax")
+        module = str(getattr(function, "__module__", None) or type(function).__module__)
+        is_numpy = not (module.startswith("jax") or has_own_rules(function))
         if str(getattr(function, "__module__", "")).startswith(RANDOM):
             interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
         if is_numpy:
@@ -148,7 +179,7 @@ class Library:
             known = self._known(function, arguments, keywords)
             if known is not None:
                 return known
-        made = self.tracing.counterpart(function)
+        made = function if has_own_rules(function) else self.tracing.counterpart(function)
         if made is None:
             interpreter.refuse(f"{_name(function)} has no counterpart that can be compiled")
         arrays: list[Array] = []
@@ -361,7 +392,10 @@ class Library:
         interpreter = self.interpreter
         emitter = interpreter.emitter
         graph = self._graph_of(traced.module, name)
-        if len(graph.nodes) <= SMALL:
+        if traced.rule is not None:
+            attributes = {"to_apply": graph, **rule_attributes(str(self.number_of(traced.rule)))}
+            root = emitter.graph.add_apply(OPS["call"], nodes, graph.root.type, attributes)
+        elif len(graph.nodes) <= SMALL:
             root = emitter.copy_graph(graph, nodes)
         else:
             root = emitter.graph.add_apply(OPS["call"], nodes, graph.root.type, {"to_apply": graph})
@@ -370,6 +404,12 @@ class Library:
         else:
             outputs = [root]
         return self._lifted(traced.structure, outputs)
+
+    def number_of(self, rule: DerivativeRules) -> int:
+        """The number by which calls name a function with rules."""
+        if rule not in self.rules:
+            self.rules.append(rule)
+        return self.rules.index(rule)
 
     def _graph_of(self, module: Module, name: str) -> Graph:
         """The entry of a traced module as a graph of the program's; each is copied once."""
