@@ -77,6 +77,14 @@ class Activity:
     def __init__(self, stop: frozenset[Node] = frozenset()) -> None:
         self._stop = stop
         self._summaries: dict[Graph, list[int]] = {}
+        self._leaves: dict[Type | None, int] = {}
+
+    def leaves(self, value_type: Type | None) -> int:
+        """What `differentiable_leaves` says of a type, worked out once."""
+        result = self._leaves.get(value_type)
+        if result is None:
+            result = self._leaves[value_type] = differentiable_leaves(value_type)
+        return result
 
     def summary(self, graph: Graph) -> list[int]:
         """For each leaf of a graph's result, the leaves of its parameters (all counted through) it depends on."""
@@ -111,6 +119,7 @@ class Activity:
         self._summarize(_followed(graph))
         needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
         active: dict[Node, int] = {}
+        leaves_of = self.leaves
         for node, masks in reversed(self._flow(graph, given).items()):
             needed = needs.get(node, 0)
             if not needed or not isinstance(node, Apply):
@@ -120,7 +129,7 @@ class Activity:
             handler = _NEEDS.get(node.opcode)
             if handler is None:
                 for operand in node.inputs:
-                    needs[operand] = needs.get(operand, 0) | differentiable_leaves(operand.type)
+                    needs[operand] = needs.get(operand, 0) | leaves_of(operand.type)
             else:
                 for operand, leaves in zip(node.inputs, handler(self, node, needed), strict=True):
                     needs[operand] = needs.get(operand, 0) | leaves
@@ -153,7 +162,7 @@ class Activity:
                 continue
             opcode = node.opcode
             handler = _FLOWS.get(opcode)
-            masks = handler(self, node, values) if handler else _combined(node, opcode, values)
+            masks = handler(self, node, values) if handler else _combined(self, node, opcode, values)
             if any(masks):
                 values[node] = masks
         return values
@@ -192,15 +201,17 @@ def _masks(values: Flow, operand: Node) -> list[int]:
     return values.get(operand) or [0] * leaf_count(operand.type)
 
 
-def _combined(node: Apply, opcode: str, values: Flow) -> list[int]:
-    if not is_differentiable(opcode):
+def _combined(activity: Activity, node: Apply, opcode: str, values: Flow) -> list[int]:
+    leaves = activity.leaves(node.type)
+    if not leaves or not is_differentiable(opcode):
         return []
     union = 0
     for operand in node.inputs:
-        for mask in values.get(operand, ()):
-            union |= mask
+        if operand in values:
+            for mask in values[operand]:
+                union |= mask
     if not isinstance(node.type, TupleType):
-        return [union] if differentiable(node.type) else []
+        return [union]
     return [union if differentiable(leaf) else 0 for leaf in node.type.leaves()]
 
 

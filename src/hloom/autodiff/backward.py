@@ -7,8 +7,7 @@ an update of the sum so far, as a dynamic-slice does, which adds to a part of it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
@@ -36,8 +35,7 @@ Mask = tuple[Node, bool]
 """A predicate, and whether elements are kept where it is true or where it is false."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a cotangent: `value`, or its negative, where all masks hold, and zero elsewhere.
 
     The zeros are put in as late as possible: `value` may be infinite or NaN where a mask says zero, and a zero that
@@ -152,6 +150,8 @@ class Backward(Emitter):
         """
         if not parts:
             return None
+        if len(parts) == 1 and len(parts[0].masks) == kept:
+            return parts[0]
         groups: dict[tuple[Mask, ...], list[Part]] = {}
         for part in parts:
             groups.setdefault(part.masks, []).append(part)
@@ -207,7 +207,8 @@ class Backward(Emitter):
             self._values[entry] = list(parts)
             value = self.take(entry)
             return None if value is None else Part(value)
-        parts = self._without_absorbed(entry, parts)
+        if entry.opcode in ABSORPTIONS:
+            parts = self._without_absorbed(entry, parts)
         kept = _shared(parts) if entry.opcode in MASKABLE else 0
         part = self._sum(parts, kept)
         if part is None or not part.negative or _passes_sign(entry):
@@ -215,9 +216,9 @@ class Backward(Emitter):
         return Part(self.neg(part.value), part.masks)
 
     def _without_absorbed(self, entry: Linear, parts: Sequence[Part]) -> Sequence[Part]:
-        absorbs = ABSORPTIONS.get(entry.opcode)
-        if absorbs is None or not parts:
+        if not parts:
             return parts
+        absorbs = ABSORPTIONS[entry.opcode]
         common = [mask for mask in parts[0].masks if all(mask in part.masks for part in parts)]
         absorbed = [mask for mask in common if absorbs(entry, *mask)]
         self.is_absorbing = bool(absorbed)
@@ -253,8 +254,12 @@ class Backward(Emitter):
                 continue
             part = self._take_part(entry)
             if part is not None:
-                self._masks, self._negative = self._operand_masks(entry, part.masks), part.negative
-                _transposition(entry)(self, entry, part.value)
+                value, masks, self._negative = part
+                self._masks = self._operand_masks(entry, masks) if masks else ()
+                transpose = TRANSPOSITIONS.get(entry.opcode)
+                if transpose is None:
+                    raise Unsupported(f"the linear op {entry.opcode} has no transposition")
+                transpose(self, entry, value)
                 self._masks, self._negative, self.is_absorbing = (), False, False
 
 
@@ -266,6 +271,8 @@ def _shared(parts: Sequence[Part]) -> int:
     """How many masks all parts begin with."""
     if not parts:
         return 0
+    if len(parts) == 1:
+        return len(parts[0].masks)
     count = min(len(part.masks) for part in parts)
     first = parts[0].masks
     return next((index for index in range(count) if any(part.masks[index] != first[index] for part in parts)), count)
@@ -280,10 +287,3 @@ def _passes_sign(entry: Linear) -> bool:
     if entry.opcode not in SIGNED or len(operands) != 1:
         return False
     return array_type(operands[0]).element_count <= array_type(entry).element_count
-
-
-def _transposition(entry: Linear) -> Callable[[Backward, Linear, Node], None]:
-    rule = TRANSPOSITIONS.get(entry.opcode)
-    if rule is None:
-        raise Unsupported(f"the linear op {entry.opcode} has no transposition")
-    return rule

@@ -165,11 +165,12 @@ class Walk:
         values: dict[Any, Any] = dict(zip(graph.parameters, arguments, strict=True))
         known = _by_parameter(graph, tangents)
         active = self.session.activity.active(graph, [int(tangent is not None) for tangent in tangents], wanted)
-        emitter, copy_nodes = self.emitter, self.emitter.graph.copy_nodes
+        emitter, copy_node = self.emitter, self.emitter.graph.copy_node
         for node in graph.nodes:
             needed = active.get(node)
             if needed is None or not isinstance(node, Apply):
-                copy_nodes((node,), values)
+                if node not in values:
+                    copy_node(node, values)
                 continue
             emitter.metadata = node.raw_metadata
             try:
@@ -194,7 +195,7 @@ class Walk:
             reason = rule.because if rule else "it is not an opcode of HLO"
             raise Unsupported(f"{place_of(node)}: {opcode} cannot be differentiated: {reason}")
         if rule.is_zero:
-            self.emitter.graph.copy_nodes((node,), values)
+            self.emitter.graph.copy_node(node, values)
             return None
         recognized = self.session.functions_in(node.graph).get(node) if opcode in FUNCTIONS else None
         if recognized is not None:
@@ -212,12 +213,12 @@ class Walk:
         if graph is not None:
             operands = [values[operand] for operand in node.inputs]
             return self.inlined(graph, operands, flattened(node, tangents), needed)
-        self.emitter.graph.copy_nodes((node,), values)
-        if all(tangent is None for tangent in tangents):
+        copy = self.emitter.graph.copy_node(node, values)
+        if tangents.count(None) == len(tangents):
             return None
         self.ops.source = node
         assert rule.linearize is not None, "an op without a rule has an expansion"
-        result = rule.linearize(self.ops, values[node], tangents)
+        result = rule.linearize(self.ops, copy, tangents)
         if result is not None:
             known[node] = result
         return None

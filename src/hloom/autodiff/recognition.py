@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.ir import Apply, Constant, Graph, Literal, Node
+from hloom.ops import OPS
 
 Expression = str | float | None | tuple[Any, ...]
 """A name, bound to the node that stands there and to the same one wherever it stands again; a number, for a constant
@@ -20,6 +21,8 @@ of that value in every element; None, for any constant number; or an opcode and 
 has its direction behind a dot. ("as", name, expression) binds a name to what an expression matches."""
 
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
+_PLAIN_OPCODES = frozenset(OPS)
+"""Heads of expressions that stand for themselves: with no direction behind them, and not "as"."""
 TOLERANCE = 1e-6
 """By how much, relatively, a constant may differ from the number it stands for, as rounded to its element type."""
 
@@ -115,6 +118,9 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
     for order in orders:
         result: dict[str, Node] | None = names
         for part, operand in zip(parts, order, strict=True):
+            if isinstance(part, tuple) and part[0] in _PLAIN_OPCODES and part[0] != operand.opcode:
+                result = None
+                break
             result = match(part, operand, result)
             if result is None:
                 break

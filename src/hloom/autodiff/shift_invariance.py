@@ -40,7 +40,7 @@ def shift_invariant_maxima(module: Module) -> frozenset[Node]:
     """The maxima that may be moved without changing any result of their computations."""
     result: set[Node] = set()
     for graph in module.graphs:
-        maxima = [node for node in graph.nodes if node.opcode == "reduce" and _is_maximum(node)]
+        maxima = [node for node in graph.nodes if node.attributes.refers and _is_maximum(node)]
         if maxima and any(node.opcode == "exponential" for node in graph.nodes):
             places = {node: position for position, node in enumerate(graph.nodes)}
             result.update(node for node in maxima if _is_free(graph, node, places))
@@ -48,7 +48,7 @@ def shift_invariant_maxima(module: Module) -> frozenset[Node]:
 
 
 def _is_maximum(node: Node) -> bool:
-    return len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
+    return node.opcode == "reduce" and len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
 
 
 def _is_free(graph: Graph, start: Node, places: dict[Node, int]) -> bool:

@@ -344,11 +344,11 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
     before it does anything else.
     """
     order = callees_first(module)
-    if not any(_may_inline(node, but) for graph in order for node in graph.nodes):
+    if not any(node.attributes.refers and _may_inline(node, but) for graph in order for node in graph.nodes):
         return
     for graph in order:
         for node in graph.nodes:
-            if _may_inline(node, but) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
+            if node.attributes.refers and _may_inline(node, but) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
                 graph.inline(node)
     module.keep_reached()
     kept = set(module.graphs)
@@ -408,6 +408,8 @@ COLLECTIVES = frozenset(
 def keep_own_predecessors(graph: Graph) -> None:
     """Leave out the control predecessors that stand in another graph: those of the program before."""
     for node in graph.nodes:
+        if not node.attributes.refers:
+            continue
         predecessors = node.attributes.get(_PREDECESSORS, ())
         own = tuple(other for other in predecessors if other.graph is graph)
         if own != tuple(predecessors):

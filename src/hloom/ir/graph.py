@@ -146,6 +146,15 @@ class Graph(Referent):
             seen[self.output] = None
         return list(seen)
 
+    def callees(self) -> dict[Graph, None]:
+        """The graphs that its nodes call or hold as values, in order of use."""
+        callees: dict[Graph, None] = {}
+        for node in self.nodes:
+            if node.attributes.refers or (isinstance(node, Constant) and isinstance(node.value, Graph)):
+                for graph in node.called_graphs:
+                    callees[graph] = None
+        return callees
+
     # Making nodes
 
     def add_parameter(
@@ -186,7 +195,8 @@ class Graph(Referent):
         """An application of an op (or of a node that yields a function), at the end of the order or before a node."""
         shared = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
         stem = name or (function.name if isinstance(function, Op) else "call")
-        node = Apply(self.unique_name(stem), type, function, tuple(inputs), shared, metadata, self)
+        unique = stem if stem not in self._names else self.unique_name(stem)
+        node = Apply(unique, type, function, tuple(inputs), shared, metadata, self)
         self._enter(node, before)
         return node
 
@@ -314,11 +324,15 @@ class Graph(Referent):
         """
         for node in nodes:
             if node not in mapping:
-                copy = _copied(node, mapping, self)
-                self._enter(copy, before)
-                if isinstance(copy, Parameter):
-                    self.parameters.append(copy)
-                mapping[node] = copy
+                self.copy_node(node, mapping, before=before)
+
+    def copy_node(self, node: Node, mapping: dict[Any, Any], *, before: Node | None = None) -> Node:
+        """Copy a node of any graph into this one, as `copy_nodes` does; the copy."""
+        copy = mapping[node] = _copied(node, mapping, self)
+        self._enter(copy, before)
+        if isinstance(copy, Parameter):
+            self.parameters.append(copy)
+        return copy
 
     # The order and the users
 
@@ -337,7 +351,11 @@ class Graph(Referent):
 
     def _enter(self, node: Node, before: Node | None) -> None:
         self._names[node.name] = node
-        self._link(node, before)
+        if before is None and not self._linked and not self._lent and self._nodes is not None:
+            self._nodes.append(node)
+            self._numbered = False
+        else:
+            self._link(node, before)
         if self.module.is_indexed:
             node._users = {}
             self._use(node)
@@ -365,10 +383,6 @@ class Graph(Referent):
         self._linked = True
 
     def _link(self, node: Node, before: Node | None) -> None:
-        if before is None and not self._linked and not self._lent and self._nodes is not None:
-            self._nodes.append(node)
-            self._numbered = False
-            return
         self._thread()
         self._nodes = None
         previous = self._last if before is None else before._previous
@@ -451,8 +465,12 @@ def _take_one(table: dict[Node, int], node: Node) -> None:
 
 
 def uses_more(node: Node) -> bool:
-    """Whether a node may use more than its inputs: few do."""
-    return node.attributes.refers or not isinstance(node, Apply) or not isinstance(node.function, Op)
+    """Whether a node uses more than its inputs: few do."""
+    if node.attributes.refers:
+        return True
+    if isinstance(node, Apply):
+        return not isinstance(node.function, Op)
+    return isinstance(node, Constant) and isinstance(node.value, Graph)
 
 
 def _used_besides_inputs(node: Node) -> Sequence[Any]:
@@ -467,11 +485,15 @@ def _used_besides_inputs(node: Node) -> Sequence[Any]:
 
 def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
     attributes = node.attributes.mapped(mapping) if node.attributes.refers else node.attributes
-    name, metadata = graph.unique_name(node.name), node._metadata
+    name, metadata = node.name, node._metadata
+    if name in graph._names:
+        name = graph.unique_name(name)
     if isinstance(node, Apply):
         function: Any = node.function
+        if not isinstance(function, Op):
+            function = mapping.get(function, function)
         inputs = tuple([mapping.get(operand, operand) for operand in node.inputs])
-        return Apply(name, node.type, mapping.get(function, function), inputs, attributes, metadata, graph)
+        return Apply(name, node.type, function, inputs, attributes, metadata, graph)
     if isinstance(node, Parameter):
         return Parameter(name, node.type, len(graph.parameters), attributes, metadata, graph)
     assert isinstance(node, Constant), f"{node!r} cannot be copied"

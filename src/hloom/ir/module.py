@@ -13,7 +13,7 @@ from typing import Any
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
 from hloom.ir.metadata import StackTables
-from hloom.ir.nodes import Constant, Missing, Node
+from hloom.ir.nodes import Missing, Node
 from hloom.text import HloomError
 
 
@@ -208,8 +208,7 @@ class Module:
             if graph not in reached:
                 reached[graph] = None
                 pending += [graph.parent] if graph.parent else []
-                callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
-                pending += [called for node in callers for called in node.called_graphs]
+                pending += graph.callees()
         for graph in self.graphs:
             if graph not in reached:
                 del self._names[graph.name]

@@ -84,6 +84,7 @@ class _Verifier:
         self.notes: dict[str, None] = {}
         self.inference = Inference()
         self.accepted: set[tuple[int, int]] = set()
+        self.agreeing: set[tuple[Type, Type]] = set()
         self.functions: set[int] = set()
         self.defined: set[Node] = set()
         self.graph: Graph | None = None
@@ -121,7 +122,10 @@ class _Verifier:
                 self.check_no_type(node)
             elif type(node.type) is FunctionType:
                 self.note(f"{node.name} of {graph.name} is a function value")
-            self.check_kind(node)
+            if isinstance(node, Apply) and isinstance(node.function, Op):
+                self.check_op(node, node.function)
+            else:
+                self.check_kind(node)
             defined.add(node)
         self.node = None
         for name in names if len(names) != len(defined) else ():
@@ -155,15 +159,11 @@ class _Verifier:
         self.open(node.name, "type")
 
     def check_kind(self, node: Node) -> None:
-        """Check what only one kind of node has, and the attributes."""
+        """Check what is not the application of an op, and its attributes."""
         if isinstance(node, Apply):
-            function = node.function
-            if isinstance(function, Op):
-                self.check_op(node, function)
-                return
             self.note(f"{node.name} of {node.graph.name} calls a value")
-            if function not in self.defined:
-                self.check_use(function)
+            if node.function not in self.defined:
+                self.check_use(node.function)
         elif isinstance(node, Constant):
             self.check_value(node)
         elif not isinstance(node, Parameter):
@@ -196,8 +196,11 @@ class _Verifier:
             inferred = self.inference.type_of(node)
         except TypeProblem as problem:
             raise self.bad(problem.message) from None
-        if inferred is not None and inferred is not written and not compatible(inferred, written):
+        if inferred is None or inferred is written or (inferred, written) in self.agreeing:
+            return
+        if not compatible(inferred, written):
             raise self.bad(f"its type is {written}, but {node.opcode} of its operands yields {inferred}")
+        self.agreeing.add((inferred, written))
 
     def check_attributes(self, attributes: Attributes, rows: Any, op: Op | None) -> None:
         for name, value in attributes.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hloom.analysis import ScalarEvolution
-from hloom.ir import Apply, Constant, Graph, Module, Node
+from hloom.ir import Apply, Graph, Module, Node
 
 
 def callees_first(module: Module) -> list[Graph]:
@@ -29,8 +29,7 @@ def callees_first(module: Module) -> list[Graph]:
 
 
 def _called(graph: Graph) -> dict[Graph, None]:
-    callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
-    return {callee: None for node in callers for callee in node.called_graphs if not callee.is_declared}
+    return {callee: None for callee in graph.callees() if not callee.is_declared}
 
 
 def own_copy(graph: Graph, caller: Node) -> Graph:

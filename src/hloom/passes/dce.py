@@ -6,7 +6,7 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TupleType
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
@@ -26,10 +26,10 @@ def dce(module: Module) -> Report:
     gone = 0
     while True:  # a call that lost an operand or a caller may leave more dead in other graphs
         trimmed = _sweep(module, report, touched)
-        graphs = _erase_unreached(module)
+        graphs = _erase_unreached(module, touched)
         report.changes += trimmed + graphs
         gone += graphs
-        if not trimmed and not graphs:
+        if not trimmed and not (graphs and any(_may_be_trimmed(node) for node in touched)):
             break
     if gone:
         report.notes.append(f"{gone:,} computations erased that nothing calls")
@@ -64,6 +64,11 @@ def _erase_dead(graph: Graph, touched: set[Node]) -> int:
             touched.update(node.inputs)
             touched.update(caller for inner in called for caller in inner.callers)
     return erased
+
+
+def _may_be_trimmed(node: Node) -> bool:
+    """Whether a node is a call or a fusion that is left: of those that lost another caller, some are touched."""
+    return node.opcode in ("call", "fusion") and node.name in node.graph and node.graph.name in node.graph.module
 
 
 def _calls(graph: Graph) -> list[Apply]:
@@ -126,8 +131,8 @@ def _may_yield_nothing(node: object, graph: Graph) -> bool:
     return not graph.module.has_closures or all(other.output is not node for other in graph.module.graphs)
 
 
-def _erase_unreached(module: Module) -> int:
-    """Erase the graphs that no call leads to from the entry; how many are gone."""
+def _erase_unreached(module: Module, touched: set[Node]) -> int:
+    """Erase the graphs that no call leads to from the entry; how many are gone. What else calls theirs is touched."""
     if module._entry is None:
         return 0
     reached: set[Graph] = set()
@@ -137,14 +142,15 @@ def _erase_unreached(module: Module) -> int:
         if graph not in reached:
             reached.add(graph)
             pending += [graph.parent] if graph.parent else []
-            callers = [node for node in graph.nodes if node.attributes.refers or isinstance(node, Constant)]
-            pending += [called for node in callers for called in node.called_graphs]
+            pending += graph.callees()
     if len(reached) == len(module.graphs):
         return 0
     gone = 0
     for graph in reversed(callees_first(module)):
         if graph not in reached and all(caller.graph is graph for caller in graph.callers):
+            called = graph.callees()
             module.erase_graph(graph)
+            touched.update(caller for callee in called for caller in callee.callers)
             gone += 1
     return gone
 
