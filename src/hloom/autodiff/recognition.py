@@ -37,6 +37,8 @@ class FunctionRule:
     expression: tuple[Any, ...]
     arguments: tuple[str, ...]
     linearize: Callable[..., Any]
+    operands: frozenset[str] = frozenset()
+    """Opcodes that operands of the root must have: most roots are passed by for want of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def function(expression: tuple[Any, ...], arguments: str) -> Callable[[Callable[
 
     def declare(linearize: Callable[..., Any]) -> Callable[..., Any]:
         opcode = expression[0].partition(".")[0]
-        FUNCTIONS.setdefault(opcode, []).append(FunctionRule(expression, tuple(arguments.split()), linearize))
+        operands = frozenset(part[0] for part in expression[1:] if isinstance(part, tuple)) & _PLAIN_OPCODES
+        rule = FunctionRule(expression, tuple(arguments.split()), linearize, operands)
+        FUNCTIONS.setdefault(opcode, []).append(rule)
         return linearize
 
     return declare
@@ -69,8 +73,15 @@ def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:
     """The instructions of a graph that are roots of known functions with nothing inside at which derivatives stop."""
     result: dict[Node, Recognized] = {}
     for node in graph.nodes:
-        for rule in FUNCTIONS.get(node.opcode, ()):
-            made = rule(node) if callable(rule) else _by_expression(rule, node)  # pyright: ignore[reportArgumentType]
+        rules = FUNCTIONS.get(node.opcode)
+        if rules is None:
+            continue
+        opcodes = {operand.opcode for operand in node.inputs}
+        for rule in rules:
+            if isinstance(rule, FunctionRule):
+                made = _by_expression(rule, node) if rule.operands <= opcodes else None
+            else:
+                made = rule(node) if isinstance(node, Apply) else None
             if made is not None and not made.inside & stop:
                 result[node] = made
                 break

@@ -492,7 +492,10 @@ def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
         function: Any = node.function
         if not isinstance(function, Op):
             function = mapping.get(function, function)
-        inputs = tuple([mapping.get(operand, operand) for operand in node.inputs])
+        try:
+            inputs = tuple(map(mapping.__getitem__, node.inputs))
+        except KeyError:
+            inputs = tuple([mapping.get(operand, operand) for operand in node.inputs])
         return Apply(name, node.type, function, inputs, attributes, metadata, graph)
     if isinstance(node, Parameter):
         return Parameter(name, node.type, len(graph.parameters), attributes, metadata, graph)

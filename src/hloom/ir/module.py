@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -177,6 +177,21 @@ class Module:
         self.graphs.remove(graph)
         del self._names[graph.name]
 
+    def erase_graphs(self, graphs: Iterable[Graph]) -> None:
+        """Take out graphs; raises HloomError while another calls one of them, or one is the entry."""
+        gone = dict.fromkeys(graphs)
+        for graph in gone:
+            if graph is self._entry or any(caller.graph not in gone for caller in graph.callers):
+                raise HloomError(f"cannot erase graph {graph.name}: it is used")
+        self._drop(gone)
+
+    def _drop(self, graphs: Mapping[Graph, None]) -> None:
+        for graph in graphs:
+            for node in graph.nodes:
+                graph._unuse(node)
+            del self._names[graph.name]
+        self.graphs[:] = [graph for graph in self.graphs if graph not in graphs]
+
     def index_users(self) -> None:
         """Find who uses what, once; from then on editing keeps it right."""
         if self.is_indexed:
@@ -209,12 +224,7 @@ class Module:
                 reached[graph] = None
                 pending += [graph.parent] if graph.parent else []
                 pending += graph.callees()
-        for graph in self.graphs:
-            if graph not in reached:
-                del self._names[graph.name]
-                for node in graph.nodes:
-                    graph._unuse(node)
-        self.graphs[:] = [graph for graph in self.graphs if graph in reached]
+        self._drop(dict.fromkeys(graph for graph in self.graphs if graph not in reached))
 
     def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
         """A copy of a graph and of the graphs nested in it, in this module; others that it calls are shared."""

@@ -106,7 +106,7 @@ class _Verifier:
 
     def check_graph(self, graph: Graph) -> None:
         self.graph, self.defined = graph, set()
-        names, defined = graph._names, self.defined
+        names, defined, parameters = graph._names, self.defined, list[Parameter]()
         for node in graph.nodes:
             self.node = node
             if node.graph is not graph:
@@ -126,12 +126,14 @@ class _Verifier:
                 self.check_op(node, node.function)
             else:
                 self.check_kind(node)
+                if isinstance(node, Parameter):
+                    parameters.append(node)
             defined.add(node)
         self.node = None
         for name in names if len(names) != len(defined) else ():
             if names[name] not in defined and names[name] not in self.missing:
                 raise self.bad(f"it finds a node under the name '{name}' that is not in its order")
-        self.check_parameters(graph)
+        self.check_parameters(graph, parameters)
         self.check_output(graph)
 
     def check_use(self, used: Any) -> None:
@@ -238,8 +240,7 @@ class _Verifier:
         if not called.is_declared:
             self.calls[graph][called] = None
 
-    def check_parameters(self, graph: Graph) -> None:
-        parameter_nodes = [node for node in graph.nodes if isinstance(node, Parameter)]
+    def check_parameters(self, graph: Graph, parameter_nodes: list[Parameter]) -> None:
         listed = graph.parameters
         if set(parameter_nodes) != set(listed) or len(parameter_nodes) != len(listed):
             raise self.bad(

@@ -145,14 +145,19 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
             pending += graph.callees()
     if len(reached) == len(module.graphs):
         return 0
-    gone = 0
-    for graph in reversed(callees_first(module)):
-        if graph not in reached and all(caller.graph is graph for caller in graph.callers):
-            called = graph.callees()
-            module.erase_graph(graph)
-            touched.update(caller for callee in called for caller in callee.callers)
-            gone += 1
-    return gone
+    gone: dict[Graph, None] = {}
+    pending = [graph for graph in module.graphs if graph not in reached]
+    called: dict[Graph, None] = {}
+    while pending:
+        graph = pending.pop()
+        if graph not in gone and all(caller.graph is graph or caller.graph in gone for caller in graph.callers):
+            gone[graph] = None
+            callees = graph.callees()
+            called |= callees
+            pending += [callee for callee in callees if callee not in reached and not callee.is_declared]
+    module.erase_graphs(gone)
+    touched.update(caller for callee in called if callee not in gone for caller in callee.callers)
+    return len(gone)
 
 
 register_pass("dce", "erase what no result and no effect needs, and computations that nothing calls", dce)
