@@ -29,7 +29,7 @@ class Times:
     median: float
 
 
-def take_turns(jobs: Sequence[Job], seconds: float, fewest: int = FEWEST) -> list[Times]:
+def take_turns(jobs: Sequence[Job], seconds: float, fewest: int | None = None) -> list[Times]:
     """Sample each job in turn, every other round backwards, until all samples together have taken so many seconds.
 
     The garbage of earlier samples is collected before each one, and the collector stays on during it, as it is for
@@ -38,13 +38,16 @@ def take_turns(jobs: Sequence[Job], seconds: float, fewest: int = FEWEST) -> lis
     samples: list[list[float]] = [[] for _ in jobs]
     turns = list(zip(jobs, samples, strict=True))
     taken = 0.0
+    fewest = fewest or FEWEST
+    is_frozen = gc.get_freeze_count() > 0
     gc.freeze()  # what is here already is no garbage: looking through jax's objects takes longer than the samples
     while len(samples[0]) < MOST and (taken < seconds or len(samples[0]) < fewest):
         for job, times in turns:
             times.append(_sample(job))
             taken += times[-1]
         turns.reverse()
-    gc.unfreeze()
+    if not is_frozen:
+        gc.unfreeze()
     return [Times(min(times), median(times)) for times in samples]
 
 

@@ -24,7 +24,7 @@ CHILD = Path(__file__).with_name("lower_layers.py")
 
 @cache
 def texts() -> dict[str, list[str]]:
-    """The training step with its layers scanned and unrolled, each before and after XLA's optimisations."""
+    """The training step with its layers scanned, before and after XLA's optimisations, and unrolled, before them."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=true"  # without them loops gain fusions
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "XLA_FLAGS": flags.strip()}
     run = subprocess.run([sys.executable, str(CHILD)], env=environment, capture_output=True, text=True, check=True)

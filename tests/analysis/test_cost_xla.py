@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from zlib import crc32
 
@@ -26,19 +26,27 @@ MALFORMED = {
 }
 NARROW_CONSTANTS = ("values.narrow_float_constants", "values.narrow_integer_constants")
 """Reading a text, XLA forgets that a constant's elements are packed (E(4)); its users then read twice the bytes."""
+SHARE = 16
+"""One in so many instructions of lowered programs is compared in `make test`, all in `make test-long`."""
 TOTAL_TOLERANCE = 1e-4
 """XLA adds up in float32."""
 
 
-def modules(source: str) -> Iterator[tuple[str, str, Module]]:
+@cache
+def modules(source: str) -> list[tuple[str, str, Module]]:
+    """The modules that hloom reads, with their names and texts; what reading refuses is the reader's matter."""
     texts = handwritten() if source == "handwritten" else lowered(source)
+    read: list[tuple[str, str, Module]] = []
     for name, text in texts.items():
-        if name.startswith(FOREIGN) or name in MALFORMED:
-            continue
-        try:
-            yield name, text, parse(text)
-        except HloomError:
-            continue  # what reading refuses is the reader's matter
+        if not name.startswith(FOREIGN) and name not in MALFORMED:
+            with suppress(HloomError):
+                read.append((name, text, parse(text)))
+    return read
+
+
+def some_modules(source: str) -> list[tuple[str, str, Module]]:
+    """A third of the modules in `make test`."""
+    return modules(source)[:: 1 if is_long() else 3]
 
 
 @cache
@@ -63,7 +71,7 @@ def test_every_instruction_alone_is_counted_as_xla_counts_it(source: str):
     for name, _, module in modules(source):
         for node in (node for node in module.nodes() if isinstance(node, Apply)):
             text = alone(node)
-            if text in seen or not (source == "handwritten" or is_long() or crc32(text.encode()) % 3 == 0):
+            if text in seen or not (is_long() or crc32(text.encode()) % (2 if source == "handwritten" else SHARE) == 0):
                 continue
             seen.add(text)
             theirs = xla(text)
@@ -75,14 +83,14 @@ def test_every_instruction_alone_is_counted_as_xla_counts_it(source: str):
             if rounded(ours) != rounded(theirs):
                 wrong.append(f"{name}: {node!r}: {ours}, not {theirs}")
     assert not wrong, "\n".join(wrong)
-    assert verdicts["compared"] > 400
+    assert verdicts["compared"] > 150
     assert verdicts["XLA refuses it alone"] < 40
 
 
 @pytest.mark.parametrize("source", ["handwritten", "before", "after"])
 def test_totals_are_xlas_when_loops_count_once(source: str):
     compared = 0
-    for name, text, module in modules(source):
+    for name, text, module in some_modules(source):
         theirs = xla(text)
         if isinstance(theirs, str) or name in NARROW_CONSTANTS:
             continue
@@ -90,7 +98,7 @@ def test_totals_are_xlas_when_loops_count_once(source: str):
         ours = cost(module).total_once
         for mine, other in zip(rounded(ours), rounded(theirs), strict=True):
             assert mine == pytest.approx(other, rel=TOTAL_TOLERANCE), f"{name}: {ours}, not {theirs}"
-    assert compared > 180
+    assert compared > 50
 
 
 @pytest.mark.parametrize("name", NARROW_CONSTANTS)
@@ -102,7 +110,7 @@ def test_packed_constants_are_counted_packed(name: str):
 
 
 def test_instructions_are_the_same_alone_and_in_their_module():
-    for name, _, module in modules("after"):
+    for name, _, module in some_modules("after"):
         if not name.startswith(("models.", "control.")):
             continue
         for node_cost in cost(module).per_node:
@@ -110,7 +118,7 @@ def test_instructions_are_the_same_alone_and_in_their_module():
 
 
 def test_loop_free_modules_cost_the_same_once_and_in_full():
-    for name, _, module in modules("before"):
+    for name, _, module in some_modules("before"):
         report = cost(module)
         if not report.loops and not report.uncounted:  # XLA counts -1 for a custom call
             assert report.total == report.total_once, name
@@ -118,7 +126,7 @@ def test_loop_free_modules_cost_the_same_once_and_in_full():
 
 def test_the_sum_over_instructions_is_the_total():
     for source in ("before", "after"):
-        for name, _, module in modules(source):
+        for name, _, module in some_modules(source):
             report = cost(module)
             total = sum((node_cost.total for node_cost in report.per_node), Cost())
             assert total == report.total, name

@@ -21,7 +21,7 @@ from .edge_programs import DIFFERENCES, JAX, PROGRAMS, Program  # noqa: E402
 STEP = 1e-6
 
 
-@pytest.mark.parametrize("name", parameters(PROGRAMS, 8))
+@pytest.mark.parametrize("name", parameters(PROGRAMS, 12))
 def test_edge_program(name: str):
     with jax.enable_x64(True):
         check(PROGRAMS[name])

@@ -9,6 +9,7 @@
 To add a text, drop a file into the folder; to add a program, see `programs`. `check` holds all of them to their claims.
 """
 
+import functools
 from pathlib import Path
 
 from .cache import corpus
@@ -34,6 +35,7 @@ def lowered(stage: str) -> dict[str, str]:
     return corpus(stage)
 
 
+@functools.cache
 def texts(folder: str) -> dict[str, str]:
     """Every .hlo file under one folder, by its path there without the suffix; line ends kept as they are."""
     root = HERE / folder

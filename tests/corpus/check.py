@@ -1,6 +1,6 @@
 """Ask XLA's own parser about texts: `python -m tests.corpus.check [FILE...]`, or hold the corpus to its claims.
 
-Some texts abort the parser's process, so a child reads them; where it dies, a new one goes on with the rest.
+Some texts abort the parser's process, so a child reads them: `worker`.
 """
 
 import json
@@ -27,29 +27,13 @@ class Answer:
 
 
 def ask(texts: dict[str, str]) -> dict[str, Answer]:
-    answers: dict[str, Answer] = {}
-    waiting = list(texts)
-    while waiting:
-        run = subprocess.run(
-            [sys.executable, str(WORKER)],
-            input="".join(json.dumps([name, texts[name]]) + "\n" for name in waiting),
-            capture_output=True,
-            text=True,
-        )
-        for name, verdict, message, opcodes in map(json.loads, run.stdout.splitlines()):
-            answers[name] = Answer(verdict, message, tuple(opcodes))
-        waiting = [name for name in waiting if name not in answers]
-        if waiting:
-            answers[waiting.pop(0)] = Answer("aborted", reason_of_death(run))
-    return answers
-
-
-def reason_of_death(run: subprocess.CompletedProcess[str]) -> str:
-    """The failed check that absl logged, or the signal's number where there was none."""
-    if run.returncode > 0:
+    """XLA's answer about each text, from one child for all of them."""
+    lines = "".join(json.dumps([name, text]) + "\n" for name, text in texts.items())
+    run = subprocess.run([sys.executable, str(WORKER)], input=lines, capture_output=True, text=True)
+    if run.returncode:
         raise RuntimeError(f"the worker could not start:\n{run.stderr}")
-    fatal = [line for line in run.stderr.splitlines() if line.startswith("F")]
-    return fatal[0].partition("] ")[2] if fatal else f"signal {-run.returncode}"
+    answers = map(json.loads, run.stdout.splitlines())
+    return {name: Answer(verdict, message, tuple(opcodes)) for name, verdict, message, opcodes in answers}
 
 
 def broken_claims() -> Iterator[str]:

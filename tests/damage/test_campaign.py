@@ -1,7 +1,7 @@
 """No damaged input makes hloom fail in another way than by its own errors, or take much more memory than its size.
 
-`make test` tries a thousand inputs, `make test-long` a million, none over 5 s of a processor, each thousand in a process of its own: what kills the
-process is named by the number of the last input.
+`make test` tries four hundred inputs, `make test-long` a million, none over 5 s of a processor, each thousand in a
+process of its own: what kills the process is named by the number of the last input.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ def tried(first: int, count: int, seconds: float = 0.0) -> str:
     return result.stdout if is_complete else f"{result.stdout}{result.stderr[-5000:]}status {result.returncode}"
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 250))
-def test_a_thousand_damaged_inputs(first: int):
-    assert tried(first, 250) == "tried 250\n"
+def test_four_hundred_damaged_inputs():
+    assert tried(0, 400) == "tried 400\n"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("portion", range(1, PORTIONS))
+@pytest.mark.parametrize("portion", range(PORTIONS))
 def test_a_million_damaged_inputs(portion: int):
     assert tried(portion * PORTION, PORTION, SECONDS) == f"tried {PORTION}\n"

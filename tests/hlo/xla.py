@@ -1,4 +1,4 @@
-"""XLA's own parser and printer, in a child process that may die of a text and is then started anew."""
+"""XLA's own parser and printer, in a child process, of which a text may kill a fork."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ def xla(text: str) -> Answer:
     worker = _worker()
     worker.stdin.write(json.dumps(text) + "\n")  # pyright: ignore[reportOptionalMemberAccess]
     worker.stdin.flush()  # pyright: ignore[reportOptionalMemberAccess]
-    line = worker.stdout.readline()  # pyright: ignore[reportOptionalMemberAccess]
-    if line:
-        return Answer(**json.loads(line))
-    _worker.cache_clear()
-    worker.communicate()
-    return Answer("aborted", f"signal {-worker.returncode}")
+    return Answer(**json.loads(worker.stdout.readline()))  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @cache

@@ -23,7 +23,7 @@ from hloom.ir import Module
 from hloom.microbatch import MixedExamples, propose_batch
 from hloom.runtime import memory
 
-BATCH, LENGTH, WIDTH, WORDS, LAYERS = 8, 6, 16, 32, 3
+BATCH, LENGTH, WIDTH, WORDS, LAYERS = 8, 6, 16, 32, 2
 RANDOM = np.random.default_rng(0)
 
 

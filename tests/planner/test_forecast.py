@@ -78,6 +78,30 @@ ENTRY main {{
 """)
 
 
+def perceptron(batch: int, width: int, hidden: int) -> Module:
+    """Two layers, the gradients of their weights, and the update."""
+    inner, outer, over_rows = f"f32[{batch},{hidden}]", f"f32[{batch},{width}]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+    return parse(f"""HloModule perceptron
+
+ENTRY main {{
+  x = {outer} parameter(0)
+  w1 = f32[{width},{hidden}] parameter(1)
+  w2 = f32[{hidden},{width}] parameter(2)
+  zero = f32[] constant(0)
+  zeros = {inner} broadcast(zero), dimensions={{}}
+  h = {inner} dot(x, w1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  r = {inner} maximum(h, zeros)
+  z = {outer} dot(r, w2), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  g2 = f32[{hidden},{width}] dot(r, z), {over_rows}
+  dr = {inner} dot(z, w2), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  g1 = f32[{width},{hidden}] dot(x, dr), {over_rows}
+  new2 = f32[{hidden},{width}] subtract(w2, g2)
+  new1 = f32[{width},{hidden}] subtract(w1, g1)
+  ROOT out = (f32[{hidden},{width}], f32[{width},{hidden}]) tuple(new2, new1)
+}}
+""")
+
+
 SIZES = {"wide": (8, 32, 256, 8, 1024), "long": (16, 128, 64, 4, 128)}
 
 
@@ -86,9 +110,15 @@ def measure(plan: Plan, module: Module) -> PartitionedProgram:
     return read_partitioned(partition(plan.annotate(module), count).module, count, 0)
 
 
-@pytest.mark.parametrize("mesh", [*MESHES[:2], pytest.param(MESHES[2], marks=pytest.mark.long)], ids=str)
-@pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("marks", [False, True], ids=["values", "marks"])
+PLANNED = [(mesh, name, marks) for mesh in MESHES for name in SIZES for marks in (False, True)]
+QUICK = [(MESHES[0], "wide", False), (MESHES[0], "long", True), (MESHES[1], "wide", True), (MESHES[1], "long", False)]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "name", "marks"),
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.long) for case in PLANNED if case not in QUICK)],
+    ids=str,
+)
 def test_a_planned_program_sends_and_works_what_was_predicted(mesh: Mesh, name: str, marks: bool):
     module = block(*SIZES[name])
     task = Task(module, mesh, Rates(), None, 5.0, Constraints(), marks)
@@ -102,9 +132,16 @@ def test_a_planned_program_sends_and_works_what_was_predicted(mesh: Mesh, name: 
     assert result.forecast.flops == pytest.approx(measured.flops, rel=0.02)
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_any_strategies_send_and_work_about_what_was_predicted(mesh: Mesh):
-    module = block(*SIZES["wide"])
+@pytest.mark.parametrize(
+    ("mesh", "module"),
+    [
+        *((mesh, block(*SIZES["wide"])) for mesh in MESHES[:2]),
+        (MESHES[2], perceptron(32, 256, 1024)),
+        pytest.param(MESHES[2], block(*SIZES["wide"]), marks=pytest.mark.long),
+    ],
+    ids=lambda value: value.name if isinstance(value, Module) else str(value),
+)
+def test_any_strategies_send_and_work_about_what_was_predicted(mesh: Mesh, module: Module):
     problem, generator = build_problem(module, mesh), random.Random(1)
     totals = [0.0] * 4
     for _ in range(6 if is_long() else 3):

@@ -290,11 +290,14 @@ def test_functions_are_shared_where_several_calls_want_them():
     assert lowered.node_count < 1000
 
 
+COUNT = 30
+
+
 def test_choices_one_after_another_grow_linearly():
     """Both arms of each choice go on in the next one, as after MindSpore's first stages."""
     graphs = ""
-    for i in range(60):
-        parameter, following = f"para{3 * i + 2}_v", f"@g{i + 1}" if i < 59 else "@end"
+    for i in range(COUNT):
+        parameter, following = f"para{3 * i + 2}_v", f"@g{i + 1}" if i < COUNT - 1 else "@end"
         graphs += (
             f"\nsubgraph @g{i}(%{parameter}) {{\n  %0(s) = PrimFunc_SumExt(%{parameter}, None, Bool(0), None)\n"
             f"  %1(p) = PrimFunc_Greater(%0, F32(0.5))\n  %2(f) = Switch(%1, @a{i}, @b{i})\n  %3(r) = %2(%{parameter})\n"
@@ -309,16 +312,16 @@ def test_choices_one_after_another_grow_linearly():
     graphs += "\nsubgraph @end(%para900_v) {\n  Return(%para900_v)\n}\n"
     module = program("%0(y) = call @g0(%para1_x)", "Return(%0)", graphs=graphs)
     lowered = mindir.lower(module)
-    assert lowered.node_count < 3000
+    assert lowered.node_count < 50 * COUNT
     value = np.array([0.3, 0.9], np.float32)
     expected = value
-    for _ in range(60):
+    for _ in range(COUNT):
         expected = np.sin(expected) if expected.sum() > 0.5 else np.cos(expected)
     np.testing.assert_allclose(results(module, value), expected, rtol=1e-4)
 
 
 def test_calls_nest_deeper_than_pythons_stack():
-    count = 5000
+    count = 2000
     graphs = "".join(
         f"\nsubgraph @f{i}(%para{i + 2}_v) {{\n  %0(a) = call @f{i + 1}(%para{i + 2}_v)\n  %1(b) = PrimFunc_Neg(%0)\n"
         f"  Return(%1)\n}}\n"
