@@ -453,17 +453,10 @@ CASES = [
 
 @pytest.mark.filterwarnings("ignore::hloom.text.HloomWarning")
 @pytest.mark.parametrize(("text", "strict", "expected"), CASES)
-def test_the_place_and_the_text(text: str, strict: bool, expected: str):
+def test_the_place_the_text_and_the_caret(text: str, strict: bool, expected: str):
     with pytest.raises(ParseError) as caught:
         parse(text, strict=strict, name="m.hlo")
     assert str(caught.value).splitlines()[0] == f"m.hlo:{expected}"
-
-
-@pytest.mark.filterwarnings("ignore::hloom.text.HloomWarning")
-@pytest.mark.parametrize(("text", "strict", "expected"), CASES)
-def test_the_caret_stands_below_the_place(text: str, strict: bool, expected: str):
-    with pytest.raises(ParseError) as caught:
-        parse(text, strict=strict)
     location = caught.value.location
     assert location is not None
     line = text.split("\n")[location.line - 1]

@@ -65,7 +65,7 @@ FORWARD = ("jvp", "linearize", "forward over reverse")
 """What jax refuses for functions with a vjp of their own."""
 
 
-IN_ALL = ("elementwise", "scan")
+IN_ALL = ("scan",)
 """Functions that are tried in all transformations; the others are tried in FEW, and in all by `make test-long`."""
 FEW = ("grad", "vmap of grad", "checkpoint", "jvp")
 
