@@ -28,6 +28,8 @@ def analysis(plan: Plan) -> Iterator[Figure]:
         less, more = take_turns(jobs, plan.seconds)
         yield _within_a_second(subject, programs[1], more)
         yield growth(subject, *programs, less, more, LINEAR)
+    less, more = take_turns([_job(memory, program) for program in programs], plan.seconds)
+    yield growth("memory, compiled", *programs, less, more, LINEAR)
     for program in programs:
         theirs_job = Job(peers.xla_cost, lambda text=program.text: peers.xla_parse(text))
         jobs = [_job(lambda module: cost(module).total_once, program), theirs_job]
@@ -68,10 +70,14 @@ def _estimate(module: Module) -> object:
     return roofline_report.seconds, roofline_report.by("opcode")
 
 
+def _schedule(module: Module) -> object:
+    return memory(module, schedule="list")
+
+
 _ANALYSES: dict[str, Callable[[Module], object]] = {
     "infer types": _infer,
     "cost": _count,
-    "memory": memory,
+    "memory": _schedule,
     "roofline": _estimate,
 }
 
