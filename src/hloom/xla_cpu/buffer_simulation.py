@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node
-from hloom.passes import cse, hoist, inline
+from hloom.passes import apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import copy_donated_parameters
@@ -56,7 +56,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     inline(module)
     simplify(module)
     if hoist(module, NOT_HOISTED, needs_unchanged=True).changes:
-        cse(module)  # what left several loops
+        apply_in_place(module, ["cse", "simplify"])  # several loops share what left them, and carry less
     for graph in module.graphs:
         expand_select_and_scatter(graph)
     for graph in module.graphs:
