@@ -186,7 +186,9 @@ class Tape(LinearOps):
         return self._record(opcode, operands, made, values)
 
     def elementwise(self, opcode: str, type: Type, *operands: Any) -> Linear:
-        return self._record(opcode, operands, type, EMPTY)
+        made = Linear(opcode, operands, type, EMPTY, self.primal.metadata)
+        self.entries.append(made)
+        return made
 
     def _record(self, opcode: str, operands: tuple[Any, ...], type: Type, attributes: Attributes) -> Linear:
         made = Linear(opcode, operands, type, attributes, self.primal.metadata)

@@ -13,7 +13,8 @@ from typing import Any
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
 from hloom.ir.metadata import StackTables
-from hloom.ir.nodes import Missing, Node
+from hloom.ir.nodes import Apply, Missing, Node
+from hloom.ir.schema import Op
 from hloom.text import HloomError
 
 
@@ -207,7 +208,8 @@ class Module:
                 for used in node.inputs:
                     users = used._users
                     users[node] = users.get(node, 0) + 1
-                if uses_more(node):
+                is_plain = isinstance(node, Apply) and not node.attributes.refers and isinstance(node.function, Op)
+                if not is_plain and uses_more(node):
                     graph._use_more(node)
 
     def forget_users(self) -> None:

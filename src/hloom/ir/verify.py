@@ -83,7 +83,7 @@ class _Verifier:
         self.unresolved: dict[Unresolved, None] = {}
         self.notes: dict[str, None] = {}
         self.inference = Inference()
-        self.accepted: set[tuple[int, int]] = set()
+        self.accepted: set[tuple[int, int, int]] = set()
         self.agreeing: set[tuple[Type, Type]] = set()
         self.functions: set[int] = set()
         self.defined: set[Node] = set()
@@ -174,14 +174,14 @@ class _Verifier:
             self.check_attributes(node.attributes, COMMON, None)
 
     def check_op(self, node: Apply, op: Op) -> None:
-        if not op.accepts(len(node.inputs)):
-            raise self.bad(f"{op.name} does not take {len(node.inputs)} operands: it takes {_arity(op)}")
-        if not op.is_known:
-            self.open(op.name, "opcode")
-        key = (id(op), id(node.attributes))
+        key = (id(op), id(node.attributes), len(node.inputs))
         if key not in self.accepted:
+            if not op.accepts(len(node.inputs)):
+                raise self.bad(f"{op.name} does not take {len(node.inputs)} operands: it takes {_arity(op)}")
+            if not op.is_known:
+                self.open(op.name, "opcode")
             self.check_op_attributes(node, op)
-            if not node.attributes.refers:
+            if op.is_known and not node.attributes.refers:
                 self.accepted.add(key)
         if node.type is not None:
             self.check_type(node, node.type)

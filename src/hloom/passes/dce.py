@@ -135,6 +135,10 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
     """Erase the graphs that no call leads to from the entry; how many are gone. What else calls theirs is touched."""
     if module._entry is None:
         return 0
+    callees: dict[Graph, list[Graph]] = {}
+    for graph in module.graphs:
+        for caller in graph.callers:
+            callees.setdefault(caller.graph, []).append(graph)
     reached: set[Graph] = set()
     pending = [module.entry]
     while pending:
@@ -142,7 +146,7 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
         if graph not in reached:
             reached.add(graph)
             pending += [graph.parent] if graph.parent else []
-            pending += graph.callees()
+            pending += callees.get(graph, ())
     if len(reached) == len(module.graphs):
         return 0
     gone: dict[Graph, None] = {}
@@ -152,9 +156,8 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
         graph = pending.pop()
         if graph not in gone and all(caller.graph is graph or caller.graph in gone for caller in graph.callers):
             gone[graph] = None
-            callees = graph.callees()
-            called |= callees
-            pending += [callee for callee in callees if callee not in reached and not callee.is_declared]
+            called |= dict.fromkeys(callees.get(graph, ()))
+            pending += [callee for callee in callees.get(graph, ()) if callee not in reached]
     module.erase_graphs(gone)
     touched.update(caller for callee in called if callee not in gone for caller in callee.callers)
     return len(gone)
