@@ -23,6 +23,8 @@ import hloom
 FOLDER = Path(__file__).parent / "programs"
 NEED_FUNCTION = ("decorated",)
 """Families that call `hloom.function` when they are imported."""
+OWN_DERIVATIVES = ("derivative_rules",)
+"""Families whose functions say what their derivatives are: differences of their values need not give the same."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
