@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ from hloom.hlo import load
 from hloom.ir import Module
 from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import call_module
-from hloom.text import HloomError
+from hloom.text import HloomError, Unsupported
 
 
 class Derivatives(Protocol):
@@ -65,6 +65,7 @@ class Program:
     def __init__(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
         module: Module | None = None, over_batch: Callable[[int, Sequence[bool]], Batched] | None = None,
+        replay: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.inputs = list(inputs)
@@ -76,6 +77,7 @@ class Program:
         self._forward: dict[tuple[int, ...], Program] = {}
         self._backward: dict[tuple[int, ...], Program] = {}
         self._over_batch = over_batch
+        self._replay = replay
         self._batched: dict[tuple[int, tuple[bool, ...]], Batched] = {}
 
     def __repr__(self) -> str:
@@ -140,26 +142,39 @@ class Program:
     @property
     def has_batches(self) -> bool:
         """Whether it can be made to compute a batch at once."""
-        return self.jaxpr is not None or self._over_batch is not None
+        return any(source is not None for source in (self.jaxpr, self._over_batch, self.replayed))
+
+    @cached_property
+    def replayed(self) -> Any:
+        """The jaxpr of the module's instructions, made for batches alone; None where there is none."""
+        if self._replay is None:
+            return None
+        jax = jax_internals().jax
+        arguments = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
+        try:
+            return jax.make_jaxpr(self._replay)(*arguments)
+        except (Unsupported, TypeError, ValueError, NotImplementedError):  # jax.lax takes fewer types than HLO
+            return None
 
     def batched(self, size: int, is_batched: Sequence[bool]) -> Batched:
         """The program of a batch; the inputs given have one, and further inputs may have to have one."""
         key = size, tuple(is_batched)
         if key not in self._batched:
-            if self.jaxpr is not None:
-                self._batched[key] = _batched_jaxpr(self, size, is_batched)
+            jaxpr = self.replayed if self.jaxpr is None else self.jaxpr
+            if jaxpr is not None:
+                self._batched[key] = _batched_jaxpr(self, jaxpr, size, is_batched)
             else:
                 assert self._over_batch is not None, "it has batches"
                 self._batched[key] = self._over_batch(size, is_batched)
         return self._batched[key]
 
 
-def _batched_jaxpr(program: Program, size: int, is_batched: Sequence[bool]) -> Batched:
+def _batched_jaxpr(program: Program, jaxpr: Any, size: int, is_batched: Sequence[bool]) -> Batched:
     internals = jax_internals()
     axis = internals.batching.AxisData(None, size, None, None)
     places = [0 if batched else None for batched in is_batched]
-    jaxpr, _ = internals.batching.batch_jaxpr_axes(program.jaxpr, axis, places, [0] * len(program.outputs))
-    made = Program(program.name, jaxpr.in_avals, jaxpr.out_avals, program.derivatives, jaxpr=jaxpr)
+    batched, _ = internals.batching.batch_jaxpr_axes(jaxpr, axis, places, [0] * len(program.outputs))
+    made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched)
     return Batched(made, list(range(len(places))), list(is_batched), list(range(len(program.outputs))))
 
 

@@ -19,6 +19,7 @@ from hloom.hlo import read_proto
 from hloom.ir import Module
 from hloom.runtime.differentiation import Derivatives, Program, program_call
 from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.replay import replayed
 from hloom.text import HloomError, Unsupported
 
 KEPT_CALLS = 4096
@@ -311,7 +312,7 @@ def callable_of(module: Module, name: str, derivatives: Derivatives) -> Callable
         inputs = avals([parameter.type for parameter in module.entry.parameters])
         root = module.entry.root.type
         outputs = avals(root.elements)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    program = Program(name, inputs, outputs, derivatives, module=module)
+    program = Program(name, inputs, outputs, derivatives, module=module, replay=replayed(module))
 
     def apply(*arrays: Any) -> Any:
         given = [jax.numpy.asarray(array, aval.dtype) for array, aval in zip(arrays, inputs, strict=True)]
