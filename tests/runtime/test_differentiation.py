@@ -15,6 +15,7 @@ import hloom
 jax: Any = pytest.importorskip("jax")
 jnp: Any = pytest.importorskip("jax.numpy")
 lax = jax.lax
+spec = jax.sharding.PartitionSpec
 
 
 @hloom.differentiable
@@ -66,12 +67,13 @@ def test_batches():
     np.testing.assert_allclose(jax.grad(lambda x: jax.vmap(root)(x).sum())(values), [1 / 2, 1 / 4, 1 / 6], rtol=1e-4)
 
 
-@hloom.differentiable
-def halved(weights, x):
+def halved_until_small(weights, x):
     """Halved until it is small: how often depends on the example."""
     step = lambda state: (jnp.sin(weights * state[0]) * 0.5, state[1] + state[0].sum())  # noqa: E731
     return lax.while_loop(lambda state: jnp.abs(state[0]).max() > 0.05, step, (x, 0.0 * x.sum()))[1]
 
+
+halved = hloom.differentiable(halved_until_small)
 
 WEIGHTS = jnp.array([0.9, 1.1, 0.7])
 EXAMPLES = jnp.array([[0.1, 0.3, 0.2], [1.0, 2.0, -1.5], [0.01, 0.02, 0.0], [3.0, -2.0, 1.0]])
@@ -112,6 +114,23 @@ def test_a_batch_of_derivatives_is_one_program():
     assert "sine" in text
     assert "17x3xf32" in text
     assert "tensor<1x3xf32>" not in text.replace("128x", "")
+
+
+@pytest.mark.parametrize("uses_shardy", [True, False])
+def test_devices_that_work_by_hand(uses_shardy: bool):
+    """A dynamic loop inside shard_map, whichever partitioner is on; of one device, whose sum is its own."""
+    mesh = jax.make_mesh((1,), ("d",), devices=jax.devices()[:1])
+    by_hand = jax.shard_map(
+        lambda w, x: lax.psum(halved_until_small(w, x), "d"), mesh=mesh, in_specs=(spec("d"), spec("d")), out_specs=spec(),
+        check_vma=False,
+    )  # fmt: skip
+    former = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", uses_shardy)
+    try:
+        gradient = jax.jit(jax.grad(hloom.differentiable(by_hand)))(WEIGHTS, EXAMPLES[1])
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", former)
+    np.testing.assert_allclose(gradient, jax.grad(halved)(WEIGHTS, EXAMPLES[1]), rtol=1e-5)
 
 
 def test_trees_and_integers():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
-from hloom.ir import EMPTY, Attributes, DType, Node, TensorType, Type, without_layout
+from hloom.ir import EMPTY, Attributes, DType, Graph, Node, TensorType, Type, without_layout
 from hloom.ops import OPS
 
 
@@ -68,7 +68,8 @@ class LinearOps:
     """The linear ops that rules use. `primal` emits what they scale by.
 
     `shared` holds what one rule makes and another needs, by the primal value it belongs to; `source` is the
-    instruction of the program that is linearized.
+    instruction of the program that is linearized; `functions_in` says which instructions of a graph are recognised as
+    roots of functions.
     """
 
     is_forward = False
@@ -77,6 +78,7 @@ class LinearOps:
         self.primal = primal
         self.shared: dict[Node, Any] = {}
         self.source: Any = None
+        self.functions_in: Callable[[Graph], dict[Node, Any]] = lambda graph: {}
 
     def op(self, opcode: str, *operands: Any, type: Type | None = None, **attributes: Any) -> Any:
         """A linear op: of one tangent and primal values, or of several tangents (or `Zero`s) together."""

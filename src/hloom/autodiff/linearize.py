@@ -155,6 +155,7 @@ class Walk:
         self.session = session
         self.ops = ops
         self.emitter = ops.primal
+        ops.functions_in = session.functions_in
 
     def graph(self, graph: Graph, arguments: Sequence[Node], tangents: Sequence[Any], wanted: int) -> Task:
         """The task that copies a graph's instructions, given its arguments and the tangents of their leaves.

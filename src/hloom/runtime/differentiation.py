@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hloom.hlo import load
-from hloom.ir import Module
+from hloom.ir import Module, Node
 from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import call_module
 from hloom.text import HloomError, Unsupported
@@ -59,6 +59,10 @@ class Batched:
     outputs: list[int | None]
 
 
+def _is_manual_for_shardy(node: Node) -> bool:
+    return node.attributes.get("custom_call_target") == "xla.sdy.GlobalToLocalShape"
+
+
 class Program:
     """A module with the types jax knows it by; made of a jaxpr, or derived from another program."""
 
@@ -85,13 +89,23 @@ class Program:
 
     @property
     def module(self) -> Module:
-        """The module, lowered when first asked for."""
+        """The module, lowered when first asked for.
+
+        What `jax.shard_map` computes by hand is lowered for GSPMD, whose custom calls say which devices share a part,
+        whichever partitioner is on: those for Shardy do not.
+        """
         if self._module is None:
-            internals = jax_internals()
-            function = internals.core.jaxpr_as_fun(self.jaxpr)
-            arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
-            self._module = load(internals.jax.jit(function, keep_unused=True).lower(*arguments))
+            self._module = self._lowered()
+            if any(_is_manual_for_shardy(node) for node in self._module.nodes()):
+                with jax_internals().config.use_shardy_partitioner(False):
+                    self._module = self._lowered()
         return self._module
+
+    def _lowered(self) -> Module:
+        internals = jax_internals()
+        function = internals.core.jaxpr_as_fun(self.jaxpr)
+        arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
+        return load(internals.jax.jit(lambda *values: function(*values), keep_unused=True).lower(*arguments))
 
     def moving_outputs(self) -> list[int]:
         """The numbers of the results that have tangents."""

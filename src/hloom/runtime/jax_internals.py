@@ -23,6 +23,7 @@ class JaxInternals:
     api_util: Any
     batching: Any
     cache: Any
+    config: Any
     core: Any
     dispatch: Any
     effects: Any
@@ -46,6 +47,7 @@ def jax_internals() -> JaxInternals:
     from jax._src import (
         api_util,
         compilation_cache,
+        config,
         core,
         dispatch,
         effects,
@@ -67,6 +69,7 @@ def jax_internals() -> JaxInternals:
         api_util=api_util,
         batching=batching,
         cache=compilation_cache,
+        config=config,
         core=core,
         dispatch=dispatch,
         effects=effects,

@@ -363,3 +363,17 @@ def real_schur_form(a):
     spread = jnp.diag(jnp.arange(4.0)) + 0.1 * a
     form, vectors = jsl.schur(spread)
     return form, vectors, lax.linalg.schur(spread, compute_schur_vectors=False)[0]
+
+
+@declare(PROGRAMS, normal(4, 4), normal(4, 2, seed=1))
+def determinant_and_solutions_of_one_decomposition(a, b):
+    decomposition = jsl.lu_factor(a)
+    solutions = jsl.lu_solve(decomposition, b), jsl.lu_solve(decomposition, b, trans=1)
+    return *solutions, jnp.prod(jnp.diagonal(decomposition[0])), jnp.linalg.slogdet(a)[1]
+
+
+@declare(PROGRAMS, normal(4, 4), normal(4, 2, seed=1))
+def determinant_beside_a_triangle(a, b):
+    """What reads a triangle of the decomposition besides needs more than its diagonal."""
+    packed = jsl.lu_factor(a)[0]
+    return jnp.prod(jnp.diagonal(packed)), lax.linalg.triangular_solve(packed, b, left_side=True, lower=True)

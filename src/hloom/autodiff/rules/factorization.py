@@ -200,7 +200,7 @@ def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         above = p.select(p.op("and", corner, eye(p, wide)), p.constant(1, wide), above)
     target = solver_of(node)
     is_square = rows == columns
-    is_diagonal = is_square and t.source is not None and _is_diagonal_read_alone(t.source)
+    is_diagonal = is_square and t.source is not None and _is_diagonal_read_alone(t, t.source)
     half = solved(t, target, packed if is_square else below, moved, left=True, lower=True, unit=True)
     both = solved(t, target, packed if is_square else above, half, left=False, lower=False)
     if is_diagonal:
@@ -210,11 +210,12 @@ def getrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     return leaves_from(node, {0: t.add(times(t, below, low, value_type), times(t, up, above, value_type))})
 
 
-def _is_diagonal_read_alone(node: Apply) -> bool:
+def _is_diagonal_read_alone(t: LinearOps, node: Apply) -> bool:
     """Whether nothing reads the triangles of an LU decomposition but solutions and what takes the diagonal.
 
     That is what determinants are made of: of the product L dU + dL U their derivatives need the diagonal alone.
     """
+    functions = t.functions_in(node.graph)
     pending = [user for user in node.users if user.opcode == "get-tuple-element" and not user.attributes["index"]]
     if any(user.opcode != "get-tuple-element" for user in node.users):
         return False
@@ -225,20 +226,20 @@ def _is_diagonal_read_alone(node: Apply) -> bool:
         for user in value.users:
             if user.opcode == "copy" or (user.opcode == "select" and splat(user.inputs[2]) is not None):
                 pending.append(user)
-            elif not _is_part_of_solution(user, value) and not _takes_diagonal(user):
+            elif not _is_part_of_solution(functions, user, value) and not _takes_diagonal(user):
                 return False
     return True
 
 
-def _is_part_of_solution(node: Node, packed: Node) -> bool:
+def _is_part_of_solution(functions: dict[Node, Recognized], node: Node, packed: Node) -> bool:
     """Whether a node is one of the triangular solves of a solution that is differentiated as one."""
-    if not isinstance(node, Apply) or node.opcode != "custom-call" or packed in node.inputs[1:]:
+    if node.opcode != "custom-call" or packed in node.inputs[1:]:
         return False
-    if _solution_of(node) is not None:
+    if node in functions:
         return True
-    readers = [_solution_of(user) if isinstance(user, Apply) and user.opcode == "custom-call" else None
-               for user in node.users]  # fmt: skip
-    return not node.is_output and all(reader is not None and reader.nodes["inner"] is node for reader in readers)
+    return not node.is_output and all(
+        user in functions and functions[user].nodes.get("inner") is node for user in node.users
+    )
 
 
 def _takes_diagonal(node: Node) -> bool:
