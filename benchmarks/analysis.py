@@ -18,6 +18,8 @@ SECOND = AtMost(1)
 LINEAR = AtMost(2)
 """Caches and the garbage collector make large modules more expensive; what is quadratic would pass this by far."""
 DEVICE = "h100"
+FEWEST = 3
+"""Samples of analyses of a million instructions."""
 
 
 def analysis(plan: Plan) -> Iterator[Figure]:
@@ -44,7 +46,7 @@ def analysis_of_a_million(plan: Plan) -> Iterator[Figure]:
         once, often = make(program, 1), make(program, plan.copies)
         for subject in ("infer types", "cost", "memory"):
             jobs = [Job(_ANALYSES[subject], cache(lambda text=program.text: parse(text))) for program in (once, often)]
-            less, more = take_turns(jobs, plan.seconds, fewest=3)
+            less, more = take_turns(jobs, plan.seconds, FEWEST)
             yield growth(f"{subject}, {shape}", once, often, less, more, AtMost(1.3))
 
 

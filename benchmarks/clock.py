@@ -39,15 +39,13 @@ def take_turns(jobs: Sequence[Job], seconds: float, fewest: int | None = None) -
     turns = list(zip(jobs, samples, strict=True))
     taken = 0.0
     fewest = fewest or FEWEST
-    is_frozen = gc.get_freeze_count() > 0
     gc.freeze()  # what is here already is no garbage: looking through jax's objects takes longer than the samples
     while len(samples[0]) < MOST and (taken < seconds or len(samples[0]) < fewest):
         for job, times in turns:
             times.append(_sample(job))
             taken += times[-1]
         turns.reverse()
-    if not is_frozen:
-        gc.unfreeze()
+    gc.unfreeze()
     return [Times(min(times), median(times)) for times in samples]
 
 
