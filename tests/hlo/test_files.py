@@ -20,6 +20,7 @@ import zstandard
 
 from hloom import protobuf as protobuf
 from hloom.hlo import (
+    ForeignText,
     Limits,
     PrintOptions,
     SeveralModules,
@@ -192,6 +193,9 @@ def test_other_objects():
     [
         ("module @jit_f {\n  func.func public @main() {\n  }\n}\n", "MLIR"),
         ('#loc1 = loc("x")\nmodule @jit_f {\n}\n', "MLIR"),
+        ("module attributes {mhlo.num_partitions = 1 : i32} {\n}\n", "MLIR"),
+        ("module {\n}\n", "MLIR"),
+        ('"builtin.module"() ({\n}) : () -> ()\n', "MLIR"),
         ('hlo_module {\n  name: "f"\n}\n', "a proto in text form"),
         ("digraph G {\n  a -> b;\n}\n", "a drawing for Graphviz"),
         ("<!DOCTYPE html>\n<html>\n", "a page or a picture"),
@@ -199,6 +203,12 @@ def test_other_objects():
 )
 def test_what_is_not_hlo_is_named(text: str, what: str):
     assert refused(text).message == f"this is {what}, not HLO text"
+
+
+@pytest.mark.parametrize("name", ["module-1", "module.5", "modules"])
+def test_what_only_begins_like_mlir_is_damaged_hlo(name: str):
+    error = refused(f"{name}\n\nENTRY e {{\n  ROOT a = f32[2] parameter(0)\n}}\n")
+    assert not isinstance(error, ForeignText)
 
 
 def test_a_computation_called_module_is_hlo():

@@ -188,6 +188,13 @@ def test_versions_outside_the_range(monkeypatch, installed, message):
     assert str(refused(xla.check_version)).startswith(message)
 
 
+def test_a_broken_installation(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxlib.cpu._lapack", None)
+    monkeypatch.delattr("jaxlib.cpu._lapack", raising=False)
+    message = str(refused(xla.libraries.__wrapped__))
+    assert message.startswith("jax is installed, and cannot be imported: ")
+
+
 def test_importing_the_package_does_not_import_jax():
     code = (
         "import sys, hloom.runtime; assert not any(name.partition('.')[0] in ('jax', 'jaxlib') for name in sys.modules)"

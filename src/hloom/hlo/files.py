@@ -31,7 +31,9 @@ _HEAD = 4096
 comments at most."""
 _FOREIGN = (
     (
-        re.compile(r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b|func\.func\b)"),
+        re.compile(
+            r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b(?=\"?\s*(?:[@({]|attributes\b))|func\.func\b)"
+        ),
         "MLIR",
         "hloom.from_stablehlo(text) reads StableHLO; for a program of jax's, load jax.jit(f).lower(...) itself",
     ),

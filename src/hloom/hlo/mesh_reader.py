@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from hloom.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_string
-from hloom.ir import AxisRef, Devices, ExplicitDevices, HloMesh, IotaDevices, mergeable, overlap
+from hloom.ir import AxisRef, Devices, ExplicitDevices, HloMesh, IotaDevices
 from hloom.text import Cursor
 
 ATTRIBUTE = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*+)=")
@@ -101,14 +101,9 @@ def read_axis(cursor: Cursor, mesh: HloMesh, taken: Sequence[AxisRef], neighbour
         pre_size = read_integer(cursor)
         cursor.expect(")")
         axis = AxisRef(axis.name, pre_size, read_integer(cursor))
-    problem = mesh.problem(axis)
+    problem = mesh.problem(axis) or mesh.clash(axis, taken, neighbours)
     if problem:
         raise cursor.error(problem, start)
-    other = next((other for other in taken if overlap(other, axis)), None)
-    if other is not None:
-        raise cursor.error(f"{axis} overlaps {other}, which is already used", start)
-    if neighbours and mergeable(neighbours[-1], axis):
-        raise cursor.error(f"{neighbours[-1]}, {axis} must be written as one axis", start)
     return axis
 
 

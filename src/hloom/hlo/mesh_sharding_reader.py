@@ -118,8 +118,8 @@ def _read_axes(cursor: Cursor, mesh: HloMesh, taken: list[AxisRef], axes: list[A
     def read_next(cursor: Cursor) -> None:
         start = cursor.skip()
         axis = read_axis(cursor, mesh, taken, axes)
-        if axes and mesh.rank(axis) < mesh.rank(axes[-1]):
-            raise cursor.error(f"{axis} must stand before {axes[-1]}: the axes are sorted as in the mesh", start)
+        if problem := mesh.misplaced(axis, axes):
+            raise cursor.error(problem, start)
         axes.append(axis)
         taken.append(axis)
 

@@ -40,8 +40,6 @@ from hloom.ir.literal_text import format_literal as format_literal
 from hloom.ir.literal_text import format_typed_literal as format_typed_literal
 from hloom.ir.mesh import AxisRef as AxisRef
 from hloom.ir.mesh import HloMesh as HloMesh
-from hloom.ir.mesh import mergeable as mergeable
-from hloom.ir.mesh import overlap as overlap
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
 from hloom.ir.metadata import FileLocation as FileLocation
 from hloom.ir.metadata import Metadata as Metadata

@@ -90,6 +90,24 @@ class HloMesh:
             return f"{axis} is no part of an axis of {whole}: {axis.pre_size} * {axis.size} does not divide it"
         return None
 
+    def clash(self, axis: AxisRef, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> str | None:
+        """Why an axis cannot be used beside those taken, and behind its neighbours in one list; None where it can.
+
+        It must not overlap those taken, nor make one larger part with the last of its neighbours.
+        """
+        other = next((other for other in taken if overlap(other, axis)), None)
+        if other is not None:
+            return f"{axis} overlaps {other}, which is already used"
+        if neighbours and mergeable(neighbours[-1], axis):
+            return f"{neighbours[-1]}, {axis} must be written as one axis"
+        return None
+
+    def misplaced(self, axis: AxisRef, neighbours: Sequence[AxisRef]) -> str | None:
+        """Why an axis cannot stand behind its neighbours in a sorted list; None where it can."""
+        if neighbours and self.rank(axis) < self.rank(neighbours[-1]):
+            return f"{axis} must stand before {neighbours[-1]}: the axes are sorted as in the mesh"
+        return None
+
     def cut(self, used: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
         """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
 

@@ -67,14 +67,17 @@ class Libraries:
 
 @lru_cache(1)
 def libraries() -> Libraries:
-    """Import jax once, with the LAPACK kernels ready; raises HloomError as `check_version` does."""
+    """Import jax once, with the LAPACK kernels ready; raises HloomError as `check_version` does, or where it fails."""
     check_version()
-    import jax
-    import jax.lax.linalg  # registers the LAPACK targets
-    from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
-    from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        import jax
+        import jax.lax.linalg  # registers the LAPACK targets
+        from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+        from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
 
-    _lapack.initialize()  # without it the first LAPACK custom-call is a segmentation fault
+        _lapack.initialize()  # without it the first LAPACK custom-call is a segmentation fault
+    except ImportError as problem:
+        raise HloomError(f"jax is installed, and cannot be imported: {problem}") from problem
     return Libraries(jax, _hlo, _jax, xla_client)
 
 

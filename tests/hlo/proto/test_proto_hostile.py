@@ -96,6 +96,20 @@ def instruction(proto: Any, name: str) -> Any:
     )
 
 
+def use_axis(module: Any, dimension: int) -> None:
+    """Split a dimension by the axis that splits the first."""
+    sharding = instruction(module, "y").sharding.named_sharding
+    sharding.dim_shardings[dimension].axes.add(mesh_axis_index=0)
+
+
+def use_axis_for_groups(module: Any) -> None:
+    """Have groups of a mesh name its axis twice."""
+    groups = instruction(module, "g").mesh_axes_replica_group_list
+    groups.mesh.CopyFrom(instruction(module, "y").sharding.named_sharding.mesh)
+    for _ in range(2):
+        groups.axes.add(mesh_axis_index=0)
+
+
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
@@ -130,6 +144,9 @@ def instruction(proto: Any, name: str) -> Any:
             ),
             "has no axis number 4",
         ),
+        (lambda m: use_axis(m, 0), r"e, y: mesh\['x'=2\]: 'x' overlaps 'x', which is already used"),
+        (lambda m: use_axis(m, 1), r"e, y: mesh\['x'=2\]: 'x' overlaps 'x', which is already used"),
+        (use_axis_for_groups, r"e, g: mesh\['x'=2\]: 'x' overlaps 'x', which is already used"),
         (
             lambda m: instruction(m, "x").original_value.elements[0].shape_index.append(2**60),
             "the first place of an original value",

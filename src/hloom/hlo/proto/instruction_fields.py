@@ -87,7 +87,7 @@ def read_groups(instruction: Any) -> ReplicaGroups | None:
     proto = getattr(instruction, field_name)
     if field_name == "mesh_axes_replica_group_list":
         mesh = read_mesh(proto.mesh)
-        return MeshGroups(mesh, read_axes(mesh, proto.axes))
+        return MeshGroups(mesh, read_axes(mesh, proto.axes, []))
     if field_name == "iota_collective_device_list":
         return _iota(proto)
     if proto.HasField("iota_replica_group_list"):

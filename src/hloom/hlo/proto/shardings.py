@@ -74,9 +74,11 @@ def read_mesh(proto: Any) -> HloMesh:
     return HloMesh(names, sizes, ExplicitDevices(devices))
 
 
-def read_axes(mesh: HloMesh, protos: Iterable[Any]) -> tuple[AxisRef, ...]:
-    """AxisRefProtos as axes; HloomError where the mesh has no such axis or part."""
-    axes = []
+def read_axes(
+    mesh: HloMesh, protos: Iterable[Any], taken: list[AxisRef], *, is_sorted: bool = False
+) -> tuple[AxisRef, ...]:
+    """AxisRefProtos as axes, added to those taken; HloomError for what the mesh lacks and what cannot stand there."""
+    axes: list[AxisRef] = []
     for proto in protos:
         axis_index = proto.mesh_axis_index
         if not 0 <= axis_index < len(mesh.names):
@@ -84,10 +86,11 @@ def read_axes(mesh: HloMesh, protos: Iterable[Any]) -> tuple[AxisRef, ...]:
         axis = AxisRef(mesh.names[axis_index])
         if proto.HasField("sub_axis_info"):
             axis = AxisRef(axis.name, proto.sub_axis_info.pre_size, proto.sub_axis_info.size)
-        problem = mesh.problem(axis)
+        problem = mesh.problem(axis) or mesh.clash(axis, taken, axes) or (is_sorted and mesh.misplaced(axis, axes))
         if problem:
             raise HloomError(f"{mesh}: {problem}")
         axes.append(axis)
+        taken.append(axis)
     return tuple(axes)
 
 
@@ -252,11 +255,12 @@ def _read_meshed(named: Any) -> LeafSharding:
     if not named.mesh.axes and len(named.mesh.device_ids) == 1 and not named.dim_shardings:
         return Maximal(named.mesh.device_ids[0], None, metadata, in_mesh=True)
     mesh = read_mesh(named.mesh)
+    taken: list[AxisRef] = []
     return MeshSharding(
         mesh,
-        tuple(DimensionAxes(read_axes(mesh, sharded.axes), not sharded.is_closed) for sharded in named.dim_shardings),
-        read_axes(mesh, named.replicated_axes),
-        read_axes(mesh, named.unreduced_axes),
-        read_axes(mesh, named.manual_axes),
+        tuple(DimensionAxes(read_axes(mesh, dim.axes, taken), not dim.is_closed) for dim in named.dim_shardings),
+        read_axes(mesh, named.replicated_axes, taken, is_sorted=True),
+        read_axes(mesh, named.unreduced_axes, taken, is_sorted=True),
+        read_axes(mesh, named.manual_axes, taken, is_sorted=True),
         metadata=metadata,
     )
