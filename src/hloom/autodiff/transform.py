@@ -324,8 +324,8 @@ class _Work:
         graph.set_output(emitter.tuple(results))
         former = self.entry
         module.entry = graph
-        keep_own_predecessors(graph)
         module.keep_reached()
+        keep_own_predecessors(module)
         dce(module)
         while drop_unused_collectives(module):
             dce(module)
@@ -405,16 +405,15 @@ COLLECTIVES = frozenset(
 )
 
 
-def keep_own_predecessors(graph: Graph) -> None:
-    """Leave out the control predecessors that stand in another graph: those of the program before."""
-    for node in graph.nodes:
-        if not node.attributes.refers:
-            continue
+def keep_own_predecessors(module: Module) -> None:
+    """Leave out the control predecessors that stand in another graph: those of the program before, and of its loops."""
+    ordered = [node for graph in module.graphs for node in graph.nodes if node.attributes.refers]
+    for node in ordered:
         predecessors = node.attributes.get(_PREDECESSORS, ())
-        own = tuple(other for other in predecessors if other.graph is graph)
+        own = tuple(other for other in predecessors if other.graph is node.graph)
         if own != tuple(predecessors):
             rest = {name: value for name, value in node.attributes.items() if name != _PREDECESSORS}
-            graph.set_attributes(node, rest | ({_PREDECESSORS: own} if own else {}))
+            node.graph.set_attributes(node, rest | ({_PREDECESSORS: own} if own else {}))
 
 
 def drop_unused_collectives(module: Module) -> int:

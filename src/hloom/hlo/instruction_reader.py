@@ -12,7 +12,7 @@ from hloom.hlo.attribute_reader import read_attributes
 from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
 from hloom.hlo.reserved_words import check_name
-from hloom.hlo.strict_checks import call_problem, check_call
+from hloom.hlo.strict_checks import call_problem, check_call, count_problem
 from hloom.hlo.tokens import NAME, read_integer
 from hloom.hlo.type_reader import read_type
 from hloom.ir import (
@@ -193,6 +193,8 @@ def _nested(cursor: Cursor, body: ComputationState, call: _Call) -> Node:
     name = body.unused_name(f"{call.opcode}.anon")
     if body.reader.strict:
         check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
+    elif problem := count_problem(op, len(call.inputs)):
+        raise cursor.error(problem, call.start)
     type_ = call.type or _inferred(cursor, body, op, call.inputs, EMPTY, call.start)
     return _enter(body, Apply(name, type_, op, tuple(call.inputs), EMPTY, None, body.graph))
 
@@ -261,6 +263,8 @@ def _apply(
     attributes, metadata = read_attributes(cursor, op, body)
     if body.reader.strict:
         check_call(cursor, op, type_, inputs, attributes, start)
+    elif problem := count_problem(op, len(inputs)):
+        raise cursor.error(problem, start)
     type_ = type_ or _inferred(cursor, body, op, inputs, attributes, start)
     return Apply(name, type_, op, inputs, attributes, metadata, body.graph)
 

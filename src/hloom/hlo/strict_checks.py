@@ -48,10 +48,15 @@ def check_call(
         raise cursor.error(problem, start)
 
 
+def count_problem(op: Op, count: int) -> str | None:
+    """Why an opcode does not take so many operands, which no reading allows; None where it does."""
+    return None if op.accepts(count) else f"{op} takes {_count(op)}, not {count}"
+
+
 def call_problem(op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
     """Why XLA would refuse this application; None where it would not."""
-    if not op.accepts(len(inputs)):
-        return f"{op} takes {_count(op)}, not {len(inputs)}"
+    if problem := count_problem(op, len(inputs)):
+        return problem
     if type_ is None and not op.omits_type:
         return f"{op} needs its type written before it"
     lacking = op.lacking(attributes)

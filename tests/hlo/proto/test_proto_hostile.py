@@ -124,6 +124,8 @@ def use_axis_for_groups(module: Any) -> None:
             lambda m: instruction(m, "r").operand_ids.__setitem__(0, instruction(m, "t").id),
             "e, r: no instruction before it has the id 4294967305 of its operand",
         ),
+        (lambda m: instruction(m, "s").ClearField("operand_ids"), "e, s: select takes 3 operands, not 0"),
+        (lambda m: instruction(m, "r").operand_ids.pop(), "e, r: reduce takes .*, not 1"),
         (lambda m: instruction(m, "s").operand_ids.append(instruction(m, "s").id), "e, s: no instruction before it"),
         (lambda m: instruction(m, "g").control_predecessor_ids.append(77), "e, g: .* the id 77 of its predecessor"),
         (lambda m: setattr(instruction(m, "y"), "parameter_number", 0), "e, y: parameter numbers must be 0 to 1"),

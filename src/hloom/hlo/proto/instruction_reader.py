@@ -16,6 +16,7 @@ from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
 from hloom.hlo.proto.shapes import read_shape
 from hloom.hlo.reader_state import LEAF
+from hloom.hlo.strict_checks import count_problem
 from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,
@@ -72,6 +73,8 @@ class InstructionReader:
             inputs = tuple([nodes[number] for number in proto.operand_ids])
         except KeyError as missing:
             raise HloomError(f"no instruction before it has the id {missing.args[0]} of its operand") from None
+        if problem := count_problem(op, len(inputs)):
+            raise HloomError(problem)
         attributes = self._attributes_of(proto, op, type_, inputs, nodes)
         return Apply(name, type_, op, inputs, attributes, metadata, graph)
 
