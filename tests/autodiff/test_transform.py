@@ -172,3 +172,19 @@ def test_control_predecessors_of_the_program_before_are_left_out():
         }"""
     )
     assert not hloom.verify(hloom.vjp(module)).unresolved
+
+
+def test_control_predecessors_inside_loops_stay_in_their_computation():
+    module = hloom.parse(
+        """HloModule m
+        body { s = (f32[2], s32[]) parameter(0) x = f32[2] get-tuple-element(s), index=0 i = s32[] get-tuple-element(s), index=1
+          a = f32[2] sine(x) b = f32[2] copy(a) c = f32[2] tanh(a), control-predecessors={b}
+          d = f32[2] multiply(b, c), control-predecessors={a} k = s32[] constant(1) j = s32[] add(i, k)
+          ROOT r = (f32[2], s32[]) tuple(d, j) }
+        cond { s = (f32[2], s32[]) parameter(0) i = s32[] get-tuple-element(s), index=1 n = s32[] constant(5)
+          ROOT p = pred[] compare(i, n), direction=LT }
+        ENTRY e { x = f32[2] parameter(0) z = s32[] constant(0) t = (f32[2], s32[]) tuple(x, z)
+          w = (f32[2], s32[]) while(t), condition=cond, body=body ROOT y = f32[2] get-tuple-element(w), index=0 }"""
+    )
+    for derivative in (hloom.vjp(module), hloom.jvp(module)):
+        assert not hloom.verify(derivative).unresolved

@@ -178,6 +178,13 @@ def test_calls_that_double_end():
         evaluate(module, [np.float32(1)], steps=10_000)
 
 
+@pytest.mark.filterwarnings("ignore:.*negate has no attribute 'window'")
+def test_windows_of_what_has_none_are_not_counted():
+    text = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x), window={size=9} }"
+    (result,) = evaluate(parse(text), [np.ones(2, np.float32)], steps=10, memory=1 << 20)
+    assert result.tolist() == [-1, -1]
+
+
 def test_each_element_of_a_window_counts():
     module = program(
         ("f32[1]", "f32[]"), "f32[1] reduce-window(p0, p1), window={size=1000000000 pad=999999999_0}, to_apply=sum"

@@ -38,6 +38,19 @@ def test_bounds():
     becomes(COMPARE, "s32[8]", _IOTA + compare("i", "#9", "EQ"), _FALSE)
     becomes(COMPARE, "s32[8]", compare("clamp(#2, x, #5)", "#5", "LE"), _TRUE)
     stays(COMPARE, "s32[8]", _IOTA + compare("i", "#7", "LT"))
+
+
+def test_bounds_of_arithmetic():
+    """What numpy's and jax's `%` and reflected indices compute cannot be negative."""
+    rest = "remainder(x, #10)"
+    moved = f"add({rest}, #-5)"
+    becomes(COMPARE, "s32[8]", compare(f"abs({moved})", "#0", "LT"), _FALSE)
+    becomes(COMPARE, "s32[8]", compare(f"negate({moved})", "#14", "LE"), _TRUE)
+    becomes(COMPARE, "s32[8]", compare(f"subtract(#5, {rest})", "#-5", "GT"), _TRUE)
+    becomes(COMPARE, "s32[8]", compare(f"multiply({rest}, {rest})", "#81", "GT"), _FALSE)
+    stays(COMPARE, "s32[8]", compare(f"multiply({rest}, {rest})", "#0", "GE"))
+    stays(COMPARE, "s32[8]", compare("abs(x)", "#0", "LT"))  # the least integer has no absolute value
+    stays(COMPARE, "s8[8]", compare("subtract(remainder(x, #100), #50)", "#49", "LE"))  # it wraps around
     stays(COMPARE, "s8[200]", _IOTA + compare("i", "#0", "LT"))
     stays(COMPARE, "s32[8]", compare("abs(x)", "#0", "LT"))
 

@@ -47,20 +47,3 @@ def test_quotients_of_quotients():
     becomes(DIVIDE_INEXACT, "f32[]", "divide(x, divide(y, z))", "divide(multiply(x, z), y)")
     becomes(DIVIDE_INEXACT, "f32[]", "divide(divide(x, y), divide(z, w))", "divide(multiply(x, w), multiply(y, z))")
     stays(DIVIDE_INEXACT, "s32[]", "divide(divide(x, y), z)")
-
-
-def test_one_division_for_many():
-    becomes(
-        DIVIDE_INEXACT,
-        "f32[2]",
-        "b = $T broadcast(s), dimensions={}\ndivide(f32[2] convert(p), b)",
-        "c = f32[] constant(1)\nd = f32[] divide(c, s)\nb = $T broadcast(d), dimensions={}\nmultiply(f32[2] convert(p), b)",
-    )
-    becomes(
-        DIVIDE_INEXACT,
-        "f32[2]",
-        "b = $T broadcast(s), dimensions={}\ndivide(x, b)",
-        "c = f32[] constant(1)\nd = f32[] divide(c, s)\nb = $T broadcast(d), dimensions={}\nmultiply(x, b)",
-    )
-    stays(DIVIDE_INEXACT, "f32[1]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)")
-    stays(DIVIDE_INEXACT, "s32[2]", "b = $T broadcast(s), dimensions={}\ndivide(x, b)")

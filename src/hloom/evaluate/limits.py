@@ -147,7 +147,7 @@ def _need(node: Apply, operands: Iterable[Value]) -> int:
         return 0
     count = _element_count(node.type) + sum(leaf.size for operand in operands for leaf in leaves_of(operand))
     window = node.attributes.get("window")
-    if window is not None:
+    if isinstance(window, Window):  # of what is kept unread nothing is known
         count += _padded_element_count(node, window, operands)
     return _byte_count(node.type) + count * _temporary_bytes(node, operands)
 
@@ -161,8 +161,8 @@ def _temporary_bytes(node: Apply, operands: Iterable[Value]) -> int:
 
 def _rounds(node: Apply) -> int:
     """How often an evaluator goes round for one instruction: once for each element of its window."""
-    window: Window | None = node.attributes.get("window")
-    return math.prod(dimension.size for dimension in window.dimensions) if window is not None else 1
+    window = node.attributes.get("window")
+    return math.prod(dimension.size for dimension in window.dimensions) if isinstance(window, Window) else 1
 
 
 def _padded_element_count(node: Apply, window: Window, operands: Iterable[Value]) -> int:

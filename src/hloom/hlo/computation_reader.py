@@ -134,7 +134,7 @@ class ComputationReader(ComputationState):
             known = kinds.get(kind_text) or self._kind(kind_text)
             if known is None:
                 break
-            type_, row, memo = known
+            type_, row, memo, arity = known
             metadata, attributes = None, EMPTY
             if rest:
                 plain, separator, inside = rest.partition(", metadata={")
@@ -163,6 +163,8 @@ class ComputationReader(ComputationState):
                     inputs = self._operands(operand_text)
                     if inputs is None:
                         break
+                if len(inputs) != arity and (arity is not None or not row.accepts(len(inputs))):
+                    break
                 node = Apply(name, type_, row, inputs, attributes, metadata, graph)
             if name in names:
                 break
@@ -177,14 +179,15 @@ class ComputationReader(ComputationState):
 
     # What the fast way looks up; None sends the line the careful way.
 
-    def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes]] | None:
-        """The type, the row and what the row's attributes were read as, for a text such as `f32[2] add`."""
+    def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes], int | None] | None:
+        """The type, the row, what its attributes were read as and its only number of operands, of `f32[2] add`."""
         type_text, _, opcode = text.rpartition(" ")
         type_ = self.reader.types.get(type_text) or self._type(type_text)
         row = self.reader.rows.get(opcode)
         if type_ is None or row is None:
             return None
-        known = type_, row, self.reader.attribute_memos[row]
+        least, most = row.arity
+        known = type_, row, self.reader.attribute_memos[row], least if least == most else None
         if len(text) < MEMORABLE:
             self.reader.kinds[text] = known
         return known

@@ -47,7 +47,7 @@ class ModuleState:
         self.rows = {**OPS, "parameter": LEAF, "constant": LEAF}
         self.leaf_row = LEAF
         self.types: dict[str, Type] = {}
-        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes]]] = {}
+        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes], int | None]] = {}
         self.literals: dict[tuple[Type, str], Literal] = {}
         self.attribute_memos: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
         self.unknown_ops: dict[str, Op] = {}

@@ -14,10 +14,4 @@ DOMAINS: dict[str, Domain] = {
     "divide-quotients": domain(
         FLOATS, "divide(divide(x, y), divide(z, w))", "divide(divide(x, y), z)", "divide(x, divide(y, z))"
     ),
-    "divide-by-scalar": domain(
-        FLOATS,
-        "b = $T broadcast(s), dimensions={}\ndivide($T convert(p), b)",
-        "b = $T broadcast(s), dimensions={}\ndivide(x, b)",
-        shapes=["5", "3,4"],
-    ),
 }

@@ -12,4 +12,10 @@ DOMAINS: dict[str, Domain] = {
         "subtract(x, add(y, x))",
         "subtract(add(y, x), x)",
     ),
+    "divide-by-scalar": domain(
+        FLOATS,
+        "b = $T broadcast(s), dimensions={}\ndivide($T convert(p), b)",
+        "b = $T broadcast(s), dimensions={}\ndivide(x, b)",
+        shapes=["5", "3,4"],
+    ),
 }

@@ -15,11 +15,10 @@ from hloom.passes.rules.value_properties import (
     is_constant,
     is_inexact,
     is_one,
-    is_real,
     is_signed,
     number_like,
 )
-from hloom.rewrite import Builder, Family, array_value, tensor_type, used_once
+from hloom.rewrite import Builder, Family, array_value, used_once
 
 DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
 
@@ -101,23 +100,6 @@ def divide_quotients(build: Builder, node: Apply) -> Node | None:
     if right.opcode == "divide":
         return build.op("divide", build.op("multiply", left, right.inputs[1]), right.inputs[0])
     return None
-
-
-@DIVIDE_INEXACT.rewrites("divide")
-def divide_by_scalar(build: Builder, node: Apply) -> Node | None:
-    """divide(x, broadcast(y)) -> multiply(x, broadcast(divide(1, y))), of floats and a scalar y: rounded twice.
-
-    One division in place of many, as XLA has it on CPUs.
-    """
-    operand, spread = node.inputs
-    if spread.opcode != "broadcast" or not is_real(node):
-        return None
-    scalar, array_type = spread.inputs[0], tensor_type(node)
-    below = tensor_type(scalar)
-    if array_type is None or below is None or below.rank or array_type.element_count < 2 or is_constant(scalar):
-        return None
-    inverse = build.op("divide", number_like(build, scalar, 1), scalar)
-    return build.op("multiply", operand, build.broadcast(inverse, array_type))
 
 
 def _with_sign_of(build: Builder, operand: Node, opcode: str, amount: int) -> Node:

@@ -6,7 +6,7 @@ from hloom.ir import Apply, DTypeKind, Node, integer_range
 from hloom.passes.rules.value_properties import element
 from hloom.rewrite import array_value, scalar_integer, tensor_type
 
-_MAX_DEPTH = 4
+_MAX_DEPTH = 6
 """How many operands of operands are looked at: bounds get wider with each, and work doubles."""
 
 Bounds = tuple[int, int]
@@ -62,13 +62,22 @@ def _bounds_of_op(node: Apply, widest: Bounds, depth: int) -> Bounds | None:
             return max(dividend[0], 1 - divisor[1]) if dividend[0] < 0 else 0, min(max(dividend[1], 0), divisor[1] - 1)
         case "sign", [_]:
             return max(-1, widest[0]), 1
+        case "subtract", [left, right]:
+            return left[0] - right[1], left[1] - right[0]
+        case "negate", [only]:
+            return -only[1], -only[0]
+        case "abs", [only]:  # of the least integer it is that one again: no bounds
+            return max(0, only[0], -only[1]), max(-only[0], only[1])
+        case "multiply", [left, right]:
+            corners = [first * second for first in left for second in right]
+            return min(corners), max(corners)
     return None
 
 
 _FROM_OPERANDS = frozenset(
     {
         *("convert", "broadcast", "reshape", "transpose", "slice", "reverse", "copy", "minimum", "maximum", "add"),
-        *("clamp", "select", "and", "remainder", "sign"),
+        *("clamp", "select", "and", "remainder", "sign", "subtract", "negate", "abs", "multiply"),
     }
 )
 
