@@ -10,7 +10,8 @@ Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/
 `functional/joins.py`, `functional/library.py`, `functional/members.py`, `functional/numbers.py`,
 `functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`, `functional/prelude.py`,
 `functional/print_log.py`,
-`functional/program.py`, `functional/recursion.py`, `functional/specialisation.py`, `functional/state.py`,
+`functional/program.py`, `functional/recursion.py`, `functional/shared_calls.py`, `functional/specialisation.py`,
+`functional/stack_machine.py`, `functional/state.py`,
 `functional/statements.py`, `functional/store.py`, `functional/tail_calls.py`, `functional/values.py`,
 `runtime/library_calls.py`.
 """

@@ -1,7 +1,7 @@
 """Python functions as graphs: abstract interpretation, specialisation, closure conversion, recursion, derivatives.
 
 To teach a Python function, add a row to `BUILTINS` in the package `builtin_functions`; see `expressions.py`,
-`statements.py`, `control.py` (branches and loops) and `calls.py` (calls and recursion).
+`statements.py`, `control_flow.py` (branches and loops) and `calls.py` (calls and recursion).
 """
 
 from hloom.functional.builtin_functions import BUILTINS as BUILTINS

@@ -12,7 +12,7 @@ from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prun
 from hloom.functional.container_classes import is_container, option_of, rebuilt_container
 from hloom.functional.interpreter import Interpreter, Settings
 from hloom.functional.print_log import PrintSite
-from hloom.functional.recursion import lower_shared_calls
+from hloom.functional.shared_calls import lower_shared_calls
 from hloom.functional.state import Captured, PathEnds
 from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
