@@ -197,7 +197,7 @@ class Calls:
                     return arguments[0]
                 prelude = PRELUDE.get("tree_map" if held.__module__.endswith(".tree") and name == "map" else name)
                 given = [*arguments, *keywords.values()]
-                if prelude is not None and any(isinstance(value, CALLABLE) for value in self._flat(given)):
+                if prelude is not None and any(map(_is_of_program, self._flat(given))):
                     return self.call(interpreter.embed(prelude), arguments, keywords)
             return interpreter.library.call(held, arguments, keywords)
         if has_own_rules(held):
@@ -849,6 +849,11 @@ TRANSFORMATIONS = {
 }  # fmt: skip
 """hloom's derivatives by the names of jax's."""
 CALLABLE = (FunctionClosure, PartialCall, Derived, ValueChoice)
+
+
+def _is_of_program(value: AbstractValue) -> bool:
+    """Whether a value is a function that is interpreted, not the library's own."""
+    return isinstance(value, CALLABLE) or (isinstance(value, Const) and hasattr(value.value, "hloom_function"))
 
 
 def _is_generated(cls: type) -> bool:

@@ -125,3 +125,13 @@ def a_scan_with_something_that_stands_still(a, k):
         return carry
 
     return hloom.grad(total)(a)
+
+
+@hloom.function
+def halves(x):
+    return x / 2.0 if x > 1.0 else x
+
+
+@program((3.0,), reference=lambda x: np.array([1.5, 1.0]))
+def a_compiled_function_over_a_batch(x):
+    return jax.vmap(halves)(jnp.array([x, 1.0]))
