@@ -59,6 +59,14 @@ def test_check_compares_with_central_differences(call: Call, loss: Path):
     assert result.stderr.count("agrees") == 2
 
 
+def test_check_of_what_is_no_number(call: Call, tmp_path: Path):
+    path = tmp_path / "roots.hlo"
+    path.write_text("ENTRY e { x = f32[4] parameter(0) y = f32[4] exponential(x) z = f32[4] negate(y) ROOT r = f32[4] sqrt(z) }")
+    result = call("grad", path, "--vjp", "--check")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the results are not finite at the random inputs of seed 0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [

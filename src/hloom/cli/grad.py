@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 from hloom.testing import DerivativeCheck, check_derivatives
+from hloom.text import HloomError
 
 CLEAN = ("simplify", "cse", "dce")
 """The passes that the derivative goes through, unless --raw leaves it as it was made."""
@@ -93,6 +95,11 @@ def command(
             checks = check_derivatives(
                 program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
             )
+        if checks and not any(math.isfinite(item.difference) for item in checks):
+            raise HloomError(
+                f"the results are not finite at the random inputs of seed {seed}: there is nothing to compare with",
+                hint="--seed N takes other inputs; hloom.testing.check_derivatives compares from Python",
+            )
         if json_output:
             click.echo(json.dumps([asdict(item) for item in checks], indent=2, default=str))
         else:
@@ -123,7 +130,7 @@ def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
     columns = "parameter", ">derivative", ">central difference", ">relative error", ""
     table = new_table("derivatives in random directions, in f64", *columns)
     for check in checks:
-        verdict = "agrees" if check.agrees else "DIFFERS"
+        verdict = "agrees" if check.agrees else "DIFFERS" if math.isfinite(check.difference) else "undefined"
         table.add_row(
             check.parameter, f"{check.derivative:.9g}", f"{check.difference:.9g}", f"{check.error:.1e}", verdict
         )
