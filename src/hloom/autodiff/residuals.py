@@ -9,7 +9,7 @@ others are stacked, one row for each iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type
@@ -207,7 +207,7 @@ class Residuals:
             pending += current.inputs
         return list(result)
 
-    def remake(self, emitter: Emitter, nodes: Sequence[Node], leaves: dict[int, Node], known: dict[Any, Any]) -> None:
+    def remake(self, emitter: Emitter, nodes: Iterable[Node], leaves: dict[int, Node], known: dict[Any, Any]) -> None:
         """Append what makes some values from leaves of the state; `known` gains what became what."""
         for node in nodes:
             self._remake(emitter, node, leaves, known)
@@ -234,7 +234,7 @@ class Residuals:
                     emitter.graph.copy_nodes((current,), known)
                     pending.pop()
 
-    def sources(self, nodes: Sequence[Node]) -> set[int]:
+    def sources(self, nodes: Iterable[Node]) -> set[int]:
         """The leaves of the state that some values are made from."""
         leaves = map(self.state.leaf_of, _nearest(nodes, lambda node: self.state.leaf_of(node) is not None))
         return {leaf for leaf in leaves if leaf is not None}
@@ -292,7 +292,7 @@ def _byte_count(node: Node) -> int:
     return array_type(node).byte_count
 
 
-def _nearest(nodes: Sequence[Node], is_end: Callable[[Node], bool]) -> list[Node]:
+def _nearest(nodes: Iterable[Node], is_end: Callable[[Node], bool]) -> list[Node]:
     """Of what some values are made from, the nearest that a test accepts; nothing behind these is looked at."""
     ends: list[Node] = []
     seen: set[Node] = set()
