@@ -322,7 +322,7 @@ def test_a_condition_that_compares_one_value_is_not_known():
     text = """
 c {
   i = s32[] parameter(0)
-  ROOT less = pred[] compare(i), direction=LT
+  ROOT less = pred[] compare(i, i), direction=LT
 }
 b {
   i = s32[] parameter(0)
@@ -332,7 +332,10 @@ ENTRY e {
   i = s32[] parameter(0)
   ROOT w = s32[] while(i), condition=c, body=b
 }"""
-    assert [loop.trips for loop in cost(parse(text)).loops] == [None]
+    module = parse(text)
+    condition = module["c"]
+    condition.set_inputs(condition.root, condition.parameters)
+    assert [loop.trips for loop in cost(module).loops] == [None]
 
 
 def test_loops_nested_to_any_depth_need_no_stack():

@@ -119,7 +119,7 @@ def test_a_batch_of_derivatives_is_one_program():
 @pytest.mark.parametrize("uses_shardy", [True, False])
 def test_devices_that_work_by_hand(uses_shardy: bool):
     """A dynamic loop inside shard_map, whichever partitioner is on; of one device, whose sum is its own."""
-    mesh = jax.make_mesh((1,), ("d",), devices=jax.devices()[:1])
+    mesh = jax.make_mesh((1,), ("d",), devices=jax.devices()[:1], axis_types=(jax.sharding.AxisType.Auto,))
     by_hand = jax.shard_map(
         lambda w, x: lax.psum(halved_until_small(w, x), "d"), mesh=mesh, in_specs=(spec("d"), spec("d")), out_specs=spec(),
         check_vma=False,
