@@ -85,7 +85,7 @@ def test_the_host():
 
 
 def test_what_is_malformed_is_named():
-    with pytest.raises(HloomError, match="collective-permute takes .*, not 0"):
+    with pytest.raises(HloomError, match=r"collective-permute takes .*, not 0"):
         costs_of("f32[64] collective-permute(), source_target_pairs={{0,1}}, slice_sizes={{4}}")
 
 
