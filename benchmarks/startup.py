@@ -30,7 +30,7 @@ def startup(plan: Plan) -> Iterator[Figure]:
         path.write_text(SMALL)
         generic.write_text(SMALL_MLIR)
         commands = {
-            "hloom": ("-m", "hloom.cli", "opt", str(path), "-p", "simplify"),
+            "hloom": ("-m", "hloom", "opt", str(path), "-p", "simplify"),
             "import jax": ("-c", "import jax"),
         }
         if find_spec("xdsl") is not None:

@@ -64,5 +64,5 @@ def broken(tmp_path: Path) -> Path:
 def spawn(*arguments: object, input: str | None = None) -> subprocess.CompletedProcess[str]:
     """Call hloom as a process of its own."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "hloom.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "hloom", *map(str, arguments)]
     return subprocess.run(command, input=input, capture_output=True, text=True, env=environment, check=False)

@@ -93,7 +93,7 @@ def test_a_file_with_an_odd_name(call: Call, tmp_path: Path, monkeypatch: pytest
 
 def test_a_reader_that_goes_away():
     lines = "".join(f"  x{n} = f32[] constant(0)\n" for n in range(50_000))
-    code = f"{sys.executable} -m hloom.cli print - | head -1"
+    code = f"{sys.executable} -m hloom print - | head -1"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {code}"],
         input=f"HloModule m\nENTRY e {{\n{lines}}}\n",

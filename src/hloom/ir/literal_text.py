@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import compress
 
 import numpy as np
 
-from hloom.ir.dtypes import DType, DTypeKind
+from hloom.ir.dtypes import DType, DTypeKind, dtype
+from hloom.ir.f32_text import f32_rows
 from hloom.ir.layout import default_layout
 from hloom.ir.literal import Literal
 from hloom.ir.number_conversion import PAYLOAD_BITS, component, float_range
@@ -27,6 +27,9 @@ _CHUNK = 2**18
 _SAMPLE = 1024
 """Of how many numbers the distinct ones are counted to see whether most are repeated: those are then written once."""
 
+_MANY = 512
+"""From how many f32 on they are written together."""
+_F32 = dtype("f32")
 
 MOST_ZEROS = 1 << 24
 """How many zeros are written one by one: 50 MB of text."""
@@ -97,6 +100,8 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
         if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
             return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]
         return _nest(_element_texts(data.reshape(-1)[:1], type_.dtype) * data.size, type_.dims)
+    if type_.dtype.name == "f32" and type_.dims and data.size >= _MANY:
+        return _enclose_rows(f32_rows(data.reshape(-1), type_.dims[-1], _f32_texts), type_.dims)
     return _nest(_element_texts(data.reshape(-1), type_.dtype), type_.dims)
 
 
@@ -116,11 +121,15 @@ def _nest(texts: list[str], dims: tuple[int, ...]) -> str:
     if not dims:
         return texts[0]
     *outer, size = dims
+    starts = range(0, math.prod(outer) * size, size or 1)
+    return _enclose_rows([", ".join(texts[start : start + size]) for start in starts] or [""] * math.prod(outer), dims)
+
+
+def _enclose_rows(rows: list[str], dims: tuple[int, ...]) -> str:
+    """Braces around the texts of rows, which are the elements of the last dimension."""
+    *outer, size = dims
     opening, closing = ("{ ", " }") if outer and size > 1 else ("{", "}")
-    rows = [
-        f"{opening}{', '.join(texts[start : start + size])}{closing}"
-        for start in range(0, math.prod(outer) * size, size or 1)
-    ] or [opening + closing] * math.prod(outer)
+    rows = [f"{opening}{row}{closing}" for row in rows]
     for level in range(len(outer) - 1, -1, -1):
         rows = _enclose(rows, outer, level, commented=len(dims) > 3 and level > 0)
     return rows[0]
@@ -172,7 +181,9 @@ def _narrow_texts(flat: np.ndarray, dtype: DType) -> list[str]:
 
 
 def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
-    """The texts of f32 and f64, some at a time."""
+    """The texts of f32 and f64."""
+    if dtype.name == "f32" and flat.size >= _MANY:
+        return f32_rows(flat, 1, _f32_texts)
     texts: list[str] = []
     for start in range(0, flat.size, _CHUNK):
         chunk = flat[start : start + _CHUNK]
@@ -185,43 +196,21 @@ def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     return texts
 
 
+def _f32_texts(flat: np.ndarray) -> list[str]:
+    return _wide_texts(flat, _F32)
+
+
 def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     """In the fewer digits where those give the number back, else in as many as tell any two values apart."""
     with np.errstate(all="ignore"):
-        values = flat.astype(np.float64)
-    may_be_short = _may_be_short(flat, values, dtype)
-    spelled = list(map(f"%.{_FEWER_DIGITS[dtype.name]}g".__mod__, values[may_be_short].tolist()))
+        values = flat.astype(np.float64).tolist()
+    texts = list(map(f"%.{_FEWER_DIGITS[dtype.name]}g".__mod__, values))
     with np.errstate(all="ignore"):
-        read = np.fromstring(" ".join(spelled), np.float64, sep=" ").astype(dtype.numpy)
-    is_short = may_be_short.copy()
-    is_short[may_be_short] = read == flat[may_be_short]
-    long = map(f"%.{_DIGITS[dtype.name]}g".__mod__, values[~is_short].tolist())
-    if is_short.all():
-        texts = spelled
-    elif not is_short.any():
-        texts = list(long)
-    else:
-        merged = np.empty(flat.shape, object)
-        merged[is_short] = list(compress(spelled, is_short[may_be_short].tolist()))
-        merged[~is_short] = list(long)
-        texts = merged.tolist()
+        is_short = np.fromstring(" ".join(texts), np.float64, sep=" ").astype(dtype.numpy) == flat
+    longer = f"%.{_DIGITS[dtype.name]}g".__mod__
+    for index in np.flatnonzero(~is_short).tolist():
+        texts[index] = longer(values[index])
     return _respell(texts, flat, dtype)
-
-
-def _may_be_short(flat: np.ndarray, values: np.ndarray, dtype: DType) -> np.ndarray:
-    """Which f32 may be given back by the fewer digits; any f64 may, for doubles cannot tell.
-
-    The nearest decimal number of so many digits is computed in doubles. Where it is further from the value than half
-    the distance to the next f32, and a little more for rounding, that number reads as another f32.
-    """
-    if dtype.name != "f32":
-        return np.ones(flat.shape, bool)
-    with np.errstate(all="ignore"):
-        size = np.abs(values)
-        step = 10.0 ** (np.floor(np.log10(size)) - (_FEWER_DIGITS["f32"] - 1))
-        nearest = np.rint(size / step) * step
-        half = 0.5 * np.spacing(np.abs(flat)).astype(np.float64)
-        return ~(np.abs(nearest - size) > half * (1 + 1e-6) + size * 1e-14)
 
 
 def _respell(texts: list[str], flat: np.ndarray, dtype: DType) -> list[str]:

@@ -1,5 +1,0 @@
-"""`python -m hloom.cli`: the program `hloom`, where it is not installed."""
-
-from hloom.cli import main
-
-main(prog_name="hloom")
