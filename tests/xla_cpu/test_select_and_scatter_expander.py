@@ -38,3 +38,11 @@ def test_select_and_scatter_becomes_a_scatter_of_the_selected_indices():
         ("scatter", "f32[16,8]"),
     ]
     assert module.entry.root.opcode == "scatter"
+
+
+def test_scalars_have_no_window():
+    module = parse(
+        POOLING.replace("f32[16,8]", "f32[]").replace("f32[4,4]", "f32[]").replace("window={size=4x2 stride=4x2}, ", "")
+    )
+    expand_select_and_scatter(module.entry)
+    assert module.entry.root.opcode == "scatter"

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from hloom.analysis import VIEWS, elements
-from hloom.ir import Apply, Graph, Node, TensorType
+from hloom.ir import Apply, Graph, Node, TensorType, Window
 
 ELEMENTWISE_OPS = frozenset(
     {
@@ -155,7 +155,7 @@ def is_library_reduction(node: Node) -> bool:
 
 def _has_separate_windows(node: Node) -> bool:
     """Whether windows neither overlap nor skip elements, along one dimension at least."""
-    dims = [dim for dim in node.attributes["window"].dimensions if dim.size > 1 or dim.stride > 1]
+    dims = [dim for dim in (node.attributes.get("window") or Window()).dimensions if dim.size > 1 or dim.stride > 1]
     are_plain = all(dim.base_dilation == dim.window_dilation == 1 and not dim.reversal for dim in dims)
     return bool(dims) and are_plain and all(dim.stride == dim.size or dim.size == 1 for dim in dims)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from hloom.ir import Apply, Graph, Node, TensorType, TupleType, dtype
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Window, dtype
 from hloom.ops import OPS
 
 
@@ -39,7 +39,7 @@ def _expand(graph: Graph, node: Apply) -> None:
         "reduce-window",
         (operand, *iotas, initial, *[initial] * rank),
         TupleType((TensorType(node.type.dtype, source.type.dims), *[selected_type] * rank)),
-        window=node.attributes["window"],
+        window=node.attributes.get("window") or Window(),
         to_apply=node.attributes["select"],
     )
     count = math.prod(source.type.dims)
