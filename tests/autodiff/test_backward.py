@@ -162,3 +162,16 @@ def test_cotangents_of_slices(name: str):
     made = [node.opcode for node in hloom.vjp(program).entry.nodes if node.opcode not in ("parameter", "constant")]
     assert made[:-1] == opcodes
     assert_derivatives(program)
+
+
+def test_cotangents_of_both_parts_of_a_complex_number_are_joined_without_arithmetic():
+    program = entry("""
+      z = c128[3] parameter(0)
+      x = f64[3] real(z)
+      y = f64[3] imag(z)
+      t = f64[3] tanh(x)
+      n = f64[3] negate(y)
+      ROOT w = c128[3] complex(t, n)
+    """)
+    assert_derivatives(program)
+    assert {node.type.dtype.name for node in hloom.vjp(program).entry.nodes if node.opcode in ("add", "subtract")} <= {"f64"}

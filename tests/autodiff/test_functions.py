@@ -113,6 +113,31 @@ def test_logaddexp():
     np.testing.assert_array_equal(second, [1, 0, 1])
 
 
+def test_the_size_of_a_product_by_logarithms_is_differentiated_without_logarithms():
+    program = module("""
+      or { a = pred[] parameter(0) b = pred[] parameter(1) ROOT c = pred[] or(a, b) }
+      ENTRY e {
+        x = f64[2,3] parameter(0)
+        zero = f64[] constant(0)
+        zeros = f64[2,3] broadcast(zero), dimensions={}
+        is_zero = pred[2,3] compare(x, zeros), direction=EQ
+        no = pred[] constant(false)
+        any_zero = pred[2] reduce(is_zero, no), dimensions={1}, to_apply=or
+        size = f64[2,3] abs(x)
+        logarithms = f64[2,3] log(size)
+        sum = f64[2] reduce(logarithms, zero), dimensions={1}, to_apply=add_f64
+        infinity = f64[] constant(-inf)
+        infinities = f64[2] broadcast(infinity), dimensions={}
+        exponent = f64[2] select(any_zero, infinities, sum)
+        ROOT product = f64[2] exponential(exponent)
+      }""")
+    assert_derivatives(program, [np.array([[0.5, -2.0, 3.0], [1.5, 0.25, -0.5]])])
+    gradient = hloom.vjp(program)
+    assert not {"log", "exponential"} & {node.opcode for node in gradient.entry.nodes}
+    (cotangent,) = run(gradient, [np.array([[0.5, 0.0, 3.0], [1.0, 2.0, 4.0]]), np.ones(2)])
+    np.testing.assert_allclose(cotangent, [[0, 0, 0], [8, 4, 2]])
+
+
 def test_an_instruction_to_stop_at_is_not_seen_through():
     program = entry(f"x = f64[3] parameter(0) y = f64[3] parameter(1) {LOGADDEXP}")
     x, y = np.array([0.3, -2.0, 1.0]), np.array([0.5, 3.0, 2.0])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
-from hloom.autodiff.recognition import triangle_of
+from hloom.autodiff.recognition import splat, triangle_of
 from hloom.autodiff.slice_sums import SlicedPart, add_slices
 from hloom.autodiff.table import ABSORPTIONS, TRANSPOSITIONS
 from hloom.ir import Apply, Constant, Graph, Node, SliceDimension
@@ -174,11 +174,30 @@ class Backward(Emitter):
         signs: dict[bool, Node] = {}
         for part in parts:
             total = signs.get(part.negative)
-            signs[part.negative] = part.value if total is None else self.add(total, part.value)
+            signs[part.negative] = part.value if total is None else self._total("add", total, part.value)
         if len(signs) == 2:
-            return Part(self.sub(signs[False], signs[True]), parts[0].masks)
+            return Part(self._total("subtract", signs[False], signs[True]), parts[0].masks)
         ((negative, value),) = signs.items()
         return Part(value, parts[0].masks, negative)
+
+    def _total(self, opcode: str, left: Node, right: Node) -> Node:
+        """The sum or difference of cotangents; of the cotangents of real and imaginary parts without arithmetic.
+
+            add(complex(x, 0), complex(0, y))  ->  complex(x, y)
+        """
+        if left.opcode == right.opcode == "complex":
+            parts = [self._nonzero(opcode, *pair) for pair in zip(left.inputs, right.inputs, strict=True)]
+            if None not in parts:
+                return self.op("complex", *filter(None, parts))
+        return self.elementwise(opcode, left, right)
+
+    def _nonzero(self, opcode: str, left: Node, right: Node) -> Node | None:
+        """The sum or difference of two values of which one is known to be zero; None where neither is."""
+        if splat(right) == 0:
+            return left
+        if splat(left) != 0:
+            return None
+        return self.neg(right) if opcode == "subtract" else right
 
     def _merged(self, masks: tuple[Mask, ...], part: Part, other: Part) -> Part:
         """A part where all masks hold and another where the last of them does not."""

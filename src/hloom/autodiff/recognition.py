@@ -76,7 +76,7 @@ def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:
         rules = FUNCTIONS.get(node.opcode)
         if rules is None:
             continue
-        opcodes = {operand.opcode for operand in node.inputs}
+        opcodes = {_from_tuple(operand).opcode for operand in node.inputs}
         for rule in rules:
             if isinstance(rule, FunctionRule):
                 made = _by_expression(rule, node) if rule.operands <= opcodes else None
@@ -96,7 +96,7 @@ def _by_expression(rule: FunctionRule, node: Node) -> Recognized | None:
     inside: set[Node] = set()
     pending: list[Node] = [node]
     while pending:
-        current = pending.pop()
+        current = _from_tuple(pending.pop())
         if current not in inside and current not in outside and splat(current) is None:
             inside.add(current)
             pending += current.inputs
@@ -105,6 +105,8 @@ def _by_expression(rule: FunctionRule, node: Node) -> Recognized | None:
 
 def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[str, Node] | None:
     """The names of an expression bound to nodes, where a node computes it; None where it does not."""
+    if node.opcode == "get-tuple-element":
+        node = _from_tuple(node)
     if isinstance(expression, str):
         known = names.get(expression)
         return {**names, expression: node} if known is None else names if known is node else None
@@ -130,14 +132,22 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
         result: dict[str, Node] | None = names
         for part, operand in zip(parts, order, strict=True):
             if isinstance(part, tuple) and part[0] in _PLAIN_OPCODES and part[0] != operand.opcode:
-                result = None
-                break
+                if operand.opcode != "get-tuple-element":
+                    result = None
+                    break
             result = match(part, operand, result)
             if result is None:
                 break
         if result is not None:
             return result
     return None
+
+
+def _from_tuple(node: Node) -> Node:
+    """The operand of a tuple that an element of it is; calls that were inlined leave such elements."""
+    while isinstance(node, Apply) and node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
+        node = node.inputs[0].inputs[node.attributes["index"]]
+    return node
 
 
 def _equal(value: Any, expected: float) -> bool:

@@ -7,12 +7,13 @@ logaddexp the logistic function of the difference.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import LinearOps
-from hloom.autodiff.recognition import FUNCTIONS, Expression, FunctionRule, Recognized, function
+from hloom.autodiff.recognition import FUNCTIONS, Expression, FunctionRule, Recognized, function, match, splat
 from hloom.autodiff.rules.reduction import kept_dims
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.ir import Apply, Node
@@ -277,3 +278,43 @@ def softmax(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[st
 
 _SOFTMAX = FunctionRule((), ("z",), softmax)
 FUNCTIONS.setdefault("divide", []).append(_softmax)
+
+
+_LOG_OF_PRODUCT = ("as", "choice", ("select", "any_zero", None, ("as", "sum", ("reduce", ("log", _SIZE), 0.0))))
+
+
+def _product_by_logarithms(node: Apply) -> Recognized | None:
+    """exponential(select(reduce-or(x = 0), -inf, reduce-add(log(abs(x)), 0))): the size of a product, as of det."""
+    names = match(("exponential", _LOG_OF_PRODUCT), node, {})
+    if names is None:
+        return None
+    choice, total, any_zero = names["choice"], names["sum"], names["any_zero"]
+    if splat(choice.inputs[1]) != -math.inf or any_zero.opcode != "reduce" or names["x"].type is not names["size"].type:
+        return None
+    names = match(("reduce", ("as", "at_zero", ("compare.EQ", "x", 0.0)), None), any_zero, names)
+    if names is None or splat(any_zero.inputs[1]):
+        return None
+    assert isinstance(total, Apply) and isinstance(any_zero, Apply), "reductions"
+    reducers = [reducer_of(value.attributes["to_apply"]) for value in (total, any_zero)]
+    dimensions = [sorted(value.attributes["dimensions"]) for value in (total, any_zero)]
+    if reducers != ["add", "or"] or dimensions[0] != dimensions[1]:
+        return None
+    inside = frozenset([node, choice, total, total.inputs[0], names["size"]])
+    return Recognized(_PRODUCT, names, inside)
+
+
+def product(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
+    """|product of x| times the sum of dx / x; zero where an x is.
+
+    The product by multiplications, so that the logarithms are not needed, as in jax/_src/numpy/linalg.py, _det_jvp.
+    """
+    p, total = t.primal, nodes["sum"]
+    assert isinstance(total, Apply), "a reduction"
+    dimensions = total.attributes["dimensions"]
+    value = p.reduce("multiply", nodes["size"], dimensions)
+    divisor = p.select(nodes["at_zero"], p.like(1, nodes["x"]), nodes["x"])
+    return t.mul(value, t.sum(t.div(tangents["x"], divisor), dimensions))
+
+
+_PRODUCT = FunctionRule((), ("x",), product)
+FUNCTIONS.setdefault("exponential", []).append(_product_by_logarithms)
