@@ -74,20 +74,20 @@ def topk(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 
 def take_along(emitter: Emitter, operand: Node, order: Node, *, dimension: int, type: Any = None) -> Node:
-    """A gather of single elements, all other dimensions batched."""
-    dims = array_type(order).dims
+    """A gather along one dimension, the others of the indices batched, and those that the indices lack taken whole."""
+    dims, whole = array_type(order).dims, array_type(operand).dims
     batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
     return emitter.op(
         "gather",
         operand,
         emitter.reshape(order, [*dims, 1]),
-        offset_dims=(),
+        offset_dims=tuple(range(len(dims), len(whole))),
         collapsed_slice_dims=(dimension,),
         start_index_map=(dimension,),
         operand_batching_dims=batch,
         start_indices_batching_dims=batch,
         index_vector_dim=len(dims),
-        slice_sizes=(1,) * len(dims),
+        slice_sizes=(*(1 for _ in dims), *whole[len(dims) :]),
     )
 
 
@@ -108,7 +108,7 @@ def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
             total if total is not None else b.zeros(value_type),
             b.reshape(order, [*dims, 1]),
             cotangent,
-            update_window_dims=(),
+            update_window_dims=tuple(range(len(dims), value_type.rank)),
             inserted_window_dims=(dimension,),
             scatter_dims_to_operand_dims=(dimension,),
             input_batching_dims=batch,
@@ -124,5 +124,4 @@ def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
 def take_rows(t: LinearOps, tangent: Any, order: Node) -> Any:
     """The rows of matrices in another order, one for each matrix."""
     value_type = array_type(tangent)
-    wide = t.primal.broadcast(order, value_type.dims, list(range(value_type.rank - 1)))
-    return t.op(TAKEN, tangent, wide, type=value_type, dimension=value_type.rank - 2)
+    return t.op(TAKEN, tangent, order, type=value_type, dimension=value_type.rank - 2)
