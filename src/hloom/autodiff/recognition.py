@@ -131,10 +131,10 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
     for order in orders:
         result: dict[str, Node] | None = names
         for part, operand in zip(parts, order, strict=True):
-            if isinstance(part, tuple) and part[0] in _PLAIN_OPCODES and part[0] != operand.opcode:
-                if operand.opcode != "get-tuple-element":
-                    result = None
-                    break
+            expected = part[0] if isinstance(part, tuple) and part[0] in _PLAIN_OPCODES else operand.opcode
+            if operand.opcode not in (expected, "get-tuple-element"):
+                result = None
+                break
             result = match(part, operand, result)
             if result is None:
                 break

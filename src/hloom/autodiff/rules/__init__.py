@@ -22,6 +22,7 @@ from hloom.autodiff.rules import (
     scans,
     schur,
     sort,
+    spectral,
     structure,
     windows,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "scans",
     "schur",
     "sort",
+    "spectral",
     "structure",
     "windows",
 ]

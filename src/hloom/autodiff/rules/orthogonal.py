@@ -27,7 +27,7 @@ from hloom.autodiff.rules.factorization import (
     solver_of,
 )
 from hloom.autodiff.rules.linalg import adjoint, eye, times, triangle
-from hloom.autodiff.rules.sort import TAKEN
+from hloom.autodiff.rules.sort import permuted
 from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
 
 _GENERATORS = {"geqrf": "orgqr", "geqp3": "orgqr", "Qr": "ProductOfElementaryHouseholderReflectors"}
@@ -40,11 +40,15 @@ _PASSING = ("copy", "slice", "pad")
 
 @dataclass(frozen=True, slots=True)
 class Decomposed:
-    """A QR decomposition as a rule made it: the columns of Q that it determines, their tangent, and V's first rows."""
+    """A QR decomposition as a rule made it: the columns of Q that it determines, their tangent, and V's first rows.
+
+    `solver` is the target of the calls that solve triangular systems beside it, or empty.
+    """
 
     orthogonal: Node
     tangent: Any
     lower: Node
+    solver: str
 
 
 @custom_call(*lapack("geqrf"), "cusolver_geqrf_ffi", "Qr")
@@ -62,10 +66,7 @@ def geqp3(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     p, value_type = t.primal, array_type(node.inputs[0])
     pivots = p.element(node, 1)
     order = p.sub(pivots, p.like(1, pivots))
-    wide = p.broadcast(order, value_type.dims, [*range(value_type.rank - 2), value_type.rank - 1])
-    last = value_type.rank - 1
-    moved = t.op(TAKEN, tangents[0], wide, type=value_type.with_layout(None), dimension=last)
-    return leaves_from(node, _decomposed(t, node, 2, moved))
+    return leaves_from(node, _decomposed(t, node, 2, permuted(t, tangents[0], order, value_type.rank - 1)))
 
 
 def _decomposed(t: LinearOps, node: Apply, number: int, change: Any) -> dict[int, Any]:
@@ -101,7 +102,7 @@ def _decomposed(t: LinearOps, node: Apply, number: int, change: Any) -> dict[int
     is_lower = triangle(p, square, lower=True, strict=True)
     lower = p.select(is_lower, matrix_part(p, packed, least, least), p.zeros(square))
     lower = p.select(eye(p, square), p.constant(1, square), lower)
-    t.shared[packed] = Decomposed(orthogonal, of_orthogonal, lower)
+    t.shared[packed] = Decomposed(orthogonal, of_orthogonal, lower, solver_of(node))
     spread = padded_matrix(t, of_upper, rows, columns, p.constant(0, value_type.dtype))
     if t.source is not None and not _are_reflectors_read(t.source, number):
         return {0: spread}
@@ -162,17 +163,21 @@ def _of_reflectors(t: LinearOps, known: Decomposed, packed: Node) -> tuple[Any, 
     diagonal = p.op("and", eye(p, square), p.compare("EQ", upper, p.zeros(square)))
     safe = p.select(diagonal, p.constant(1, square), upper)
     change = t.neg(known.tangent)
+
+    def by_upper(value: Any) -> Any:
+        return solved(t, known.solver, safe, value, left=False, lower=False)
+
     top = _rows(t, change, 0, columns)
-    solved = _solve(t, known.lower, top, lower=True, unit=True)
-    low = t.select(triangle(p, square, lower=True, strict=True), _solve(t, safe, solved, left=False), None)
-    of_upper = t.select(triangle(p, square, lower=False), t.sub(solved, times(t, low, upper, square)), None)
+    inner = solved(t, known.solver, known.lower, top, left=True, lower=True, unit=True)
+    low = t.select(triangle(p, square, lower=True, strict=True), by_upper(inner), None)
+    of_upper = t.select(triangle(p, square, lower=False), t.sub(inner, times(t, low, upper, square)), None)
     of_lower = times(t, known.lower, low, square)
     of_lower = t.select(triangle(p, square, lower=True, strict=True), of_lower, None)
     scales = t.sum(t.select(eye(p, square), of_upper, None), [square.rank - 1])
     if rows > columns:
         below = _rows(p, packed, columns, rows)
         rest = t.sub(_rows(t, change, columns, rows), times(t, below, of_upper, value_type))
-        rest = _solve(t, safe, rest, left=False)
+        rest = by_upper(rest)
         of_lower = t.op("concatenate", of_lower, rest, dimensions=(square.rank - 2,))
     return of_lower, scales
 
@@ -185,16 +190,11 @@ def _rows(p: Any, value: Any, start: int, limit: int) -> Any:
     return p.op("slice", value, slice=(*whole, SliceDimension(start, limit), SliceDimension(0, dims[-1])))
 
 
-def _solve(p: Any, matrix: Node, right: Any, *, left: bool = True, lower: bool = False, unit: bool = False,
-           turned: str = "NO_TRANSPOSE") -> Any:  # fmt: skip
-    return p.op("triangular-solve", matrix, right, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=turned)
-
-
 def _upper(p: Emitter, known: Decomposed, square: TensorType) -> Node:
     """U of I - Q = V U, of the first rows."""
     top = p.sub(p.select(eye(p, square), p.constant(1, square), p.zeros(square)),
                 _rows(p, known.orthogonal, 0, square.dims[-1]))  # fmt: skip
-    return _solve(p, known.lower, top, lower=True, unit=True)
+    return solved(p, known.solver, known.lower, top, left=True, lower=True, unit=True)
 
 
 def _full(t: LinearOps, known: Decomposed, node: Apply) -> tuple[Node, Any]:
@@ -213,9 +213,10 @@ def _full(t: LinearOps, known: Decomposed, node: Apply) -> tuple[Node, Any]:
     rest = p.sub(identity, known.orthogonal)
     below = conjugate_transpose(p, _rows(p, known.orthogonal, columns, rows))
     # G = (I - Q_1)^-H Q_2^H and K = (E - Q) (I - Q_1)^-H, with I - Q_1 = V_1 U
-    g = _solve(p, upper, below, turned="ADJOINT")
-    g = _solve(p, known.lower, g, lower=True, unit=True, turned="ADJOINT")
-    k = _solve(p, upper, _solve(p, known.lower, conjugate_transpose(p, rest), lower=True, unit=True))
+    g = solved(p, known.solver, upper, below, left=True, lower=False, turned="ADJOINT")
+    g = solved(p, known.solver, known.lower, g, left=True, lower=True, unit=True, turned="ADJOINT")
+    k = solved(p, known.solver, known.lower, conjugate_transpose(p, rest), left=True, lower=True, unit=True)
+    k = solved(p, known.solver, upper, k, left=True, lower=False)
     k = conjugate_transpose(p, k)
     further = TensorType(element, [*batch, rows, rows - columns])
     corner = TensorType(element, [*batch, rows - columns, rows - columns])

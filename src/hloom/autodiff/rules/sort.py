@@ -74,20 +74,20 @@ def topk(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 
 def take_along(emitter: Emitter, operand: Node, order: Node, *, dimension: int, type: Any = None) -> Node:
-    """A gather along one dimension, the others of the indices batched, and those that the indices lack taken whole."""
-    dims, whole = array_type(order).dims, array_type(operand).dims
+    """A gather of single elements, all other dimensions batched."""
+    dims = array_type(order).dims
     batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
     return emitter.op(
         "gather",
         operand,
         emitter.reshape(order, [*dims, 1]),
-        offset_dims=tuple(range(len(dims), len(whole))),
+        offset_dims=(),
         collapsed_slice_dims=(dimension,),
         start_index_map=(dimension,),
         operand_batching_dims=batch,
         start_indices_batching_dims=batch,
         index_vector_dim=len(dims),
-        slice_sizes=(*(1 for _ in dims), *whole[len(dims) :]),
+        slice_sizes=(1,) * len(dims),
     )
 
 
@@ -98,30 +98,67 @@ FORWARD_FORMS[TAKEN] = take_along
 def transpose_take_along(b: Backward, value: Linear, cotangent: Node) -> None:
     operand, order = value.operands
     dimension = value.attributes["dimension"]
-    value_type = array_type(operand)
+    zeros = array_type(operand)
+    b.give_update(operand, lambda total: _scattered(b, total or b.zeros(zeros), order, cotangent, dimension))
+
+
+def _scattered(emitter: Emitter, total: Node, order: Node, updates: Node, dimension: int) -> Node:
+    """Single elements added where distinct indices along a dimension say, all other dimensions batched."""
     dims = array_type(order).dims
     batch = tuple(dim for dim in range(len(dims)) if dim != dimension)
-
-    def update(total: Node | None) -> Node:
-        return b.op(
-            "scatter",
-            total if total is not None else b.zeros(value_type),
-            b.reshape(order, [*dims, 1]),
-            cotangent,
-            update_window_dims=tuple(range(len(dims), value_type.rank)),
-            inserted_window_dims=(dimension,),
-            scatter_dims_to_operand_dims=(dimension,),
-            input_batching_dims=batch,
-            scatter_indices_batching_dims=batch,
-            index_vector_dim=len(dims),
-            unique_indices=True,
-            to_apply=b.reducer("add", value_type.dtype),
-        )
-
-    b.give_update(operand, update)
+    return emitter.op(
+        "scatter",
+        total,
+        emitter.reshape(order, [*dims, 1]),
+        updates,
+        update_window_dims=(),
+        inserted_window_dims=(dimension,),
+        scatter_dims_to_operand_dims=(dimension,),
+        input_batching_dims=batch,
+        scatter_indices_batching_dims=batch,
+        index_vector_dim=len(dims),
+        unique_indices=True,
+        to_apply=emitter.reducer("add", array_type(total).dtype),
+    )
 
 
-def take_rows(t: LinearOps, tangent: Any, order: Node) -> Any:
-    """The rows of matrices in another order, one for each matrix."""
-    value_type = array_type(tangent)
-    return t.op(TAKEN, tangent, order, type=value_type, dimension=value_type.rank - 2)
+PERMUTED = "permute-along-dimension"
+"""The linear op that puts the slices of a dimension in the order of a permutation, one for each batch."""
+
+
+def permuted(t: LinearOps, tangent: Any, order: Node, dimension: int) -> Any:
+    """A tangent with the slices of a dimension in another order: rows or columns of matrices."""
+    return t.op(PERMUTED, tangent, order, type=array_type(tangent), dimension=dimension)
+
+
+def _slices_in_order(emitter: Emitter, operand: Node, order: Node, *, dimension: int, type: Any = None) -> Node:
+    """A gather of whole slices, the leading dimensions batched."""
+    dims = array_type(operand).dims
+    batch = tuple(range(array_type(order).rank - 1))
+    single = {*batch, dimension}
+    return emitter.op(
+        "gather",
+        operand,
+        emitter.reshape(order, [*array_type(order).dims, 1]),
+        offset_dims=tuple(dim for dim in range(len(dims)) if dim not in single),
+        collapsed_slice_dims=(dimension,),
+        start_index_map=(dimension,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        index_vector_dim=len(batch) + 1,
+        slice_sizes=tuple(1 if dim in single else size for dim, size in enumerate(dims)),
+    )
+
+
+FORWARD_FORMS[PERMUTED] = _slices_in_order
+
+
+@transposition(PERMUTED)
+def transpose_permuted(b: Backward, value: Linear, cotangent: Node) -> None:
+    """The inverse permutation."""
+    operand, order = value.operands
+    value_type = array_type(order)
+    last = value_type.rank - 1
+    numbers = b.convert(b.iota(S32, value_type.dims, last), value_type.dtype)
+    inverse = _scattered(b, b.zeros(value_type), order, numbers, last)
+    b.give(operand, _slices_in_order(b, cotangent, inverse, dimension=value.attributes["dimension"]))
