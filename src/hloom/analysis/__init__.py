@@ -8,6 +8,7 @@ conditions compare them); to add costs up by something else, `op_names.py`. Whic
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE
+from hloom.analysis.alias_info import AliasInfo as AliasInfo
 from hloom.analysis.call_graph import MALFORMED as MALFORMED
 from hloom.analysis.call_graph import build_call_graph as build_call_graph
 from hloom.analysis.collective_cost import HOST as HOST

@@ -86,9 +86,9 @@ class AliasInfo:
             return numbers == [result_index[0] if result_index else 0]
         return opcode in ELEMENTWISE
 
-    def may_replace(self, old: Node, made: Apply) -> bool:
-        """Whether a fused elementwise result may be written over an array that is read for it."""
-        return made.opcode in ELEMENTWISE and _same(old.type, made.type)
+    def may_replace(self, old_type: Type | None, made: Apply) -> bool:
+        """Whether a fused elementwise result may be written over an array of a type that is read for it."""
+        return made.opcode in ELEMENTWISE and _same(old_type, made.type)
 
     def _fusion_pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
         graph = node.attributes.get("calls")

@@ -321,7 +321,7 @@ class _DataflowAnalysis:
                 self.table.overwrites[leaf] = overwritten
 
     def _may_replace_fused(self, old: int, node: Apply) -> bool:
-        return self.alias_info.may_replace(self.table.nodes[old], node)
+        return self.alias_info.may_replace(element_type(self.table.nodes[old].type, self.table.indices[old]), node)
 
     def _forward(self, node: Apply, flow: OpFlow, now: int, late: Any) -> ValueTree:
         """A result that holds elements of operands, which keep their buffers."""

@@ -19,7 +19,7 @@ def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[No
     consumers: dict[Node, list[Node]] = defaultdict(list)
     pending_operands: dict[Node, int] = {}
     for kernel in kernels:
-        operands = _kernel_operands(kernel, fused)
+        operands = [*kernel_operands(kernel, fused), *(kernel.attributes.get("control-predecessors") or ())]
         pending_operands[kernel] = len(operands)
         for operand in operands:
             consumers[operand].append(kernel)
@@ -48,7 +48,7 @@ def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node,
     return last
 
 
-def _kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
+def kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
     """The kernels that a kernel reads, through fused nodes."""
     operands: dict[Node, None] = {}
     seen: set[Node] = set()

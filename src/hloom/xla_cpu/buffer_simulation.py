@@ -11,9 +11,9 @@ from hloom.ir import Graph, Module, Node
 from hloom.passes import apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
-from hloom.xla_cpu.copy_insertion import copy_donated_parameters
+from hloom.xla_cpu.copy_insertion import insert_copies
 from hloom.xla_cpu.instruction_fusion import fuse_instructions
-from hloom.xla_cpu.layout_assignment import assign_layouts
+from hloom.xla_cpu.layout_assignment import assign_layouts, clear_layouts
 from hloom.xla_cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.xla_cpu.tree_reduction import rewrite_reductions
 
@@ -54,6 +54,8 @@ class _KernelScheduler(Scheduler):
 def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness:
     """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy."""
     inline(module)
+    for graph in module.graphs:
+        clear_layouts(graph)
     simplify(module)
     if hoist(module, NOT_HOISTED, needs_unchanged=True).changes:
         apply_in_place(module, ["cse", "simplify"])  # several loops share what left them, and carry less
@@ -64,5 +66,5 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
         assign_layouts(graph)
     module.index_users()
     fused = {graph: fuse_instructions(graph) for graph in module.graphs}
-    copy_donated_parameters(module, fused[module.entry])
+    insert_copies(module, fused)
     return liveness(module, given=given, scheduler=_KernelScheduler(fused))

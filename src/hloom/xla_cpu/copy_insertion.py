@@ -1,72 +1,263 @@
-"""Copies of donated parameters, where a kernel may still read one after the aliased output has overwritten it.
+"""Copies that keep values apart which would share a buffer: of loops' states, branches' results, operands written over,
+and donated parameters.
 
-Follows `AddCopiesForAliasedInputOutputs` and `CopyInsertion::RemoveUnnecessaryCopies` in xla/service/copy_insertion.cc.
-XLA inserts copies before it schedules, so a copy stays unless data dependences alone order the reads first.
+All are added first, and those removed that are not needed whatever the schedule (`copy_remover.py`). Follows
+`AddCopiesForWhile`, `CopyInsertion::AddCopiesForConditional`, `AddCopiesForInPlaceOperation` and
+`AddCopiesForAliasedInputOutputs` (xla/service/copy_insertion.cc). XLA inserts copies before it schedules, so a copy
+stays unless dependences alone order the reads first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from itertools import pairwise
 
-from hloom.ir import Graph, Module, Node, Parameter
+from hloom.analysis import AliasInfo, is_control_flow, post_order
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.xla_cpu.reachability import Reachability
+from hloom.xla_cpu.copy_remover import InsertedCopies, removable_copies
+from hloom.xla_cpu.dependency_ordering import branch_computations
+
+MAX_FORWARDS = 1000
+"""How many instructions that forward an element of a loop's state are followed; beyond, it counts as changed."""
 
 
-def copy_donated_parameters(module: Module, fused: Collection[Node]) -> None:
-    """Make all users of such a parameter read a copy of it."""
-    entry, root = module.entry, module.entry.output
-    if root is None:
-        return
-    parameters = {parameter.number: parameter for parameter in entry.parameters}
-    reachability = Reachability(entry)
-    first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
-    for alias in module.attributes.get("input_output_alias") or ():
-        is_plain = not alias.parameter_index and len(alias.output_index) <= 1 and alias.parameter in parameters
-        if not is_plain or (alias.output_index and root.opcode != "tuple"):
-            continue
-        output = root.inputs[alias.output_index[0]] if alias.output_index else root
-        parameter = parameters[alias.parameter]
-        if _needs_copy(parameter, _behind_bitcasts(output), root, fused, reachability):
-            _copy(entry, parameter, first)
+def insert_copies(module: Module, fused: Mapping[Graph, Collection[Node]]) -> None:
+    """Add the copies that are needed around loops, branches, instructions that write over operands, and donations."""
+    insertion = _CopyInsertion(fused)
+    graphs = [graph for graph in module.graphs if graph is module.entry or _is_run(graph)]
+    for graph in graphs:
+        for node in post_order(graph):
+            if isinstance(node, Apply) and node not in fused.get(graph, ()):
+                insertion.add_copies(node)
+    insertion.copy_donated(module)
+    copies = insertion.copies
+    positions = {graph: position for position, graph in enumerate(graphs)}
+    copies.order.sort(key=lambda copy: positions[copy.graph])
+    for copy in removable_copies(module, fused, copies):
+        graph = copy.graph
+        graph.set_attributes(copy, {})
+        for successor in [user for user in copy.users if copy not in user.inputs]:
+            graph.set_attributes(successor, {})
+        graph.replace_uses(copy, copy.inputs[0])
+        graph.erase(copy)
 
 
-def _behind_bitcasts(value: Node) -> Node:
-    """The node whose buffer a value is a view of."""
-    while value.opcode == "bitcast" and value.inputs:
-        value = value.inputs[0]
-    return value
+def _is_run(graph: Graph) -> bool:
+    """Whether a computation runs in its caller's place, with buffers of its own."""
+    return bool(graph.callers) and all(is_control_flow(caller) for caller in graph.callers)
 
 
-def _needs_copy(
-    parameter: Parameter, output: Node, root: Node, fused: Collection[Node], reachability: Reachability
-) -> bool:
-    """Whether a kernel reads a parameter that neither computes the output nor is always run before it."""
-    if output is parameter:
-        return False
-    return any(
-        kernel is not output and (kernel is root or not reachability.reaches(kernel, output))
-        for kernel in reversed(_reading_kernels(parameter, fused))
+class _CopyInsertion:
+    """The copies added so far."""
+
+    def __init__(self, fused: Mapping[Graph, Collection[Node]]) -> None:
+        self.fused = fused
+        self.copies = InsertedCopies()
+        self.alias_info = AliasInfo()
+
+    def add_copies(self, node: Apply) -> None:
+        """Add the copies around one instruction."""
+        if node.opcode == "while":
+            self._copy_state(node)
+        elif node.opcode == "conditional":
+            self._copy_results(node)
+        elif not is_control_flow(node):
+            self._copy_overwritten(node)
+
+    def _copy(self, value: Node, before: Node, predecessor: Node | None = None) -> Apply:
+        attributes = {} if predecessor is None else {"control-predecessors": (predecessor,)}
+        copy = before.graph.add_apply(OPS["copy"], (value,), value.type, attributes, before=before)
+        self._note(copy, predecessor)
+        return copy
+
+    def _copy_state(self, loop: Apply) -> None:
+        """Copy what changes of a loop's state: at the start, where the body takes it and where it yields it."""
+        body, initial = loop.attributes["body"], loop.inputs[0]
+        if initial.opcode != "tuple" or not body.is_called_once or len(body.parameters) != 1:
+            return
+        parameter = body.parameters[0]
+        root = _root_tuple(body)
+        if root is None or any(user.opcode != "get-tuple-element" for user in parameter.users):
+            return
+        changed = [
+            index
+            for index, element in enumerate(root.inputs)
+            if isinstance(element.type, TensorType) and not _is_forwarded(element, parameter, index)
+        ]
+        if not changed:
+            return
+        graph = loop.graph
+        elements = list(initial.inputs)
+        for index in changed:
+            elements[index] = self.copies.initial[loop, index] = self._copy(elements[index], loop)
+        graph.set_inputs(loop, (graph.add_apply(OPS["tuple"], elements, initial.type, before=loop),))
+        following = dict(pairwise(body.nodes))
+        taken = {index: self._copy_taken(parameter, index, following) for index in changed}
+        yielded = list(root.inputs)
+        for index in changed:
+            copy = self._copy(yielded[index], root, taken[index])
+            yielded[index] = self.copies.yielded[loop, index] = copy
+        body.set_inputs(root, yielded)
+
+    def _copy_taken(self, parameter: Parameter, index: int, following: Mapping[Node, Node]) -> Node | None:
+        """Copy an element of the state that a body takes; None where the body does not read it."""
+        graph = parameter.graph
+        elements = [user for user in parameter.users if user.attributes["index"] == index]
+        if not elements:
+            return None
+        first = min(elements, key=graph.nodes.index) if len(elements) > 1 else elements[0]
+        for element in elements:
+            if element is not first:
+                graph.replace_uses(element, first)
+        copy = self._copy(first, following[first])
+        graph.replace_uses(first, copy)
+        graph.set_inputs(copy, (first,))
+        return copy
+
+    def _copy_results(self, conditional: Apply) -> None:
+        """Copy what the branches of a conditional yield, where it is not one value in all of them."""
+        branches = branch_computations(conditional)
+        if not all(branch.is_called_once and branch.output is not None for branch in branches):
+            return
+        result = conditional.type
+        copies = self.copies.branches[conditional] = {}
+        if not isinstance(result, TupleType):
+            copies[0] = [self._copy_root(branch) for branch in branches]
+            return
+        roots = [_root_tuple(branch) for branch in branches]
+        for index, element in enumerate(result.elements):
+            yielded = [root.inputs[index] for root in roots if root is not None]
+            if not isinstance(element, TensorType) or len(yielded) < len(roots):
+                continue
+            origins = {_outside(value, conditional) for value in yielded}
+            if len(origins) == 1 and None not in origins:
+                continue
+            copies[index] = []
+            for root in roots:
+                assert root is not None
+                copy = self._copy(root.inputs[index], root)
+                inputs = [copy if position == index else value for position, value in enumerate(root.inputs)]
+                root.graph.set_inputs(root, inputs)
+                copies[index].append(copy)
+
+    def _copy_root(self, graph: Graph, predecessor: Node | None = None) -> Node:
+        assert graph.output is not None
+        attributes = {} if predecessor is None else {"control-predecessors": (predecessor,)}
+        copy = graph.add_apply(OPS["copy"], (graph.output,), graph.output.type, attributes)
+        self._note(copy, predecessor)
+        graph.set_output(copy)
+        return copy
+
+    def _note(self, copy: Node, predecessor: Node | None) -> None:
+        self.copies.order.append(copy)
+        if predecessor is not None:
+            self.copies.predecessors[copy] = [predecessor]
+
+    def _copy_overwritten(self, node: Apply) -> None:
+        """Copy the operands that an instruction writes its results over."""
+        inputs = list(node.inputs)
+        for pair in self.alias_info.pairs(node):
+            operand = inputs[pair.operand] if pair.operand < len(inputs) else None
+            if operand is None or pair.operand_index or not isinstance(operand.type, TensorType):
+                continue
+            if operand in self.fused.get(node.graph, ()):
+                continue
+            inputs[pair.operand] = self._copy(operand, node)
+            self.copies.in_place.setdefault(node, []).append((pair.operand, inputs[pair.operand]))
+        if inputs != list(node.inputs):
+            node.graph.set_inputs(node, inputs)
+
+
+    def copy_donated(self, module: Module) -> None:
+        """Copy donated parameters, and the outputs that take their place."""
+        entry, root = module.entry, module.entry.output
+        aliases = module.attributes.get("input_output_alias") or ()
+        parameters = {parameter.number: parameter for parameter in entry.parameters}
+        first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
+        plain = [alias for alias in aliases if not alias.parameter_index and alias.parameter in parameters]
+        plain = [alias for alias in plain if isinstance(parameters[alias.parameter].type, TensorType)]
+        if root is None or first is None or not plain:
+            return
+        taken = {alias.parameter: self._copy_parameter(parameters[alias.parameter], first) for alias in plain}
+        root_tuple = _root_tuple(entry)
+        for alias in plain:
+            parameter, predecessor = parameters[alias.parameter], taken[alias.parameter]
+            if not alias.output_index and root_tuple is None:
+                yielded = self._copy_root(entry, predecessor)
+            elif root_tuple is not None and len(alias.output_index) == 1:
+                index = alias.output_index[0]
+                yielded = self._copy(root_tuple.inputs[index], root_tuple, predecessor)
+                inputs = [yielded if position == index else old for position, old in enumerate(root_tuple.inputs)]
+                entry.set_inputs(root_tuple, inputs)
+            else:
+                continue
+            self.copies.donated[parameter] = yielded
+
+    def _copy_parameter(self, parameter: Parameter, first: Node) -> Node:
+        copy = self._copy(parameter, first)
+        parameter.graph.replace_uses(parameter, copy)
+        parameter.graph.set_inputs(copy, (parameter,))
+        return copy
+
+
+def _root_tuple(graph: Graph) -> Apply | None:
+    """The tuple that a computation yields, taken apart and put together again where it is made elsewhere."""
+    root = graph.output
+    if root is None or not isinstance(root.type, TupleType):
+        return None
+    if isinstance(root, Apply) and root.opcode == "tuple":
+        return root
+    elements = [
+        graph.add_apply(OPS["get-tuple-element"], (root,), element, {"index": index})
+        for index, element in enumerate(root.type.elements)
+    ]
+    made = graph.add_apply(OPS["tuple"], elements, root.type)
+    graph.set_output(made)
+    return made
+
+
+def _is_forwarded(value: Node, parameter: Parameter, index: int) -> bool:
+    """Whether a body yields an element of its state as it takes it, inner loops included."""
+    origin = _origin(value)
+    return (
+        origin.opcode == "get-tuple-element"
+        and origin.inputs[0] is parameter
+        and origin.attributes["index"] == index
     )
 
 
-def _reading_kernels(value: Node, fused: Collection[Node]) -> list[Node]:
-    """The kernels that read a value, through fused nodes and bitcasts."""
-    kernels: dict[Node, None] = {}
-    pending, seen = [value], {value}
-    while pending:
-        for user in pending.pop().users:
-            if user in seen:
-                continue
-            seen.add(user)
-            if user in fused or user.opcode == "bitcast":
-                pending.append(user)
-            else:
-                kernels[user] = None
-    return list(kernels)
+def _origin(value: Node) -> Node:
+    """Where an element of the state of loops comes from that all of them leave as it is."""
+    for _ in range(MAX_FORWARDS):
+        if value.opcode != "get-tuple-element" or value.inputs[0].opcode != "while":
+            break
+        loop, index = value.inputs[0], value.attributes["index"]
+        body = loop.attributes["body"]
+        root = body.output
+        if root is None or root.opcode != "tuple" or not body.parameters or loop.inputs[0].opcode != "tuple":
+            break
+        inner = root.inputs[index]
+        is_kept = inner.opcode == "get-tuple-element" and inner.inputs[0] is body.parameters[0]
+        if not is_kept or inner.attributes["index"] != index:
+            break
+        value = loop.inputs[0].inputs[index]
+    return value
 
 
-def _copy(entry: Graph, parameter: Parameter, before: Node | None) -> None:
-    copy = entry.add_apply(OPS["copy"], (parameter,), parameter.type, before=before)
-    entry.replace_uses(parameter, copy)
-    entry.set_inputs(copy, (parameter,))
+def _outside(value: Node, conditional: Apply) -> Node | None:
+    """The operand, or its element, that a branch yields as it is; None for what it computes."""
+    value = _origin(value)
+    path: list[int] = []
+    while value.opcode == "get-tuple-element":
+        path.append(value.attributes["index"])
+        value = value.inputs[0]
+    branches = branch_computations(conditional)
+    if not isinstance(value, Parameter) or value.graph not in branches:
+        return None
+    operand = conditional.inputs[1 + branches.index(value.graph)]
+    for index in reversed(path):
+        if operand.opcode != "tuple":
+            return None
+        operand = operand.inputs[index]
+    return operand

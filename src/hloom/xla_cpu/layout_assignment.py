@@ -17,6 +17,19 @@ Known = dict[tuple, Node]
 """Transposes and reshapes made so far, by what they are of."""
 
 
+def clear_layouts(graph: Graph) -> None:
+    """Forget the layouts that a program comes with, but for those of custom calls and parameters.
+
+    Source: `LayoutAssignment::ClearComputationLayouts` (xla/service/layout_assignment.cc).
+    """
+    for node in graph.nodes:
+        if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or node.type.layout is None:
+            continue
+        source = node.inputs[0] if node.opcode == "get-tuple-element" else node
+        if source.opcode != "custom-call":
+            graph.set_type(node, node.type.with_layout(None))
+
+
 def assign_layouts(graph: Graph) -> None:
     """Add the copies to a graph, as transposes, reshapes and copies."""
     known: Known = {}
