@@ -11,11 +11,11 @@ values of their own, which aliases join into one buffer.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hloom.analysis.alias_info import AliasInfo
+from hloom.analysis.alias_info import ELEMENTWISE, AliasInfo
 from hloom.analysis.control_flow import (
     FLOWS,
     CallSite,
@@ -149,6 +149,7 @@ class _DataflowAnalysis:
         self.alias_info = AliasInfo()
         self.table = ValueTable()
         self.trees = _NodeValues(self.table)
+        self.overwritable: dict[Node, Collection[Node]] = {}
         self.visits_left = MOST_VISITS * module.node_count + 1000
 
     def run(self) -> ValueTable:
@@ -190,6 +191,7 @@ class _DataflowAnalysis:
         trees, steps = self.trees, self.table.steps
         schedule: ComputationSchedule = self.scheduler.schedule(computation)
         self.visits_left -= len(schedule.order)
+        self.overwritable.update(schedule.overwritable or {})
         reads_of_fused: dict[int, list[tuple[Node, ValueTree]]] = {}
         for position, node in enumerate(schedule.order):
             now = len(steps)
@@ -308,6 +310,11 @@ class _DataflowAnalysis:
         if node.opcode == "copy" or value_type is None:
             return
         candidates = [(operand, self.trees.get(operand)) for operand in node.inputs]
+        only = self.overwritable.get(node)
+        if only is not None:
+            is_elementwise = node.opcode in ELEMENTWISE
+            candidates = [candidate for candidate in candidates if not is_elementwise or candidate[0] in only]
+            late = [held for held in late if held[0] in only]
         for leaf in leaves(made) if type(made) is not int else (made,):
             index = self.table.indices[leaf]
             part = element_type(value_type, index)

@@ -6,7 +6,7 @@ needs; of equals, the one written first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
@@ -21,10 +21,15 @@ PASSING = frozenset(("bitcast", "get-tuple-element", "tuple", "reshape", "opt-ba
 
 @dataclass(frozen=True, slots=True)
 class ComputationSchedule:
-    """A computation's instructions in the order of running; for those fused, where they are last read."""
+    """A computation's instructions in the order of running; for those fused, where they are last read.
+
+    `overwritable` says which operands, through fused instructions, each other instruction may write its result over;
+    where it does not, the opcodes do.
+    """
 
     order: Sequence[Node]
     fused: Mapping[Node, int] = field(default_factory=dict)
+    overwritable: Mapping[Node, Collection[Node]] | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from hloom.passes.canonicalize import canonicalize as canonicalize
 from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_place
 from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.computation_order import callees_first as callees_first
+from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.cse import cse as cse
 from hloom.passes.dce import dce as dce
 from hloom.passes.hoist import hoist as hoist

@@ -12,8 +12,15 @@ from hloom.passes import apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import insert_copies
+from hloom.xla_cpu.copy_remover import elementwise_operands
+from hloom.xla_cpu.flatten_call_graph import flatten_call_graph
 from hloom.xla_cpu.instruction_fusion import fuse_instructions
-from hloom.xla_cpu.layout_assignment import assign_layouts, clear_layouts
+from hloom.xla_cpu.layout_assignment import (
+    assign_layouts,
+    clear_layouts,
+    copy_tuple_elements,
+    take_out_of_tuples,
+)
 from hloom.xla_cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.xla_cpu.tree_reduction import rewrite_reductions
 
@@ -47,7 +54,8 @@ class _KernelScheduler(Scheduler):
         if graph not in self._schedules:
             fused = self._fused.get(graph, set())
             order = schedule_breadth_first(graph, fused)
-            self._schedules[graph] = ComputationSchedule(order, last_consumers(order, fused))
+            shared = {node: elementwise_operands(node, fused) for node in order if node not in fused}
+            self._schedules[graph] = ComputationSchedule(order, last_consumers(order, fused), shared)
         return self._schedules[graph]
 
 
@@ -64,7 +72,11 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)
+    flatten_call_graph(module)
     module.index_users()
+    copies = {graph: copy_tuple_elements(graph) for graph in module.graphs}
     fused = {graph: fuse_instructions(graph) for graph in module.graphs}
+    for graph, made in copies.items():
+        take_out_of_tuples(made, fused[graph])
     insert_copies(module, fused)
     return liveness(module, given=given, scheduler=_KernelScheduler(fused))

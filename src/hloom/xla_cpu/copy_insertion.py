@@ -16,7 +16,7 @@ from hloom.analysis import AliasInfo, is_control_flow, post_order
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.xla_cpu.copy_remover import InsertedCopies, removable_copies
-from hloom.xla_cpu.dependency_ordering import branch_computations
+from hloom.xla_cpu.dependency_order import branch_computations
 
 MAX_FORWARDS = 1000
 """How many instructions that forward an element of a loop's state are followed; beyond, it counts as changed."""

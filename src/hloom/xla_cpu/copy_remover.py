@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from hloom.analysis import ELEMENTWISE, call_sites, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type, without_layout
 from hloom.xla_cpu.bfs_scheduler import kernel_operands
-from hloom.xla_cpu.dependency_ordering import (
+from hloom.xla_cpu.dependency_order import (
     EARLIER,
-    Constraint,
     DependencyOrdering,
+    ExecutionConstraint,
     branch_computations,
     is_entry_parameter,
 )
@@ -30,7 +30,7 @@ FORWARDING = frozenset({"add-dependency", "bitcast", "domain", "get-tuple-elemen
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class HloValue:
     """An array that an instruction makes, the instructions that read it, and the computations that yield it."""
 
     node: Node
@@ -40,7 +40,7 @@ class Value:
     root_of: set[Graph] = field(default_factory=set)
 
 
-Tree = Value | tuple
+Tree = HloValue | tuple
 """The value of an instruction, or the trees of its elements."""
 
 
@@ -78,7 +78,7 @@ class _CopyRemover:
         self.ordering = DependencyOrdering(module, copies.predecessors)
         self.trees: dict[Node, Tree] = {}
         self.operands: dict[Node, list[Node]] = {}
-        self.lists: dict[Value, list[Value]] = {}
+        self.lists: dict[HloValue, list[HloValue]] = {}
         self.visited: set[Graph] = set()
 
     def run(self) -> list[Node]:
@@ -146,8 +146,10 @@ class _CopyRemover:
         if node in self.fused.get(node.graph, ()):
             return
         if not isinstance(node, Apply):
-            is_given = isinstance(node, Parameter) and node.number < len(given)
-            self.trees[node] = given[node.number] if is_given else self._new(node, node.type)
+            if isinstance(node, Parameter) and node.number < len(given):
+                self.trees[node] = given[node.number]
+            else:
+                self.trees[node] = self._new(node, node.type)
             return
         if node.opcode in FORWARDING:
             self.trees[node] = self._forwarded(node)
@@ -194,7 +196,7 @@ class _CopyRemover:
     def _new(self, node: Node, value_type: Type | None, is_phi: bool = False) -> Tree:
         if isinstance(value_type, TupleType):
             return tuple(self._new(node, element, is_phi) for element in value_type.elements)
-        value = Value(node, value_type, is_phi)
+        value = HloValue(node, value_type, is_phi)
         self.lists[value] = [value]
         return value
 
@@ -224,14 +226,14 @@ class _CopyRemover:
         self._join([self.trees[copy], element])
 
     def _join(self, parts: Sequence[Tree]) -> None:
-        values = [part for part in parts if isinstance(part, Value)]
+        values = [part for part in parts if isinstance(part, HloValue)]
         for value in values:
             self.lists[value] = values
 
     def _elide(self, copy: Node) -> bool:
         """Join the buffers of a copy's operand and of the copy, if their values are ordered then too."""
         source, target = self.trees.get(copy.inputs[0]), self.trees.get(copy)
-        if not isinstance(source, Value) or not isinstance(target, Value) or is_read_only(source.node):
+        if not isinstance(source, HloValue) or not isinstance(target, HloValue) or is_read_only(source.node):
             return False
         sources, targets = self.lists[source], self.lists[target]
         before, after = sources.index(source) + 1, targets.index(target)
@@ -258,10 +260,10 @@ class _CopyRemover:
             self.lists[value] = joined
         return True
 
-    def _ordered(self, earlier: Sequence[Value], later: Sequence[Value]) -> bool:
+    def _ordered(self, earlier: Sequence[HloValue], later: Sequence[HloValue]) -> bool:
         return all(self._is_live_before(old, new) for new in later for old in reversed(earlier))
 
-    def _is_live_before(self, old: Value, new: Value) -> bool:
+    def _is_live_before(self, old: HloValue, new: HloValue) -> bool:
         """Whether a value is read for the last time before another is defined."""
         if not old.uses:
             return self._is_defined_before(old, new)
@@ -270,18 +272,18 @@ class _CopyRemover:
         in_other_branch = False
         for use in old.uses:
             constraint = self.ordering.constraint(use, new.node)
-            if constraint is Constraint.EXCLUSIVE_AFTER:
+            if constraint is ExecutionConstraint.EXCLUSIVE_AFTER:
                 in_other_branch = True
             elif constraint not in EARLIER and not self._ends_before(use, old, new, constraint, in_other_branch):
                 return False
         return True
 
     def _ends_before(
-        self, use: Node, old: Value, new: Value, constraint: Constraint, in_other_branch: bool
+        self, use: Node, old: HloValue, new: HloValue, constraint: ExecutionConstraint, in_other_branch: bool
     ) -> bool:
         """Whether a use that is not ordered before a definition yet ends before it."""
         ordering = self.ordering
-        if constraint is Constraint.SAME and self._may_share(old, new, use):
+        if constraint is ExecutionConstraint.SAME and self._may_share(old, new, use):
             return True
         if use.opcode == "while":
             body, condition = use.attributes["body"], use.attributes["condition"]
@@ -298,7 +300,7 @@ class _CopyRemover:
             return (is_inside and not in_other_branch) or new.node is use
         return False
 
-    def _is_defined_before(self, old: Value, new: Value) -> bool:
+    def _is_defined_before(self, old: HloValue, new: HloValue) -> bool:
         if is_entry_parameter(new.node):
             return False
         if is_entry_parameter(old.node):
@@ -314,7 +316,7 @@ class _CopyRemover:
                 return True
         return self.ordering.constraint(old.node, new.node) in EARLIER
 
-    def _may_share(self, old: Value, new: Value, kernel: Node) -> bool:
+    def _may_share(self, old: HloValue, new: HloValue, kernel: Node) -> bool:
         """Whether a kernel may write its result over a value that it reads: element by element, or because it must."""
         if kernel.opcode == "copy":
             return True
@@ -368,12 +370,12 @@ def _plain(value_type: Type | None) -> Type | None:
     return without_layout(value_type) if isinstance(value_type, TensorType) else value_type
 
 
-def _leaves(tree: Tree) -> list[Value]:
-    leaves: list[Value] = []
+def _leaves(tree: Tree) -> list[HloValue]:
+    leaves: list[HloValue] = []
     pending = [tree]
     while pending:
         part = pending.pop()
-        if isinstance(part, Value):
+        if isinstance(part, HloValue):
             leaves.append(part)
         else:
             pending += reversed(part)

@@ -8,9 +8,10 @@ Follows `CanonicalizeDot` (xla/hlo/transforms/expanders/dot_decomposer.cc), `Con
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from hloom.ir import Apply, Graph, Node, TensorType, Type
+from hloom.analysis import BROADCASTS, ELEMENTWISE
+from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type
 from hloom.ops import OPS
 
 Known = dict[tuple, Node]
@@ -48,6 +49,67 @@ def assign_layouts(graph: Graph) -> None:
             _canonicalize_convolution(graph, node, known, following)
         elif node.opcode in ("all-gather", "all-to-all") and len(node.inputs) == 1:
             _copy_around_collective(graph, node, following)
+
+
+def copy_tuple_elements(graph: Graph) -> list[Apply]:
+    """Copy transposed arrays in tuples that a loop takes or yields, or that the program yields.
+
+        tuple(transpose(x))   ->   tuple(copy(get-tuple-element(tuple(transpose(x))), index=0))
+
+    The layout of a transposed array is what makes the transposition free; the tuple demands the default one. Tuples are
+    copied whole, so that the copies are not fused: `take_out_of_tuples` lets them read the arrays. Source:
+    `LayoutAssignment::CreateCopyWithNewLayout` (xla/service/layout_assignment.cc).
+    """
+    copies: list[Apply] = []
+    holders = [node.inputs[0] for node in graph.nodes if node.opcode == "while"]
+    is_body = graph is graph.module.entry or any(caller.opcode == "while" for caller in graph.callers)
+    holders += [graph.output] if graph.output is not None and is_body else []
+    transposed = _transposed_values(graph) if holders else set()
+    for holder in holders:
+        if not isinstance(holder, Apply) or holder.opcode != "tuple" or transposed.isdisjoint(holder.inputs):
+            continue
+        inputs = list(holder.inputs)
+        for index, element in enumerate(inputs):
+            if element in transposed and element.type is not None:
+                wrapped = graph.add_apply(OPS["tuple"], (element,), TupleType((element.type,)), before=holder)
+                read = graph.add_apply(
+                    OPS["get-tuple-element"], (wrapped,), element.type, {"index": 0}, before=holder
+                )
+                copy = inputs[index] = graph.add_apply(OPS["copy"], (read,), element.type, before=holder)
+                copies.append(copy)
+        graph.set_inputs(holder, inputs)
+    return copies
+
+
+def take_out_of_tuples(copies: Sequence[Apply], fused: Collection[Node]) -> None:
+    """Let copies of tuples' elements read the elements; a transposition that is no part of a kernel is free."""
+    for copy in copies:
+        read = copy.inputs[0]
+        wrapped = read.inputs[0]
+        element = wrapped.inputs[0]
+        graph = copy.graph
+        graph.set_inputs(copy, (element,))
+        graph.erase(read)
+        graph.erase(wrapped)
+        if isinstance(element, Apply) and element.opcode == "transpose" and element.inputs[0] not in fused:
+            graph.set_function(element, OPS["bitcast"])
+
+
+def _transposed_values(graph: Graph) -> set[Node]:
+    """The results of transpositions, and what is computed of them alone element by element."""
+    transposed: set[Node] = set()
+    for node in graph.nodes:
+        if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or len(node.type.dims) < 2:
+            continue
+        if node.opcode == "transpose":
+            order = [dim for dim in node.attributes["dimensions"] if _dims(node.inputs[0])[dim] != 1]
+            if order != sorted(order) and node.inputs[0] not in transposed:
+                transposed.add(node)
+        elif node.opcode in ELEMENTWISE:
+            arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and _rank(operand) > 1]
+            if arrays and transposed.issuperset(arrays):
+                transposed.add(node)
+    return transposed
 
 
 def _canonicalize_dot(graph: Graph, dot: Apply, known: Known, following: Node | None) -> None:
@@ -225,6 +287,10 @@ def _is_transposed(value_type: Type | None) -> bool:
         return False
     order = [dim for dim in value_type.layout.minor_to_major if value_type.dims[dim] != 1]
     return order != sorted(order, reverse=True)
+
+
+def _dims(node: Node) -> Sequence[int]:
+    return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
 def _rank(node: Node) -> int:

@@ -17,7 +17,7 @@ MAX_EXACT_NODES = 10_000
 memory quadratic in their number."""
 
 
-class Constraint(Enum):
+class ExecutionConstraint(Enum):
     """How one instruction runs in relation to another (`HloOrdering::ExecutionConstraint`)."""
 
     SAME = "same"
@@ -29,7 +29,7 @@ class Constraint(Enum):
     UNORDERED = "unordered"
 
 
-EARLIER = frozenset({Constraint.BEFORE, Constraint.BEFORE_END, Constraint.EXCLUSIVE_BEFORE})
+EARLIER = frozenset({ExecutionConstraint.BEFORE, ExecutionConstraint.BEFORE_END, ExecutionConstraint.EXCLUSIVE_BEFORE})
 
 
 class DependencyOrdering:
@@ -41,28 +41,28 @@ class DependencyOrdering:
         self._reachability: dict[Graph, _Ancestors | Reachability] = {}
         self._callers: dict[Graph, Node | None] = {}
 
-    def constraint(self, one: Node, other: Node) -> Constraint:
+    def constraint(self, one: Node, other: Node) -> ExecutionConstraint:
         """How the first of two instructions runs in relation to the second."""
         if one is other:
-            return Constraint.SAME
+            return ExecutionConstraint.SAME
         ancestors = self._common_ancestors(one, other)
         if ancestors is None:
-            return Constraint.UNORDERED
+            return ExecutionConstraint.UNORDERED
         (first, inner_first), (second, inner_second) = ancestors
         if first is second:
             if first.opcode == "while":
                 body, condition = first.attributes.get("body"), first.attributes.get("condition")
-                return Constraint.BEFORE_END if (inner_first, inner_second) == (condition, body) else (
-                    Constraint.UNORDERED
+                return ExecutionConstraint.BEFORE_END if (inner_first, inner_second) == (condition, body) else (
+                    ExecutionConstraint.UNORDERED
                 )
             if first.opcode == "conditional":
                 return self._in_branches(inner_first, inner_second, first)
-            return Constraint.UNORDERED
+            return ExecutionConstraint.UNORDERED
         if self._reaches(first, second):
-            return Constraint.BEFORE
+            return ExecutionConstraint.BEFORE
         if self._reaches(second, first):
-            return Constraint.AFTER
-        return Constraint.UNORDERED
+            return ExecutionConstraint.AFTER
+        return ExecutionConstraint.UNORDERED
 
     def is_nested_in(self, node: Node, graph: Graph) -> bool:
         """Whether a computation, or one that it calls, holds an instruction."""
@@ -82,16 +82,16 @@ class DependencyOrdering:
             self._callers[graph] = next(iter(graph.callers), None)
         return self._callers[graph]
 
-    def _in_branches(self, one: Graph | None, other: Graph | None, conditional: Node) -> Constraint:
+    def _in_branches(self, one: Graph | None, other: Graph | None, conditional: Node) -> ExecutionConstraint:
         if other is None:
-            return Constraint.BEFORE_END
+            return ExecutionConstraint.BEFORE_END
         if one is None:
-            return Constraint.AFTER
+            return ExecutionConstraint.AFTER
         if one is other:
-            return Constraint.UNORDERED
+            return ExecutionConstraint.UNORDERED
         branches = branch_computations(conditional)
-        return Constraint.EXCLUSIVE_BEFORE if branches.index(one) < branches.index(other) else (
-            Constraint.EXCLUSIVE_AFTER
+        return ExecutionConstraint.EXCLUSIVE_BEFORE if branches.index(one) < branches.index(other) else (
+            ExecutionConstraint.EXCLUSIVE_AFTER
         )
 
     def _common_ancestors(
