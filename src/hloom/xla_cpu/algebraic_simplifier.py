@@ -7,10 +7,12 @@
     transpose(dot(x, y))                      ->   dot(y, x)
     broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
     divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
+    convert(broadcast(x[]))                   ->   broadcast(convert(x))
 
 Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleCopy` and
-`HandleReshape` (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE`
-(xla/hlo/transforms/simplifiers/hlo_dce.cc). The last rule is taken from executables of jaxlib 0.10.2, where only its
+`HandleReshape`, `TrySinkBroadcastAfterOpWithUniqueNonScalarOperand` for the last rule (xla/hlo/transforms/simplifiers/
+algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE`
+(xla/hlo/transforms/simplifiers/hlo_dce.cc). The rule on division is taken from executables of jaxlib 0.10.2, where only its
 result is seen.
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hloom.analysis import is_control_flow
+from hloom.analysis import ELEMENTWISE, is_control_flow
 from hloom.ir import Apply, Graph, Module, Node, TensorType
 from hloom.ops import OPS
 from hloom.passes import cse, dce
@@ -53,10 +55,28 @@ def _simplify(graph: Graph, node: Apply) -> None:
         _swap_dot_operands(graph, node)
     elif node.opcode == "broadcast":
         _read_behind_reshape(graph, node)
+    elif node.opcode in ELEMENTWISE and _dims(node):
+        _sink_broadcast(graph, node)
     elif node.opcode == "reshape":
         base = _behind_reshapes(node.inputs[0])
         if base is not node.inputs[0]:
             graph.set_inputs(node, (base,))
+
+
+def _sink_broadcast(graph: Graph, node: Apply) -> None:
+    """Compute on scalars what reads nothing but their broadcasts."""
+    if not node.inputs or not all(operand.opcode == "broadcast" and not _dims(operand.inputs[0]) for operand in node.inputs):
+        return
+    assert isinstance(node.type, TensorType)
+    scalars = tuple(operand.inputs[0] for operand in node.inputs)
+    scalar = graph.add_apply(node.function, scalars, TensorType(node.type.dtype, ()), node.attributes, before=node)
+    graph.set_inputs(node, (scalar,))
+    graph.set_function(node, OPS["broadcast"])
+    graph.set_attributes(node, {"dimensions": ()})
+
+
+def _dims(node: Node) -> Sequence[int]:
+    return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
 def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
