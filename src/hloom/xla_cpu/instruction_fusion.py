@@ -3,10 +3,12 @@
 Dots and reductions, and ops around them, go to a library first (`library_fusion.py`). What is left is fused into its
 users as a loop, and computed by several users where that is cheap. Follows `CpuInstructionFusion::ShouldFuse` and
 `IsExpensive` (xla/service/cpu/cpu_instruction_fusion.cc), `InstructionFusion::ComputeGloballyUnfusible` and
-`EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc).
+`EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc); how much code that makes, `fusion_indexing.py` says.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from hloom.analysis import (
     BROADCASTS,
@@ -21,6 +23,7 @@ from hloom.analysis import (
 )
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import OPS
+from hloom.xla_cpu.fusion_indexing import FusionIndexing
 from hloom.xla_cpu.library_fusion import library_kernels
 from hloom.xla_cpu.reachability import Reachability
 
@@ -31,6 +34,8 @@ POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - _E
 MAX_CONCATENATE_OPERANDS = 8
 """A concatenate of more operands is a kernel of its own: a loop would search the operand for every element
 (`kMaxConcatenateArguments`)."""
+MIN_LONG_ROW = 128
+"""A concatenate of rows of so many elements is a kernel of its own, which copies rows (`is_minor_dim_concatenate`)."""
 
 
 def fuse_instructions(graph: Graph) -> set[Node]:
@@ -54,6 +59,8 @@ class _Fusion:
         self.kernel_sizes: dict[Node, int] = {}
         self.reused: set[Node] = set()
         self.reachability = Reachability(graph)
+        self.positions = {node: position for position, node in enumerate(graph.nodes)}
+        self.indexing = FusionIndexing()
         for node in reversed(nodes):
             self._enter(node)
         for node in nodes:
@@ -64,26 +71,41 @@ class _Fusion:
         """Decide on a node after its users."""
         if node in self.library:
             return
-        loops: set[Node] = set()
-        is_stored = node is self.graph.output or not node.is_used
-        for user in node.users:
-            if self._should_fuse(user, node):
-                loops |= self.kernels_of[user]
-            else:
-                is_stored = True
+        refusing = self._refusing_kernels(node)
+        users = [user for user in node.users if refusing.isdisjoint(self.kernels_of[user])]
+        loops = set().union(*(self.kernels_of[user] for user in users)) if users else set()
+        is_stored = node is self.graph.output or not node.is_used or len(users) < node.user_count
         if loops and (is_stored or len(loops) > 1) and not self._may_duplicate(node, loops, is_stored):
-            is_stored, loops = True, set()
+            is_stored, loops, users = True, set(), []
         if is_stored or not loops:
-            self._store(node, loops)
+            self._store(node, loops, users)
         else:
             self.fused.add(node)
             self._join(node, loops)
+
+    def _refusing_kernels(self, node: Apply) -> set[Node]:
+        """The kernels that read a node and do not compute it: those of a user that cannot, or of too much code."""
+        readers: dict[Node, list[Node]] = {}
+        refusing: set[Node] = set()
+        for user in node.users:
+            kernels = self.kernels_of.setdefault(user, {user})
+            for kernel in kernels:
+                readers.setdefault(kernel, []).append(user)
+            if not self._should_fuse(user, node):
+                refusing |= kernels
+        user_count = sum(map(len, readers.values()))
+        for kernel in sorted(readers.keys() - refusing, key=self.positions.__getitem__, reverse=True):
+            if self.indexing.is_too_much_code(kernel, node, readers[kernel], user_count):
+                refusing.add(kernel)
+            else:
+                user_count -= len(readers[kernel])
+        return refusing
 
     def _should_fuse(self, consumer: Node, producer: Apply) -> bool:
         """Whether the loop of a consumer could compute the producer."""
         if consumer in self.library or not POLICY.fuses(producer, consumer):
             return False
-        if "concatenate" in (consumer.opcode, producer.opcode) and not (_is_short(consumer) and _is_short(producer)):
+        if not (_is_fusible_concatenate(consumer) and _is_fusible_concatenate(producer)):
             return False
         is_broadcast = consumer.opcode == "broadcast" and elements(consumer.type) > elements(producer.type)
         is_reused = consumer in self.reused or is_broadcast
@@ -104,17 +126,16 @@ class _Fusion:
             return True
         return not is_stored and not any(self.reachability.reaches_any(loop, loops - {loop}) for loop in loops)
 
-    def _store(self, node: Apply, loops: set[Node]) -> None:
-        """Make a node a kernel, and let loops compute a copy of it."""
+    def _store(self, node: Apply, loops: set[Node], users: Sequence[Node]) -> None:
+        """Make a node a kernel, and let loops compute a copy of it for these users."""
         self.kernels_of[node] = {node}
         self.kernel_sizes[node] = 1
         if not loops:
             return
         duplicate = self.graph.add_apply(node.function, node.inputs, node.type, node.attributes, before=node)
-        for user in node.users:
-            if self._should_fuse(user, node):
-                inputs = tuple(duplicate if operand is node else operand for operand in user.inputs)
-                self.graph.set_inputs(user, inputs)
+        for user in users:
+            inputs = tuple(duplicate if operand is node else operand for operand in user.inputs)
+            self.graph.set_inputs(user, inputs)
         self.fused.add(duplicate)
         self._join(duplicate, loops)
 
@@ -122,6 +143,7 @@ class _Fusion:
         self.kernels_of[node] = set(loops)
         for loop in loops:
             self.kernel_sizes[loop] = self.kernel_sizes.get(loop, 0) + 1
+            self.indexing.add(loop, node, [user for user in node.users if loop in self.kernels_of[user]])
 
 
 def _is_expensive(node: Node) -> bool:
@@ -143,8 +165,13 @@ def _effectively_at_most_unary(node: Node) -> bool:
     return sum(_rank(operand) >= rank for operand in node.inputs if operand.opcode not in BROADCASTS) <= 1
 
 
-def _is_short(node: Node) -> bool:
-    return node.opcode != "concatenate" or len(node.inputs) <= MAX_CONCATENATE_OPERANDS
+def _is_fusible_concatenate(node: Node) -> bool:
+    """Whether a node is no concatenate of many operands, and none of long rows."""
+    if node.opcode != "concatenate":
+        return True
+    dims = node.type.dims if isinstance(node.type, TensorType) else ()
+    is_of_rows = len(dims) > 1 and node.attributes["dimensions"][0] == len(dims) - 1
+    return len(node.inputs) <= MAX_CONCATENATE_OPERANDS and not (is_of_rows and dims[-1] >= MIN_LONG_ROW)
 
 
 def _dtype(node: Node) -> str:
