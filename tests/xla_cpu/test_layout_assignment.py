@@ -24,3 +24,14 @@ def test_an_all_gather_along_a_minor_dimension_is_copied_before_and_after():
     )
     assert stored(program(*lines)) == ["copy.1", "g", "copy", "d"]
     assert "copy" not in stored(program(*lines).replace("f32[256,32]", "f32[32,256]").replace("s={1}, re", "s={0}, re"))
+
+
+def test_a_transposed_result_is_copied_out_of_the_layout_in_which_it_is_computed():
+    lines = (
+        f"x = {BIG} parameter(0)",
+        f"a = {BIG} negate(x)",
+        f"t = {BIG} transpose(a), dimensions={{1,0}}",
+        f"ROOT r = ({BIG}) tuple(t)",
+    )
+    assert stored(program(*lines)) == ["t"]
+    assert stored(program(lines[0], lines[2].replace("(a)", "(x)"), lines[3])) == []

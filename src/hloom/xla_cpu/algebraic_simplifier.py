@@ -65,7 +65,8 @@ def _simplify(graph: Graph, node: Apply) -> None:
 
 def _sink_broadcast(graph: Graph, node: Apply) -> None:
     """Compute on scalars what reads nothing but their broadcasts."""
-    if not node.inputs or not all(operand.opcode == "broadcast" and not _dims(operand.inputs[0]) for operand in node.inputs):
+    are_scalars = [operand.opcode == "broadcast" and not _dims(operand.inputs[0]) for operand in node.inputs]
+    if not are_scalars or not all(are_scalars):
         return
     assert isinstance(node.type, TensorType)
     scalars = tuple(operand.inputs[0] for operand in node.inputs)

@@ -337,6 +337,8 @@ def elementwise_operands(kernel: Node, fused: Collection[Node]) -> set[Node]:
 
     Source: `AreTransitiveUsesElementwiseOrTuple` (xla/hlo/analysis/hlo_dataflow_analysis.cc).
     """
+    if kernel.opcode not in ELEMENTWISE:
+        return set()
     aligned: set[Node] = set()
     other: set[Node] = set()
     pending = [(kernel, True)]
