@@ -9,11 +9,10 @@
     divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
     convert(broadcast(x[]))                   ->   broadcast(convert(x))
 
-Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleCopy` and
-`HandleReshape`, `TrySinkBroadcastAfterOpWithUniqueNonScalarOperand` for the last rule (xla/hlo/transforms/simplifiers/
-algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE`
-(xla/hlo/transforms/simplifiers/hlo_dce.cc). The rule on division is taken from executables of jaxlib 0.10.2, where only its
-result is seen.
+Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleCopy`, `HandleReshape`
+and, in the last rule, `TrySinkBroadcastAfterOpWithUniqueNonScalarOperand` (xla/hlo/transforms/simplifiers/
+algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE` (xla/hlo/transforms/simplifiers/hlo_dce.cc).
+The rule on division is taken from executables of jaxlib 0.10.2, where only its result is seen.
 """
 
 from __future__ import annotations

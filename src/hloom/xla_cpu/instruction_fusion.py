@@ -169,9 +169,10 @@ def _is_fusible_concatenate(node: Node) -> bool:
     """Whether a node is no concatenate of many operands, and none of long rows."""
     if node.opcode != "concatenate":
         return True
-    dims = node.type.dims if isinstance(node.type, TensorType) else ()
-    is_of_rows = len(dims) > 1 and node.attributes["dimensions"][0] == len(dims) - 1
-    return len(node.inputs) <= MAX_CONCATENATE_OPERANDS and not (is_of_rows and dims[-1] >= MIN_LONG_ROW)
+    rank = _rank(node)
+    is_of_rows = rank > 1 and node.attributes["dimensions"][0] == rank - 1
+    is_long = isinstance(node.type, TensorType) and is_of_rows and node.type.dims[-1] >= MIN_LONG_ROW
+    return len(node.inputs) <= MAX_CONCATENATE_OPERANDS and not is_long
 
 
 def _dtype(node: Node) -> str:
