@@ -120,7 +120,8 @@ class Activity:
         needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
         active: dict[Node, int] = {}
         leaves_of = self.leaves
-        for node, masks in reversed(self._flow(graph, given).items()):
+        flow = self._flow(graph, given)
+        for node, masks in reversed(flow.items()):
             needed = needs.get(node, 0)
             if not needed or not isinstance(node, Apply):
                 continue
@@ -129,7 +130,8 @@ class Activity:
             handler = _NEEDS.get(node.opcode)
             if handler is None:
                 for operand in node.inputs:
-                    needs[operand] = needs.get(operand, 0) | leaves_of(operand.type)
+                    if operand in flow:
+                        needs[operand] = needs.get(operand, 0) | leaves_of(operand.type)
             else:
                 for operand, leaves in zip(node.inputs, handler(self, node, needed), strict=True):
                     needs[operand] = needs.get(operand, 0) | leaves

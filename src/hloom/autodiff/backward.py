@@ -98,7 +98,11 @@ class Backward(Emitter):
     def give(self, tangent: Any, cotangent: Node | None) -> None:
         """Add to the cotangent of a tangent; nothing where the operand is no tangent."""
         if cotangent is not None and isinstance(tangent, Linear):
-            self._values.setdefault(tangent, []).append(Part(cotangent, self._masks, self._negative))
+            part = Part(cotangent, self._masks, self._negative)
+            if tangent in self._values:
+                self._values[tangent].append(part)
+            else:
+                self._values[tangent] = [part]
 
     def give_negative(self, tangent: Any, cotangent: Node) -> None:
         """Subtract from the cotangent of a tangent."""
@@ -185,7 +189,7 @@ class Backward(Emitter):
 
             add(complex(x, 0), complex(0, y))  ->  complex(x, y)
         """
-        if left.opcode == right.opcode == "complex":
+        if left.opcode == "complex" and right.opcode == "complex":
             parts = [self._nonzero(opcode, *pair) for pair in zip(left.inputs, right.inputs, strict=True)]
             if None not in parts:
                 return self.op("complex", *filter(None, parts))
@@ -226,13 +230,21 @@ class Backward(Emitter):
             self._values[entry] = list(parts)
             value = self.take(entry)
             return None if value is None else Part(value)
-        if entry.opcode in ABSORPTIONS:
-            parts = self._without_absorbed(entry, parts)
-        kept = _shared(parts) if entry.opcode in MASKABLE else 0
-        part = self._sum(parts, kept)
+        for part in parts:
+            if part.masks:
+                part = self._masked_sum(entry, parts)
+                break
+        else:
+            part = None if not parts else parts[0] if len(parts) == 1 else self._added(parts)
         if part is None or not part.negative or _passes_sign(entry):
             return part
         return Part(self.neg(part.value), part.masks)
+
+    def _masked_sum(self, entry: Linear, parts: Sequence[Part]) -> Part | None:
+        """The sum of parts under the masks that all begin with and that pass the entry."""
+        if entry.opcode in ABSORPTIONS:
+            parts = self._without_absorbed(entry, parts)
+        return self._sum(parts, _shared(parts) if entry.opcode in MASKABLE else 0)
 
     def _without_absorbed(self, entry: Linear, parts: Sequence[Part]) -> Sequence[Part]:
         if not parts:

@@ -76,7 +76,9 @@ def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:
         rules = FUNCTIONS.get(node.opcode)
         if rules is None:
             continue
-        opcodes = {_from_tuple(operand).opcode for operand in node.inputs}
+        opcodes = {operand.opcode for operand in node.inputs}
+        if "get-tuple-element" in opcodes:
+            opcodes = {_from_tuple(operand).opcode for operand in node.inputs}
         for rule in rules:
             if isinstance(rule, FunctionRule):
                 made = _by_expression(rule, node) if rule.operands <= opcodes else None

@@ -343,9 +343,9 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
     and those whose result a select may discard, since masks of cotangents do not pass calls. XLA inlines every call
     before it does anything else.
     """
-    order = callees_first(module)
-    if not any(node.attributes.refers and _may_inline(node, but) for graph in order for node in graph.nodes):
+    if not any(node.attributes.refers and _may_inline(node, but) for node in module.nodes()):
         return
+    order = callees_first(module)
     for graph in order:
         for node in graph.nodes:
             if node.attributes.refers and _may_inline(node, but) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
