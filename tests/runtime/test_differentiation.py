@@ -5,6 +5,9 @@ Covers `differentiation.py`, `api/differentiable.py`.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -131,6 +134,43 @@ def test_devices_that_work_by_hand(uses_shardy: bool):
     finally:
         jax.config.update("jax_use_shardy_partitioner", former)
     np.testing.assert_allclose(gradient, jax.grad(halved)(WEIGHTS, EXAMPLES[1]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_devices_that_work_by_hand_within_the_function(is_compiled: bool):
+    """Arguments that are on no device in particular are put on those of the mesh."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
+    size = len(jax.devices())
+    rows = jnp.linspace(-1.0, 2.0, 2 * size).reshape(2 * size, 1)
+
+    def total(w, x):
+        return jax.shard_map(
+            lambda w, x: lax.psum(jnp.tanh(w * x).sum(), "d"), mesh=mesh, in_specs=(spec(), spec("d")), out_specs=spec()
+        )(w, x)  # fmt: skip
+
+    gradient = jax.grad(hloom.differentiable(total), (0, 1))
+    made = (jax.jit(gradient) if is_compiled else gradient)(jnp.float32(0.5), rows)
+    for value, wanted in zip(made, jax.grad(lambda w, x: jnp.tanh(w * x).sum(), (0, 1))(0.5, rows), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_eight_devices_that_work_by_hand():
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__]
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    result = subprocess.run(
+        [*command, "-k", "within_the_function or varia"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout
+
+
+def test_values_whose_variation_over_devices_is_checked_are_refused():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
+    inner = hloom.differentiable(lambda x: lax.psum(jnp.tanh(x).sum(), "d"))
+    outer = jax.shard_map(inner, mesh=mesh, in_specs=(spec("d"),), out_specs=spec())
+    with pytest.raises(hloom.HloomError, match="checks over which axes of the mesh values vary") as raised:
+        jax.grad(outer)(jnp.ones(2 * len(jax.devices())))
+    assert "check_vma=False" in str(raised.value)
 
 
 def test_trees_and_integers():

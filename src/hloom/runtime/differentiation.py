@@ -59,6 +59,9 @@ class Batched:
     outputs: list[int | None]
 
 
+_BOUNDARIES = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
+
+
 def _is_manual_for_shardy(node: Node) -> bool:
     return node.attributes.get("custom_call_target") == "xla.sdy.GlobalToLocalShape"
 
@@ -101,8 +104,18 @@ class Program:
                     self._module = self._lowered()
         return self._module
 
+    @cached_property
+    def is_by_hand(self) -> bool:
+        """Whether devices compute parts of it by hand: values between the devices' parts stay inside the program."""
+        return any(node.attributes.get("custom_call_target") in _BOUNDARIES for node in self.module.nodes())
+
     def _lowered(self) -> Module:
         internals = jax_internals()
+        if any(_varying_axes(operand) for operand in (*self.inputs, *self.outputs)):
+            raise HloomError(
+                f"{self.name}: jax.shard_map checks over which axes of the mesh values vary, which a module does not say",
+                hint="jax.shard_map(..., check_vma=False): the objective is then the sum over all devices",
+            )
         function = internals.core.jaxpr_as_fun(self.jaxpr)
         arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
         return load(internals.jax.jit(lambda *values: function(*values), keep_unused=True).lower(*arguments))
@@ -270,10 +283,32 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
 
         debug = internals.api_util.debug_info("hloom.differentiable", function, args, kwargs)
         closed, inputs = trace(flat, inputs, debug)
+        inputs = [_on_mesh(operand, mesh) for operand in inputs] if (mesh := _mesh_by_hand(closed.jaxpr)) else inputs
         program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed)
         return tree.unflatten(structures[-1], program_call().bind(*inputs, program=program))
 
     return through_primitive
+
+
+def _mesh_by_hand(jaxpr: Any) -> Any:
+    """The mesh whose devices a jaxpr lets work by hand, by `jax.shard_map`; None where it does not."""
+    pending = [jaxpr]
+    core = jax_internals().core
+    while pending:
+        part = pending.pop()
+        for equation in part.eqns:
+            mesh = equation.params.get("mesh") if equation.primitive.name == "shard_map" else None
+            if isinstance(mesh, jax_internals().jax.sharding.Mesh):
+                return mesh
+        pending += core.subjaxprs(part)
+    return None
+
+
+def _on_mesh(operand: Any, mesh: Any) -> Any:
+    """An array on all devices of a mesh, however sharded: jax does not see the mesh inside the primitive."""
+    jax = jax_internals().jax
+    spec = jax.sharding.PartitionSpec(*[jax.sharding.PartitionSpec.UNCONSTRAINED] * operand.ndim)
+    return jax.lax.with_sharding_constraint(operand, jax.sharding.NamedSharding(mesh, spec))
 
 
 @lru_cache(1)
@@ -331,14 +366,17 @@ def _forward_of_program(primals: Any, tangents: Any, *, program: Program) -> Any
 
 
 def _linearize_program(is_reverse: Any, moves: Any, *primals: Any, program: Program) -> Any:
-    """The forward part now; of the tangents a `linear_call` that knows the residuals."""
+    """The forward part now; of the tangents a `linear_call` that knows the residuals.
+
+    What devices compute by hand has no residuals: they would be parts that no array outside has.
+    """
     zero = jax_internals().ad.Zero
     wrt = tuple(n for n, is_moved in enumerate(moves) if is_moved and _moves(program.inputs[n]))
     if not wrt:
         outputs = program_call().bind(*primals, program=program)
         none = [zero(output.to_tangent_aval()) for output in program.outputs]
         return outputs, [False] * len(outputs), (), lambda residuals, *tangents: none
-    forward, _ = program.linearized(wrt)
+    forward = program if program.is_by_hand else program.linearized(wrt)[0]
     result = program_call().bind(*primals, program=forward)
     outputs, residuals = result[: len(program.outputs)], result[len(program.outputs) :]
     results_move = [_moves(output) for output in program.outputs]
@@ -371,14 +409,12 @@ def _forward_of_linear(primals: Any, tangents: Any, *, program: Program, wrt: tu
 def _transpose_linear(
     cotangents: Any, *inputs: Any, program: Program, wrt: tuple[int, ...], residuals: int
 ) -> list[Any]:
-    """The backward part, with the residuals where they are known, else those of a forward part run again."""
+    """The backward part, with the residuals where they are known, else reverse mode from the inputs."""
     internals = jax_internals()
     start = len(program.inputs)
-    forward, backward = program.linearized(wrt)
+    backward = program.linearized(wrt)[1] if residuals else program.reverse_mode(wrt)
     known = inputs[start : start + residuals]
     given = [internals.ad.instantiate_zeros(cotangent) for cotangent in cotangents]
-    if not residuals:
-        known = program_call().bind(*inputs[:start], program=forward)[len(program.outputs) :]
     results = program_call().bind(*given, *known, *inputs[:start], program=backward)
     undefined = internals.ad.is_undefined_primal
     value = [
@@ -462,6 +498,11 @@ def _one_by_one(function: Callable[..., Any], inputs: Any, dims: Any) -> Any:
 
     outputs = jax.lax.map(one, moved)
     return outputs, [0] * len(outputs)
+
+
+def _varying_axes(aval: Any) -> Any:
+    """The axes of a mesh over which `jax.shard_map` says that a value varies; empty where it says nothing."""
+    return getattr(getattr(aval, "mat", None), "varying", ())
 
 
 def _moves(aval: Any) -> bool:
