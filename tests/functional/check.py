@@ -88,7 +88,7 @@ def python_outcome(entry: Program, case: Case) -> Outcome:
 
 def difference(actual: Any, expected: Any, tolerance: float, at: str = "the value") -> str | None:
     """Where two results differ, in structure, in data type or in numbers; None where they do not."""
-    if expected is None or isinstance(expected, (str, bytes)):
+    if expected is None or isinstance(expected, (str, bytes, range, slice)):
         same = type(actual) is type(expected) and actual == expected
         return None if same else f"{at} is {actual!r}, not {expected!r}"
     if isinstance(expected, dict):

@@ -22,7 +22,6 @@ from hloom.functional import (
     AbstractValue,
     ArgumentArray,
     ArgumentTree,
-    Captured,
     CompiledFunction,
     Const,
     Derived,
@@ -241,7 +240,7 @@ def function(
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
-        return interpreter.calls.call(interpreter.embed(original), arguments, keywords)
+        return interpreter.calls.call(interpreter.embed(original, _name(original)), arguments, keywords)
 
     return Function(original, entry, getattr(original, "__name__", type(original).__name__), names, precision)
 
@@ -274,7 +273,7 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
-        derived = Derived(name, interpreter.embed(original), chosen)
+        derived = Derived(name, interpreter.embed(original, _name(original)), chosen)
         return interpreter.calls.call(derived, arguments, keywords)
 
     made = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
@@ -292,7 +291,7 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
-        return BUILTINS["jvp"](interpreter, [interpreter.embed(original), *arguments], {})
+        return BUILTINS["jvp"](interpreter, [interpreter.embed(original, _name(original)), *arguments], {})
 
     return _cached("jvp", original, entry, precision)(tuple(primals), tuple(tangents))
 
@@ -309,13 +308,13 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     def forward(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
-        return interpreter.calls.call(interpreter.embed(original), arguments, keywords)
+        return interpreter.calls.call(interpreter.embed(original, _name(original)), arguments, keywords)
 
     def backward(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         *given, cotangent = arguments
-        pair = BUILTINS["vjp"](interpreter, [interpreter.embed(original), *given], {})
+        pair = BUILTINS["vjp"](interpreter, [interpreter.embed(original, _name(original)), *given], {})
         assert isinstance(pair, Tuple)
         return interpreter.calls.call(pair.items[1], [cotangent], {})
 
@@ -347,7 +346,7 @@ def _matrix(name: str, target: Any, wrt: Any) -> Any:
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
-        made = BUILTINS[name](interpreter, [interpreter.embed(original), Const(wrt)], {})
+        made = BUILTINS[name](interpreter, [interpreter.embed(original, _name(original)), Const(wrt)], {})
         return interpreter.calls.call(made, arguments, keywords)
 
     function = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
@@ -470,24 +469,7 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
 
 def _is_current(program: CompiledFunction) -> bool:
     """Whether what a program was compiled with from outside is as it was."""
-    return all(_unchanged(row) for row in program.captured)
-
-
-def _unchanged(row: Captured) -> bool:
-    if row.name is None:
-        try:
-            held = row.container.cell_contents
-        except ValueError:
-            return False
-    elif isinstance(row.container, dict):
-        held = row.container.get(row.name)
-    else:
-        held = getattr(row.container, row.name[1:], None)
-    if held is row.value:
-        return True
-    if isinstance(held, (bool, int, float, complex, str)) and type(held) is type(row.value):
-        return held == row.value
-    return False
+    return all(row.is_current() for row in program.captured)
 
 
 def _error(program: CompiledFunction, number: int) -> Exception:

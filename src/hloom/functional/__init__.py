@@ -18,7 +18,6 @@ from hloom.functional.program import CompiledFunction as CompiledFunction
 from hloom.functional.program import Static as Static
 from hloom.functional.program import compile_program as compile_program
 from hloom.functional.program import rebuilt as rebuilt
-from hloom.functional.state import Captured as Captured
 from hloom.functional.values import AbstractValue as AbstractValue
 from hloom.functional.values import Const as Const
 from hloom.functional.values import Derived as Derived

@@ -9,19 +9,27 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
+from types import (
+    BuiltinFunctionType,
+    BuiltinMethodType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hloom.autodiff import Emitter
 from hloom.frontend import Code
-from hloom.functional.builtin_functions import BUILTINS, call_derived_outside, call_method
+from hloom.functional.builtin_functions import BUILTINS, Handler, call_derived_outside, call_method
 from hloom.functional.container_classes import is_container, is_sequence, plain_class
 from hloom.functional.control_flow import MAX_ROUNDS, Arm
 from hloom.functional.gradients import call_derived
@@ -80,6 +88,8 @@ UNLIKE_GRAPHS = 8
 LARGEST = 1024
 """How many parts the arguments of a function that calls itself may have."""
 NUMBERS = (bool, int, float, complex)
+MODULES_IN_C = ("math", "cmath", "operator", "_operator", "builtins", "_functools")
+"""Modules of functions that are called while compiling where their arguments are known."""
 
 
 @dataclass(eq=False)
@@ -160,7 +170,7 @@ class Calls:
         except TypeError:
             handler = None
         if handler is not None:
-            return handler(interpreter, arguments, keywords)
+            return self._builtin(held, handler, arguments, keywords)
         numpys = NUMPY_PRELUDE.get(held) if isinstance(held, (type, FunctionType)) or callable(held) else None
         if numpys is not None:
             return self.call(interpreter.embed(numpys), arguments, keywords)
@@ -174,14 +184,14 @@ class Calls:
             return self.call(interpreter.embed(wrapped), arguments, keywords)
         if isinstance(held, functools.partial):
             function = interpreter.embed(held.func)
-            given = [interpreter.embed(value) for value in held.args]
-            named = {name: interpreter.embed(value) for name, value in held.keywords.items()}
+            given = [interpreter.embed(value, "a partial's argument") for value in held.args]
+            named = {name: interpreter.embed(value, name) for name, value in held.keywords.items()}
             return self.call(function, [*given, *arguments], {**named, **keywords})
         if type(held) in (operator.itemgetter, operator.attrgetter):
             cls, given = held.__reduce__()
             return self.call(self.call(Const(cls), [interpreter.embed(value) for value in given], {}), arguments, {})
         if isinstance(held, MethodType):
-            owner = interpreter.embed(held.__self__)
+            owner = interpreter.embed(held.__self__, type(held.__self__).__name__)
             return self.call(interpreter.embed(held.__func__), [owner, *arguments], keywords)
         owner = getattr(held, "__self__", None)
         if isinstance(owner, np.ufunc) and getattr(held, "__name__", "") == "at":
@@ -204,6 +214,8 @@ class Calls:
             return interpreter.library.call(held, arguments, keywords)
         if isinstance(held, FunctionType):
             return self.call(interpreter.closure_of(held), arguments, keywords)
+        if isinstance(held, (MethodDescriptorType, WrapperDescriptorType)):
+            return self._unbound_method(held, arguments, keywords)
         if isinstance(held, (BuiltinFunctionType, BuiltinMethodType)):
             return self.known_call(held, arguments, keywords)
         underlying = getattr(held, "__wrapped__", None)
@@ -214,12 +226,43 @@ class Calls:
             return self.call(interpreter.embed(call), [Const(held), *arguments], keywords)
         interpreter.refuse(f"{held!r} cannot be called in a compiled function")
 
+    def _builtin(
+        self, held: Any, handler: Handler, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """A call of a built-in function, which raises what Python raises for arguments that it does not take."""
+        interpreter = self.interpreter
+        name = getattr(held, "__name__", str(held))
+        signature = _signature(held)
+        if signature is not None:
+            try:
+                bound = signature.bind(*arguments, **keywords)
+            except TypeError as error:
+                interpreter.raise_error(TypeError, f"{name}(): {error}")
+            arguments, keywords = bound.args, bound.kwargs
+        try:
+            return handler(interpreter, arguments, keywords)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            interpreter.raise_error(type(error), str(error))
+
+    def _unbound_method(
+        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """`str.upper(text)`: a method of a built-in class, called with its object."""
+        interpreter = self.interpreter
+        name, cls = held.__name__, held.__objclass__
+        if not arguments or not issubclass(self.class_of(arguments[0]), cls):
+            given = f"not {described(arguments[0])}" if arguments else "and none is given"
+            interpreter.raise_error(TypeError, f"{name}() takes a {cls.__name__} first, {given}")
+        method = interpreter.members.attribute(arguments[0], name)
+        return self.call(method, arguments[1:], keywords)
+
     def known_call(
         self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         """A function written in C: computed now where its arguments are known."""
         interpreter = self.interpreter
-        if getattr(held, "__module__", None) in ("math", "cmath", "operator", "_operator", "builtins", "_functools"):
+        is_of_number = getattr(held, "__self__", None) in (int, float, str, bytes)
+        if is_of_number or getattr(held, "__module__", None) in MODULES_IN_C:
             return self._known_object(held, arguments, keywords)
         interpreter.refuse(f"{getattr(held, '__name__', held)} cannot be called in a compiled function")
 
@@ -329,7 +372,7 @@ class Calls:
             (value,) = arguments
             if isinstance(value, Const):
                 return Const(cls(value.value))
-            return interpreter.library.call(np.asarray, [value, Const(cls)], {})
+            return interpreter.library.call(np.asarray, [value], {"dtype": Const(cls)})
         return interpreter.library.call(cls, arguments, keywords)
 
     def is_instance(self, value: AbstractValue, classes: AbstractValue) -> AbstractValue:
@@ -849,6 +892,15 @@ TRANSFORMATIONS = {
 }  # fmt: skip
 """hloom's derivatives by the names of jax's."""
 CALLABLE = (FunctionClosure, PartialCall, Derived, ValueChoice)
+
+
+@functools.cache
+def _signature(function: Any) -> inspect.Signature | None:
+    """The parameters of a built-in function; None where they are not written down."""
+    try:
+        return None if isinstance(function, str) else inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def _is_of_program(value: AbstractValue) -> bool:

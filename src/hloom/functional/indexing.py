@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,8 @@ class Indexing:
             return self._of_sequence(owner, owner.items, index)
         if isinstance(owner, Ref):
             if is_mapping(owner.cell.cls):
+                if isinstance(index, Array) and not index.dims and index.literal is None:
+                    return self._of_mapping(owner, index)
                 key = interpreter.static(index, "the key of a dict")
                 held = interpreter.contents(owner).get(key)
                 return missing_item(interpreter, owner, key) if held is None else held
@@ -140,6 +142,26 @@ class Indexing:
         if len(items) == 1:
             return items[0]
         return interpreter.control.switch(tag, [lambda item=item: item for item in items])
+
+    def _of_mapping(self, owner: Ref, index: Array) -> AbstractValue:
+        """The item of a dict under a number that only the run knows; KeyError where no key equals it."""
+        interpreter = self.interpreter
+        emitter = interpreter.emitter
+        if plain_class(owner.cell.cls) not in (dict, OrderedDict):
+            interpreter.static(index, f"the key of a {plain_class(owner.cell.cls).__name__}")
+        fields = interpreter.contents(owner)
+        rows = [(key, item) for key, item in zip(fields.keys or (), fields.items, strict=True)
+                if isinstance(key, (bool, int, float, np.number))]  # fmt: skip
+        tag, is_there = emitter.constant(0, S32), emitter.constant(False, PREDICATE)
+        for number, (key, _) in enumerate(rows):
+            is_equal = interpreter.numbers.compare("==", index, Const(key))
+            assert isinstance(is_equal, Array)
+            tag = emitter.select(is_equal.node, emitter.constant(number, S32), tag)
+            is_there = emitter.elementwise("or", is_there, is_equal.node)
+        interpreter.check(is_there, KeyError, "no key of the dict equals the number")
+        if not rows:
+            interpreter.raise_error(KeyError, "the dict has no key that is a number")
+        return interpreter.control.switch(tag, [lambda item=item: item for _, item in rows])
 
     # Arrays
 

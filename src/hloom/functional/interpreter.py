@@ -21,6 +21,7 @@ from hloom.frontend import Code, code_of
 from hloom.functional.aliases import Aliases
 from hloom.functional.builtin_functions import BUILTINS
 from hloom.functional.calls import Calls
+from hloom.functional.captured import Captured, CapturedContents, attributes_of, captured_contents
 from hloom.functional.container_classes import class_of_container, is_container
 from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
@@ -31,7 +32,7 @@ from hloom.functional.numbers import Numbers
 from hloom.functional.operators import Operators
 from hloom.functional.patterns import Patterns
 from hloom.functional.print_log import Printing
-from hloom.functional.state import CallFrame, Captured, PathEnds, Refusal
+from hloom.functional.state import CallFrame, PathEnds, Refusal
 from hloom.functional.statements import Statements
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
@@ -91,7 +92,7 @@ class Interpreter:
         self.store.set(self.error, Const(0))
         self.frame: CallFrame | None = None
         self.errors: list[ErrorSite] = [OVERFLOW]
-        self.captured: list[Captured] = []
+        self.captured: list[Captured | CapturedContents] = []
         self.protected: dict[Array, str] = {}
         self.steps = 0
         self.returned_at: Location | None = None
@@ -330,12 +331,18 @@ class Interpreter:
             return Const(getattr(builtins, name))
         self.raise_error(NameError, f"name '{name}' is not defined")
 
-    def embed(self, held: Any, name: str = "a value") -> AbstractValue:
-        """A Python object from outside the program; containers and arrays are constants, not to be changed."""
+    def embed(self, held: Any, name: str | None = None) -> AbstractValue:
+        """A Python object from outside the program; containers and arrays are constants, not to be changed.
+
+        With a name, one that others hold too, who may change it before the next run.
+        """
         known = self._outside.get(id(held))
         if known is not None:
             return known[1]
-        value = self._embedded(held, name)
+        value = self._embedded(held, name or "a value")
+        contents = captured_contents(held) if name is not None and not isinstance(held, AbstractValue) else None
+        if contents is not None:
+            self.captured.append(contents)
         if not isinstance(held, (bool, int, float, complex, str, type(None))):
             self._outside[id(held)] = held, value
         return value
@@ -362,7 +369,7 @@ class Interpreter:
             and id(held) not in self.settings.transformations
         ):
             return self.closure_of(held)
-        fields = self.members.fields_of(held)
+        fields = attributes_of(held)
         if fields is not None:
             cell = Cell(type(held), f"{name} is from outside the function")
             keys = tuple(fields)

@@ -190,6 +190,8 @@ class Library:
             plain_keywords = {**NUMPY_KEYWORDS.get(_name(function), {}), **plain_keywords}
 
         def with_arrays() -> AbstractValue | None:
+            if function in IDENTITIES and self._is_flat(arguments[0]):
+                return None
             rows = [self._arrayed(value) for value in arguments]
             is_same = all(row is value for row, value in zip(rows, arguments, strict=True))
             return None if is_same else self.call(function, rows, keywords)
@@ -222,8 +224,15 @@ class Library:
         rows = [self._arrayed(item) for item in items]
         if any(row is not item for row, item in zip(rows, items, strict=True)):
             return interpreter.new_list(rows)
-        is_numbers = all(isinstance(item, Array) or _is_number(item) for item in items)
-        return self.as_array(value) if items and is_numbers else value
+        return self.as_array(value) if items and self._is_flat(value) else value
+
+    def _is_flat(self, value: AbstractValue) -> bool:
+        """Whether a value is a sequence of numbers and arrays that are of one shape."""
+        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and is_sequence(value.cell.cls)):
+            return False
+        items = list(self.interpreter.members.items(value))
+        shapes = {item.dims if isinstance(item, Array) else () for item in items}
+        return len(shapes) <= 1 and all(isinstance(item, Array) or _is_number(item) for item in items)
 
     def _check_finite(self, result: AbstractValue, arrays: Sequence[Array], message: str) -> None:
         """Where finite matrices give results that are not, NumPy raises."""
@@ -320,7 +329,8 @@ class Library:
             if made is not None:
                 return made
             if isinstance(error.__cause__, TypeError) and _has_lists((arguments, keywords)):
-                return self._traced(function, _without_lists(arguments), _without_lists(keywords), arrays, name)
+                plain, named = _without_lists(arguments), _without_lists(keywords)
+                return self._traced(function, plain, named, arrays, name, example=example)
             known = [(number, array.literal) for number, array in enumerate(arrays) if array.literal is not None]
             if not known:
                 self._problem(error, name, example)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functional.builtin_functions import RANGE_METHODS, TUPLE_METHODS, methods_of
+from hloom.functional.builtin_functions import (
+    RANGE_METHODS,
+    SEQUENCE_OPERATORS,
+    SPECIAL_METHODS,
+    TUPLE_METHODS,
+    methods_of,
+)
+from hloom.functional.captured import Captured, is_of_users
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, option_of
-from hloom.functional.state import Captured
 from hloom.functional.values import (
     ITERATOR,
     AbstractValue,
@@ -51,6 +57,10 @@ class Members:
         interpreter = self.interpreter
         if isinstance(owner, ValueChoice):
             return interpreter.control.choices(owner, lambda value: self.attribute(value, name))
+        if name.startswith("__") and not isinstance(owner, (Const, Parent)):
+            special = self._special(owner, name)
+            if special is not None:
+                return special
         if isinstance(owner, Array):
             return self._of_array(owner, name)
         if isinstance(owner, Const):
@@ -76,6 +86,20 @@ class Members:
         if isinstance(owner, Series) and owner.rule == "range" and name in RANGE_METHODS:
             return Method(owner, name)
         interpreter.raise_error(AttributeError, f"{described(owner)} has no attribute '{name}'")
+
+    def _special(self, owner: AbstractValue, name: str) -> AbstractValue | None:
+        """A method of a built-in class that Python's own functions and operators call; None where it is no such."""
+        cls = self.interpreter.calls.class_of(owner)
+        if name == "__class__":
+            return Const(cls)
+        is_sequence_or_mapping = isinstance(owner, Tuple) or (isinstance(owner, Ref) and is_container(owner.cell.cls))
+        function = SPECIAL_METHODS.get(name)
+        if function is None and is_sequence_or_mapping:
+            function = SEQUENCE_OPERATORS.get(name)
+        is_built_in = is_sequence_or_mapping or isinstance(owner, (Array, Series))
+        if function is None or not is_built_in or isinstance(getattr(cls, name, None), (FunctionType, type(None))):
+            return None
+        return PartialCall(Const(function), (owner,), {})
 
     def _of_array(self, owner: Array, name: str) -> AbstractValue:
         interpreter = self.interpreter
@@ -107,6 +131,8 @@ class Members:
             if owner.dtype.is_complex:
                 return Array(self.interpreter.emitter.op(name, owner.node), True)
             return owner if name == "real" else Const(cls(0))
+        if name in ("numerator", "denominator") and issubclass(cls, int):
+            return self.interpreter.numbers.to_python(owner, int) if name == "numerator" else Const(1)
         if name in ("shape", "ndim", "dtype", "T", "size"):  # a number may stand for an array of no dimensions
             return self._of_array(Array(owner.node), name)
         if hasattr(cls, name):
@@ -134,7 +160,13 @@ class Members:
             interpreter.raise_error(AttributeError, str(error))
         if isinstance(held, type) and isinstance(collected, FunctionType):
             return interpreter.embed(collected)
-        if not isinstance(held, (ModuleType, type)) and not callable(collected):
+        if isinstance(held, (ModuleType, type)):
+            module = held.__name__ if isinstance(held, ModuleType) else held.__module__
+            is_bound = isinstance(collected, (MethodType, BuiltinMethodType))  # another object each time
+            may_change = is_of_users(module) and not is_bound
+        else:
+            may_change = not callable(collected)
+        if may_change:
             interpreter.captured.append(Captured(held, f".{name}", collected))
         return interpreter.embed(collected, name)
 
@@ -215,6 +247,8 @@ class Members:
         static = next((vars(base)[name] for base in cls.__mro__[:-1] if name in vars(base)), None)
         if static is None:
             return None
+        if is_of_users(cls.__module__) and getattr(cls, name) is static:
+            interpreter.captured.append(Captured(cls, f".{name}", static))
         if isinstance(static, staticmethod):
             return interpreter.embed(static.__func__)
         if isinstance(static, classmethod):
@@ -240,28 +274,6 @@ class Members:
             interpreter.calls.call(interpreter.embed(static.fset), [owner, value], {})
             return
         interpreter.change(owner, interpreter.contents(owner).changed(name, value))
-
-    def fields_of(self, held: Any) -> dict[str, Any] | None:
-        """The attributes of an instance of a user's class; None for what is no such thing."""
-        cls = type(held)
-        if isinstance(held, (type, ModuleType, FunctionType, np.generic, np.dtype)) or callable(
-            getattr(held, "func", None)
-        ):
-            return None
-        if dataclasses.is_dataclass(held):
-            names = [field.name for field in dataclasses.fields(held)]
-            extra = [name for name in getattr(held, "__dict__", {}) if name not in names]
-            return {name: getattr(held, name) for name in (*names, *extra) if hasattr(held, name)}
-        module = cls.__module__.partition(".")[0]
-        if module in ("builtins", "numpy", "jax", "jaxlib", "functools", "operator", "hloom", "enum", "re", "types"):
-            return None
-        if any(base.__module__ in ("enum", "functools") for base in cls.__mro__):
-            return None
-        if isinstance(getattr(held, "__dict__", None), dict) and any(
-            isinstance(function, FunctionType) for base in cls.__mro__[:-1] for function in vars(base).values()
-        ):
-            return dict(vars(held))
-        return None
 
     # Items
 

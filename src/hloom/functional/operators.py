@@ -76,6 +76,12 @@ class Operators:
             return made
         if isinstance(left, (Tuple, Ref)) or isinstance(right, (Tuple, Ref)):
             return self._of_sequences(symbol, left, right)
+        if symbol == "*" and (_is_text(left) or _is_text(right)):
+            interpreter.static(right if _is_text(left) else left, "how often a text is repeated")
+        if symbol == "@" and not any(isinstance(value, Array) and value.dims for value in (left, right)):
+            interpreter.raise_error(
+                TypeError, f"unsupported operand types for @: {described(left)} and {described(right)}"
+            )
         for value in (left, right):
             if not isinstance(value, Array) and not _is_number(value):
                 interpreter.raise_error(
@@ -322,12 +328,17 @@ class Operators:
                 and left.value == right.value
             )
             return Const(is_same is wanted)
-        if isinstance(left, Array) and isinstance(right, Array):
-            return Const((left is right) is wanted)
-        for value, other in ((left, right), (right, left)):
-            is_bool = isinstance(value, Array) and value.weak and value.dtype is PREDICATE
-            if is_bool and isinstance(other, Const) and isinstance(other.value, bool):
-                return self.compare("==" if wanted else "!=", value, other)
+        if left is right:
+            return Const(wanted)
+        values = (left, right)
+        if any(isinstance(value, Array) and value.weak for value in values):
+            if all(self.interpreter.calls.class_of(value) is bool for value in values):
+                return self.compare("==" if wanted else "!=", left, right)
+            classes = {self.interpreter.calls.class_of(value) for value in values}
+            if len(classes) == 1:
+                self.interpreter.refuse("numbers have no identity in a compiled function", hint="compare them by ==")
+        if all(isinstance(value, Array) for value in values):
+            return Const(not wanted)
         return Const(same(left, right) is wanted)
 
     def _equality(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
@@ -350,7 +361,7 @@ class Operators:
                 rows = a.items, tuple(b.get(key) for key in a.keys)
             else:
                 rows = a.items, b.items
-        ranges = [_known_range(value) for value in (left, right)]
+        ranges = [known_range(value) for value in (left, right)]
         if None not in ranges:
             return Const((ranges[0] == ranges[1]) is wanted)
         if rows is None:
@@ -398,9 +409,17 @@ class Operators:
             return self._known(lambda a, b: b in a, "in", container.value, item.value)
         if _is_dict(container):
             assert isinstance(container, Ref)
+            keys = interpreter.contents(container).keys or ()
+            if isinstance(item, Array) and not item.dims and item.literal is None:
+                return self._contains(Tuple(tuple(map(Const, keys))), item)
             key = interpreter.static(item, "a key of a dict")
-            return Const(any(key == name for name in interpreter.contents(container).keys or ()))
+            return Const(any(key == name for name in keys))
+        if isinstance(container, Const) and isinstance(container.value, (str, bytes)):
+            cls = type(container.value).__name__
+            interpreter.raise_error(TypeError, f"'in <{cls}>' requires a {cls} as left operand, not {described(item)}")
         if isinstance(container, Array):
+            if not container.dims:
+                interpreter.raise_error(TypeError, f"{described(container)} is not iterable")
             equal = interpreter.numbers.compare("==", container, item)
             return interpreter.library.call(np.any, [equal], {})
         if isinstance(container, Ref) and not is_sequence(container.cell.cls):
@@ -439,7 +458,11 @@ def _is_number(value: AbstractValue) -> bool:
     return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
 
 
-def _known_range(value: AbstractValue) -> range | None:
+def _is_text(value: AbstractValue) -> bool:
+    return isinstance(value, Const) and isinstance(value.value, (str, bytes))
+
+
+def known_range(value: AbstractValue) -> range | None:
     """A range whose bounds are known."""
     if isinstance(value, Series) and value.rule == "range" and all(isinstance(part, Const) for part in value.parts):
         return range(*(part.value for part in value.parts))  # type: ignore[attr-defined]

@@ -66,6 +66,23 @@ def associative_scan(fn: Any, elems: Any, reverse: Any = False, axis: Any = 0) -
     return tree_map(lambda leaf: np.moveaxis(leaf, 0, axis), rows)
 
 
+def reduce(operands: Any, init_values: Any, computation: Any, dimensions: Any, **_: Any) -> Any:
+    """jax.lax.reduce, one element after the other"""
+    axes = tuple(dimensions)
+    moved = tree_map(lambda leaf: in_front(np.asarray(leaf), axes), operands)
+    state = tree_map(lambda leaf, init: np.full(leaf.shape[1:], init, leaf.dtype), moved, init_values)
+    for i in range(leading(moved)):
+        state = computation(state, picked(moved, 0, i))
+    return state
+
+
+def in_front(array: Any, axes: Any) -> Any:
+    """An array whose first dimension counts through some of its dimensions."""
+    moved = np.moveaxis(array, axes, range(len(axes)))
+    rest = moved.shape[len(axes) :]
+    return np.reshape(moved, (math.prod(moved.shape[: len(axes)]), *rest))
+
+
 def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, **_: Any) -> Any:
     """jax.vmap, one element after the other"""
 
@@ -240,6 +257,61 @@ def dist(p: Any, q: Any) -> Any:
     return math.sqrt(total)
 
 
+def modf(x: Any) -> Any:
+    """math.modf"""
+    whole = float(np.trunc(x))
+    rest = 0.0 if math.isinf(x) else x - whole
+    return math.copysign(rest, x), whole
+
+
+def frexp(x: Any) -> Any:
+    """math.frexp"""
+    mantissa, exponent = np.frexp(float(x))
+    return float(mantissa), int(exponent)
+
+
+def ldexp(x: Any, i: Any) -> Any:
+    """math.ldexp"""
+    made = float(np.ldexp(float(x), i))
+    if math.isinf(made) and not math.isinf(x):
+        raise OverflowError("math range error")
+    return made
+
+
+def nextafter(x: Any, y: Any) -> Any:
+    """math.nextafter"""
+    return float(np.nextafter(float(x), float(y)))
+
+
+def ulp(x: Any) -> Any:
+    """math.ulp"""
+    size = abs(float(x))
+    above = float(np.nextafter(size, math.inf))
+    if math.isnan(size) or math.isinf(size):
+        return size
+    return size - float(np.nextafter(size, 0.0)) if math.isinf(above) else above - size
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """math.remainder: exact, as CPython's `m_remainder`"""
+    size, divisor = abs(float(x)), abs(float(y))
+    if math.isnan(size) or math.isnan(divisor):
+        return size + divisor
+    if math.isinf(size) or divisor == 0.0:
+        raise ValueError("math domain error")
+    if math.isinf(divisor):
+        return float(x)
+    rest = math.fmod(size, divisor)
+    other = divisor - rest
+    if rest < other:
+        near = rest
+    elif rest > other:
+        near = -other
+    else:
+        near = rest - 2.0 * math.fmod(0.5 * (size - rest), divisor)
+    return math.copysign(1.0, x) * near
+
+
 def power_modulo(base: Any, exponent: Any, modulus: Any) -> Any:
     """`pow` of three integers, by squaring"""
     if modulus == 0:
@@ -339,7 +411,7 @@ def isclose(a: Any, b: Any, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
 PRELUDE: dict[str, Any] = {
     "fori_loop": fori_loop, "while_loop": while_loop, "cond": cond, "switch": switch, "scan": scan, "vmap": vmap,
     "map": lax_map, "associative_scan": associative_scan, "tree_map": tree_map, "vectorize": jax_vectorize,
-    "apply_along_axis": apply_along_axis, "fromfunction": fromfunction, "piecewise": piecewise,
+    "apply_along_axis": apply_along_axis, "fromfunction": fromfunction, "piecewise": piecewise, "reduce": reduce,
 }  # fmt: skip
 """By the name of jax's function."""
 NUMPY_PRELUDE: dict[Any, Any] = {
@@ -349,6 +421,7 @@ NUMPY_PRELUDE: dict[Any, Any] = {
 """By NumPy's function."""
 MATH_PRELUDE: dict[str, Any] = {
     "gcd": gcd, "lcm": lcm, "comb": comb, "perm": perm, "dist": dist, "factorial": factorial, "isqrt": isqrt,
-    "isclose": isclose,
+    "isclose": isclose, "modf": modf, "frexp": frexp, "ldexp": ldexp, "nextafter": nextafter, "ulp": ulp,
+    "remainder": remainder,
 }  # fmt: skip
 """By the name of the function of the module math."""

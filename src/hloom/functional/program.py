@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hloom.functional.captured import Captured, CapturedContents
 from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
 from hloom.functional.container_classes import is_container, option_of, rebuilt_container
 from hloom.functional.interpreter import Interpreter, Settings
+from hloom.functional.operators import known_range
 from hloom.functional.print_log import PrintSite
 from hloom.functional.shared_calls import lower_shared_calls
-from hloom.functional.state import Captured, PathEnds
+from hloom.functional.state import PathEnds
 from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
     ITERATOR,
@@ -105,7 +107,7 @@ class CompiledFunction:
     template: Any
     errors: tuple[ErrorSite, ...]
     has_error: bool
-    captured: tuple[Captured, ...]
+    captured: tuple[Captured | CapturedContents, ...]
     depth: int
     overflow: int
     has_own_derivatives: bool = False
@@ -142,12 +144,14 @@ def compile_program(
         with deep_calls():
             try:
                 value = entry(interpreter, given, named)
-                is_alive = True
             except PathEnds:
-                value, is_alive = NONE, False
-            del is_alive
+                value = NONE
             outputs: list[Any] = []
-            template = _template(interpreter, value, outputs)
+            try:
+                template = _template(interpreter, value, outputs)
+            except PathEnds:  # an iterator that raises is only gone over here
+                outputs = []
+                template = Static(None)
             error = interpreter.store.get(interpreter.error)
             has_error = isinstance(error, Array)
             if isinstance(error, Array):
@@ -210,7 +214,7 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
                 hint="return the numbers",
             )
         return Static(value.value)
-    if isinstance(value, Tuple):
+    if isinstance(value, Tuple) and value.cls is not slice:
         return Container(value.cls, None, tuple(_template(interpreter, item, outputs) for item in value.items))
     if isinstance(value, Ref) and value.cell.cls is not ITERATOR:
         fields = interpreter.contents(value)
@@ -225,6 +229,11 @@ def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
         )
     if isinstance(value, FunctionClosure) and value.original is not None:
         return Static(value.original)
+    known = known_range(value)
+    if known is not None:
+        return Static(known)
+    if isinstance(value, Tuple) and value.cls is slice:
+        return Static(slice(*(interpreter.static(item, "a bound of a slice that is returned") for item in value.items)))
     if isinstance(value, Series):
         return Container(
             list, None, tuple(_template(interpreter, item, outputs) for item in interpreter.members.items(value))

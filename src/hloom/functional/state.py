@@ -56,12 +56,3 @@ class CallFrame:
     arguments: Any = None
     is_shared: bool = False
     """Whether it is interpreted for a graph that several calls use."""
-
-
-@dataclass
-class Captured:
-    """Something from outside the program that it was compiled for, to be compared before the next run."""
-
-    container: Any
-    name: Any
-    value: Any

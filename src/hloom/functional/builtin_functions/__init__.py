@@ -12,8 +12,11 @@ from hloom.functional.builtin_functions import math_module as _math_module  # no
 from hloom.functional.builtin_functions import operator_module as _operator_module  # noqa: F401
 from hloom.functional.builtin_functions.collections_module import missing_item as missing_item
 from hloom.functional.builtin_functions.methods import RANGE_METHODS as RANGE_METHODS
+from hloom.functional.builtin_functions.methods import SEQUENCE_OPERATORS as SEQUENCE_OPERATORS
+from hloom.functional.builtin_functions.methods import SPECIAL_METHODS as SPECIAL_METHODS
 from hloom.functional.builtin_functions.methods import TUPLE_METHODS as TUPLE_METHODS
 from hloom.functional.builtin_functions.methods import call_method as call_method
 from hloom.functional.builtin_functions.methods import methods_of as methods_of
 from hloom.functional.builtin_functions.table import BUILTINS as BUILTINS
+from hloom.functional.builtin_functions.table import Handler as Handler
 from hloom.functional.builtin_functions.transformations import call_derived_outside as call_derived_outside

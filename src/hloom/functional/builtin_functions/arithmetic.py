@@ -9,7 +9,7 @@ import numpy as np
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
 from hloom.functional.prelude import power_modulo, round_integer
-from hloom.functional.values import FALSE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
+from hloom.functional.values import FALSE, NONE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
 from hloom.ir import dtype
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ for _cls in (bool, int, float, complex):
 @row(round)
 def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     value, digits = arguments[0], [*arguments[1:], *keywords.values()]
+    given = digits[0] if digits else NONE
+    is_float = isinstance(given, Const) and given.value is not None and not hasattr(given.value, "__index__")
+    if is_float or (isinstance(given, Array) and not given.dtype.is_integer):
+        interpreter.raise_error(TypeError, f"{described(given)} cannot be interpreted as an integer")
     if isinstance(value, Const) and all(isinstance(item, Const) for item in digits):
         return Const(round(value.value, *(item.value for item in digits)))  # type: ignore[attr-defined]
     array = interpreter.numbers.array(value)
@@ -133,6 +137,9 @@ def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
     if len(arguments) == 3:
         if all(isinstance(value, Const) for value in arguments):
             return Const(pow(*(value.value for value in arguments)))  # type: ignore[attr-defined]
+        for value in arguments:
+            if not issubclass(interpreter.calls.class_of(value), int):
+                interpreter.raise_error(TypeError, "pow() 3rd argument not allowed unless all arguments are integers")
         return interpreter.calls.call(interpreter.embed(power_modulo), arguments, {})
     return interpreter.operators.binary("**", *arguments)
 
@@ -144,6 +151,27 @@ def divided(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
     return Tuple((binary("//", *arguments), binary("%", *arguments)))
 
 
+def _numpy_division(function: np.ufunc, symbols: tuple[str, ...]) -> Handler:
+    """NumPy's division of arrays and numbers, with the signs of zeros that it gives, which jax's does not."""
+
+    def divide(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        is_real = all(isinstance(value, (Array, Const)) for value in arguments)
+        is_known = all(isinstance(value, Const) for value in arguments)
+        if keywords or len(arguments) != 2 or not is_real or is_known:
+            return interpreter.library.call(function, arguments, keywords)
+        operands = [interpreter.current(value) for value in arguments]
+        if not any(isinstance(value, Array) and not value.weak for value in operands):
+            operands = [Array(value.node) if isinstance(value, Array) else value for value in operands]
+        results = tuple(interpreter.operators.binary(symbol, *operands) for symbol in symbols)
+        return results[0] if len(results) == 1 else Tuple(results)
+
+    return divide
+
+
+for _function, _symbols in ((np.remainder, ("%",)), (np.floor_divide, ("//",)), (np.divmod, ("//", "%"))):
+    BUILTINS[_function] = _numpy_division(_function, _symbols)
+
+
 def _spread(interpreter: Interpreter, arguments: Sequence[AbstractValue]) -> list[AbstractValue]:
     return list(interpreter.members.items(arguments[0])) if len(arguments) == 1 else list(arguments)
 
@@ -151,6 +179,14 @@ def _spread(interpreter: Interpreter, arguments: Sequence[AbstractValue]) -> lis
 def _extreme(name: str, symbol: str) -> Handler:
     def extreme(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         key, default = keywords.get("key"), keywords.get("default")
+        unknown = [keyword for keyword in keywords if keyword not in ("key", "default")]
+        if not arguments or unknown:
+            problem = f"unexpected keyword argument '{unknown[0]}'" if unknown else "at least 1 argument is expected"
+            interpreter.raise_error(TypeError, f"{name}(): {problem}")
+        if len(arguments) > 1 and default is not None:
+            interpreter.raise_error(TypeError, f"{name}() takes no default with several arguments")
+        if isinstance(key, Const) and key.value is None:
+            key = None
         if len(arguments) == 1 and isinstance(arguments[0], Array) and arguments[0].type.rank == 1 and key is None:
             array = arguments[0]
             if not array.dims[0] and default is None:

@@ -66,7 +66,10 @@ def has_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 
 @row(getattr)
 def get_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 2, 3, "getattr")
     name = interpreter.static(arguments[1], "the name of an attribute")
+    if not isinstance(name, str):
+        interpreter.raise_error(TypeError, f"attribute name must be string, not '{type(name).__name__}'")
     if len(arguments) > 2 and not _has(interpreter, arguments[0], name):
         return arguments[2]
     return interpreter.members.attribute(arguments[0], name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import functools
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count, row
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Keywords, check_count, row
 from hloom.functional.container_classes import is_mapping
 from hloom.functional.values import (
     FALSE,
@@ -21,6 +22,7 @@ from hloom.functional.values import (
     Array,
     Const,
     Fields,
+    FunctionClosure,
     Parent,
     PartialCall,
     Ref,
@@ -72,6 +74,9 @@ def number_range(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 def enumerated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", Const(0))
     source = arguments[0]
+    if not issubclass(interpreter.calls.class_of(start), (int, np.integer)):
+        interpreter.raise_error(TypeError, f"{described(start)} cannot be interpreted as an integer")
+    check_iterable(interpreter, source)
     if is_iterator(source):
         source = Tuple(tuple(interpreter.members.items(source)))
     return Series("enumerate", (source, start))
@@ -80,6 +85,8 @@ def enumerated(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
 @row(zip)
 def zipped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     strict = interpreter.static(keywords.get("strict", FALSE), "strict")
+    for source in arguments:
+        check_iterable(interpreter, source)
     if strict:
         lengths = [interpreter.members.length(value) for value in arguments]
         if all(isinstance(item, int) for item in lengths) and len(set(lengths)) > 1:
@@ -105,11 +112,23 @@ def _zipped_iterators(interpreter: Interpreter, arguments: Arguments) -> Abstrac
 
 @row(reversed)
 def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_iterable(interpreter, arguments[0])
     return Series("reversed", tuple(arguments))
+
+
+def check_iterable(interpreter: Interpreter, source: AbstractValue) -> None:
+    """Raise TypeError, as Python does, for what has no items."""
+    is_number = isinstance(source, Array) and not source.dims
+    if is_number or (isinstance(source, Const) and not hasattr(type(source.value), "__iter__")):
+        interpreter.raise_error(TypeError, f"{described(source)} is not iterable")
 
 
 @row(map)
 def mapped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    if len(arguments) < 2:
+        interpreter.raise_error(TypeError, "map() must have at least two arguments.")
+    if isinstance(arguments[0], Const) and not callable(arguments[0].value):
+        interpreter.raise_error(TypeError, f"{described(arguments[0])} is not callable")
     lengths = [interpreter.members.length(source) for source in arguments[1:]]
     if all(isinstance(item, int) for item in lengths):
         rows = list(zip(*(list(interpreter.members.items(source)) for source in arguments[1:]), strict=False))
@@ -119,6 +138,7 @@ def mapped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
 
 @row(filter)
 def filtered(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 2, 2, "filter")
     function, source = arguments
     kept: list[AbstractValue] = []
     for item in interpreter.members.items(source):
@@ -418,6 +438,88 @@ def accumulate(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
         else:
             collected.append(interpreter.calls.call(function, [collected[-1], item], {}))
     return Tuple(tuple(collected))
+
+
+@row(dict.fromkeys)
+def dict_of_keys(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 2, "fromkeys")
+    value = arguments[1] if len(arguments) > 1 else NONE
+    keys = [interpreter.static(key, "the key of a dict") for key in interpreter.members.items(arguments[0])]
+    return interpreter.new_object(dict, Fields(tuple(dict.fromkeys(keys)), (value,) * len(set(keys))))
+
+
+@row(itertools.filterfalse)
+def rejected(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    kept: list[AbstractValue] = []
+    for item in interpreter.members.items(arguments[1]):
+        truth = interpreter.operators.truth(interpreter.calls.call(arguments[0], [item], {}))
+        if not isinstance(truth, bool):
+            interpreter.refuse(
+                "which items filterfalse() keeps must be known when the program is compiled",
+                hint="the length of the result would depend on data",
+            )
+        if not truth:
+            kept.append(item)
+    return Tuple(tuple(kept))
+
+
+@row(itertools.compress)
+def compressed(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    data, selectors = (list(interpreter.members.items(source)) for source in arguments)
+    truths = [interpreter.operators.truth(selector) for selector in selectors]
+    if not all(isinstance(truth, bool) for truth in truths):
+        interpreter.refuse(
+            "which items compress() keeps must be known when the program is compiled",
+            hint="the length of the result would depend on data",
+        )
+    return Tuple(tuple(itertools.compress(data, truths)))
+
+
+@row(itertools.groupby)
+def groups(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    key = arguments[1] if len(arguments) > 1 else keywords.get("key", NONE)
+    rows: list[tuple[Any, list[AbstractValue]]] = []
+    for item in interpreter.members.items(arguments[0]):
+        ranked = item if isinstance(key, Const) and key.value is None else interpreter.calls.call(key, [item], {})
+        known = interpreter.static(ranked, "the key of groupby()")
+        if not rows or rows[-1][0] != known:
+            rows.append((known, []))
+        rows[-1][1].append(item)
+    return Tuple(tuple(Tuple((interpreter.embed(known), interpreter.new_iterator(items))) for known, items in rows))
+
+
+LAST = (1 << 63) - 1
+
+
+@row(itertools.count)
+def numbers_from(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    start, step = [*arguments, *(keywords.get(name, Const(default)) for name, default in
+                                 (("start", 0), ("step", 1))[len(arguments):])]  # fmt: skip
+    if not (isinstance(step, Const) and isinstance(step.value, int) and step.value > 0):
+        interpreter.refuse("count() takes steps that are positive integers, known when the program is compiled")
+    return number_range(interpreter, [start, Const(LAST), step], {})
+
+
+@row(functools.lru_cache, functools.cache)
+def cached(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """A function that remembers its results is the function itself, where it changes nothing."""
+    function = arguments[0] if arguments else NONE
+    if not isinstance(function, FunctionClosure):
+        return Const(cached_function)
+    if any(isinstance(part, ast.Nonlocal) for part in ast.walk(function.code.node)):
+        interpreter.refuse(
+            "a function with a cache that assigns a nonlocal name would do so once for each argument",
+            hint="leave out the cache",
+        )
+    return function
+
+
+def cached_function(function: Any) -> Any:
+    """The decorator that `functools.lru_cache(maxsize=...)` gives."""
+    return functools.lru_cache(function)
+
+
+BUILTINS[cached_function] = cached
 
 
 @row(copy.copy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -90,6 +92,19 @@ BINARY_OPERATORS = {
 }  # fmt: skip
 COMPARISON_OPERATORS = {"eq__": "==", "ne__": "!=", "lt__": "<", "le__": "<=", "gt__": ">", "ge__": ">="}
 UNARY_OPERATORS = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
+SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
+    "__len__": len, "__getitem__": operator.getitem, "__setitem__": operator.setitem, "__delitem__": operator.delitem,
+    "__contains__": operator.contains, "__iter__": iter, "__next__": next, "__reversed__": reversed, "__abs__": abs,
+    "__int__": int, "__float__": float, "__complex__": complex, "__bool__": bool, "__index__": operator.index,
+    "__round__": round, "__floor__": math.floor, "__ceil__": math.ceil, "__trunc__": math.trunc,
+    "__divmod__": divmod, "__str__": str, "__repr__": repr,
+}  # fmt: skip
+"""The functions that call a method of a built-in class, by its name."""
+SEQUENCE_OPERATORS: dict[str, Callable[..., Any]] = {
+    "__add__": operator.add, "__mul__": operator.mul, "__rmul__": operator.mul, "__or__": operator.or_,
+    "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le, "__gt__": operator.gt,
+    "__ge__": operator.ge,
+}  # fmt: skip
 
 
 def _table_of(owner: AbstractValue) -> MethodTable | None:

@@ -53,6 +53,20 @@ def get_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
     return interpreter.indexing.get(*arguments)
 
 
+@row(operator.setitem)
+def set_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    owner, index, value = arguments
+    interpreter.indexing.set(owner, index, value)
+    return NONE
+
+
+@row(operator.delitem)
+def delete_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    owner, index = arguments
+    interpreter.indexing.delete(owner, index)
+    return NONE
+
+
 @row(operator.not_)
 def negated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     truth = interpreter.operators.truth(arguments[0])
