@@ -2,8 +2,8 @@
 
 Dots and reductions, and ops around them, go to a library first (`library_fusion.py`). What is left is fused into its
 users as a loop, and computed by several users where that is cheap. Follows `CpuInstructionFusion::ShouldFuse` and
-`IsExpensive` (xla/service/cpu/cpu_instruction_fusion.cc), `InstructionFusion::ComputeGloballyUnfusible` and
-`EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc); how much code that makes, `fusion_indexing.py` says.
+`IsExpensive` (xla/service/cpu/cpu_instruction_fusion.cc), `InstructionFusion::ComputeGloballyUnfusible`,
+`CanFuseOnAllPaths` and `EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc); how much code that makes, `fusion_indexing.py` says.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Fusion:
         users = [user for user in node.users if refusing.isdisjoint(self.kernels_of[user])]
         loops = set().union(*(self.kernels_of[user] for user in users)) if users else set()
         is_stored = node is self.graph.output or not node.is_used or len(users) < node.user_count
-        if loops and (is_stored or len(loops) > 1) and not self._may_duplicate(node, loops, is_stored):
+        if loops and (is_stored or len(loops) > 1) and not self._may_duplicate(node):
             is_stored, loops, users = True, set(), []
         if is_stored or not loops:
             self._store(node, loops, users)
@@ -103,28 +103,45 @@ class _Fusion:
 
     def _should_fuse(self, consumer: Node, producer: Apply) -> bool:
         """Whether the loop of a consumer could compute the producer."""
-        if consumer in self.library or not POLICY.fuses(producer, consumer):
+        if not self._is_fusible(consumer, producer):
             return False
-        if not (_is_fusible_concatenate(consumer) and _is_fusible_concatenate(producer)):
-            return False
-        is_broadcast = consumer.opcode == "broadcast" and elements(consumer.type) > elements(producer.type)
-        is_reused = consumer in self.reused or is_broadcast
+        is_reused = consumer in self.reused or _is_reusing(consumer, producer)
         if is_reused:
             self.reused.add(producer)
         return not (is_reused and _is_expensive(producer))
 
-    def _may_duplicate(self, node: Apply, loops: set[Node], is_stored: bool) -> bool:
+    def _is_fusible(self, consumer: Node, producer: Node) -> bool:
+        if consumer in self.library or producer in self.library or not POLICY.fuses(producer, consumer):
+            return False
+        return _is_fusible_concatenate(consumer) and _is_fusible_concatenate(producer)
+
+    def _may_duplicate(self, node: Apply) -> bool:
         """Whether a node is computed by several loops, or by a loop though it is stored.
 
-        A node that reads more than it yields only is where all its users are loops, none of which reads another's
-        result.
+        One that reads more than it yields is only where all its users can compute it, and all that is between it and
+        them.
         """
         if _is_expensive(node):
             return False
         read_bytes = sum(leaf_bytes(operand.type) for operand in set(node.inputs))
         if _effectively_at_most_unary(node) or read_bytes <= leaf_bytes(node.type):
             return True
-        return not is_stored and not any(self.reachability.reaches_any(loop, loops - {loop}) for loop in loops)
+        return node is not self.graph.output and all(self._fuses_on_all_paths(node, user) for user in node.users)
+
+    def _fuses_on_all_paths(self, producer: Apply, consumer: Node) -> bool:
+        """Whether a consumer can compute a producer, and every operand that is computed from it."""
+        pending, seen = [consumer], {consumer}
+        while pending:
+            reader = pending.pop()
+            for operand in reader.inputs:
+                if operand is not producer and not self.reachability.reaches(producer, operand):
+                    continue
+                if not self._is_fusible(reader, operand) or (_is_reusing(reader, operand) and _is_expensive(operand)):
+                    return False
+                if operand is not producer and operand not in seen:
+                    seen.add(operand)
+                    pending.append(operand)
+        return True
 
     def _store(self, node: Apply, loops: set[Node], users: Sequence[Node]) -> None:
         """Make a node a kernel, and let loops compute a copy of it for these users."""
@@ -157,6 +174,11 @@ def _is_expensive(node: Node) -> bool:
         divisor = node.inputs[1]
         return not isinstance(divisor.inputs[0] if divisor.opcode == "broadcast" else divisor, Constant)
     return not POLICY.may_duplicate(node)
+
+
+def _is_reusing(consumer: Node, producer: Node) -> bool:
+    """Whether a consumer reads elements of a producer several times."""
+    return consumer.opcode == "broadcast" and elements(consumer.type) > elements(producer.type)
 
 
 def _effectively_at_most_unary(node: Node) -> bool:
