@@ -15,7 +15,8 @@ demo: $(READY)  ## lower a GPT-2 training step, read, inspect, draw, print and r
 test: $(READY)  ## every test and every example in the docs, but the long ones
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(TESTS)
 
-test-long: $(READY)  ## the long tests too, and ten times as many examples
+test-long: $(READY)  ## the long tests too, with programs of packages, and ten times as many examples
+	$(BIN)/python -m pip install --quiet -e '.[packages]'
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile long $(TESTS)
 
 bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and xDSL; SECTIONS="reading memory" for some

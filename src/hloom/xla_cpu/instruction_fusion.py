@@ -3,7 +3,8 @@
 Dots and reductions, and ops around them, go to a library first (`library_fusion.py`). What is left is fused into its
 users as a loop, and computed by several users where that is cheap. Follows `CpuInstructionFusion::ShouldFuse` and
 `IsExpensive` (xla/service/cpu/cpu_instruction_fusion.cc), `InstructionFusion::ComputeGloballyUnfusible`,
-`CanFuseOnAllPaths` and `EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc); how much code that makes, `fusion_indexing.py` says.
+`CanFuseOnAllPaths` and `EffectivelyAtMostUnary` (xla/service/instruction_fusion.cc); how much code that makes,
+`fusion_indexing.py` says.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import diffrax
@@ -470,7 +471,7 @@ def equinox_network_with_batch_norm() -> Any:
 
         def __init__(self):
             widths = (3, 16, 32)
-            self.layers = [eqx.nn.Conv2d(a, b, 3, 2, 1, key=key()) for a, b in zip(widths, widths[1:], strict=False)]
+            self.layers = [eqx.nn.Conv2d(a, b, 3, 2, 1, key=key()) for a, b in pairwise(widths)]
             self.norms = [eqx.nn.BatchNorm(width, axis_name="batch", mode="ema") for width in widths[1:]]
             self.last = eqx.nn.Linear(32, 10, key=key())
 

@@ -1,0 +1,3 @@
+"""The programs import packages that the other tests do without."""
+
+collect_ignore_glob = ["*.py"]
