@@ -105,6 +105,8 @@ class Specialisation:
     captured: dict[Variable, Any] = field(default_factory=dict)
     errors: Any = None
     """The list of error sites that its numbers of errors are of."""
+    frame: CallFrame | None = None
+    """The call that its body is being interpreted as."""
 
     def error_place(self, error: Variable) -> tuple[int, int] | None:
         """Which output and which parameter hold the number of an error."""
@@ -699,8 +701,16 @@ class Calls:
                 one.result, one.written = result, specs
             else:
                 interpreter.refuse(f"the type of the result of {closure.code.name}() does not settle")
+        except RecursionMet as met:
+            if met.frame is not one.frame or broaden:
+                raise
+            is_too_deep = True
+        else:
+            is_too_deep = False
         finally:
             del self.active[key]
+        if is_too_deep:
+            return self._recursive(closure, bound, True)
         if one.result is None and not self.active and not _raises(arm, interpreter.error):
             interpreter.refuse(
                 f"{closure.code.name}() is a recursion without end: no path returns without a further call"
@@ -727,7 +737,8 @@ class Calls:
                         interpreter.protected[value] = "it is an argument of a function that calls itself"
                 for key, spec in one.written.items():
                     arm.store.set(key, spec.lift(inside, nodes))
-                value: Any = self.run(self.new_frame(closure, None), closure, given)
+                one.frame = self.new_frame(closure, one.key)
+                value: Any = self.run(one.frame, closure, given)
         except PathEnds:
             arm.alive = False
             value = ABSENT

@@ -195,7 +195,10 @@ class Expressions:
             control.narrowed(nodes[0], is_and)
             return self._short_circuit(rest, is_and)
 
-        return control.choose(truth, go_on if is_and else lambda: value, (lambda: value) if is_and else go_on)
+        is_bool = interpreter.calls.class_of(value) is bool
+        decided = Const(not is_and) if is_bool else value  # what the first value is where it decides
+
+        return control.choose(truth, go_on if is_and else lambda: decided, (lambda: decided) if is_and else go_on)
 
     def _compare(self, node: ast.Compare) -> AbstractValue:
         left = self.evaluate(node.left)

@@ -5,9 +5,11 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -51,6 +53,12 @@ NUMPY_KEYWORDS: dict[str, dict[str, Any]] = {
     "eigvalsh": {"symmetrize_input": False},
 }  # fmt: skip
 """What jax is told so that it does as NumPy does: these read one triangle of a matrix."""
+COUNTERPART_KEYWORDS: dict[Any, dict[str, str]] = {
+    np.clip: {"a_min": "min", "a_max": "max"}, np.linalg.matrix_rank: {"A": "M"},
+}  # fmt: skip
+"""What jax calls the arguments that NumPy calls otherwise."""
+MEMORY_KEYWORDS = frozenset({"order", "subok", "casting", "kind"})
+"""Arguments of NumPy's that say how memory is used, which jax's functions may lack."""
 SINGULAR: dict[Any, str] = {
     np.linalg.solve: "Singular matrix", np.linalg.inv: "Singular matrix",
     np.linalg.cholesky: "Matrix is not positive definite",
@@ -187,7 +195,8 @@ class Library:
         plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
         plain_given = plain_keywords
         if is_numpy:
-            plain_keywords = {**NUMPY_KEYWORDS.get(_name(function), {}), **plain_keywords}
+            further = NUMPY_KEYWORDS.get(_name(function), {})
+            plain_keywords = {**further, **_for_counterpart(function, made, plain_given)}
 
         def with_arrays() -> AbstractValue | None:
             if function in IDENTITIES and self._is_flat(arguments[0]):
@@ -603,6 +612,26 @@ def _without_ignored(function: Any, keywords: dict[str, AbstractValue]) -> dict[
     if function not in (np.sort, np.argsort):
         return keywords
     return {name: value for name, value in keywords.items() if name != "kind"}
+
+
+def _for_counterpart(function: Any, counterpart: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Keywords of NumPy's function as jax's takes them."""
+    names = COUNTERPART_KEYWORDS.get(function, {}) if keywords else {}
+    taken = _parameters(counterpart) if MEMORY_KEYWORDS.intersection(keywords) else None
+    return {
+        names.get(name, name): value
+        for name, value in keywords.items()
+        if taken is None or name in taken or name not in MEMORY_KEYWORDS
+    }
+
+
+@cache
+def _parameters(function: Any) -> frozenset[str] | None:
+    """The names of a function's parameters; None where they are not written down."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
 
 
 def _is_wider(example: Any, result: Array) -> bool:

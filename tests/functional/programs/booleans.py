@@ -189,3 +189,10 @@ def short_circuit_with_effects(a, b):
 
     _ = note(1, a > 5) and note(2, b > 1) or note(3, True)
     return log
+
+
+@program((3, True), (-3, True), (0, False))
+def tests_that_a_constant_decides(n, flag):
+    k = 3
+    kept = n if n > 0 or k == 3 else (n, n)
+    return (n > 0 and k == 4), (flag and False), (flag or True), kept

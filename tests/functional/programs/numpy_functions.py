@@ -337,3 +337,10 @@ def a_take_out_of_range(x, i):
 @program((A,), raises=IndexError)
 def too_many_indices(x):
     return x[0, 1, 2]  # raises
+
+
+@program((np.array([1.0, -2.0, 3.0]),))
+def keywords_that_jax_calls_otherwise(a):
+    clipped = np.clip(a, a_min=0, a_max=2), a.clip(min=0)
+    made = np.zeros((2, 2), order="F"), np.ones_like(a, subok=False), np.concatenate([a, a], casting="same_kind")
+    return clipped, made, np.reshape(np.stack([a, a]), (6,), order="F"), np.linalg.matrix_rank(A=np.outer(a, a))

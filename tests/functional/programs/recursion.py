@@ -369,3 +369,29 @@ def a_tower_of_calls(x):
         return seventh(x) + seventh(x * 0.75)
 
     return eighth(x)
+
+
+@program((6,), (13,))
+def a_count_that_recurs_in_a_number_and_a_constant(n):
+    def ways(rest, largest):
+        if rest == 0:
+            return 1
+        if rest < 0 or largest == 0:
+            return 0
+        return ways(rest - largest, largest) + ways(rest, largest - 1)
+
+    return ways(n, 3)
+
+
+@program((6,), (13,))
+def a_constant_whose_end_only_the_run_knows(n):
+    def ways(rest, largest):
+        if rest == 0:
+            return 1
+        if rest < 0:
+            return 0
+        if largest == n - n:
+            return 0
+        return ways(rest - largest, largest) + ways(rest, largest - 1)
+
+    return ways(n, 3)
