@@ -1,7 +1,7 @@
 """Python functions as graphs: abstract interpretation, specialisation, closure conversion, recursion, derivatives.
 
 To teach a Python function, add a row to `BUILTINS` in the package `builtin_functions`; see `expressions.py`,
-`statements.py`, `control_flow.py` (branches and loops) and `calls.py` (calls and recursion).
+`statements.py`, `control_flow.py` (branches), `loops.py`, `calls.py` and `recursive_calls.py`.
 """
 
 from hloom.functional.builtin_functions import BUILTINS as BUILTINS
@@ -9,8 +9,8 @@ from hloom.functional.closure_conversion import DEFAULT_DEPTH as DEFAULT_DEPTH
 from hloom.functional.container_classes import class_of_container as class_of_container
 from hloom.functional.interpreter import Interpreter as Interpreter
 from hloom.functional.interpreter import Settings as Settings
-from hloom.functional.library import Placeholder as Placeholder
-from hloom.functional.library import Traced as Traced
+from hloom.functional.library_tracing import Placeholder as Placeholder
+from hloom.functional.library_tracing import Traced as Traced
 from hloom.functional.print_log import printed_lines as printed_lines
 from hloom.functional.program import ArgumentArray as ArgumentArray
 from hloom.functional.program import ArgumentTree as ArgumentTree

@@ -195,7 +195,7 @@ class Expressions:
             control.narrowed(nodes[0], is_and)
             return self._short_circuit(rest, is_and)
 
-        is_bool = interpreter.calls.class_of(value) is bool
+        is_bool = interpreter.classes.class_of(value) is bool
         decided = Const(not is_and) if is_bool else value  # what the first value is where it decides
 
         return control.choose(truth, go_on if is_and else lambda: decided, (lambda: decided) if is_and else go_on)

@@ -15,7 +15,8 @@ from hloom import autodiff
 from hloom.autodiff import Emitter
 from hloom.functional.closure_conversion import first_order
 from hloom.functional.control_flow import Arm
-from hloom.functional.joins import CellSpec, Join, JoinSpec, LeafSpec, PartsSpec
+from hloom.functional.join_specs import CellSpec, JoinSpec, LeafSpec, PartsSpec
+from hloom.functional.joins import Join
 from hloom.functional.library import import_graphs
 from hloom.functional.own_derivatives import moves, with_rules, without_rules
 from hloom.functional.state import PathEnds
@@ -266,14 +267,14 @@ class _Part:
         specs: dict[int, JoinSpec] = {}
         operands: list[Node] = []
         for number in chosen:
-            specs[number] = calls.parameter_spec(arguments[number], join, broaden=True)
+            specs[number] = interpreter.recursive_calls.parameter_spec(arguments[number], join, broaden=True)
             self.first_leaf[number] = len(operands)
             operands += specs[number].lower(join, arguments[number], interpreter.store)
         self.leaves: list[LeafSpec] = []
         alive = True
         before = interpreter.frame
         part, scope = (before.part, before.scope) if before else (None, None)
-        active, calls.active = calls.active, {}
+        active, interpreter.recursive_calls.active = interpreter.recursive_calls.active, {}
         try:
             with interpreter.within(arm.emitter, arm.store):
                 inside = Join(interpreter, arm.store)
@@ -286,14 +287,15 @@ class _Part:
         except PathEnds:
             alive, value = False, NONE
         finally:
-            calls.active = active
+            interpreter.recursive_calls.active = active
             interpreter.frame = before
             if before is not None and part is not None and scope is not None:
                 before.part, before.scope = part, scope
         self.arm, self.alive, self.value = arm, alive, value
-        self.result = calls.parameter_spec(value, Join(interpreter, arm.store), broaden=False) if not isinstance(
-            value, (Ref, Tuple)
-        ) else self._spec_in(arm, value)  # fmt: skip
+        is_tree = isinstance(value, (Ref, Tuple))
+        whole = Join(interpreter, arm.store)
+        spec_of = interpreter.recursive_calls.parameter_spec
+        self.result = self._spec_in(arm, value) if is_tree else spec_of(value, whole, broaden=False)
         self.written: dict[Any, JoinSpec] = {}
         with interpreter.within(arm.emitter, arm.store):
             inside = Join(interpreter, arm.store)
@@ -307,7 +309,7 @@ class _Part:
             self.result_types = [_type_of(node) for node in outputs]
             graph.set_output(arm.emitter.tuple(outputs))
         self.module, captured = first_order(
-            module, graph, depth=interpreter.settings.depth, recursive=calls.recursive_graphs()
+            module, graph, depth=interpreter.settings.depth, recursive=interpreter.recursive_calls.recursive_graphs()
         )
         self.operands = [*operands, *captured]
         self.has_forward_mode = with_rules(self.module, interpreter.library)
@@ -328,7 +330,7 @@ class _Part:
     def _spec_in(self, arm: Arm, value: AbstractValue) -> JoinSpec:
         with self.interpreter.within(arm.emitter, arm.store):
             return _thawed(
-                self.interpreter.calls.parameter_spec(value, Join(self.interpreter, arm.store), broaden=False)
+                self.interpreter.recursive_calls.parameter_spec(value, Join(self.interpreter, arm.store), broaden=False)
             )
 
     def check_scalar(self, has_aux: bool) -> None:

@@ -22,16 +22,20 @@ from hloom.functional.aliases import Aliases
 from hloom.functional.builtin_functions import BUILTINS
 from hloom.functional.calls import Calls
 from hloom.functional.captured import Captured, CapturedContents, attributes_of, captured_contents
+from hloom.functional.classes import Classes
 from hloom.functional.container_classes import class_of_container, is_container
 from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
-from hloom.functional.library import Library, LibraryTracing, is_library
+from hloom.functional.library import Library, is_library
+from hloom.functional.library_tracing import LibraryTracing
+from hloom.functional.loops import Loops
 from hloom.functional.members import Members
 from hloom.functional.numbers import Numbers
 from hloom.functional.operators import Operators
 from hloom.functional.patterns import Patterns
 from hloom.functional.print_log import Printing
+from hloom.functional.recursive_calls import RecursiveCalls
 from hloom.functional.state import CallFrame, PathEnds, Refusal
 from hloom.functional.statements import Statements
 from hloom.functional.store import MISSING, Store
@@ -105,6 +109,9 @@ class Interpreter:
         self.indexing = Indexing(self)
         self.members = Members(self)
         self.control = Control(self)
+        self.loops = Loops(self)
+        self.classes = Classes(self)
+        self.recursive_calls = RecursiveCalls(self)
         self.calls = Calls(self)
         self.patterns = Patterns(self)
         self.printing = Printing(self)

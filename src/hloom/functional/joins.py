@@ -1,19 +1,26 @@
-"""Values that meet where control flow joins: the type that holds them all, and how they are carried through HLO.
-
-A `JoinSpec` says what several values have in common: `leaves` are the arrays that are carried, in order; `lower` makes
-them of one of the values, `lift` makes a value of them.
-"""
+"""Values that meet where control flow joins: the `JoinSpec` that holds them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functional.aliases import Origins, origins_of
+from hloom.functional.aliases import origins_of
 from hloom.functional.container_classes import is_container
+from hloom.functional.equality import same
+from hloom.functional.join_specs import (
+    ABSENT,
+    CellSpec,
+    ChoiceSpec,
+    JoinSpec,
+    LeafSpec,
+    MaybeSpec,
+    NoCommonType,
+    PartsSpec,
+    SameSpec,
+)
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
     UNBOUND,
@@ -36,304 +43,12 @@ from hloom.functional.values import (
     Variable,
     described,
 )
-from hloom.ir import Node, TensorType, dtype
+from hloom.ir import TensorType
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
-
-
-class AbsentValue(AbstractValue):
-    """Nothing: on a path that does not go on, any value will do."""
-
-    __slots__ = ()
-
-
-ABSENT = AbsentValue()
 NUMBERS = (bool, int, float, complex, np.generic)
-
-
-class NoCommonType(Exception):
-    """Values that meet have no type in common."""
-
-
-class JoinSpec:
-    """What values that meet have in common."""
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        """The arrays that are carried."""
-        return iter(())
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        """The arrays of one value, made by the interpreter's present emitter."""
-        return iter(())
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        """The value of arrays."""
-        raise NotImplementedError
-
-    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
-        """The same with objects of its own, so that values lifted from one spec share none."""
-        return self
-
-    def absent(self, join: Join) -> Iterator[Node]:
-        """Arrays that stand for no value: zeros."""
-        for leaf in self.leaves():
-            yield join.interpreter.emitter.zeros(leaf.type)
-
-
-@dataclass(frozen=True)
-class SameSpec(JoinSpec):
-    """One value on all paths, which nothing has to be carried for."""
-
-    value: Any
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        return self.value
-
-    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
-        if isinstance(self.value, Ref) and self.value.cell in cells:
-            return SameSpec(Ref(cells[self.value.cell]))
-        return self
-
-
-@dataclass(frozen=True)
-class LeafSpec(JoinSpec):
-    """An array or a number."""
-
-    type: TensorType
-    weak: bool
-    origins: Origins = field(default=(), compare=False)
-    """Of arrays whose elements may be changed: which array it is on each path."""
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        yield self
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        if isinstance(value, Array):
-            value = store.array(value)
-        yield join.interpreter.numbers.as_type(value, self.type)
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        array = Array(next(nodes), self.weak)
-        return join.interpreter.aliases.joined(array, join, self.origins) if self.origins else array
-
-
-@dataclass(frozen=True)
-class PartsSpec(JoinSpec):
-    """A value made of others: how it comes apart, and how it is put together."""
-
-    parts: tuple[JoinSpec, ...]
-    take: Callable[[Any, Store], Sequence[Any]]
-    make: Callable[[Join, Sequence[Any]], Any]
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        for part in self.parts:
-            yield from part.leaves()
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        for part, item in zip(self.parts, self.take(value, store), strict=True):
-            yield from part.absent(join) if item is ABSENT else part.lower(join, item, store)
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        return self.make(join, [part.lift(join, nodes) for part in self.parts])
-
-    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
-        return PartsSpec(tuple(part.renewed(cells) for part in self.parts), self.take, self.make)
-
-
-@dataclass(frozen=True)
-class CellSpec(JoinSpec):
-    """A mutable object that each path made for itself: one that stands for it after the join."""
-
-    cell: Cell
-    content: JoinSpec
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        return self.content.leaves()
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        return self.content.lower(join, store.get(value.cell), store)
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        join.store.set(self.cell, self.content.lift(join, nodes))
-        return Ref(self.cell)
-
-    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
-        cells[self.cell] = Cell(self.cell.cls, self.cell.frozen)
-        return CellSpec(cells[self.cell], self.content.renewed(cells))
-
-
-@dataclass(frozen=True)
-class MaybeSpec(JoinSpec):
-    """A variable that is bound on some paths only."""
-
-    content: JoinSpec
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        yield LeafSpec(TensorType(PREDICATE), True)
-        yield from self.content.leaves()
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        emitter = join.interpreter.emitter
-        if value is UNBOUND:
-            yield emitter.constant(False, PREDICATE)
-            yield from self.content.absent(join)
-        elif isinstance(value, Maybe):
-            yield value.flag.node
-            yield from self.content.lower(join, value.value, store)
-        else:
-            yield emitter.constant(True, PREDICATE)
-            yield from self.content.lower(join, value, store)
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        flag = Array(next(nodes), True)
-        return Maybe(self.content.lift(join, nodes), flag)
-
-    def renewed(self, cells: dict[Cell, Cell]) -> JoinSpec:
-        return MaybeSpec(self.content.renewed(cells))
-
-
-@dataclass(frozen=True)
-class ChoiceSpec(JoinSpec):
-    """Values that no one type holds, as a tagged union: which one it is, and what each alternative holds."""
-
-    alternatives: tuple[tuple[AbstractValue, Store], ...]
-    """A value of each alternative, and the store that its variables and objects are in."""
-    parts: tuple[JoinSpec, ...]
-
-    def leaves(self) -> Iterator[LeafSpec]:
-        yield LeafSpec(TensorType(S32), True)
-        for part in self.parts:
-            yield from part.leaves()
-
-    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
-        emitter = join.interpreter.emitter
-        options = value.options if isinstance(value, ValueChoice) else (value,)
-        numbers = [self._number(join, option, store) for option in options]
-
-        def chosen(rows: Sequence[tuple[int, Node]]) -> Node:
-            """Of rows of an option's number and a node, that of the option which the value is."""
-            made = rows[0][1]
-            for position, node in rows[1:]:
-                is_it = emitter.compare("EQ", value.tag.node, emitter.constant(position, S32))
-                made = node if node is made else emitter.select(is_it, node, made)
-            return made
-
-        yield chosen([(position, emitter.constant(number, S32)) for position, number in enumerate(numbers)])
-        for number, part in enumerate(self.parts):
-            own = [position for position, given in enumerate(numbers) if given == number]
-            if not own:
-                yield from part.absent(join)
-                continue
-            rows = [list(part.lower(join, options[position], store)) for position in own]
-            for column in zip(*rows, strict=True):
-                yield chosen(list(zip(own, column, strict=True)))
-
-    def _number(self, join: Join, value: AbstractValue, store: Store) -> int:
-        for number, (option, _) in enumerate(self.alternatives):
-            if option is value:
-                return number
-        for number, (option, known) in enumerate(self.alternatives):
-            if join.is_alike(option, known, value, store):
-                return number
-        raise NoCommonType(f"{described(value)} is none of the values that were joined")
-
-    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
-        tag = Array(next(nodes), True)
-        return ValueChoice(tag, tuple(part.lift(join, nodes) for part in self.parts))
-
-
-def same_shape(a: JoinSpec | None, b: JoinSpec | None) -> bool:
-    """Whether two specs carry the same arrays, of as many alternatives."""
-    if a is None or b is None:
-        return a is b
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, LeafSpec) and isinstance(b, LeafSpec):
-        return a.type == b.type and a.weak == b.weak
-    if isinstance(a, SameSpec) and isinstance(b, SameSpec):
-        return same(a.value, b.value) or (isinstance(a.value, Ref) and isinstance(b.value, Ref))
-    left, right = _inner_specs(a), _inner_specs(b)
-    return len(left) == len(right) and all(map(same_shape, left, right))
-
-
-def count_alternatives(spec: JoinSpec) -> int:
-    """How many alternatives of tagged unions a spec has in all."""
-    own = len(spec.parts) if isinstance(spec, ChoiceSpec) else 0
-    return own + sum(map(count_alternatives, _inner_specs(spec)))
-
-
-def _inner_specs(spec: JoinSpec) -> Sequence[JoinSpec]:
-    if isinstance(spec, (PartsSpec, ChoiceSpec)):
-        return spec.parts
-    return (spec.content,) if isinstance(spec, (CellSpec, MaybeSpec)) else ()
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are surely the same, and nothing of them is computed by the run."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, Array):
-        if a.dims and not a.weak:  # copies that have one node may be changed apart
-            return (a.root or a) is (b.root or b) and a.node is b.node
-        return a.node is b.node and a.weak == b.weak
-    if isinstance(a, Const):
-        return same_object(a.value, b.value)
-    if isinstance(a, Tuple):
-        return a.cls is b.cls and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
-    if isinstance(a, Ref):
-        return a.cell is b.cell
-    if isinstance(a, FunctionClosure):
-        return (
-            a.code is b.code
-            and a.scope is b.scope
-            and len(a.defaults) == len(b.defaults)
-            and all(map(same, a.defaults, b.defaults))
-            and a.keyword_defaults.keys() == b.keyword_defaults.keys()
-            and all(same(item, b.keyword_defaults[name]) for name, item in a.keyword_defaults.items())
-        )
-    if isinstance(a, PartialCall):
-        return (
-            same(a.function, b.function)
-            and len(a.arguments) == len(b.arguments)
-            and all(map(same, a.arguments, b.arguments))
-            and a.keywords.keys() == b.keywords.keys()
-            and all(same(item, b.keywords[name]) for name, item in a.keywords.items())
-        )
-    if isinstance(a, Method):
-        return a.name == b.name and same(a.owner, b.owner)
-    if isinstance(a, Derived):
-        return a.transformation == b.transformation and a.options == b.options and same(a.function, b.function)
-    if isinstance(a, Series):
-        return a.rule == b.rule and len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
-    if isinstance(a, Fields):
-        return a.keys == b.keys and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
-    if isinstance(a, ValueChoice):
-        return a.tag.node is b.tag.node and len(a.options) == len(b.options) and all(map(same, a.options, b.options))
-    return False
-
-
-def same_object(a: Any, b: Any) -> bool:
-    """Whether two Python objects are the same constant."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, float):
-        return a.hex() == b.hex()
-    if isinstance(a, (int, str, complex, bytes, bool, np.dtype, slice)):
-        return repr(a) == repr(b) if isinstance(a, (complex, slice)) else a == b
-    if isinstance(a, np.generic):
-        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    try:
-        return bool(a == b) and hash(a) == hash(b)
-    except Exception:
-        return False
 
 
 class Join:

@@ -5,16 +5,26 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hloom.functional.container_classes import is_mapping, is_sequence
+from hloom.functional.library_arguments import (
+    exception_of,
+    filled,
+    for_counterpart,
+    has_lists,
+    is_number,
+    is_plain,
+    is_wider,
+    name_of,
+    without_ignored,
+    without_lists,
+)
+from hloom.functional.library_tracing import DerivativeRules, LibraryTracing, Placeholder, Traced, rule_attributes
 from hloom.functional.values import (
     ITERATOR,
     NONE,
@@ -53,12 +63,6 @@ NUMPY_KEYWORDS: dict[str, dict[str, Any]] = {
     "eigvalsh": {"symmetrize_input": False},
 }  # fmt: skip
 """What jax is told so that it does as NumPy does: these read one triangle of a matrix."""
-COUNTERPART_KEYWORDS: dict[Any, dict[str, str]] = {
-    np.clip: {"a_min": "min", "a_max": "max"}, np.linalg.matrix_rank: {"A": "M"},
-}  # fmt: skip
-"""What jax calls the arguments that NumPy calls otherwise."""
-MEMORY_KEYWORDS = frozenset({"order", "subok", "casting", "kind"})
-"""Arguments of NumPy's that say how memory is used, which jax's functions may lack."""
 SINGULAR: dict[Any, str] = {
     np.linalg.solve: "Singular matrix", np.linalg.inv: "Singular matrix",
     np.linalg.cholesky: "Matrix is not positive definite",
@@ -67,81 +71,6 @@ LARGEST_EXAMPLE = 1 << 16
 """How many elements the arrays of a call may have for which NumPy is asked what it gives."""
 SMALL = 24
 """How many instructions a traced function may have to be put in place rather than called."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """Stands for an array among the arguments of a library's function."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A library's function as a module: its results in order, and the structure that holds them."""
-
-    module: Module
-    structure: Any
-    """Nested tuples, lists and dicts whose leaves are numbers of results, or `Const` objects."""
-    rule: DerivativeRules | None = None
-    """The derivatives of a function that has rules of its own for them."""
-
-
-class DerivativeRules(Protocol):
-    """What a library makes of a function's derivative rules: functions of its arrays, then of those that move."""
-
-    def cotangents(self) -> Traced:
-        """Of the cotangents of the results: those of the arrays."""
-        ...
-
-    def tangents(self) -> Traced | None:
-        """Of the tangents of the arrays: those of the results; None where the rules are of reverse mode only."""
-        ...
-
-
-RULE = "hloom_rule"
-"""The attribute of a call that says which function with rules is called."""
-
-
-def rule_attributes(number: str) -> dict[str, Any]:
-    """The attributes of a call of a function with rules; none where the text is empty."""
-    return {"frontend_attributes": ((RULE, number),)} if number else {}
-
-
-class LibraryTracing(Protocol):
-    """What makes HLO of calls into jax."""
-
-    def trace(self, function: Any, arguments: Any, keywords: Any, types: Sequence[tuple[Any, Any, bool]]) -> Traced:
-        """The module of a call whose arrays, `Placeholder`s in the arguments, have these shapes, types, weakness."""
-        ...
-
-    def counterpart(self, function: Any) -> Any:
-        """jax's function for one of NumPy's; jax's own for itself; None where there is none."""
-        ...
-
-    def is_array(self, held: Any) -> bool:
-        """Whether an object is an array of jax's."""
-        ...
-
-    def result_type(self, examples: Sequence[Any]) -> Any:
-        """The type that jax promotes to."""
-        ...
-
-    def subscript(self, array: Any, *parts: Any) -> Any:
-        """`array[parts]`, of jax's arrays."""
-        ...
-
-    def update(self, array: Any, value: Any, *parts: Any) -> Any:
-        """`array` with other elements at `parts`."""
-        ...
-
-    def method(self, name: str) -> Any:
-        """A method of jax's arrays, as a function of the array; None where there is none."""
-        ...
-
-    def update_at(self, name: str) -> Any:
-        """A function of an array, a value and an index: `array.at[index].name(value)`."""
-        ...
 
 
 def is_library(function: Any) -> bool:
@@ -183,20 +112,20 @@ class Library:
         if str(getattr(function, "__module__", "")).startswith(RANDOM):
             interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
         if is_numpy:
-            keywords = _without_ignored(function, keywords)
+            keywords = without_ignored(function, keywords)
             known = self._known(function, arguments, keywords)
             if known is not None:
                 return known
         made = function if has_own_rules(function) else self.tracing.counterpart(function)
         if made is None:
-            interpreter.refuse(f"{_name(function)} has no counterpart that can be compiled")
+            interpreter.refuse(f"{name_of(function)} has no counterpart that can be compiled")
         arrays: list[Array] = []
         plain_arguments = [self._plain(value, arrays) for value in arguments]
         plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
         plain_given = plain_keywords
         if is_numpy:
-            further = NUMPY_KEYWORDS.get(_name(function), {})
-            plain_keywords = {**further, **_for_counterpart(function, made, plain_given)}
+            further = NUMPY_KEYWORDS.get(name_of(function), {})
+            plain_keywords = {**further, **for_counterpart(function, made, plain_given)}
 
         def with_arrays() -> AbstractValue | None:
             if function in IDENTITIES and self._is_flat(arguments[0]):
@@ -206,7 +135,7 @@ class Library:
             return None if is_same else self.call(function, rows, keywords)
 
         example = (lambda: self._example(function, plain_arguments, plain_given, arrays)) if is_numpy else None
-        result = self._traced(made, plain_arguments, plain_keywords, arrays, _name(function), with_arrays, example)
+        result = self._traced(made, plain_arguments, plain_keywords, arrays, name_of(function), with_arrays, example)
         if is_numpy and arguments and isinstance(arguments[0], Array) and arguments[0].dims:
             owner = interpreter.current(arguments[0])
             assert isinstance(owner, Array)
@@ -241,7 +170,7 @@ class Library:
             return False
         items = list(self.interpreter.members.items(value))
         shapes = {item.dims if isinstance(item, Array) else () for item in items}
-        return len(shapes) <= 1 and all(isinstance(item, Array) or _is_number(item) for item in items)
+        return len(shapes) <= 1 and all(isinstance(item, Array) or is_number(item) for item in items)
 
     def _check_finite(self, result: AbstractValue, arrays: Sequence[Array], message: str) -> None:
         """Where finite matrices give results that are not, NumPy raises."""
@@ -263,7 +192,7 @@ class Library:
     ) -> AbstractValue | None:
         """A call whose arguments are all known, computed now by NumPy itself; None where one is not."""
         interpreter = self.interpreter
-        if not all(_is_plain(value, interpreter) for value in (*arguments, *keywords.values())):
+        if not all(is_plain(value, interpreter) for value in (*arguments, *keywords.values())):
             return None
         if not callable(function) or getattr(function, "__module__", "") == "numpy.random":
             return None
@@ -337,22 +266,22 @@ class Library:
             made = with_arrays() if isinstance(error.__cause__, TypeError) else None  # jax takes no lists for arrays
             if made is not None:
                 return made
-            if isinstance(error.__cause__, TypeError) and _has_lists((arguments, keywords)):
-                plain, named = _without_lists(arguments), _without_lists(keywords)
+            if isinstance(error.__cause__, TypeError) and has_lists((arguments, keywords)):
+                plain, named = without_lists(arguments), without_lists(keywords)
                 return self._traced(function, plain, named, arrays, name, example=example)
             known = [(number, array.literal) for number, array in enumerate(arrays) if array.literal is not None]
             if not known:
                 self._problem(error, name, example)
             table = dict(known)
             try:
-                traced = self.tracing.trace(function, _filled(arguments, table), _filled(keywords, table), types)
+                traced = self.tracing.trace(function, filled(arguments, table), filled(keywords, table), types)
             except HloomError as further:
                 self._problem(further, name, example)
         result = self.embed(traced, [array.node for array in arrays], name)
         if example is None:
             return result
         numpys = example()
-        if isinstance(result, Array) and isinstance(numpys, (np.ndarray, np.generic)) and _is_wider(numpys, result):
+        if isinstance(result, Array) and isinstance(numpys, (np.ndarray, np.generic)) and is_wider(numpys, result):
             numbers, element = self.interpreter.numbers, self.interpreter.settings.element_of(numpys.dtype)
             wide = [array if array.dtype.is_float else Array(numbers.convert(array.node, element)) for array in arrays]
             if any(a is not b for a, b in zip(wide, arrays, strict=True)):  # jax computes means of bools in 32 bits
@@ -371,7 +300,7 @@ class Library:
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return function(*_filled(arguments, table), **_filled(keywords, table))
+                return function(*filled(arguments, table), **filled(keywords, table))
         except Exception as error:
             return error
 
@@ -403,7 +332,7 @@ class Library:
             isinstance(cause, (TypeError, ValueError, IndexError, ZeroDivisionError))
             and "oncre" not in type(cause).__name__
         ):
-            self.interpreter.raise_error(_exception_of(cause), f"{name}: {error.message}")
+            self.interpreter.raise_error(exception_of(cause), f"{name}: {error.message}")
         self.interpreter.refuse(f"{name}: {error.message}", hint=error.hint)
 
     def embed(self, traced: Traced, nodes: Sequence[Any], name: str) -> AbstractValue:
@@ -525,7 +454,7 @@ class Library:
             return NONE
         if name in IN_PLACE:
             interpreter.refuse(f"{name}() changes an array in place and cannot be compiled", hint=f"use numpy.{name}")
-        keywords = _without_ignored(getattr(np, name, None), keywords)
+        keywords = without_ignored(getattr(np, name, None), keywords)
         function = self.tracing.method(name)
         if function is None:
             interpreter.raise_error(AttributeError, f"an array has no method '{name}'")
@@ -593,99 +522,3 @@ def import_graphs(target: Module, module: Module, name: str) -> Graph:
             copy.set_metadata(node, None)
         copy.set_output(mapping[graph.root])
     return mapping[module.entry]
-
-
-def _is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
-    if isinstance(value, Const):
-        return True
-    if isinstance(value, Tuple):
-        return all(_is_plain(item, interpreter) for item in value.items)
-    if isinstance(value, Array):
-        return value.literal is not None and value.type.element_count <= 4096
-    if isinstance(value, Ref) and is_sequence(value.cell.cls):
-        return all(_is_plain(item, interpreter) for item in interpreter.contents(value).items)
-    return False
-
-
-def _without_ignored(function: Any, keywords: dict[str, AbstractValue]) -> dict[str, AbstractValue]:
-    """Keywords without those that do not matter here: jax always sorts stably."""
-    if function not in (np.sort, np.argsort):
-        return keywords
-    return {name: value for name, value in keywords.items() if name != "kind"}
-
-
-def _for_counterpart(function: Any, counterpart: Any, keywords: dict[str, Any]) -> dict[str, Any]:
-    """Keywords of NumPy's function as jax's takes them."""
-    names = COUNTERPART_KEYWORDS.get(function, {}) if keywords else {}
-    taken = _parameters(counterpart) if MEMORY_KEYWORDS.intersection(keywords) else None
-    return {
-        names.get(name, name): value
-        for name, value in keywords.items()
-        if taken is None or name in taken or name not in MEMORY_KEYWORDS
-    }
-
-
-@cache
-def _parameters(function: Any) -> frozenset[str] | None:
-    """The names of a function's parameters; None where they are not written down."""
-    try:
-        return frozenset(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return None
-
-
-def _is_wider(example: Any, result: Array) -> bool:
-    return example.dtype.kind == "f" and result.dtype.is_float and example.dtype.itemsize * 8 > result.dtype.bits
-
-
-def _is_number(value: AbstractValue) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
-
-
-def _filled(plain: Any, known: dict[int, np.ndarray]) -> Any:
-    """Arguments with arrays in place of the placeholders whose elements are known."""
-    if isinstance(plain, Placeholder):
-        held = known.get(plain.number)
-        if held is None:
-            return plain
-        return held.item() if isinstance(held, np.ndarray) and not held.shape else held
-    if isinstance(plain, tuple):
-        items = [_filled(item, known) for item in plain]
-        return tuple(items) if type(plain) is tuple else type(plain)(*items)
-    if isinstance(plain, list):
-        return [_filled(item, known) for item in plain]
-    if isinstance(plain, dict):
-        return {key: _filled(item, known) for key, item in plain.items()}
-    return plain
-
-
-def _has_lists(plain: Any) -> bool:
-    return any(isinstance(item, list) for part in plain for item in (part.values() if isinstance(part, dict) else part))
-
-
-def _without_lists(plain: Any) -> Any:
-    """Arguments whose lists of numbers are arrays."""
-    if isinstance(plain, dict):
-        return {key: _as_array(item) for key, item in plain.items()}
-    return [_as_array(item) for item in plain]
-
-
-def _as_array(item: Any) -> Any:
-    if not isinstance(item, list):
-        return item
-    try:
-        made = np.asarray(item)
-    except ValueError:
-        return tuple(item)
-    return made if made.dtype.kind in "biufc" else tuple(item)
-
-
-def _exception_of(error: BaseException) -> type[BaseException]:
-    for cls in (ZeroDivisionError, IndexError, ValueError, TypeError):
-        if isinstance(error, cls):
-            return cls
-    return type(error)
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

@@ -89,7 +89,7 @@ class Members:
 
     def _special(self, owner: AbstractValue, name: str) -> AbstractValue | None:
         """A method of a built-in class that Python's own functions and operators call; None where it is no such."""
-        cls = self.interpreter.calls.class_of(owner)
+        cls = self.interpreter.classes.class_of(owner)
         if name == "__class__":
             return Const(cls)
         is_sequence_or_mapping = isinstance(owner, Tuple) or (isinstance(owner, Ref) and is_container(owner.cell.cls))
@@ -195,7 +195,7 @@ class Members:
         calls = interpreter.calls
         if isinstance(owner.owner, ValueChoice):
             return interpreter.control.choices(owner.owner, lambda one: self._of_parent(Parent(owner.cls, one), name))
-        order = calls.class_of(owner.owner).__mro__
+        order = interpreter.classes.class_of(owner.owner).__mro__
         bases = order[order.index(owner.cls) + 1 :] if owner.cls in order else ()
         collected = next((vars(base)[name] for base in bases if name in vars(base)), None)
         if isinstance(collected, property) and isinstance(collected.fget, FunctionType):
@@ -265,7 +265,7 @@ class Members:
         if not isinstance(owner, Ref) or is_container(owner.cell.cls):
             interpreter.refuse(f"an attribute of {described(owner)} cannot be assigned", AttributeError)
         parameters = getattr(owner.cell.cls, "__dataclass_params__", None)
-        if parameters is not None and parameters.frozen and not interpreter.calls.is_initializing(owner):
+        if parameters is not None and parameters.frozen and not interpreter.classes.is_initializing(owner):
             interpreter.raise_error(dataclasses.FrozenInstanceError, f"cannot assign to field '{name}'")
         static = next((vars(base)[name] for base in owner.cell.cls.__mro__ if name in vars(base)), None)
         if isinstance(static, property):

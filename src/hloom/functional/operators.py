@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
-from hloom.functional.joins import same
+from hloom.functional.equality import same
 from hloom.functional.values import (
     FALSE,
     TRUE,
@@ -332,9 +332,9 @@ class Operators:
             return Const(wanted)
         values = (left, right)
         if any(isinstance(value, Array) and value.weak for value in values):
-            if all(self.interpreter.calls.class_of(value) is bool for value in values):
+            if all(self.interpreter.classes.class_of(value) is bool for value in values):
                 return self.compare("==" if wanted else "!=", left, right)
-            classes = {self.interpreter.calls.class_of(value) for value in values}
+            classes = {self.interpreter.classes.class_of(value) for value in values}
             if len(classes) == 1:
                 self.interpreter.refuse("numbers have no identity in a compiled function", hint="compare them by ==")
         if all(isinstance(value, Array) for value in values):

@@ -205,7 +205,7 @@ class Patterns:
     def _class(self, pattern: ast.MatchClass, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
         cls = interpreter.evaluate(pattern.cls)
-        if interpreter.operators.truth(interpreter.calls.is_instance(subject, cls)) is not True:
+        if interpreter.operators.truth(interpreter.classes.is_instance(subject, cls)) is not True:
             return False
         held = cls.value if isinstance(cls, Const) else None
         if held in (int, float, bool, complex, str, tuple, list, dict) and len(pattern.patterns) == 1:

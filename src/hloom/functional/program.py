@@ -165,7 +165,7 @@ def compile_program(
                 ]
                 template = _moved(template, 2)
             graph.set_output(interpreter.emitter.tuple(outputs))
-            table = interpreter.calls.recursive_graphs()
+            table = interpreter.recursive_calls.recursive_graphs()
             if table:
                 overflow = interpreter.overflow_number()
             made, captured = first_order(module, graph, depth=depth, recursive=table)

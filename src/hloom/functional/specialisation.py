@@ -18,7 +18,8 @@ import numpy as np
 
 from hloom.autodiff import Emitter
 from hloom.functional.control_flow import Arm
-from hloom.functional.joins import Join, same
+from hloom.functional.equality import same
+from hloom.functional.joins import Join
 from hloom.functional.state import CallFrame, PathEnds
 from hloom.functional.store import ARGUMENT, Store
 from hloom.functional.values import (
@@ -160,7 +161,7 @@ class Specialisations:
             leaves.append(current)
             return "array", current.type, current.weak
         if isinstance(value, Const):
-            return interpreter.calls.signature(value)
+            return interpreter.recursive_calls.signature(value)
         if isinstance(value, Tuple):
             return ("tuple", value.cls, *(self._key(item, leaves, cells) for item in value.items))
         if isinstance(value, Ref):
@@ -239,7 +240,7 @@ class Specialisations:
         state = (before, before.scope, before.part) if before else None
         errors, interpreter.errors = interpreter.errors, interpreter.errors[:1]
         tainted: list[bool] = []
-        self._open.append((frozenset(calls.active), tainted))
+        self._open.append((frozenset(interpreter.recursive_calls.active), tainted))
         store.set(interpreter.error, Const(0))
         leaves: list[Array] = []
         cells: set[Cell] = set()

@@ -224,10 +224,10 @@ class Statements:
         pass
 
     def _while(self, statement: ast.While) -> None:
-        self.interpreter.control.while_loop(statement)
+        self.interpreter.loops.while_loop(statement)
 
     def _for(self, statement: ast.For) -> None:
-        self.interpreter.control.for_loop(statement)
+        self.interpreter.loops.for_loop(statement)
 
     def _function(self, statement: ast.FunctionDef) -> None:
         interpreter = self.interpreter

@@ -5,9 +5,7 @@ import itertools
 import math
 import operator
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from tests.functional.table import program
 
@@ -187,15 +185,6 @@ def a_join_of_unlike_ranks(a, b):
 @program((3, 2.5), (-3, 300.5))
 def short_integers_made_of_numbers(x, y):
     return np.int32(x), np.int32(y), np.int32(x) * 3, np.asarray(x, dtype=np.int16), np.int64(np.int32(x))
-
-
-@program((COLUMNS.astype(np.float32),), (-COLUMNS.astype(np.float32),))
-def a_reduction_by_a_function(x):
-    largest = lax.reduce(x, jnp.asarray(-jnp.inf, x.dtype), lambda a, b: jnp.maximum(a, b), [0])
-    rows = jnp.stack([x, 2 * x])
-    return lax.reduce(x, jnp.zeros((), x.dtype), lambda a, b: a + b, (0,)), largest, lax.reduce(
-        (rows, rows), (jnp.zeros((), x.dtype), jnp.ones((), x.dtype)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)
-    )
 
 
 @program((3,), (4,))

@@ -218,23 +218,6 @@ def an_array_in_an_object_is_changed(v):
     return q.position, p.velocity, copy.copy(p).position
 
 
-@program((10,), (7,))
-def a_chain_of_continues(n):
-    total = 0
-    for k in range(n):
-        if k % 3 == 0:
-            continue
-        elif k % 3 == 1:
-            total += k
-            if total > 9:
-                continue
-        else:
-            total -= 1
-            continue
-        total *= 2
-    return total
-
-
 @program((4,), or_refused=True)
 def an_item_of_a_list_chosen_by_data_is_changed(n):
     grid = [[0, 1], [2, 3]]

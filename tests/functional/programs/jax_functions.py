@@ -177,3 +177,12 @@ def jax_random_with_a_key(seed, n):
 @program((X, 1.5), reference=lambda x, k: np.where(x > 0, x * k, 0.0))
 def a_custom_function_of_select(x, k):
     return lax.select(x > 0, x * k, jnp.zeros_like(x))
+
+
+@program((np.float32([1.0, -2.0, 3.0]),), (-np.float32([1.0, -2.0, 3.0]),))
+def a_reduction_by_a_function(x):
+    largest = lax.reduce(x, jnp.asarray(-jnp.inf, x.dtype), lambda a, b: jnp.maximum(a, b), [0])
+    rows = jnp.stack([x, 2 * x])
+    return lax.reduce(x, jnp.zeros((), x.dtype), lambda a, b: a + b, (0,)), largest, lax.reduce(
+        (rows, rows), (jnp.zeros((), x.dtype), jnp.ones((), x.dtype)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)
+    )

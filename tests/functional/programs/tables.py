@@ -100,16 +100,6 @@ def a_subset_with_a_sum(v, target):
     return reachable[target]
 
 
-@program((5,), (1,))
-def pascals_triangle_in_place(n):
-    row = np.zeros(8, dtype=int)
-    row[0] = 1
-    for _ in range(n):
-        for k in range(7, 0, -1):
-            row[k] += row[k - 1]
-    return row
-
-
 @program((np.array([1, 5, 11, 5]),), (np.array([1, 2, 3, 5]),))
 def bits_as_a_set(v):
     sums = 1

@@ -138,7 +138,7 @@ def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
         if all(isinstance(value, Const) for value in arguments):
             return Const(pow(*(value.value for value in arguments)))  # type: ignore[attr-defined]
         for value in arguments:
-            if not issubclass(interpreter.calls.class_of(value), int):
+            if not issubclass(interpreter.classes.class_of(value), int):
                 interpreter.raise_error(TypeError, "pow() 3rd argument not allowed unless all arguments are integers")
         return interpreter.calls.call(interpreter.embed(power_modulo), arguments, {})
     return interpreter.operators.binary("**", *arguments)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @row(isinstance)
 def is_instance(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return interpreter.calls.is_instance(*arguments)
+    return interpreter.classes.is_instance(*arguments)
 
 
 @row(type)
 def type_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 1, 1, "type")
-    return Const(interpreter.calls.class_of(arguments[0]))
+    return Const(interpreter.classes.class_of(arguments[0]))
 
 
 @row(callable)
@@ -56,7 +56,7 @@ def _has(interpreter: Interpreter, owner: AbstractValue, name: str) -> bool:
         return hasattr(owner.cell.cls, name)
     if isinstance(owner, Tuple):
         return hasattr(owner.cls, name)
-    return hasattr(interpreter.calls.class_of(owner), name)
+    return hasattr(interpreter.classes.class_of(owner), name)
 
 
 @row(hasattr)

@@ -74,7 +74,7 @@ def number_range(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 def enumerated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", Const(0))
     source = arguments[0]
-    if not issubclass(interpreter.calls.class_of(start), (int, np.integer)):
+    if not issubclass(interpreter.classes.class_of(start), (int, np.integer)):
         interpreter.raise_error(TypeError, f"{described(start)} cannot be interpreted as an integer")
     check_iterable(interpreter, source)
     if is_iterator(source):

@@ -76,7 +76,7 @@ def _operator_method(
         return None
     (other,) = arguments
     if not isinstance(owner, Array) or owner.weak:
-        classes = [interpreter.calls.class_of(value) for value in (owner, other)]
+        classes = [interpreter.classes.class_of(value) for value in (owner, other)]
         order = [PYTHON_NUMBERS.index(cls) if cls in PYTHON_NUMBERS else len(PYTHON_NUMBERS) for cls in classes]
         if order[1] > max(order[0], 1):  # an int knows ints and bools only, a float also ints
             return Const(NotImplemented)
