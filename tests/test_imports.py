@@ -21,7 +21,7 @@ OPTIONAL = {"jax", "jaxlib", "scipy", "zstandard"}
 """Packages that may be missing: they are imported inside functions."""
 PUBLIC_MODULES = {
     *("analysis.rules", "planner.solvers", "planner.experts", "hlo.proto", "passes.rules"),
-    *("api.auto_shard", "api.differentiable", "api.function", "api.jax_specs", "api.jit", "api.load", "api.plan"),
+    *("api.apply", "api.auto_shard", "api.differentiable", "api.function", "api.jax_specs", "api.jit", "api.load", "api.plan"),
 }
 """Packages inside packages that others may import, beside the packages themselves; and the files of `api`, which
 `hloom/__init__.py` offers one by one, so that planning does not load differentiation."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hloom.analysis import cost as cost
     from hloom.analysis import roofline as roofline
     from hloom.analysis import summary as summary
+    from hloom.api.apply import apply as apply
     from hloom.api.auto_shard import auto_shard as auto_shard
     from hloom.api.differentiable import differentiable as differentiable
     from hloom.api.function import Function as Function
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from hloom.ir import verify as verify
     from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
-    from hloom.passes import apply as apply
     from hloom.remat import remat as remat
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
@@ -90,10 +90,19 @@ __version__ = "0.1.0"
 
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "roofline", "summary"),
+    "api.apply": ("apply",),
     "api.auto_shard": ("auto_shard",),
     "api.differentiable": ("differentiable",),
     "api.function": (
-        "Function", "function", "grad", "hessian", "jacobian", "jvp", "print_value", "value_and_grad", "vjp",
+        "Function",
+        "function",
+        "grad",
+        "hessian",
+        "jacobian",
+        "jvp",
+        "print_value",
+        "value_and_grad",
+        "vjp",
     ),
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
@@ -117,7 +126,6 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "microbatch": ("microbatch",),
     "ops": ("OPS",),
-    "passes": ("apply",),
     "remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),

@@ -1,4 +1,7 @@
-"""The pass `hoist`: before and after."""
+"""The pass `hoist`: before and after.
+
+Covers `loop_states.py`.
+"""
 
 import re
 from random import Random

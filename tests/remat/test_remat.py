@@ -106,7 +106,8 @@ def recomputing(name: str, share: float) -> Rematerialization:
 
 
 @pytest.mark.parametrize(
-    ("name", "share"), [("attention", 0.7), ("attention", 0.5), ("convolutions", 0.95), ("dropout", 0.9), ("recurrence", 0.9)]
+    ("name", "share"),
+    [("attention", 0.7), ("attention", 0.5), ("convolutions", 0.95), ("dropout", 0.9), ("recurrence", 0.9)],
 )
 def test_the_numbers_stay_and_the_peak_falls(name: str, share: float):
     module, inputs = program(name)
@@ -227,7 +228,9 @@ def test_inside_jit():
     budgeted = functools.partial(hloom.remat.remat_in_place, budget=int(0.7 * peak))
     jitted = hloom.jit(jax.value_and_grad(function), passes=[budgeted])
     for one, other in zip(
-        jax.tree.leaves(jitted(*arguments)), jax.tree.leaves(jax.jit(jax.value_and_grad(function))(*arguments)), strict=True
+        jax.tree.leaves(jitted(*arguments)),
+        jax.tree.leaves(jax.jit(jax.value_and_grad(function))(*arguments)),
+        strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
@@ -244,7 +247,9 @@ def modules(draw: st.DrawFn) -> Module:
         one, other = (draw(st.sampled_from(names[-3:] + names[:4])) for _ in range(2))
         name = f"v{number}"
         if opcode == "dot":
-            lines.append(f"  {name}.d = f32[24,24] dot({one}, {other}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+            lines.append(
+                f"  {name}.d = f32[24,24] dot({one}, {other}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+            )
             lines.append(f"  {name} = f32[24,24] multiply({name}.d, fifths)")
         elif opcode == "tanh":
             lines.append(f"  {name} = f32[24,24] tanh({one})")
@@ -258,13 +263,24 @@ def modules(draw: st.DrawFn) -> Module:
             lines.append(f"  {name} = f32[24,24] {opcode}({one}, {other})")
         names.append(name)
     for number, name in enumerate(reversed(names[1:-1])):
-        lines.append(f"  w{number} = f32[24,24] dot({names[-1]}, {name}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}")
+        lines.append(
+            f"  w{number} = f32[24,24] dot({names[-1]}, {name}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}"
+        )
         lines.append(f"  late{number}.d = f32[24,24] multiply(w{number}, fifths)")
         lines.append(f"  late{number} = f32[24,24] tanh(late{number}.d)")
         names.append(f"late{number}")
     sums = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
-    body = "\n".join(["  zero = f32[] constant(0)", "  fifth = f32[] constant(0.2)", "  fifths = f32[24,24] broadcast(fifth), dimensions={}", *lines])
-    return parse(f"{sums}\nENTRY e {{\n{body}\n  ROOT out = f32[24] reduce({names[-1]}, zero), dimensions={{0}}, to_apply=sum\n}}")
+    body = "\n".join(
+        [
+            "  zero = f32[] constant(0)",
+            "  fifth = f32[] constant(0.2)",
+            "  fifths = f32[24,24] broadcast(fifth), dimensions={}",
+            *lines,
+        ]
+    )
+    return parse(
+        f"{sums}\nENTRY e {{\n{body}\n  ROOT out = f32[24] reduce({names[-1]}, zero), dimensions={{0}}, to_apply=sum\n}}"
+    )
 
 
 @settings(max_examples=5, deadline=None)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from hloom import runtime
+from hloom.api.apply import with_packages
 from hloom.ir import Module
 from hloom.passes import PASSES, PassLike, apply_in_place, resolve
 from hloom.rewrite import RuleReport
@@ -66,7 +67,7 @@ class _Change:
     """
 
     def __init__(self, passes: PassLike | Iterable[PassLike]) -> None:
-        self.passes = resolve(passes)
+        self.passes = resolve(with_packages(passes))
         self.modules = 0
         own = [rule for given in self.passes if PASSES.get(given.name) is not given for rule in given.rules]
         self._accounts = {rule: RuleReport(rule) for rule in own}

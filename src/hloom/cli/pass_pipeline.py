@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hloom.ir import Op
-from hloom.passes import PASSES, Pass, fixpoint, rules_pass
+from hloom.passes import PASSES, Pass, fixpoint, read_options, rules_pass
 from hloom.rewrite import Rule, RuleError, load_rules
 from hloom.text import Cursor, ParseError, Source
 
@@ -19,8 +19,6 @@ RULE_FILE = ".json"
 """How the name of a file of rules ends."""
 
 _NAME = re.compile(r"[^\s,()]+")
-_OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
-_VALUE = re.compile(r"[^,()]+")
 _DEEPEST = 20
 """How deep fixpoints may nest: reading is recursive, and nobody writes more than two."""
 
@@ -69,23 +67,9 @@ class PipelineReader:
         return fixpoint(cursor.text[start : cursor.position], parts)
 
     def _with_options(self, named: Pass, start: int, cursor: Cursor) -> Pass:
-        """A pass with the options behind its name: `name(4)` gives the first, `name(n=4, other=text)` by name."""
         if not named.options:
             raise cursor.error(f"'{named.name}' takes no passes and no options, {FIXPOINT} takes passes", start)
-        cursor.expect("(")
-        options: dict[str, Any] = {}
-        while not options or cursor.accept(","):
-            at = cursor.skip()
-            key = cursor.match(_OPTION)
-            option = key[1] if key else named.options[0]
-            if option not in named.options or option in options:
-                problem = "is given twice" if option in options else "is none of its options"
-                raise cursor.error(f"{option} {problem}", at, f"{named.name} takes {', '.join(named.options)}")
-            text = cursor.read(_VALUE, "a value")[0].strip()
-            options[option] = int(text) if text.lstrip("-").isdecimal() and len(text) < 19 else text
-        if not cursor.accept(")"):
-            raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
-        return named.with_options(**options)
+        return read_options(named, cursor)
 
     def load_dialects(self) -> None:
         """Let passes of dialects and of other packages be named: they register when these are imported."""

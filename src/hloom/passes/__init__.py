@@ -18,6 +18,8 @@ from hloom.passes.hoist import hoist as hoist
 from hloom.passes.inline import MAX_NODES as MAX_NODES
 from hloom.passes.inline import inline as inline
 from hloom.passes.inline import inline_fusions as inline_fusions
+from hloom.passes.loop_states import DROP_ELEMENTS as DROP_ELEMENTS
+from hloom.passes.loop_states import widen_loop as widen_loop
 from hloom.passes.outline import outline as outline
 from hloom.passes.pipeline import PASSES as PASSES
 from hloom.passes.pipeline import Pass as Pass
@@ -27,6 +29,7 @@ from hloom.passes.pipeline import apply as apply
 from hloom.passes.pipeline import apply_in_place as apply_in_place
 from hloom.passes.pipeline import fixpoint as fixpoint
 from hloom.passes.pipeline import leaf_passes as leaf_passes
+from hloom.passes.pipeline import read_options as read_options
 from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass

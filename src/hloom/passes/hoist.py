@@ -10,12 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Attributes, Constant, Graph, Module, Node, TensorType, TupleSharding, TupleType, Uniform
-from hloom.ops import OPS, may_merge
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
+from hloom.ops import may_merge
 from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
+from hloom.passes.loop_states import initial_element, widen_loop
 from hloom.passes.pipeline import register_pass, rules_pass
 from hloom.passes.rules.conditional import unused_operands
-from hloom.passes.rules.loop_state import invariant_elements, is_element
+from hloom.passes.rules.loop_state import invariant_elements
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of
 from hloom.passes.rules.while_loop import (
@@ -140,29 +141,14 @@ def _is_worth(node: Node, state: Node, cheap: Collection[str]) -> bool:
 
 
 def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
-    graph, start, state_type = loop.graph, loop.inputs[0], loop.type
-    assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
-    state, width = body.parameters[0], len(state_type.elements)
-    starts = list(start.inputs) if start.opcode == "tuple" else [_element(graph, start, i, loop) for i in range(width)]
+    state = body.parameters[0]
     mapping: dict[Any, Any] = {}
     for node in plan.invariant:
         if node.opcode == _GET and node.inputs[0] is state:
-            mapping[node] = starts[node.attributes["index"]]
-    graph.copy_nodes(_closure(plan), mapping, before=loop)
-    added = [mapping[node] for node in plan.passed]
-    wider = TupleType([*state_type.elements, *[_type(node) for node in plan.passed]])
-    shardings = [node.attributes.get("sharding") for node in plan.passed]
-    attributes = _wider(start.attributes, shardings) if start.opcode == "tuple" else {}
-    values, metadata = [*starts, *added], start.raw_metadata
-    whole = graph.add_apply(OPS["tuple"], values, wider, attributes, before=loop, metadata=metadata)
-    for callee in (body, loop.attributes["condition"]):
-        parameter = callee.parameters[0]
-        callee.set_type(parameter, TupleType([*(elements_of(parameter.type) or ()), *wider.elements[width:]]))
-        callee.set_attributes(parameter, _wider(parameter.attributes, shardings))
-    _use_elements(body, state, plan, width, shardings)
-    _replace(loop, whole, wider, _wider(loop.attributes, shardings))
-    if start.opcode == "tuple" and not start.is_used:
-        graph.erase(start)
+            mapping[node] = initial_element(loop, node.attributes["index"])
+    loop.graph.copy_nodes(_closure(plan), mapping, before=loop)
+    _, elements = widen_loop(loop, [mapping[node] for node in plan.passed])
+    _use_elements(body, plan, elements)
 
 
 def _closure(plan: _Found) -> list[Node]:
@@ -177,56 +163,14 @@ def _closure(plan: _Found) -> list[Node]:
     return [node for node in plan.invariant if node in wanted]
 
 
-def _use_elements(body: Graph, state: Node, plan: _Found, width: int, shardings: list[Any]) -> None:
-    """Let the body take the values from its state and pass them on; what only computed them goes."""
-    root = body.root
-    fresh: list[Node] = []
-    for index, node in enumerate(plan.passed, width):
-        made = body.add_apply(OPS[_GET], [state], node.type, {"index": index}, before=node, metadata=node.raw_metadata)
-        body.replace_uses(node, made)
-        fresh.append(made)
-    body.set_inputs(root, [*root.inputs, *fresh])
-    body.set_type(root, TupleType([*(elements_of(root.type) or ()), *[_type(node) for node in fresh]]))
-    body.set_attributes(root, _wider(root.attributes, shardings))
+def _use_elements(body: Graph, plan: _Found, elements: list[Node]) -> None:
+    """Let the body take the values from its state; what only computed them goes."""
+    for node, element in zip(plan.passed, elements, strict=True):
+        body.set_metadata(element, node.raw_metadata)
+        body.replace_uses(node, element)
     for node in reversed(plan.invariant):
         if not node.is_used:
             body.erase(node)
-
-
-def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attributes) -> None:
-    """Put a loop of a wider state in place of a loop."""
-    graph, name = loop.graph, loop.name
-    made = graph.add_apply(loop.op, [state], state_type, attributes, name, before=loop, metadata=loop.raw_metadata)
-    for user in loop.users:
-        if user.opcode == _GET and is_element(user, loop, user.attributes["index"]):
-            graph.set_inputs(user, [made])
-    if loop.is_used:
-        assert isinstance(loop.type, TupleType), f"{loop!r} has no tuple for a state"
-        parts = [_element(graph, made, index, loop) for index in range(len(loop.type.elements))]
-        sharding = {name: loop.attributes[name] for name in ("sharding",) if name in loop.attributes}
-        graph.replace_uses(loop, graph.add_apply(OPS["tuple"], parts, loop.type, sharding, before=loop))
-    graph.erase(loop)
-    graph.rename(made, name)
-
-
-def _element(graph: Graph, node: Node, index: int, before: Node) -> Node:
-    types = elements_of(node.type)
-    return graph.add_apply(OPS[_GET], [node], types[index] if types else None, {"index": index}, before=before)
-
-
-def _type(node: Node) -> Any:
-    assert node.type is not None, f"{node!r} has no type"
-    return node.type
-
-
-def _wider(attributes: Attributes, shardings: list[Any]) -> Attributes:
-    """Attributes of what yields a tuple, when it yields further elements of these shardings."""
-    sharding = attributes.get("sharding")
-    changed: dict[str, Any] = {"origin": None}
-    if isinstance(sharding, TupleSharding):
-        further = [leaf or Uniform("replicated") for leaf in shardings]
-        changed["sharding"] = TupleSharding((*sharding.elements, *further))
-    return attributes.changed(changed) if "origin" in attributes or "sharding" in changed else attributes
 
 
 SUNK = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -11,7 +12,11 @@ from typing import Any
 
 from hloom.ir import Apply, Module, Node, Op, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
-from hloom.text import HloomError
+from hloom.text import Cursor, HloomError, Source
+
+_NAME = re.compile(r"[^\s,()]+")
+_OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
+_VALUE = re.compile(r"[^,()]+")
 
 MAX_ROUNDS = 20
 """How often a fixpoint goes through its passes at most; it nearly always ends after two or three."""
@@ -272,12 +277,41 @@ def _as_pass(item: Any) -> Pass:
     raise HloomError(f"{item!r} is no pass: give a name, a rule, a list of rules, or a function of a module")
 
 
-def _named(name: str) -> Pass:
+def _named(text: str) -> Pass:
+    """The pass with a name, or of a text such as `unroll(limit=4)`."""
+    cursor = Cursor(Source(text, "passes"))
+    name = cursor.read(_NAME, "a pass")[0]
     if name not in PASSES:
         near = get_close_matches(name, PASSES, 3)
         hint = f"near: {', '.join(near)}" if near else f"known: {', '.join(PASSES)}"
         raise HloomError(f"there is no pass named '{name}'", hint=hint)
-    return PASSES[name]
+    named = read_options(PASSES[name], cursor) if cursor.at("(") else PASSES[name]
+    if cursor.peek():
+        raise cursor.error(f"expected the end, found {cursor.next_token()}", hint="give several passes as a list")
+    return named
+
+
+def read_options(named: Pass, cursor: Cursor) -> Pass:
+    """A pass with the options that come next: `(4)` gives the first, `(n=4, other=text)` gives them by name.
+
+    Raises ParseError for options that it does not take, and HloomError where it takes none.
+    """
+    if not named.options:
+        raise cursor.error(f"'{named.name}' takes no options")
+    cursor.expect("(")
+    options: dict[str, Any] = {}
+    while not options or cursor.accept(","):
+        at = cursor.skip()
+        key = cursor.match(_OPTION)
+        option = key[1] if key else named.options[0]
+        if option not in named.options or option in options:
+            problem = "is given twice" if option in options else "is none of its options"
+            raise cursor.error(f"{option} {problem}", at, f"{named.name} takes {', '.join(named.options)}")
+        text = cursor.read(_VALUE, "a value")[0].strip()
+        options[option] = int(text) if text.lstrip("-").isdecimal() and len(text) < 19 else text
+    if not cursor.accept(")"):
+        raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
+    return named.with_options(**options)
 
 
 def _function(function: Callable[[Module], Any]) -> Pass:

@@ -14,18 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
+from hloom.remat.integer_program import Constraint, minimize
 from hloom.remat.live_ranges import LiveRanges, live_ranges
 from hloom.remat.stored_values import StoredValue, StoredValues
 
 MOST_ROUNDS = 12
 """How often the program is solved with a further row."""
-MOST_NODES = 2_000
-"""How many nodes the solver's tree of branches may have."""
-GAP = 0.002
-"""The share of the cost that is not worth more branches."""
 
 
 @dataclass(slots=True)
@@ -154,58 +150,28 @@ class _Program:
 
     def solve(self, rows: list[tuple[np.ndarray, np.ndarray, float]], limit: float) -> _Solution:
         count = len(self.values)
-        model = highspy.HighsLp()
         costs = np.array([value.flops for value in self.values])
         scale = 1e4 / max(costs.sum(), 1.0)
         slack = 2 * count
-        model.num_col_ = 2 * count + 1
-        model.col_cost_ = np.concatenate([np.zeros(count), costs * scale, [1e6]])
         lower = np.zeros(2 * count + 1)
         upper = np.ones(2 * count + 1)
-        upper[slack] = highspy.kHighsInf
+        upper[slack] = np.inf
+        entries: list[Constraint] = []
         for column, value in enumerate(self.values):
             if value in self.free.needed:
                 lower[column] = 1
             if not value.may_recompute:
                 upper[count + column] = 0
-        model.col_lower_, model.col_upper_ = lower, upper
-        entries: list[tuple[np.ndarray, np.ndarray, float]] = []
-        for column, value in enumerate(self.values):
-            if not value.may_recompute:
                 continue
-            entries.append((np.array([count + column, column]), np.array([1.0, -1.0]), 0.0))
-            entries += (
-                (np.array([count + column, self.columns[operand]]), np.array([1.0, -1.0]), 0.0)
-                for operand in value.operands
-                if operand in self.columns
-            )
+            needed = [column, *(self.columns[operand] for operand in value.operands if operand in self.columns)]
+            entries += (Constraint(np.array([count + column, other]), np.array([1.0, -1.0]), 0.0) for other in needed)
         unit = max(limit, 1.0)
         for kept, recomputed, rest in rows:
             weights = np.concatenate([kept, recomputed - kept, [-unit]]) / unit
             used = np.flatnonzero(weights)
-            entries.append((used, weights[used], (limit - rest) / unit))
-        model.num_row_ = len(entries)
-        model.row_lower_ = np.full(len(entries), -highspy.kHighsInf)
-        model.row_upper_ = np.array([upper_bound for _, _, upper_bound in entries])
-        matrix = model.a_matrix_
-        matrix.format_ = highspy.MatrixFormat.kRowwise
-        matrix.start_ = np.cumsum([0, *(len(columns) for columns, _, _ in entries)])
-        matrix.index_ = np.concatenate([columns for columns, _, _ in entries])
-        matrix.value_ = np.concatenate([weights for _, weights, _ in entries])
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        model.integrality_ = [kinds[1]] * (2 * count) + [kinds[0]]
-        solver = highspy.Highs()
-        for option, setting in (
-            ("output_flag", False),
-            ("mip_rel_gap", GAP),
-            ("mip_max_nodes", MOST_NODES),
-            ("threads", 1),
-            ("random_seed", 1),
-        ):
-            solver.setOptionValue(option, setting)
-        solver.passModel(model)
-        solver.run()
-        solution = np.array(solver.getSolution().col_value)
-        info = solver.getInfo()
-        chosen = {value for column, value in enumerate(self.values) if solution[count + column] > 0.5}
-        return _Solution(chosen, info.mip_dual_bound / scale)
+            entries.append(Constraint(used, weights[used], (limit - rest) / unit))
+        solved = minimize(np.concatenate([np.zeros(count), costs * scale, [1e6]]), lower, upper, entries, continuous=1)
+        assert solved is not None, "to keep all is a choice, for the last column takes what it needs beyond the limit"
+        columns, bound = solved
+        chosen = {value for column, value in enumerate(self.values) if columns[count + column] > 0.5}
+        return _Solution(chosen, bound / scale)

@@ -31,8 +31,8 @@ def can_wait_for(node: Node) -> bool:
     return element.kind is DTypeKind.BOOLEAN or element.kind is DTypeKind.COMPLEX or element.bits in _UNSIGNED
 
 
-def _is_zero(node: Node) -> bool:
-    """Whether a node is a constant of zeros: a choice between it and zeros is no choice."""
+def is_zero(node: Node) -> bool:
+    """Whether a node is a constant of zeros."""
     value = node.value if isinstance(node, Constant) else None
     return isinstance(value, Literal) and value.is_splat and not value.splat_value()
 
@@ -65,7 +65,7 @@ class OpaqueDependence:
         predicate = self._predicates.get(waited_for)
         if predicate is None:
             predicate = self._predicates[waited_for] = self._predicate(waited_for)
-        other = emitter.like(1, value) if _is_zero(value) else emitter.zeros(value_type)
+        other = emitter.like(1, value) if is_zero(value) else emitter.zeros(value_type)  # a choice of zeros is none
         return emitter.select(emitter.broadcast(predicate, value_type.dims), value, other)
 
     def _predicate(self, waited_for: Node) -> Node:

@@ -9,15 +9,20 @@ from hloom.analysis import bytes_of, cost
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, register_pass
 from hloom.remat.choice import RecomputationChoice, choose
+from hloom.remat.loop_residuals import find_loop_residuals
 from hloom.remat.opaque_dependence import MECHANISMS
 from hloom.remat.recomputation import write_recomputation
-from hloom.remat.stored_values import StoredValue, StoredValues, find_stored_values
+from hloom.remat.residual_choice import ResidualChoice, choose_residuals
+from hloom.remat.residual_writer import write_residuals
+from hloom.remat.stored_values import StoredValues, find_stored_values
 from hloom.rewrite import Report
 from hloom.text import HloomError
 from hloom.xla_cpu import simulate_buffers
 
 Measure = Callable[[Module], int]
 """Yields the bytes that a program takes at its peak."""
+Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | None"]
+"""Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
 MOST_TRIALS = 8
 """How many choices are written and their buffers simulated."""
 RELAXATION = 0.98
@@ -30,8 +35,9 @@ class Rematerialization:
 
     `peak` and `original_peak` are bytes by the model of XLA's CPU compiler, `flops` and `original_flops` the
     arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
-    the model no choice that fits at the time of the original peak costs less than `cost_bound`. `recomputed` counts
-    the values that are computed again, of the `stored` ones, by the `choice` that was written.
+    the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
+    `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
+    `stored` ones by `choice`.
     """
 
     module: Module
@@ -44,6 +50,7 @@ class Rematerialization:
     recomputed: int
     stored: StoredValues
     choice: RecomputationChoice | None = None
+    residuals: ResidualChoice | None = None
 
 
 def remat(module: Module, budget: int | str, *, backend: str = "cpu") -> Module:
@@ -66,8 +73,10 @@ def remat_in_place(module: Module, budget: int | str | None = None, *, backend: 
         report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
         return report
     _prepare(module)
-    assert made.choice is not None, "what is recomputed was chosen"
-    _write(module, made.choice, made.stored, MECHANISMS[backend])
+    if made.residuals is not None:
+        write_residuals(module, made.residuals)
+    if made.choice is not None:
+        _write(module, made.choice, made.stored, MECHANISMS[backend])
     report.changes = 1
     report.notes.append(
         f"{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} bytes, "
@@ -101,7 +110,19 @@ def rematerialize(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program",
         )
-    return _search(program, stored, original, limit, mechanism, measure)
+    search = _Search(original, limit, mechanism, measure)
+    search.residuals(program, stored)
+    if search.best is None and search.least.residuals is not None:
+        smaller = search.least
+        search.values(smaller.module, find_stored_values(smaller.module), smaller)
+    search.values(program, stored, original)
+    if search.best is not None:
+        return search.best
+    raise HloomError(
+        f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes "
+        f"{search.least.peak:,}, and no choice less than {_least_peak(stored):,}",
+        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
+    )
 
 
 def _prepare(module: Module) -> None:
@@ -120,54 +141,96 @@ def _write(module: Module, choice: RecomputationChoice, stored: StoredValues, me
     return count
 
 
-def _search(
-    program: Module,
-    stored: StoredValues,
-    original: Rematerialization,
-    budget: int,
-    mechanism: str,
-    measure: Measure | None,
-) -> Rematerialization:
+class _Search:
     """Choices with limits that follow what the one before takes once it is written; of those that fit the cheapest."""
-    limit, low, high = float(budget - stored.fixed), 0.0, float(stored.usage.max(initial=0))
-    best: Rematerialization | None = None
-    least, bound = original, float("inf")
-    tried: list[list[StoredValue]] = []
-    for _ in range(MOST_TRIALS):
-        choice = choose(stored, limit)
-        if choice.recomputed in tried:
-            if best is not None:
+
+    def __init__(self, original: Rematerialization, budget: int, mechanism: str, measure: Measure | None) -> None:
+        self.original = original
+        self.budget = budget
+        self.mechanism = mechanism
+        self.measure = measure
+        self.best: Rematerialization | None = None
+        self.least = original
+
+    def residuals(self, program: Module, stored: StoredValues) -> None:
+        """Try choices of what loops stack."""
+        residuals = find_loop_residuals(program)
+        held = sum(pair.bytes for pair in residuals)
+        if not held:
+            return
+        bound = float("inf")
+
+        def propose(limit: float) -> tuple[object, Callable[[], Rematerialization]] | None:
+            nonlocal bound
+            choice = choose_residuals(residuals, limit)
+            if choice is None:
+                return None
+            bound = min(bound, choice.bound)
+            key = (*choice.kept.items(), *choice.computed.items())
+            return key, lambda: replace(self._with_residuals(program, choice), cost_bound=bound)
+
+        self._try(propose, float(held + self.budget - stored.peak), float(held))
+
+    def values(self, program: Module, stored: StoredValues, start: Rematerialization) -> None:
+        """Try choices of stored values, after the choice of what loops stack that a program was written by."""
+        bound = float("inf")
+
+        def propose(limit: float) -> tuple[object, Callable[[], Rematerialization]]:
+            nonlocal bound
+            choice = choose(stored, limit)
+            bound = min(bound, choice.bound)
+            before = replace(start, stored=stored)
+            return tuple(choice.recomputed), lambda: replace(
+                _written(program, stored, before, choice, self.mechanism),
+                cost=start.cost + choice.cost,
+                cost_bound=bound,
+            )
+
+        self._try(propose, float(self.budget - stored.fixed), float(stored.usage.max(initial=0)))
+
+    def _with_residuals(self, program: Module, choice: ResidualChoice) -> Rematerialization:
+        trial = program.clone()
+        trial.index_users()
+        write_residuals(trial, choice)
+        verify(trial)
+        return replace(
+            self.original,
+            module=trial,
+            peak=simulate_buffers(trial.clone()).peak,
+            flops=cost(trial).total.flops,
+            cost=choice.cost,
+            recomputed=choice.count,
+            residuals=choice,
+        )
+
+    def _try(self, propose: Propose, limit: float, high: float) -> None:
+        low, fits = 0.0, dict[object, bool]()
+        for _ in range(MOST_TRIALS):
+            proposed = propose(limit)
+            key, write = proposed if proposed is not None else (None, None)
+            if write is None or key in fits:
+                low, high = (low, limit) if write is not None and not fits[key] else (limit, high)
+                limit = (low + high) / 2
+                continue
+            result = write()
+            if self.measure is not None and result.peak <= self.budget:
+                result = replace(result, peak=self.measure(result.module))
+            if result.peak < self.least.peak:
+                self.least = result
+            fits[key] = result.peak <= self.budget
+            if fits[key]:
+                low = max(low, limit)
+                if self.best is None or result.flops < self.best.flops:
+                    self.best = result
+                if result.peak >= RELAXATION * self.budget:
+                    break
+            else:
+                high = min(high, limit)
+            limit += self.budget - result.peak
+            if not low < limit < high:
+                limit = (low + high) / 2
+            if high - low < (1 - RELAXATION) * self.budget:
                 break
-            limit = (low + limit) / 2
-            continue
-        tried.append(choice.recomputed)
-        bound = min(bound, choice.bound)
-        result = replace(_written(program, stored, original, choice, mechanism), cost_bound=bound)
-        if measure is not None and result.peak <= budget:
-            result = replace(result, peak=measure(result.module))
-        if result.peak < least.peak:
-            least = result
-        if result.peak <= budget:
-            low = max(low, limit)
-            if best is None or result.flops < best.flops:
-                best = result
-            if result.peak >= RELAXATION * budget:
-                break
-            limit += budget - result.peak
-        else:
-            high = min(high, limit)
-            limit -= result.peak - budget
-        if not low < limit < high:
-            limit = (low + high) / 2
-        if high - low < (1 - RELAXATION) * budget:
-            break
-    if best is not None:
-        return best
-    raise HloomError(
-        f"{program.name}: no way was found to run in {budget:,} bytes: the least that was found takes {least.peak:,}, "
-        f"and no choice less than {_least_peak(stored):,}",
-        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
-    )
 
 
 def _least_peak(stored: StoredValues) -> int:
@@ -193,7 +256,7 @@ def _written(
         flops=cost(trial).total.flops,
         cost=choice.cost,
         cost_bound=float(choice.bound),
-        recomputed=count,
+        recomputed=original.recomputed + count,
         choice=choice,
     )
 

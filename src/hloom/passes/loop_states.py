@@ -1,0 +1,94 @@
+"""While loops with further elements of their state, or with fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.ir import Apply, Attributes, Graph, Node, TupleSharding, TupleType, Type, Uniform
+from hloom.ops import OPS
+from hloom.passes.pipeline import rules_pass
+from hloom.passes.rules.loop_state import is_element
+from hloom.passes.rules.tuple import element_of_tuple
+from hloom.passes.rules.tuple_elements import elements_of
+from hloom.passes.rules.while_loop import dead_elements
+
+_GET = "get-tuple-element"
+
+DROP_ELEMENTS = rules_pass("drop-elements", (dead_elements, element_of_tuple), "loops carry only what is needed")
+
+
+def initial_element(loop: Apply, index: int) -> Node:
+    """What an element of a loop's state is before the loop."""
+    start = loop.inputs[0]
+    return start.inputs[index] if start.opcode == "tuple" else _element(loop.graph, start, index, loop)
+
+
+def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
+    """Give a loop further elements of its state, which the body passes on; the new loop, and the elements in the body.
+
+    `added` are what they are before the loop. The loop goes; its body and condition, which no other may call, and which
+    take one state of the tuple type that the body yields, are changed.
+    """
+    graph, start, state_type, body = loop.graph, loop.inputs[0], loop.type, loop.attributes["body"]
+    assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
+    width = len(state_type.elements)
+    wider = TupleType([*state_type.elements, *map(_type, added)])
+    shardings = [node.attributes.get("sharding") for node in added]
+    values = [*(initial_element(loop, index) for index in range(width)), *added]
+    attributes = _wider(start.attributes, shardings) if start.opcode == "tuple" else {}
+    whole = graph.add_apply(OPS["tuple"], values, wider, attributes, before=loop, metadata=start.raw_metadata)
+    for callee in (body, loop.attributes["condition"]):
+        parameter = callee.parameters[0]
+        callee.set_type(parameter, TupleType([*(elements_of(parameter.type) or ()), *wider.elements[width:]]))
+        callee.set_attributes(parameter, _wider(parameter.attributes, shardings))
+    state, root = body.parameters[0], body.root
+    first = next(node for node in body.nodes if node is not state)
+    elements: list[Node] = [
+        body.add_apply(OPS[_GET], [state], node.type, {"index": index}, before=first)
+        for index, node in enumerate(added, width)
+    ]
+    body.set_inputs(root, [*root.inputs, *elements])
+    body.set_type(root, TupleType([*(elements_of(root.type) or ()), *map(_type, elements)]))
+    body.set_attributes(root, _wider(root.attributes, shardings))
+    made = _replace(loop, whole, wider, _wider(loop.attributes, shardings))
+    if start.opcode == "tuple" and not start.is_used:
+        graph.erase(start)
+    return made, elements
+
+
+def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attributes) -> Apply:
+    """Put a loop of a wider state in place of a loop."""
+    graph, name = loop.graph, loop.name
+    made = graph.add_apply(loop.op, [state], state_type, attributes, name, before=loop, metadata=loop.raw_metadata)
+    for user in loop.users:
+        if user.opcode == _GET and is_element(user, loop, user.attributes["index"]):
+            graph.set_inputs(user, [made])
+    if loop.is_used:
+        assert isinstance(loop.type, TupleType), f"{loop!r} has no tuple for a state"
+        parts = [_element(graph, made, index, loop) for index in range(len(loop.type.elements))]
+        sharding = {name: loop.attributes[name] for name in ("sharding",) if name in loop.attributes}
+        graph.replace_uses(loop, graph.add_apply(OPS["tuple"], parts, loop.type, sharding, before=loop))
+    graph.erase(loop)
+    graph.rename(made, name)
+    return made
+
+
+def _element(graph: Graph, node: Node, index: int, before: Node) -> Node:
+    types = elements_of(node.type)
+    return graph.add_apply(OPS[_GET], [node], types[index] if types else None, {"index": index}, before=before)
+
+
+def _type(node: Node) -> Type:
+    assert node.type is not None, f"{node!r} has no type"
+    return node.type
+
+
+def _wider(attributes: Attributes, shardings: list[Any]) -> Attributes:
+    """Attributes of what yields a tuple, when it yields further elements of these shardings."""
+    sharding = attributes.get("sharding")
+    changed: dict[str, Any] = {"origin": None}
+    if isinstance(sharding, TupleSharding):
+        further = [leaf or Uniform("replicated") for leaf in shardings]
+        changed["sharding"] = TupleSharding((*sharding.elements, *further))
+    return attributes.changed(changed) if "origin" in attributes or "sharding" in changed else attributes

@@ -1,0 +1,48 @@
+"""Passes by name, with options, of every package.
+
+Covers `apply.py`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import hloom
+
+TWICE = hloom.parse("ENTRY e { x = f32[8] parameter(0) a = f32[8] negate(x) ROOT b = f32[8] negate(a) }")
+
+
+def test_options_stand_behind_the_name():
+    changed, report = hloom.apply(TWICE, ["simplify", "remat(budget=1GiB)"])
+    assert changed.entry.root.opcode == "parameter"
+    assert "nothing is recomputed" in report.passes[1].notes[0]
+
+
+def test_passes_of_other_packages_are_known_at_once():
+    code = "import hloom; m = hloom.parse('ENTRY e { ROOT x = f32[8] parameter(0) }'); hloom.apply(m, 'remat(1GiB)')"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        ("remats(budget=1)", "there is no pass named 'remats'\n  near: remat"),
+        ("remat(limit=1)", "passes:1:7: limit is none of its options\n  remat(limit=1)\n        ^\n  remat takes budget, backend"),
+        ("cse(1)", "passes:1:4: 'cse' takes no options\n  cse(1)\n     ^"),
+        ("remat(budget=1", "passes:1:15: expected ',' or ')', found the end of the text\n  remat(budget=1\n                ^"),
+        ("cse,dce", "expected the end, found ','\n  cse,dce\n     ^\n  give several passes as a list"),
+        ("", "expected a pass"),
+    ],
+)  # fmt: skip
+def test_bad_names_and_options(passes: str, message: str):
+    with pytest.raises(hloom.HloomError) as caught:
+        hloom.apply(TWICE, [passes])
+    assert message in str(caught.value)
+
+
+def test_an_iterator_of_passes_is_read_once():
+    changed, _ = hloom.apply(TWICE, iter(["simplify", "remat(budget=1GiB)"]))
+    assert changed.entry.root.opcode == "parameter"
