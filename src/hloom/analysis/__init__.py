@@ -82,7 +82,9 @@ from hloom.analysis.rules import COST_RULES as COST_RULES
 from hloom.analysis.rules import CostRule as CostRule
 from hloom.analysis.rules import Instruction as Instruction
 from hloom.analysis.rules.contraction import products as products
+from hloom.analysis.scalar_evolution import Frame as Frame
 from hloom.analysis.scalar_evolution import ScalarEvolution as ScalarEvolution
+from hloom.analysis.scalar_evolution import Value as Value
 from hloom.analysis.schedule import SCHEDULES as SCHEDULES
 from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule
 from hloom.analysis.schedule import Scheduler as Scheduler

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hloom.analysis import LOOPED, ScalarEvolution, cost, derive_trip_count, initial_state, leaf_bytes
-from hloom.analysis.scalar_evolution import Frame, Value
+from hloom.analysis import LOOPED, Frame, ScalarEvolution, Value, cost, derive_trip_count, initial_state, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import SideEffects
 from hloom.remat.opaque_dependence import is_zero
