@@ -1,22 +1,24 @@
-"""Choices within a budget: what is solved again and again until it fits, and what is said where nothing does."""
+"""Choices within a budget: beside a look at every choice, on a curve over budgets, and where nothing fits."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from hloom.hlo import parse
-from hloom.planner.budget_search import solve_within
+from hloom.planner.budget_search import BudgetResult, solve_within
 from hloom.planner.cost_tables import build_problem
+from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_footprint import footprint
-from hloom.planner.memory_row import MemoryRow
+from hloom.planner.memory_profile import MemoryProfiler
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh
+from tests.planner.solvers.test_solvers import layers
 
 LAYER = """HloModule layer, input_output_alias={ {0}: (1, {}, may-alias) }
 
@@ -42,23 +44,12 @@ def held(problem: Problem, choice: dict[int, int]) -> int:
     return footprint(problem, choice, hoist_reshards(problem, choice))
 
 
-class Exhaustive:
-    """Looks at every choice; remembers what it was asked."""
+def profiler(problem: Problem) -> MemoryProfiler:
+    return MemoryProfiler(problem, lambda choice: hoist_reshards(problem, choice))
 
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, float | None]] = []
 
-    def __call__(self, problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment | None:
-        self.asked.append((len(rows), budget))
-        fitting = [
-            choice
-            for choice in every_choice(problem)
-            if budget is None or all(row.bytes(choice) <= budget for row in rows)
-        ]
-        if not fitting:
-            return None
-        best = min(fitting, key=problem.cost)
-        return Assignment(best, problem.cost(best), problem.cost(best))
+def within(problem: Problem, budget: float, free: Assignment, **options: float) -> BudgetResult:
+    return solve_within(problem, budget, free, profiler(problem), **options)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture(scope="module")
@@ -72,54 +63,72 @@ def problem() -> Problem:
     return result
 
 
-def test_without_need_it_is_solved_once(problem: Problem):
-    solve = Exhaustive()
-    result = solve_within(problem, 1e9, solve)
-    assert solve.asked == [(0, None)]
+@pytest.fixture(scope="module")
+def free(problem: Problem) -> Assignment:
+    best = min(every_choice(problem), key=problem.cost)
+    return Assignment(best, problem.cost(best), problem.cost(best))
+
+
+def test_without_need_one_choice_is_simulated(problem: Problem, free: Assignment):
+    result = within(problem, 1e9, free)
+    assert result.solution.strategies == free.strategies and len(result.points) == 1
     assert result.fits and result.bytes == held(problem, result.solution.strategies)
 
 
-def test_the_best_that_fits_is_found(problem: Problem):
-    free = held(problem, solve_within(problem, 1e9, Exhaustive()).solution.strategies)
-    budget = 0.8 * free
-    within = [choice for choice in every_choice(problem) if held(problem, choice) <= budget]
-    result = solve_within(problem, budget, Exhaustive())
-    assert result.fits and held(problem, result.solution.strategies) <= budget
-    assert result.solution.cost <= 1.05 * min(map(problem.cost, within))
-    assert result.rows
-
-
-def test_what_holds_least_does_not_stand_in_for_what_fits(problem: Problem):
-    """A planner gives the lightest choice where rows leave none: it is no answer as long as there is a cheaper one."""
-    exhaustive, least_memory = Exhaustive(), min(every_choice(problem), key=lambda item: held(problem, item))
-
-    def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
-        result = exhaustive(problem, rows, budget)
-        return result or Assignment(least_memory, problem.cost(least_memory), 0.0, missing=1.0)
-
-    free = held(problem, solve(problem, (), None).strategies)
+def test_the_best_that_fits_is_found(problem: Problem, free: Assignment):
+    most = held(problem, free.strategies)
+    memory = [(problem.cost(choice), held(problem, choice)) for choice in every_choice(problem)]
     for share in (0.98, 0.9, 0.8, 0.7):
-        fitting = [choice for choice in every_choice(problem) if held(problem, choice) <= share * free]
-        result = solve_within(problem, share * free, solve)
-        assert result.fits
-        assert result.solution.cost <= 1.1 * min(map(problem.cost, fitting))
+        result = within(problem, share * most, free)
+        assert result.fits and held(problem, result.solution.strategies) <= share * most
+        assert result.solution.cost <= 1.05 * min(cost for cost, size in memory if size <= share * most)
 
 
-def test_the_bound_is_of_all_choices(problem: Problem):
-    free = solve_within(problem, 1e9, Exhaustive())
-    result = solve_within(problem, 0.8 * free.bytes, Exhaustive())
-    assert result.solution.bound == free.solution.bound <= result.solution.cost
+def test_a_seed_is_never_beaten_by_nothing(problem: Problem, free: Assignment):
+    lightest = min(every_choice(problem), key=lambda choice: held(problem, choice))
+    budget = held(problem, lightest)
+    result = solve_within(problem, budget, free, profiler(problem), seeds=[lightest], work=0)
+    assert result.fits and result.solution.cost <= problem.cost(lightest)
 
 
-def test_what_was_measured_corrects_what_is_expected(problem: Problem):
-    free = held(problem, solve_within(problem, 1e9, Exhaustive()).solution.strategies)
-    assert solve_within(problem, free, Exhaustive()).bytes == free
-    result = solve_within(problem, free, Exhaustive(), scale=1.2)
-    assert result.fits and 1.2 * held(problem, result.solution.strategies) <= free
+def test_a_larger_budget_takes_no_longer():
+    """Repeated layers save memory one after the other, so that the curve has a step for each."""
+    problem = build_problem(layers(4), Mesh.parse("x=4"))
+    for number, options in problem.options.items():
+        problem.node_costs[number] = np.array([1e-3 * len(strategy.after) for strategy in options])
+    free = plan_shared(problem)
+    most = held(problem, free.strategies)
+    results = [within(problem, share * most, free) for share in (0.6, 0.7, 0.8, 0.9, 1.0)]
+    costs = [result.solution.cost for result in results]
+    assert all(result.fits for result in results)
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) >= 4
 
 
-def test_where_nothing_fits_it_says_what_is_missing(problem: Problem):
-    result = solve_within(problem, 1000.0, Exhaustive())
+def test_the_bound_is_of_all_choices(problem: Problem, free: Assignment):
+    result = within(problem, 0.8 * held(problem, free.strategies), free)
+    assert result.solution.bound == free.bound <= result.solution.cost
+    assert result.model_bound <= result.solution.cost * 1.05
+
+
+def test_what_was_measured_corrects_what_is_expected(problem: Problem, free: Assignment):
+    most = held(problem, free.strategies)
+    assert within(problem, most, free).bytes == most
+    result = within(problem, most, free, scale=1.2)
+    assert result.fits and 1.2 * held(problem, result.solution.strategies) <= most
+
+
+def test_where_nothing_fits_it_says_what_is_missing(problem: Problem, free: Assignment):
+    result = within(problem, 1000.0, free)
     least = min(held(problem, choice) for choice in every_choice(problem))
-    assert not result.fits
-    assert result.missing >= least - 1000.0
+    assert not result.fits and result.solution.missing == result.missing
+    assert least - 1000.0 <= result.missing <= 1.25 * least - 1000.0
+
+
+def test_layers_are_counted_the_same_way_round():
+    problem = build_problem(layers(6), Mesh.parse("x=4"))
+    positions = layer_positions(problem)
+    for name in ("w", "y"):
+        clusters = [problem.clusters.of(problem.module.entry[f"{name}{layer}"]) for layer in range(6)]
+        inner = [cluster.number for cluster in clusters[2:5] if cluster is not None]
+        assert len({problem.representative[number] for number in inner}) == 1
+        assert [positions[number] for number in inner] == sorted(positions[number] for number in inner)

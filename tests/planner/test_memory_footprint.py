@@ -1,4 +1,4 @@
-"""How much memory plans are expected to take, beside what XLA's executables take; and the moments of the peak as rows.
+"""How much memory plans are expected to take, beside what XLA's executables take; and when.
 
 Covers `device_program.py`, `entry_results.py`.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from hloom.hlo import parse
 from hloom.planner.cost_tables import build_problem
-from hloom.planner.memory_constraints import peak_rows
-from hloom.planner.memory_footprint import footprint, footprint_of
+from hloom.planner.memory_footprint import footprint
+from hloom.planner.memory_profile import MemoryProfiler
 from hloom.planner.plan import plan_of
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
@@ -53,38 +52,13 @@ def test_plans_take_what_is_expected(name: str, mesh_text: str):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_rows_of_a_choice_say_what_it_holds(name: str):
+def test_a_profile_has_the_peak_on_one_time_axis(name: str):
     problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
-    for seed in range(3):
+    profiler = MemoryProfiler(problem, lambda choice: hoist_reshards(problem, choice))
+    profiles = [profiler.profile(other_choice(problem, seed)) for seed in range(3)]
+    assert len({len(profile.moments) for profile in profiles}) == 1
+    for seed, profile in enumerate(profiles):
         choice = other_choice(problem, seed)
-        result = footprint_of(problem, choice, problem.specs(choice))
-        rows = peak_rows(problem, choice, result)
-        assert rows and rows[0].bytes(choice) == pytest.approx(result.bytes)
-        quotient_rows = [row.by_representative(problem.representative) for row in rows]
-        assert [row.bytes(choice) for row in quotient_rows] == pytest.approx([row.bytes(choice) for row in rows])
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_row_calls_impossible_what_another_choice_holds(name: str):
-    problem = build_problem(parse(PROGRAMS[name]), Mesh.parse("x=2,y=4"))
-    choices = [other_choice(problem, seed) for seed in range(6)]
-    result = [footprint_of(problem, choice, problem.specs(choice)) for choice in choices]
-    least = min(item.bytes for item in result)
-    for choice, item in zip(choices, result, strict=True):
-        for row in peak_rows(problem, choice, item):
-            tables = [*row.unary.values(), *row.pairs.values()]
-            assert row.constant + sum(table.min() for table in tables) <= least
-
-
-def test_a_row_predicts_what_splitting_a_parameter_saves():
-    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
-    whole = dict.fromkeys(problem.options, 0)
-    row = peak_rows(problem, whole, footprint_of(problem, whole, problem.specs(whole)))[0]
-    cluster = problem.clusters.of(problem.module.entry["x"])
-    assert cluster is not None
-    table = row.unary[cluster.number]
-    sizes = {
-        np.prod(problem.mesh.local_dims((512, 4096), problem.spec_tables.result_spec(cluster.lead, strategy))) * 4
-        for strategy in problem.options[cluster.number]
-    }
-    assert {float(row) for row in table} == {float(size) for size in sizes}
+        assert profile.bytes == profile.moments.max() == footprint(problem, choice, hoist_reshards(problem, choice))
+    count = profiler.simulated
+    assert profiler.profile(other_choice(problem, 0)) is profiles[0] and profiler.simulated == count

@@ -1,226 +1,399 @@
-"""Choices within a budget of bytes: solve, look at the moments at which too much is held, forbid them, solve again.
+"""The cheapest choice within a budget of bytes, found by simulating the memory of few choices and interpolating.
 
 What a choice holds is no sum of what its clusters hold: when instructions run, what is fused and what is copied all
-depend on the choice. The rows of one choice say what others would hold at its moments, and are exact for that choice
-alone. So each choice that is looked at adds its own, and the limit that rows must keep is itself searched for: lower
-where they predict too little, higher where they leave nothing, and in between once something fits.
+depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory of
+single changes is simulated, a linear program over them (`moment_program`) says which to make, with what share of
+repeated layers, and its answer is simulated in turn: where that holds too much, its moment becomes a row of the program
+and the rows are corrected, as in a cutting-plane method. Then the same begins from the best that fits.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hloom.planner.memory_constraints import peak_rows
-from hloom.planner.memory_footprint import footprint_of
-from hloom.planner.memory_row import MemoryRow
-from hloom.planner.problem import Problem
-from hloom.planner.reshard_placement import hoist_reshards
-from hloom.planner.solvers.assignment import Assignment
-from hloom.planner.solvers.factor_graph import quotient_graph
-from hloom.planner.solvers.lagrangian import repaired
-from hloom.planner.solvers.memory_prices import memory_use
+import numpy as np
 
+from hloom.planner.layer_order import layer_positions
+from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
+from hloom.planner.neighbourhood import Move, moves
+from hloom.planner.problem import Problem
+from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
+from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
+
+WORK = 400_000
+"""How many instructions are simulated at most: a hundred and fifty choices of a program of some thousands."""
+MOST, FEWEST = 240, 24
+"""How many choices are simulated at most, and how many may be however long the program is."""
+STAGES = 12
+"""How often the search begins anew from the best that it has."""
+SHARE = 3
+"""One part in so many of the simulations may go into the changes around one choice."""
 ROUNDS = 12
-"""How often a problem is solved, at most, before the best of what was met is taken; SECONDS mostly ends it before."""
-SECONDS = 8.0
-"""Seconds of the processor's time after which no further round begins where something fits: of the process, so that
-other programs do not change the plan."""
-LEAST_ROUNDS = 6
-"""So many rounds there are in any case as long as nothing fits."""
-AGAIN = 0.3
-"""Where an earlier search has left rows, this share of the time is enough."""
-CLOSE = 0.004
-"""Limits that differ by less than this share of the budget are the same."""
+"""How often the linear program is solved in one stage, at most."""
+SMALL = 1e-3
+"""The share of the budget that all changes of a choice count together at least, where errors are put down to them."""
+STEP, LEAST = 0.25, 0.002
+"""Where its answer is one that is known to hold too much, so much of the excess less is asked for, and no less than
+this share of the budget."""
+GAIN = 1e-3
+"""What is cheaper by less than this share is not worth a simulation."""
 WORTH = 0.01
-"""What fits is good enough where it costs no more than this share above what is proven."""
-STEP = 0.5
-"""The limit is lowered by this share of the bytes that are too many."""
-NEAR = 0.05
-"""What holds so large a share of the budget too much shows that rows predict too little, else that one is missing."""
-REPAIRS = 4
-"""How often a choice that does not fit is repaired node by node before the problem is solved again."""
+"""A choice this near to its bound is good enough."""
+IDLE = 2
+"""After so many stages and one that gained nothing the search ends."""
+PEAKS, NEAR = 6, 0.9
+"""So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
+SPACING = 8
+"""Maxima that are fewer moments apart are one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A choice that was simulated, its cost, and its memory."""
+
+    choice: Choice
+    cost: float
+    profile: MemoryProfile
+
+    @property
+    def bytes(self) -> int:
+        """The bytes at the peak."""
+        return self.profile.bytes
 
 
 @dataclass(slots=True)
 class BudgetResult:
-    """A solution, what it holds as far as is known, how much that is too much, and the rows that were met on the way.
+    """A solution, what it holds as far as is known, how much that is too much, and all that was simulated.
 
-    `bytes` are the expected ones times `scale`. The solution's bound is of all choices, whatever they hold.
+    `bytes` are the expected ones times the search's scale. The solution's bound is of all choices, whatever they hold;
+    `model_bound` is what no choice costs less than that the last linear program has.
     """
 
     solution: Assignment
     bytes: float
     missing: float = 0.0
-    rows: list[MemoryRow] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    model_bound: float = -math.inf
 
     @property
     def fits(self) -> bool:
         """Whether the budget is kept."""
         return self.missing <= 0
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """The least is best: what is missing, then the cost."""
-        return self.missing, self.solution.cost
-
-
-Solve = Callable[[Problem, Sequence[MemoryRow], float | None], Assignment | None]
-"""From a problem, rows and the bytes that each of them may have to a choice; None where there is none.
-
-It may also give what holds least, with what is missing.
-"""
-
 
 def solve_within(
     problem: Problem,
     budget: float,
-    solve: Solve,
+    free: Assignment,
+    profiler: MemoryProfiler,
     *,
     scale: float = 1.0,
-    rounds: int = ROUNDS,
-    rows: Sequence[MemoryRow] = (),
+    seeds: Iterable[Choice] = (),
+    work: int = WORK,
 ) -> BudgetResult:
-    """The cheapest solution that is found to keep a budget, or else the one that holds least.
+    """The cheapest choice that is found to keep a budget, or else the one that holds least.
 
-    `scale` is what was measured of a plan beside what was expected. `rows` are those of an earlier search of the same
-    problem.
+    `free` is the solution without a budget; `scale` is what was measured of a plan beside what was expected; `seeds`
+    are choices to look at beside, of which those that are cheaper than what was found are simulated.
     """
-    free = solve(problem, (), None)
-    assert free is not None, "without a budget every problem has a solution"
-    search = _Search(problem, budget / scale, free, list(rows))
-    search.begin()
-    ends = time.process_time() + SECONDS * (AGAIN if rows else 1)
-    for count in range(1, rounds):
-        is_needed = count < LEAST_ROUNDS and not search.fits
-        if search.is_done or (time.process_time() > ends and not is_needed):
-            break
-        search.advance(solve(problem, search.rows, search.limit))
-    best = search.best
-    assert best is not None
-    bound = replace(best.solution, bound=free.bound, is_shared=free.is_shared, shared_bound=free.shared_bound)
-    return BudgetResult(bound, best.bytes * scale, best.missing * scale, search.rows)
+    search = _Search(problem, budget / scale, profiler, work)
+    search.add(free.strategies)
+    for choice in profiler_choices(seeds):
+        search.add(choice)
+    search.run()
+    best = search.best()
+    missing = max(0.0, best.bytes - search.budget)
+    notes = free.notes if missing <= 0 else (*free.notes, "no plan was found that holds less")
+    solution = replace(free, strategies=dict(best.choice), cost=best.cost, missing=missing * scale, notes=notes)
+    return BudgetResult(solution, best.bytes * scale, missing * scale, list(search.points.values()), search.model_bound)
+
+
+def profiler_choices(seeds: Iterable[Choice]) -> Sequence[Choice]:
+    """Different choices, each once."""
+    return list({choice_key(seed): seed for seed in seeds}.values())
 
 
 @dataclass(slots=True)
 class _Search:
-    """The search for a limit above `low`, where rows leave nothing or what fits.
-
-    `bound` is the least that anything costs that fits by its rows.
-    """
+    """Stages of the search; `savings` has the bytes of a node's strategies at each moment beside one another."""
 
     problem: Problem
     budget: float
-    free: Assignment
-    rows: list[MemoryRow]
-    best: BudgetResult | None = None
-    limit: float = field(init=False)
-    low: float = 0.0
-    bound: float = field(init=False)
-    is_done: bool = False
-    seen: dict[tuple[int, ...], BudgetResult] = field(default_factory=dict)
+    profiler: MemoryProfiler
+    work: int
+    graph: FactorGraph = field(init=False)
+    positions: dict[int, float] = field(init=False)
+    members: dict[int, list[int]] = field(init=False)
+    points: dict[bytes, Point] = field(default_factory=dict)
+    savings: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
+    model_bound: float = -math.inf
+    _first: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.limit, self.bound = self.budget, self.free.bound
+        self.graph, self.positions = quotient_graph(self.problem), layer_positions(self.problem)
+        self.members = {node: [] for node in self.graph.unary}
+        for number, node in self.problem.representative.items():
+            self.members[node].append(number)
+        self._first = self.profiler.simulated
 
     @property
-    def fits(self) -> bool:
-        """Whether something was met that fits."""
-        return self.best is not None and self.best.fits
+    def has_work(self) -> bool:
+        """Whether another choice may be simulated."""
+        count = len(self.points)
+        return count < FEWEST or (count < MOST and self.profiler.simulated - self._first < self.work)
 
-    def begin(self) -> None:
-        """Look at the solution without a budget."""
-        self.is_done = self._look(self.free, is_teaching=True).fits
+    @property
+    def allowed(self) -> int:
+        """How many choices may be simulated in all, as far as can be told."""
+        length = max(1, (self.profiler.simulated - self._first) // max(1, len(self.points)))
+        return max(FEWEST, min(MOST, self.work // length))
 
-    def advance(self, solution: Assignment | None) -> None:
-        """Take what was found at the limit, and move the limit."""
-        if solution is None or solution.missing > 0:
-            self._raise(solution)
+    def add(self, choice: Choice) -> Point:
+        """Simulate a choice."""
+        key = choice_key(choice)
+        if key not in self.points:
+            cost = self.problem.cost(choice)
+            self.points[key] = Point(dict(choice), cost, self.profiler.profile(choice))
+        return self.points[key]
+
+    def fitting(self) -> Point | None:
+        """The cheapest that fits."""
+        points = (point for point in self.points.values() if point.bytes <= self.budget)
+        return min(points, key=lambda point: point.cost, default=None)
+
+    def best(self) -> Point:
+        """The cheapest that fits, or the one that holds least."""
+        return self.fitting() or min(self.points.values(), key=lambda point: (point.bytes, point.cost))
+
+    def run(self) -> None:
+        """Stages that begin in turn from a choice that holds a little too much and from the best that fits."""
+        idle, spent = 0, set[bytes]()
+        for stage in range(STAGES):
+            base = self._base(spent, is_above=stage % 2 == 0)
+            if base is None or not self.has_work or self._is_done() or idle > IDLE:
+                return
+            before, count = self.best(), len(self.points)
+            self._stage(base)
+            if len(self.points) == count:
+                spent.add(choice_key(base))
+            is_better = before.bytes > self.budget or self.best().cost < before.cost
+            idle = 0 if is_better else idle + 1
+
+    def _is_done(self) -> bool:
+        fitting = self.fitting()
+        least = min(point.cost for point in self.points.values())
+        return fitting is not None and fitting.cost <= least * (1 + WORTH)
+
+    def _base(self, spent: Collection[bytes], *, is_above: bool) -> dict[int, int] | None:
+        """A choice in which isomorphic clusters have one strategy: the cheapest that fits, or one hardly too large.
+
+        Around those that are `spent` there is nothing new.
+        """
+        shared = [
+            (point, choice)
+            for point in self.points.values()
+            if (choice := self._shared(point.choice)) and choice_key(choice) not in spent
+        ]
+        above = [pair for pair in shared if pair[0].bytes > self.budget]
+        below = [pair for pair in shared if pair[0].bytes <= self.budget]
+        if below and not (is_above and above):
+            return min(below, key=lambda pair: pair[0].cost)[1]
+        nearest = min(above, key=lambda pair: (round(pair[0].bytes / self.budget, 2), pair[0].cost), default=None)
+        return None if nearest is None else nearest[1]
+
+    def _shared(self, choice: Choice) -> dict[int, int] | None:
+        """A choice by node; None where isomorphic clusters have several strategies."""
+        if any(choice[number] != choice[node] for number, node in self.problem.representative.items()):
+            return None
+        return {node: choice[node] for node in self.graph.unary}
+
+    def _stage(self, base: dict[int, int]) -> None:
+        """Simulate the changes around a choice, and what the linear program makes of them."""
+        point = self.add(self.graph.named(self.problem, base))
+        options: dict[int, set[int]] = {node: {strategy} for node, strategy in base.items()}
+        for node, strategy in base.items():
+            self.savings.setdefault(node, {}).setdefault(strategy, np.zeros(len(point.profile.moments)))
+            options[node].update(self.savings[node])
+        peaks: set[int] = set(_maxima(point.profile))
+        for move in itertools.islice(self._moves(base, point), max(6, self.allowed // SHARE)):
+            if not self.has_work:
+                break
+            changed = self._learn(base, point, move)
+            for node, strategy in move.choice.items():
+                options[node].add(strategy)
+            if changed.bytes > self.budget:
+                peaks.add(int(np.argmax(changed.profile.moments)))
+        self._interpolate(base, point, options, peaks)
+
+    def _moves(self, base: dict[int, int], point: Point) -> Iterator[Move]:
+        """Changes of strategies that were not simulated beside another choice, then of those that were."""
+        fitting = self.fitting()
+        is_within = point.bytes <= self.budget
+        most = math.inf if fitting is None or is_within else fitting.cost * (1 - GAIN)
+        footprint = self.profiler.footprint(point.choice)
+        known = {(node, strategy) for node, own in self.savings.items() for strategy in own}
+        yield from moves(self.problem, self.graph, base, footprint, most, known)
+        for move in moves(self.problem, self.graph, base, footprint, most, set()):
+            if not self.profiler.is_known(self.graph.named(self.problem, move.choice)):
+                yield move
+
+    def _learn(self, base: dict[int, int], point: Point, move: Move) -> Point:
+        """Simulate a change; what it adds at each moment is put down to the node that was changed first."""
+        changed = self.add(self.graph.named(self.problem, move.choice))
+        own = self.savings[move.node]
+        own[move.strategy] = own[base[move.node]] + changed.profile.moments - point.profile.moments
+        return changed
+
+    def _interpolate(
+        self, base: dict[int, int], point: Point, options: Mapping[int, set[int]], peaks: set[int]
+    ) -> None:
+        """Solve the linear program, simulate its answer, and correct its rows, until nothing is to be gained."""
+        kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
+        graph = self.graph.restricted(kept)
+        counts = {node: len(numbers) for node, numbers in self.members.items()}
+        margin = 0.0
+        for count in range(ROUNDS):
+            if not self.has_work:
+                return
+            rows = sorted(peaks)
+            use = self._use(base, point, kept, rows)
+            answer = solve_within_moments(graph, use, self.budget - margin, point.cost, counts)
+            if answer is None:
+                return
+            if not count:
+                self.model_bound = answer.bound if answer.missing <= 0 else -math.inf
+            before = len(self.points)
+            reached = self._rounded(base, point, kept, answer, rows)
+            if reached is None:
+                return
+            if len(self.points) == before:
+                if reached.bytes <= self.budget or answer.missing > 0:
+                    return
+                margin += max(STEP * (reached.bytes - self.budget), LEAST * self.budget)
+            self._correct(base, point, reached, peaks)
+
+    def _rounded(
+        self,
+        base: dict[int, int],
+        point: Point,
+        kept: Mapping[int, np.ndarray],
+        answer: FractionalChoice,
+        rows: Sequence[int],
+    ) -> Point | None:
+        """Simulate the choice in which so many layers take a strategy as the answer says; also for all layers alike."""
+        fitting = self.fitting()
+        limit = math.inf if fitting is None else fitting.cost * (1 - GAIN)
+        target = self.budget + answer.missing
+        choice = self._layered(base, kept, answer, 0.0)
+        for shift in (0.125, 0.25, 0.375, 0.5, 1.0):
+            if max(self._predicted(base, point, choice, rows)) <= target * (1 + 1e-6):
+                break
+            choice = self._layered(base, kept, answer, shift)
+        if self.problem.cost(choice) > limit:
+            return None
+        reached = self.add(choice)
+        alike = self._layered(base, kept, answer, 0.0, is_alike=True)
+        if answer.missing > 0 and choice_key(alike) not in self.points and self.has_work:
+            self.add(alike)
+        return reached
+
+    def _layered(
+        self,
+        base: dict[int, int],
+        kept: Mapping[int, np.ndarray],
+        answer: FractionalChoice,
+        shift: float,
+        *,
+        is_alike: bool = False,
+    ) -> dict[int, int]:
+        """The strategies of clusters by where they stand among the layers: the first layers keep the base's."""
+        choice: dict[int, int] = {}
+        for node, numbers in self.members.items():
+            shares = answer.shares[node]
+            order = sorted(range(len(shares)), key=lambda index: (kept[node][index] != base[node], index))
+            ends = np.cumsum(shares[order])
+            own = shares[order[0]]
+            if 1e-6 < own < 1 - 1e-6:
+                ends = np.maximum(ends - shift, 0.0) if shift < 1 else np.where(np.arange(len(order)), ends, 0.0)
+                ends[-1] = 1.0
+            for number in numbers:
+                at = 0.5 if is_alike else self.positions[number]
+                index = min(int(np.searchsorted(ends, at, side="left")), len(order) - 1)
+                choice[number] = int(kept[node][order[index]])
+        return choice
+
+    def _use(
+        self,
+        base: dict[int, int],
+        point: Point,
+        kept: Mapping[int, np.ndarray],
+        rows: Sequence[int],
+    ) -> MomentUse:
+        constants = point.profile.moments[rows]
+        unary = {
+            node: np.stack([self._saving(base, node, int(strategy), rows) for strategy in strategies])
+            for node, strategies in kept.items()
+        }
+        return MomentUse(constants, unary)
+
+    def _saving(self, base: Mapping[int, int], node: int, strategy: int, rows: Sequence[int]) -> np.ndarray:
+        """What a strategy adds to the base at some moments; nothing where it was not simulated."""
+        own = self.savings[node]
+        return own[strategy][rows] - own[base[node]][rows] if strategy in own else np.zeros(len(rows))
+
+    def _predicted(
+        self,
+        base: dict[int, int],
+        point: Point,
+        choice: Choice,
+        rows: Sequence[int],
+    ) -> np.ndarray:
+        """The bytes of a choice at some moments, by what single changes add."""
+        total = point.profile.moments[rows]
+        for node, numbers in self.members.items():
+            for number in numbers:
+                if choice[number] != base[node]:
+                    total = total + self._saving(base, node, choice[number], rows) / len(numbers)
+        return total
+
+    def _correct(self, base: dict[int, int], point: Point, reached: Point, peaks: set[int]) -> None:
+        """Put down to the changes of a choice what it holds beside what was predicted, most to those that count most.
+
+        Where it holds too much, its peaks become rows.
+        """
+        if reached.bytes > self.budget:
+            peaks.update(_maxima(reached.profile))
+        rows = sorted(peaks)
+        wrong = reached.profile.moments[rows] - self._predicted(base, point, reached.choice, rows)
+        parts: list[tuple[int, int, float]] = []
+        for node, numbers in self.members.items():
+            for strategy, count in Counter(reached.choice[number] for number in numbers).items():
+                if strategy != base[node]:
+                    parts.append((node, strategy, count / len(numbers)))
+        if not parts:
             return
-        if self.limit >= self.budget:
-            self.bound = max(self.bound, solution.bound)
-        here = self._look(solution, is_teaching=True)
-        self._repair(here)
-        if here.fits:
-            self.low = max(self.low, self.limit)
-            self._between()
-        else:
-            self._lower(here)
-
-    def _raise(self, least_memory: Assignment | None) -> None:
-        """The rows leave nothing: look at what holds least by them, which may hold less, and ask for less."""
-        if least_memory is not None:
-            here = self._look(least_memory, is_teaching=False)
-            self._relax(least_memory, here.bytes)
-            self.low = max(self.low, max(row.bytes(least_memory.strategies) for row in self.rows))
-        self.low = max(self.low, self.limit)
-        self._between()
-
-    def _lower(self, here: BudgetResult) -> None:
-        """The rows predicted too little. They know this choice now; where little was missing, stay lower."""
-        best = self.best
-        assert best is not None
-        if best.fits:
-            self.low = max(self.low, min(self.limit, best.bytes))
-            self.limit = (self.low + self.budget) / 2
-            self.is_done = best.solution.cost <= self.bound * (1 + WORTH)
-        elif self.low >= self.budget:
-            self._between()
-        elif here.missing < NEAR * self.budget:
-            self.limit = max(self.limit - STEP * here.missing, (self.low + self.limit) / 2)
-
-    def _between(self) -> None:
-        """Go on between what leaves too little and what leaves too much."""
-        best = self.best
-        assert best is not None
-        is_enough = best.fits and best.solution.cost <= self.bound * (1 + WORTH)
-        top = max(self.budget, best.bytes)
-        self.is_done = is_enough or top - self.low < CLOSE * self.budget
-        self.limit = (self.low + top) / 2
-
-    def _repair(self, here: BudgetResult) -> None:
-        """Change a choice that does not fit one cluster at a time, until its rows say that it does."""
-        for _ in range(REPAIRS):
-            changed = None if here.fits else _changed(self.problem, self.rows, self.budget, here.solution)
-            if changed is None or self._is_costlier(changed):
-                return
-            before, here = here, self._look(changed, is_teaching=True)
-            if here.missing >= before.missing:
-                return
-
-    def _is_costlier(self, solution: Assignment) -> bool:
-        best = self.best
-        return best is not None and best.fits and solution.cost >= best.solution.cost
-
-    def _relax(self, choice: Assignment, held: float) -> None:
-        """Rows that say more than a choice holds are wrong about it: they say less from now on."""
-        for row in self.rows:
-            row.constant -= max(0.0, row.bytes(choice.strategies) - held)
-
-    def _look(self, solution: Assignment, *, is_teaching: bool) -> BudgetResult:
-        """What a solution holds; its moments become rows."""
-        choice = solution.strategies
-        key = tuple(choice[number] for number in sorted(choice))
-        if key not in self.seen:
-            held = footprint_of(self.problem, choice, hoist_reshards(self.problem, dict(choice)))
-            self.seen[key] = BudgetResult(solution, held.bytes, max(0.0, held.bytes - self.budget))
-            if is_teaching and held.bytes > self.budget:
-                self.rows += peak_rows(self.problem, choice, held)
-        here = self.seen[key]
-        self.best = here if self.best is None else min(self.best, here, key=lambda candidate: candidate.rank)
-        return here
+        shares = np.stack([share * np.abs(self._saving(base, node, strategy, rows)) for node, strategy, share in parts])
+        shares += SMALL * self.budget / len(parts)
+        shares /= shares.sum(axis=0)
+        for (node, strategy, share), own in zip(parts, shares, strict=True):
+            known = self.savings[node]
+            changed = known.get(strategy, known[base[node]]).copy()
+            changed[rows] += wrong * own / share
+            known[strategy] = changed
 
 
-def _changed(problem: Problem, rows: Sequence[MemoryRow], budget: float, solution: Assignment) -> Assignment | None:
-    """A solution after changes of a cluster at a time that make it fit by its rows, if there are any."""
-    graph = quotient_graph(problem)
-    start = graph.numbered(solution.strategies)
-    if start is None:
-        return None
-    held = memory_use(problem, graph, rows)
-    repaired_choice = repaired(graph, held, budget, start)
-    if held.of(repaired_choice).max() > budget:
-        return None
-    strategies = graph.named(problem, repaired_choice)
-    return replace(solution, strategies=strategies, cost=problem.cost(strategies))
+def _maxima(profile: MemoryProfile) -> list[int]:
+    """The highest moments of a profile, some way apart."""
+    line = profile.moments
+    highest: list[int] = []
+    for moment in np.argsort(-line, kind="stable").tolist():
+        if line[moment] < NEAR * line[highest[0] if highest else moment] or len(highest) == PEAKS:
+            break
+        if all(abs(moment - other) > SPACING for other in highest):
+            highest.append(moment)
+    return highest

@@ -173,13 +173,12 @@ class _Writing:
             or node in self.clusters.dataflow.aliases
         ):
             return None
-        strategy = self.problem.strategy(cluster, self.choice)
-        own = self.problem.required_spec(Read(node, operand_index), strategy)
+        own = self.problem.wanted_spec(Read(node, operand_index), self.choice)
         result_spec = self.specs.get(node)
         if (
             result_spec is not None
             and node in self.clusters.maps
-            and result_spec != self.problem.spec_tables.result_spec(node, strategy)
+            and result_spec != self.problem.chosen_spec(node, self.choice)
         ):
             return _followed(self.clusters.maps[node], operand_index, own, result_spec)
         return own

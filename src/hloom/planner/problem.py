@@ -75,6 +75,8 @@ class Problem:
     reshard_tables: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
     solver_state: object | None = field(init=False, default=None)
+    _specs_by_read: dict[Read, StrategySpecs] = field(init=False, default_factory=dict, repr=False)
+    _specs_by_value: dict[Node, StrategySpecs] = field(init=False, default_factory=dict, repr=False)
 
     def times(self, node: Node) -> float:
         """How often a node runs in one step."""
@@ -88,11 +90,28 @@ class Problem:
         """The spec of every value under a choice."""
         specs: dict[Node, Spec] = {}
         for cluster in self.clusters:
-            strategy = self.strategy(cluster, choice)
             for node in cluster.members:
                 if isinstance(node.type, TensorType):
-                    specs[node] = self.spec_tables.result_spec(node, strategy)
+                    specs[node] = self.chosen_spec(node, choice)
         return specs
+
+    def chosen_spec(self, value: Node, choice: Mapping[int, int]) -> Spec:
+        """The spec of a value under a choice."""
+        cluster = self.clusters.of(value)
+        assert cluster is not None
+        specs = self._specs_by_value.get(value)
+        if specs is None:
+            specs = self._specs_by_value[value] = self.produced_specs(cluster, value)
+        return specs.specs[specs.index[choice[cluster.number]]]
+
+    def wanted_spec(self, read: Read, choice: Mapping[int, int]) -> Spec:
+        """The spec that a read requires under a choice."""
+        cluster = self.reading_cluster(read)
+        assert cluster is not None
+        specs = self._specs_by_read.get(read)
+        if specs is None:
+            specs = self._specs_by_read[read] = self.required_specs(cluster, read)
+        return specs.specs[specs.index[choice[cluster.number]]]
 
     def reading_cluster(self, read: Read) -> Cluster | None:
         """The cluster whose strategy says which spec a read requires."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hloom.ir import Node, TensorType
-from hloom.planner.budget_search import solve_within
+from hloom.planner.budget_search import WORK, solve_within
 from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
-from hloom.planner.memory_row import MemoryRow
+from hloom.planner.memory_profile import Choice, MemoryProfiler
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
@@ -46,8 +46,10 @@ NOISE = 0.002
 class Refinement:
     """A problem, what its plans are called, and the best of the latest ones until it is measured.
 
-    `scale` is the memory of the last plan that was measured beside what was expected, `rows` are the moments at which
-    plans held too much, `bound` is what no choice costs less than by the tables as they were corrected last.
+    `scale` is the memory of the last plan that was measured beside what was expected, `bound` is what no choice costs
+    less than by the tables as they were corrected last. With a budget, `work` is how many instructions may be simulated
+    to find what memory choices take, `seeds` are choices to look at beside, and `bound_with_memory` is what none of the
+    choices that were interpolated costs less than.
     """
 
     task: Task
@@ -55,24 +57,37 @@ class Refinement:
     solver: Planner
     name: str
     demands: Constraints | None = None
+    work: int = WORK
+    seeds: Callable[[], Iterable[Choice]] = tuple
     scale: float = 1.0
-    rows: list[MemoryRow] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     waiting: CandidatePlan | None = None
     latest: Assignment | None = None
     bound: float = 0.0
+    bound_with_memory: float = -math.inf
     is_shared: bool = True
+    _profiler: MemoryProfiler | None = None
+    _known: list[Choice] = field(default_factory=list)
 
     def advance(self, known: float) -> None:
         """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
 
         `known` is the cost of the best plan so far, at the rates of the problem.
         """
+        best = self._refine(self._solve, known)
+        if self.task.budget is not None and best is not None and not best.fits(self._budget):
+            within = self._refine(self._solve_within, known)
+            best = within if within is not None else best
+        if best is not None:
+            best.predict_memory()
+        self.waiting = best
+
+    def _refine(self, solve: Callable[[], Assignment], known: float) -> CandidatePlan | None:
+        """The best plan of some solutions, the tables corrected after each."""
         best: CandidatePlan | None = None
         for _ in range(ROUNDS):
-            choice = self.latest = self._solve()
-            self.bound, self.is_shared = choice.bound, choice.is_shared
-            if choice.cost >= known * (1 - GAIN):
+            choice = solve()
+            if choice.cost >= known * (1 - GAIN) and choice.missing <= 0:
                 break
             candidate = candidate_of(self.task, self.problem, choice, self.name, self.demands)
             if plan_key(candidate.plan) in self.seen:
@@ -83,9 +98,7 @@ class Refinement:
                 known = min(known, best.cost(self.problem.rates))
             if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
                 break
-        if best is not None:
-            best.predict_memory()
-        self.waiting = best
+        return best
 
     def prove(self) -> None:
         """Compute the bound of the tables as they are, also where isomorphic clusters choose independently."""
@@ -114,30 +127,52 @@ class Refinement:
         surprise = correct_costs(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
         return surprise > SETTLED * measured.comm_bytes
 
+    @property
+    def _budget(self) -> float | None:
+        """The bytes that are expected of a plan that will be measured to keep the budget."""
+        return None if self.task.budget is None else self.task.budget / self.scale
+
     def _solve(self) -> Assignment:
-        """The cheapest choice, or with a budget the cheapest that is found to keep it, or what holds least."""
-        task = self.task
+        """The cheapest choice, whatever it holds."""
         starts = [] if self.latest is None else [self.latest.strategies]
-        if task.budget is None:
-            return self.solver(self.problem, seconds=task.seconds, starts=starts)
+        choice = self.latest = self.solver(self.problem, seconds=self.task.seconds, starts=starts)
+        self.bound, self.is_shared = choice.bound, choice.is_shared
+        return choice
 
-        def solve(problem: Problem, rows: Sequence[MemoryRow], budget: float | None) -> Assignment:
-            return self.solver(problem, rows=rows, budget=budget, seconds=task.seconds, starts=starts)
-
-        result = solve_within(self.problem, task.budget, solve, scale=self.scale, rows=self.rows)
-        self.rows = result.rows
+    def _solve_within(self) -> Assignment:
+        """The cheapest choice that is found to keep the budget, or what holds least."""
+        assert self.task.budget is not None and self.latest is not None
+        if self._profiler is None:
+            self._profiler = MemoryProfiler(self.problem, self._specs)
+        result = solve_within(
+            self.problem,
+            self.task.budget,
+            self.latest,
+            self._profiler,
+            scale=self.scale,
+            seeds=self._known or self.seeds(),
+            work=self.work - self._profiler.simulated,
+        )
+        self._known = [point.choice for point in result.points]
+        self.bound_with_memory = result.model_bound
         return result.solution
+
+    def _specs(self, choice: dict[int, int]) -> Mapping[Node, Spec]:
+        return specs_of(self.task.demands if self.demands is None else self.demands, self.problem, choice)
+
+
+def specs_of(demands: Constraints, problem: Problem, choice: dict[int, int]) -> Mapping[Node, Spec]:
+    """The specs of a choice, with reshards hoisted where the demands allow it."""
+    specs = hoist_reshards(problem, choice)
+    return restore_constrained(demands, problem, problem.specs(choice), specs) if demands else specs
 
 
 def candidate_of(
     task: Task, problem: Problem, choice: Assignment, name: str, demands: Constraints | None = None
 ) -> CandidatePlan:
     """The plan of a choice, and what it will send as far as is known; `demands` are the task's unless given."""
-    kept = task.demands if demands is None else demands
-    specs = hoist_reshards(problem, choice.strategies)
+    specs = specs_of(task.demands if demands is None else demands, problem, choice.strategies)
     own = problem.specs(choice.strategies)
-    if kept:
-        specs = restore_constrained(kept, problem, own, specs)
     forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
     marks = operand_marks(problem, choice.strategies, specs) if task.has_marks else {}
     price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))

@@ -33,7 +33,7 @@ def _wanted(problem: Problem, choice: dict[int, int], node: Node) -> Spec | None
         cluster = problem.reading_cluster(read)
         if cluster is None:
             return None
-        specs.add(problem.required_spec(read, problem.strategy(cluster, choice)))
+        specs.add(problem.wanted_spec(read, choice))
     return next(iter(specs)) if len(specs) == 1 else None
 
 

@@ -7,14 +7,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hloom.ir import Module, TensorType
+from hloom.planner.budget_search import WORK
 from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, Measure, Measured, SearchResult, Task
 from hloom.planner.constraints import Constraints, Forbidden, constrain_problem
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
+from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.solvers import PLANNERS, Planner
 from hloom.planner.solvers.ilp import plan_shared
@@ -29,6 +32,10 @@ SHARES = 4
 """How many shares of work in the objective are tried where work and collectives run at the same time."""
 LOPSIDED = 512.0
 """The most that one of the two counts beside the other then."""
+FLAT_SHARE = 3
+"""With a budget, the mesh as one axis gets one part in so many of the simulations that the mesh as it is gets."""
+EXPERTS_SHARE = 8
+"""The same for each of the plans that people write by hand, where these are completed."""
 EXPERT = "expert"
 """The planner that completes the plans that people write by hand, and takes the best."""
 
@@ -177,7 +184,7 @@ class _Search:
         if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
             flat_problem = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
-            yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis")
+            yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis", work=WORK // FLAT_SHARE)
         problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
         self.result.notes[:] = [
             *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.replicated),
@@ -189,12 +196,24 @@ class _Search:
         ]
         self.result.problem = problem
         if self.planner != EXPERT:
-            yield Refinement(task, problem, self.solver, self.planner)
+            seeds = partial(self._experts, problem) if task.budget is not None and not task.demands else tuple
+            yield Refinement(task, problem, self.solver, self.planner, seeds=seeds)
             return
         for plan in experts(module, mesh):
             demands = replace(task.demands, like=_with_replicated(plan, problem.module))
             completed, _ = constrain_problem(problem, demands)
-            yield Refinement(task, completed, self.solver, f"{plan.name}, completed", demands)
+            name = f"{plan.name}, completed"
+            yield Refinement(task, completed, self.solver, name, demands, work=WORK // EXPERTS_SHARE)
+
+    def _experts(self, problem: Problem) -> Iterator[dict[int, int]]:
+        """The plans that people write by hand as choices of a problem, what they leave open completed cheaply."""
+        for plan in experts(self.task.module, self.task.mesh):
+            completed, _ = constrain_problem(problem, Constraints(like=_with_replicated(plan, problem.module)))
+            choice = self.solver(completed, seconds=self.task.seconds).strategies
+            yield {
+                number: problem.options[number].index(completed.options[number][strategy])
+                for number, strategy in choice.items()
+            }
 
     def _advance(self, refinement: Refinement) -> None:
         """Let a line find its next plan."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 import numpy as np
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument, CostFactor, pair
-from hloom.planner.solvers.memory_prices import MemoryUse, PairMemory
+from hloom.planner.solvers.moment_program import MomentUse
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 
@@ -41,14 +41,16 @@ def _groups(random: np.random.Generator, size: int) -> np.ndarray:
     return np.unique(random.integers(0, size, size), return_inverse=True)[1]
 
 
-def holdings(graph: FactorGraph, seed: int) -> MemoryUse:
-    """Whole bytes at two moments, of strategies and of a pair."""
+def holdings(graph: FactorGraph, seed: int) -> MomentUse:
+    """Whole bytes of strategies at two moments."""
     random = np.random.default_rng(seed)
     unary = {node: random.integers(0, 20, (costs.shape[1], 2)) * 1.0 for node, costs in graph.unary.items()}
-    first, second = graph.unary[0].shape[1], graph.unary[1].shape[1]
-    arguments = (Argument(0, np.arange(first)), Argument(1, np.arange(second)))
-    step_seconds = PairMemory(arguments, random.integers(0, 9, (2, first, second)) * 1.0)
-    return MemoryUse(("early", "late"), np.array([3.0, 5.0]), unary, [step_seconds])
+    return MomentUse(np.array([3.0, 5.0]), unary)
+
+
+def held(use: MomentUse, choice: Mapping[int, int]) -> np.ndarray:
+    """The bytes of a choice at each moment."""
+    return use.constants + sum(use.unary[node][strategy] for node, strategy in choice.items())
 
 
 def choices(graph: FactorGraph) -> Iterator[dict[int, int]]:

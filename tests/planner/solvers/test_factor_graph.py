@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -15,11 +14,11 @@ from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument
 from hloom.planner.solvers.ilp import solve
 from hloom.planner.solvers.ilp_model import solve_exactly
-from hloom.planner.solvers.lagrangian import LagrangianResult, least_memory, solve_within_budget
 from hloom.planner.solvers.message_passing import MessagePassing, descend
+from hloom.planner.solvers.moment_program import solve_within_moments
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 from tests.helpers.properties import examples
-from tests.planner.solvers.factor_graphs import choices, factor_graphs, holdings
+from tests.planner.solvers.factor_graphs import choices, factor_graphs, held, holdings
 
 PROPERTY = examples(25)
 
@@ -72,42 +71,38 @@ def test_messages_and_the_integer_program_find_the_optimum(graph: FactorGraph):
 @given(factor_graphs(), st.integers(0, 1000), st.floats(0, 1))
 @PROPERTY
 def test_a_budget_is_kept_where_that_is_possible(graph: FactorGraph, seed: int, tightness: float):
-    memory = holdings(graph, seed)
-    most = {tuple(choice.values()): float(memory.of(choice).max()) for choice in choices(graph)}
+    use = holdings(graph, seed)
+    most = {tuple(choice.values()): float(held(use, choice).max()) for choice in choices(graph)}
     budget = math.floor(min(most.values()) + tightness * (max(most.values()) - min(most.values())))
     optimum = min(graph.cost(choice) for choice in choices(graph) if most[tuple(choice.values())] <= budget)
-    result = solve_within_budget(graph, memory, budget, math.inf)
-    assert result.memory.of(result.choice).max() == pytest.approx(memory.of(_whole(graph, result)).max())
-    if result.missing > 0:  # the search may miss what fits, but says so
-        assert result.least <= budget
-        return
-    assert memory.of(_whole(graph, result)).max() <= budget
-    assert result.bound <= optimum * (1 + 1e-6) + 1e-6 and result.cost >= optimum - 1e-6
-    exact = solve_exactly(graph, optimum + 1, 30, memory, budget)
-    assert exact is not None and exact.choice is not None and graph.cost(exact.choice) == pytest.approx(optimum)
+    result = solve_within_moments(graph, use, budget, optimum + 1, dict.fromkeys(graph.unary, 1))
+    assert result is not None and result.missing == 0
+    choice = {node: int(np.argmax(shares)) for node, shares in result.shares.items()}
+    assert held(use, choice).max() <= budget * (1 + 1e-5) + 1e-5
+    assert result.bound <= optimum * (1 + 1e-6) + 1e-6
+    assert graph.cost(choice) == pytest.approx(optimum, rel=1e-3, abs=1e-3)
 
 
-@given(factor_graphs(), st.integers(0, 1000))
+@given(factor_graphs(), st.integers(0, 1000), st.integers(2, 4))
 @PROPERTY
-def test_the_lightest_choice_has_a_proven_floor(graph: FactorGraph, seed: int):
-    memory = holdings(graph, seed)
-    result = least_memory(graph, memory, time.monotonic() + 60)
-    floor = min(float(memory.of(choice).max()) for choice in choices(graph))
-    assert result.least <= floor + 1e-6 <= memory.of(result.choice).max() + 2e-6
-    assert result.missing == memory.of(result.choice).max()
+def test_several_clusters_of_a_node_may_take_several_strategies(graph: FactorGraph, seed: int, count: int):
+    use = holdings(graph, seed)
+    budget = float(np.mean([held(use, choice).max() for choice in choices(graph)]))
+    counts = dict.fromkeys(graph.unary, count)
+    alone, several = (
+        solve_within_moments(graph, use, budget, 10.0, own) for own in (dict.fromkeys(graph.unary, 1), counts)
+    )
+    assert alone is not None and several is not None
+    assert several.missing <= alone.missing + 1e-4 * budget
+    if not alone.missing:
+        assert several.bound <= alone.bound * (1 + 1e-3) + 1e-3
+    for shares in several.shares.values():
+        assert (count * shares) == pytest.approx(np.round(count * shares), abs=1e-4)
 
 
 def test_nothing_fits_and_what_is_missing_is_said():
     graph = FactorGraph({0: np.array([[1.0, 2.0]]), 1: np.array([[0.0]])}, [], {0: np.arange(2), 1: np.arange(1)})
-    memory = holdings(graph, 0)
-    result = solve_within_budget(graph, memory, 1.0, math.inf)
-    assert result.missing == min(memory.of(choice).max() for choice in choices(graph)) - 1.0
-
-
-def _whole(graph: FactorGraph, result: LagrangianResult) -> dict[int, int]:
-    """The found choice in the numbers of the whole network."""
-    fewer = result.graph
-    return {
-        node: int(np.searchsorted(graph.kept[node], fewer.kept[node][strategy]))
-        for node, strategy in result.choice.items()
-    }
+    use = holdings(graph, 0)
+    result = solve_within_moments(graph, use, 1.0, 1.0, {0: 1, 1: 1})
+    assert result is not None
+    assert result.missing == pytest.approx(min(held(use, choice).max() for choice in choices(graph)) - 1.0)

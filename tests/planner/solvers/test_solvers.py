@@ -5,7 +5,6 @@ Covers `recursive.py`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -17,15 +16,11 @@ from hloom.hlo import load, parse
 from hloom.ir import Module
 from hloom.planner.constraints import Constraints, constrain_problem
 from hloom.planner.cost_tables import add_strategy_cost, build_problem
-from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.solvers import PLANNERS
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.solvers.decoupled_bound import ENOUGH
-from hloom.planner.solvers.factor_graph import quotient_graph
 from hloom.planner.solvers.ilp import PROVEN
-from hloom.planner.solvers.lagrangian import least_memory
-from hloom.planner.solvers.memory_prices import memory_use
 from hloom.sharding import Mesh, parse_spec
 from tests.propagation.programs import random_program
 
@@ -147,24 +142,6 @@ def test_pins_hold():
         assert {str(spec) for node, spec in specs.items() if node.name == "w1"} == {"[-,x]"}
 
 
-def test_a_budget_is_kept_and_what_is_missing_is_said():
-    problem = build_problem(layers(3), Mesh.parse("x=4"))
-    rows = [_parameters(problem)]
-    free = PLANNERS["ilp"](problem)
-    graph = quotient_graph(problem)
-    least = least_memory(graph, memory_use(problem, graph, rows), math.inf).missing
-    budget = (rows[0].bytes(free.strategies) + least) / 2
-    assert least < rows[0].bytes(free.strategies)
-    for name in ("ilp", "recursive"):
-        result = PLANNERS[name](problem, rows=rows, budget=budget)
-        assert result.missing == 0 and rows[0].bytes(result.strategies) <= budget
-        assert free.cost <= result.cost
-        short = PLANNERS[name](problem, rows=rows, budget=least / 2)
-        assert short.missing == pytest.approx(least / 2)
-    kept = PLANNERS["ilp"](problem, rows=rows, budget=budget)
-    assert kept.gap < 1e-3
-
-
 def test_alternatives_differ_and_come_in_order():
     problem = build_problem(layers(2), Mesh.parse("x=4,y=2"))
     best = PLANNERS["ilp"](problem)
@@ -185,15 +162,3 @@ def test_of_many_axes_none_is_forgotten():
         for axis in axes
     }
     assert used == {"a", "b", "c", "d", "e"}
-
-
-def _parameters(problem: Problem) -> MemoryRow:
-    """What the parameters hold, and the results of all dots."""
-    row = MemoryRow(name="parameters", constant=1000.0)
-    for node in problem.module.entry.nodes:
-        cluster = problem.clusters.of(node)
-        if cluster is not None and node.opcode in ("parameter", "dot"):
-            spec = (problem.spec_tables.result_spec(node, strategy) for strategy in problem.options[cluster.number])
-            memory = [4.0 * np.prod(problem.mesh.local_dims(node.type.dims, spec)) for spec in spec]  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-            row.add(cluster.number, np.array(memory))
-    return row

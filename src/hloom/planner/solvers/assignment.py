@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 
 
@@ -37,18 +36,12 @@ class Assignment:
 
 
 class Planner(Protocol):
-    """From a problem to a choice, within so many seconds, as far as these can be kept.
-
-    `rows` are the bytes at some moments, all of which must stay below the budget; where nothing fits, the choice is the
-    one that holds least, and says how much is missing. `starts` are choices to begin with.
-    """
+    """From a problem to a choice, within so many seconds, as far as these can be kept; `starts` are known choices."""
 
     def __call__(
         self,
         problem: Problem,
         *,
-        rows: Sequence[MemoryRow] = (),
-        budget: float | None = None,
         seconds: float = 20.0,
         starts: Sequence[Mapping[int, int]] = (),
     ) -> Assignment: ...

@@ -11,15 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.ilp_model import columns_of, solve_exactly
-from hloom.planner.solvers.lagrangian import LagrangianResult, solve_within_budget
-from hloom.planner.solvers.memory_prices import memory_use
 from hloom.planner.solvers.message_passing import warm_start
 
 PROVEN = 1e-4
@@ -34,19 +31,12 @@ def plan(
     problem: Problem,
     seconds: float = 20.0,
     *,
-    rows: Sequence[MemoryRow] = (),
-    budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
-    """The cheapest choice of strategies within a budget of bytes, or the lightest, with the bound that is proven.
-
-    Without a budget the bound is of all choices, unless there was no time for it.
-    """
+    """The cheapest choice of strategies, with the bound that is proven: of all choices, unless there was no time."""
     begun = time.monotonic()
     graph = quotient_graph(problem)
-    result = _solve_shared(problem, graph, begun + seconds, rows, budget, starts)
-    if budget is not None and rows:
-        return result
+    result = _solve_shared(problem, graph, begun + seconds, starts)
     bound = decoupled_bound(problem, graph, result.cost, begun + APART * seconds)
     return result if bound is None else replace(result, bound=bound, is_shared=False)
 
@@ -55,20 +45,16 @@ def plan_shared(
     problem: Problem,
     seconds: float = 20.0,
     *,
-    rows: Sequence[MemoryRow] = (),
-    budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
-    return _solve_shared(problem, quotient_graph(problem), time.monotonic() + seconds, rows, budget, starts)
+    return _solve_shared(problem, quotient_graph(problem), time.monotonic() + seconds, starts)
 
 
 def _solve_shared(
     problem: Problem,
     graph: FactorGraph,
     deadline: float,
-    rows: Sequence[MemoryRow],
-    budget: float | None,
     starts: Sequence[Mapping[int, int]],
 ) -> Assignment:
     if isinstance(problem.solver_state, FactorGraph):
@@ -77,10 +63,6 @@ def _solve_shared(
     known = [numbered for start in starts if (numbered := graph.numbered(start)) is not None]
     ascent = solve(graph, deadline, known)
     strategies = ascent.graph.named(problem, ascent.choice)
-    if budget is not None and rows:
-        memory, free = memory_use(problem, graph, rows), graph.chosen(strategies)
-        if memory.of(free).max() > budget:
-            return _named(problem, solve_within_budget(graph, memory, budget, deadline, [*known, free]))
     return Assignment(strategies, problem.cost(strategies), ascent.bound, shared_bound=ascent.bound)
 
 
@@ -98,21 +80,3 @@ def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int
             ascent.follow(exact.choice)
         ascent.bound = min(max(ascent.bound, exact.bound), ascent.cost)
     return ascent
-
-
-def _named(problem: Problem, result: LagrangianResult) -> Assignment:
-    strategies = result.graph.named(problem, result.choice)
-    notes = ()
-    if result.missing > 0:
-        notes = (
-            f"no plan was found that holds less; with one strategy per class of isomorphic clusters all hold "
-            f"{result.least:,.0f} B",
-        )
-    return Assignment(
-        strategies,
-        problem.cost(strategies),
-        result.bound,
-        notes=notes,
-        shared_bound=result.bound,
-        missing=result.missing,
-    )

@@ -14,7 +14,6 @@ import numpy as np
 
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument, PairFactor
-from hloom.planner.solvers.memory_prices import MemoryUse
 from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
@@ -23,7 +22,8 @@ LARGEST = 1e3
 MOST_COLUMNS = 60_000
 """Programs with more columns are not tried: one relaxation of such takes a minute and more."""
 
-_Columns = dict[int, np.ndarray]
+Columns = dict[int, np.ndarray]
+"""By node the columns of its strategies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,11 @@ def solve_exactly(
     graph: FactorGraph,
     known: float,
     seconds: float,
-    memory: MemoryUse | None = None,
-    budget: float = math.inf,
     start: Mapping[int, int] | None = None,
     most: int = MOST_COLUMNS,
 ) -> ExactSolution | None:
-    """The cheapest choice within a budget, `known` being about its cost; None where the program is too large."""
-    if columns_of(graph, memory) > most or seconds <= 0:
+    """The cheapest choice, `known` being about its cost; None where the program is too large."""
+    if columns_of(graph) > most or seconds <= 0:
         return None
     scale = LARGEST / known if known > 0 else 1.0
     program = MixedIntegerProgram()
@@ -54,11 +52,9 @@ def solve_exactly(
     begun: dict[int, float] = {}
     for factor in graph.factors:
         if isinstance(factor, PairFactor):
-            _add_table(program, chosen, factor.arguments, factor.table * scale)
+            add_table(program, chosen, factor.arguments, factor.table * scale)
         elif isinstance(factor, ReshardFactor):
-            _add_fan(program, chosen, factor, scale)
-    if memory is not None:
-        _add_budget(program, chosen, memory, budget)
+            add_reshard(program, chosen, factor, scale)
     if start is not None:
         begun = {int(columns[strategy]): 1.0 for columns, strategy in _at(chosen, start)}
     solved = program.solve(seconds, start=begun)
@@ -68,30 +64,30 @@ def solve_exactly(
     return ExactSolution({node: int(np.argmax(solved.values[columns])) for node, columns in chosen.items()}, bound)
 
 
-def columns_of(graph: FactorGraph, memory: MemoryUse | None = None) -> int:
+def columns_of(graph: FactorGraph) -> int:
     """How many columns the program of a factor graph has."""
     count = graph.size
     for factor in graph.factors:
         sizes = [argument.size for argument in factor.arguments]
         count += sizes[0] * sum(sizes[1:]) + (factor.costs.size if isinstance(factor, ReshardFactor) else 0)
-    return count + sum(pair_memory.tables[0].size for pair_memory in memory.pairs) if memory is not None else count
+    return count
 
 
-def _at(chosen: _Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarray, int]]:
+def _at(chosen: Columns, choice: Mapping[int, int]) -> Sequence[tuple[np.ndarray, int]]:
     return [(columns, choice[node]) for node, columns in chosen.items()]
 
 
-def _add_table(
-    program: MixedIntegerProgram, chosen: _Columns, arguments: Sequence[Argument], table: np.ndarray
+def add_table(
+    program: MixedIntegerProgram, chosen: Columns, arguments: Sequence[Argument], table: np.ndarray
 ) -> np.ndarray:
-    """Edge columns for a table of groups."""
+    """Add edge columns for a table of groups."""
     edges = program.columns(table.ravel()).reshape(table.shape)
     _link(program, edges, chosen, arguments[0])
     _link(program, edges.T, chosen, arguments[1])
     return edges
 
 
-def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: _Columns, argument: Argument) -> None:
+def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: Columns, argument: Argument) -> None:
     """The edges of each group add up to the strategies in it."""
     for group, row in enumerate(edges):
         members = chosen[argument.node][argument.of == group]
@@ -99,27 +95,12 @@ def _link(program: MixedIntegerProgram, edges: np.ndarray, chosen: _Columns, arg
         program.row(0, 0, np.concatenate([row, members]), entries)
 
 
-def _add_fan(program: MixedIntegerProgram, chosen: _Columns, reshard: ReshardFactor, scale: float) -> None:
-    """Edges without a cost for each reader, and for each change of spec one column that pays for all of them."""
+def add_reshard(program: MixedIntegerProgram, chosen: Columns, reshard: ReshardFactor, scale: float) -> None:
+    """Add edges without a cost for each reader, and for each change of spec one column that pays for all of them."""
     source, *readers = reshard.arguments
     paid = program.columns(reshard.costs.ravel() * scale).reshape(reshard.costs.shape)
     for argument, specs in zip(readers, reshard.specs, strict=True):
-        edges = _add_table(program, chosen, (source, argument), np.zeros((source.size, argument.size)))
+        edges = add_table(program, chosen, (source, argument), np.zeros((source.size, argument.size)))
         for row, column in zip(*np.nonzero(reshard.costs[:, specs]), strict=True):
             pays = paid[row, specs[column]]
             program.row(-math.inf, 0, np.array([edges[row, column], pays]), np.array([1.0, -1.0]))
-
-
-def _add_budget(program: MixedIntegerProgram, chosen: _Columns, memory: MemoryUse, budget: float) -> None:
-    """A row for each moment, in parts of the budget."""
-    edges = [
-        _add_table(program, chosen, pair_memory.arguments, np.zeros(pair_memory.tables[0].shape))
-        for pair_memory in memory.pairs
-    ]
-    nodes = list(chosen)
-    columns = np.concatenate([*(chosen[node] for node in nodes), *(table.ravel() for table in edges)])
-    for moment, constant in enumerate(memory.constants):
-        alone = [memory.unary[node][:, moment] for node in nodes]
-        entries = np.concatenate([*alone, *(pair_memory.tables[moment].ravel() for pair_memory in memory.pairs)])
-        counts = np.flatnonzero(entries)
-        program.row(-math.inf, (budget - constant) / budget, columns[counts], entries[counts] / budget)

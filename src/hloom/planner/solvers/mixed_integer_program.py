@@ -48,7 +48,7 @@ class MixedIntegerProgram:
         self.rows.append((np.asarray(columns), np.broadcast_to(np.asarray(entries, float), np.shape(columns))))
 
     def solve(
-        self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4
+        self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4, nodes: int = MOST_NODES
     ) -> MixedIntegerSolution:
         """Minimise, from the known values of some columns if there are any, until the gap is closed.
 
@@ -59,7 +59,7 @@ class MixedIntegerProgram:
             ("output_flag", False),
             ("time_limit", seconds),
             ("mip_rel_gap", gap),
-            ("mip_max_nodes", MOST_NODES),
+            ("mip_max_nodes", nodes),
             ("threads", 1),
             ("random_seed", 1),
         ):

@@ -12,13 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hloom.planner.memory_row import MemoryRow
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.dual_ascent import EVERY, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
-from hloom.planner.solvers.lagrangian import solve_within_budget
-from hloom.planner.solvers.memory_prices import MemoryUse, memory_use
 from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.strategies import ClassAxes, Strategy
 
@@ -33,8 +30,6 @@ def plan(
     problem: Problem,
     seconds: float = 20.0,
     *,
-    rows: Sequence[MemoryRow] = (),
-    budget: float | None = None,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """A choice made axis by axis, the largest axis first.
@@ -47,10 +42,6 @@ def plan(
     graph = quotient_graph(problem)
     steps = _steps(problem, graph, deadline)
     strategies = steps[-1]
-    if budget is not None and rows:
-        memory = memory_use(problem, graph, rows)
-        if memory.of(graph.chosen(strategies)).max() > budget:
-            return _within(problem, graph, memory, budget, deadline, steps)
     bound, notes = _bound(graph, deadline)
     cost = problem.cost(strategies)
     bound = min(bound, cost)
@@ -94,33 +85,6 @@ def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
 def _held_on(memory: ClassAxes, axes: Collection[str]) -> ClassAxes:
     left = ((number, tuple(axis for axis in own if axis in axes)) for number, own in memory)
     return tuple((number, own) for number, own in left if own)
-
-
-def _within(
-    problem: Problem,
-    graph: FactorGraph,
-    memory: MemoryUse,
-    budget: float,
-    deadline: float,
-    steps: Sequence[Mapping[int, int]],
-) -> Assignment:
-    """A choice within a budget that agrees with as many of the first axes as may be."""
-    mesh = problem.mesh
-    axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
-    for count in range(len(axes) - 1, -1, -1):
-        decided = {node: problem.options[node][steps[count - 1][node]] for node in graph.unary} if count else {}
-        kept = _extending(problem, graph, decided, axes[:count], axes)
-        few = graph.restricted(kept)
-        result = solve_within_budget(few, memory.restricted(kept), budget, deadline)
-        if result.missing <= 0 or not count:
-            break
-    strategies = result.graph.named(problem, result.choice)
-    bound = result.bound if not count else -math.inf
-    notes = () if not count else ("no bound: only choices that agree with the first axes were looked at",)
-    cost = problem.cost(strategies)
-    return Assignment(
-        strategies, cost, bound, planner="recursive", notes=notes, shared_bound=bound, missing=result.missing
-    )
 
 
 def _bound(graph: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]:
