@@ -25,8 +25,8 @@ from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
 
-WORK = 400_000
-"""How many instructions are simulated at most: a hundred and fifty choices of a program of some thousands."""
+WORK = 360_000
+"""How many instructions are simulated at most: a hundred choices of a program of some thousands."""
 MOST, FEWEST = 240, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
 STAGES = 12
@@ -37,6 +37,12 @@ ROUNDS = 12
 """How often the linear program is solved in one stage, at most."""
 SMALL = 1e-3
 """The share of the budget that all changes of a choice count together at least, where errors are put down to them."""
+EXACT = 0.25
+"""The part of an error that changes take which were simulated beside the same choice, beside those that were not."""
+DIVIDED = 3
+"""So many changes of all layers are tried for some of them alone in each stage."""
+SHORT = 2
+"""So many answers that keep no budget are simulated in a stage: a new stage around the last one gains more."""
 STEP, LEAST = 0.25, 0.002
 """Where its answer is one that is known to hold too much, so much of the excess less is asked for, and no less than
 this share of the budget."""
@@ -120,7 +126,11 @@ def profiler_choices(seeds: Iterable[Choice]) -> Sequence[Choice]:
 
 @dataclass(slots=True)
 class _Search:
-    """Stages of the search; `savings` has the bytes of a node's strategies at each moment beside one another."""
+    """Stages of the search.
+
+    `savings` has the bytes of a node's strategies at each moment beside one another, `learned` beside which choice
+    these were simulated.
+    """
 
     problem: Problem
     budget: float
@@ -131,6 +141,7 @@ class _Search:
     members: dict[int, list[int]] = field(init=False)
     points: dict[bytes, Point] = field(default_factory=dict)
     savings: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
+    learned: dict[tuple[int, int], bytes] = field(default_factory=dict)
     model_bound: float = -math.inf
     _first: int = field(init=False)
 
@@ -220,15 +231,38 @@ class _Search:
             self.savings.setdefault(node, {}).setdefault(strategy, np.zeros(len(point.profile.moments)))
             options[node].update(self.savings[node])
         peaks: set[int] = set(_maxima(point.profile))
+        tried: list[Move] = []
         for move in itertools.islice(self._moves(base, point), max(6, self.allowed // SHARE)):
             if not self.has_work:
                 break
             changed = self._learn(base, point, move)
+            tried.append(move)
             for node, strategy in move.choice.items():
                 options[node].add(strategy)
             if changed.bytes > self.budget:
                 peaks.add(int(np.argmax(changed.profile.moments)))
+        self._divide(base, point, tried)
+        exact = {node: dict(own) for node, own in self.savings.items()}
         self._interpolate(base, point, options, peaks)
+        self.savings = exact
+
+    def _divide(self, base: dict[int, int], point: Point, tried: Sequence[Move]) -> None:
+        """Make the cheapest changes for so many layers alone as are needed to keep the budget."""
+        divided: list[tuple[float, dict[int, int]]] = []
+        for move in tried:
+            saved = point.bytes - self.add(self.graph.named(self.problem, move.choice)).bytes
+            count = len(self.members[move.node])
+            layers = math.ceil((point.bytes - self.budget) / saved * count) if saved > 0 else 0
+            if 0 < layers < count:
+                choice = {
+                    number: move.choice[node] if self.positions[number] > 1 - layers / count else base[node]
+                    for number, node in self.problem.representative.items()
+                }
+                divided.append((self.problem.cost(choice), choice))
+        for cost, choice in sorted(divided, key=lambda item: item[0])[:DIVIDED]:
+            fitting = self.fitting()
+            if self.has_work and (fitting is None or cost < fitting.cost * (1 - GAIN)):
+                self.add(choice)
 
     def _moves(self, base: dict[int, int], point: Point) -> Iterator[Move]:
         """Changes of strategies that were not simulated beside another choice, then of those that were."""
@@ -247,6 +281,7 @@ class _Search:
         changed = self.add(self.graph.named(self.problem, move.choice))
         own = self.savings[move.node]
         own[move.strategy] = own[base[move.node]] + changed.profile.moments - point.profile.moments
+        self.learned[move.node, move.strategy] = choice_key(base)
         return changed
 
     def _interpolate(
@@ -256,7 +291,7 @@ class _Search:
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
         graph = self.graph.restricted(kept)
         counts = {node: len(numbers) for node, numbers in self.members.items()}
-        margin = 0.0
+        margin, short = 0.0, 0
         for count in range(ROUNDS):
             if not self.has_work:
                 return
@@ -267,6 +302,9 @@ class _Search:
                 return
             if not count:
                 self.model_bound = answer.bound if answer.missing <= 0 else -math.inf
+            short += answer.missing > 0
+            if short > SHORT:
+                return
             before = len(self.points)
             reached = self._rounded(base, point, kept, answer, rows)
             if reached is None:
@@ -377,7 +415,14 @@ class _Search:
                     parts.append((node, strategy, count / len(numbers)))
         if not parts:
             return
-        shares = np.stack([share * np.abs(self._saving(base, node, strategy, rows)) for node, strategy, share in parts])
+        here = choice_key(base)
+        trust = [EXACT if self.learned.get((node, strategy)) == here else 1.0 for node, strategy, _ in parts]
+        shares = np.stack(
+            [
+                share * own * np.abs(self._saving(base, node, strategy, rows))
+                for own, (node, strategy, share) in zip(trust, parts, strict=True)
+            ]
+        )
         shares += SMALL * self.budget / len(parts)
         shares /= shares.sum(axis=0)
         for (node, strategy, share), own in zip(parts, shares, strict=True):

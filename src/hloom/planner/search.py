@@ -32,8 +32,8 @@ SHARES = 4
 """How many shares of work in the objective are tried where work and collectives run at the same time."""
 LOPSIDED = 512.0
 """The most that one of the two counts beside the other then."""
-FLAT_SHARE = 3
-"""With a budget, the mesh as one axis gets one part in so many of the simulations that the mesh as it is gets."""
+FLAT_SHARE = 4
+"""With a budget, the mesh as one axis gets one part in so many of the simulations, and the mesh as it is the rest."""
 EXPERTS_SHARE = 8
 """The same for each of the plans that people write by hand, where these are completed."""
 EXPERT = "expert"
@@ -181,7 +181,8 @@ class _Search:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
         task = self.task
         module, mesh = task.module, task.mesh
-        if self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1:
+        is_flattened = self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1
+        if is_flattened:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
             flat_problem = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
             yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis", work=WORK // FLAT_SHARE)
@@ -197,7 +198,8 @@ class _Search:
         self.result.problem = problem
         if self.planner != EXPERT:
             seeds = partial(self._experts, problem) if task.budget is not None and not task.demands else tuple
-            yield Refinement(task, problem, self.solver, self.planner, seeds=seeds)
+            work = WORK - WORK // FLAT_SHARE if is_flattened else WORK
+            yield Refinement(task, problem, self.solver, self.planner, work=work, seeds=seeds)
             return
         for plan in experts(module, mesh):
             demands = replace(task.demands, like=_with_replicated(plan, problem.module))

@@ -90,12 +90,12 @@ def _solved(
     columns = np.concatenate([chosen[node] for node in nodes])
     for moment, constant in enumerate(use.constants):
         entries = np.concatenate([use.unary[node][:, moment] for node in nodes]) / budget
-        counts = np.flatnonzero(entries)
+        present = np.flatnonzero(entries)
         program.row(
             -math.inf,
             (budget - constant) / budget,
-            np.concatenate([columns[counts], excess]),
-            np.concatenate([entries[counts], -np.ones(len(excess))]),
+            np.concatenate([columns[present], excess]),
+            np.concatenate([entries[present], -np.ones(len(excess))]),
         )
     solved = program.solve(math.inf, nodes=MOST_NODES)
     if not len(solved.values):
