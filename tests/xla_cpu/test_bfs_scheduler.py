@@ -15,3 +15,37 @@ def test_kernels_run_breadth_first():
         f"ROOT r = ({BIG}, {BIG}) tuple(c, e)",
     )
     assert schedule(program(*lines)) == ["a", "e", "b", "c", "r"]
+
+
+def test_elements_of_a_loops_result_are_read_in_the_order_of_its_users():
+    state = "(s32[], f32[4], f32[5], f32[6])"
+    text = f"""HloModule m
+body {{
+  p = {state} parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[4] get-tuple-element(p), index=1
+  b = f32[5] get-tuple-element(p), index=2
+  c = f32[6] get-tuple-element(p), index=3
+  j = s32[] add(i, i)
+  x = f32[4] sine(a)
+  y = f32[5] sine(b)
+  z = f32[6] sine(c)
+  ROOT r = {state} tuple(j, x, y, z)
+}}
+cond {{
+  q = {state} parameter(0)
+  k = s32[] get-tuple-element(q), index=0
+  ROOT t = pred[] compare(k, k), direction=LT
+}}
+ENTRY main {{
+  s = {state} parameter(0)
+  w = {state} while(s), condition=cond, body=body
+  u1 = f32[4] get-tuple-element(w), index=1
+  u2 = f32[5] get-tuple-element(w), index=2
+  u3 = f32[6] get-tuple-element(w), index=3
+  ROOT o = (f32[4], f32[5], f32[6]) tuple(u1, u2, u3)
+}}
+"""
+    names = schedule(text)
+    assert [name for name in names if name.startswith("u")] == ["u3", "u1", "u2"]
+    assert [name for name in names if name in "iabc"] == ["c", "b", "a", "i"]

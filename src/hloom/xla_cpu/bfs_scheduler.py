@@ -7,14 +7,19 @@ Follows `BFScheduler::Run` in xla/hlo/transforms/simplifiers/hlo_memory_schedule
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hloom.analysis import post_order
-from hloom.ir import Graph, Node
+from hloom.ir import Graph, Node, Parameter, TupleType
 
 
-def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[Node]:
-    """The live nodes in order of running; a fused node comes right before the first kernel that computes it."""
+def schedule_breadth_first(
+    graph: Graph, fused: Collection[Node], state_sizes: Mapping[Graph, int] | None = None
+) -> Sequence[Node]:
+    """The live nodes in order of running; a fused node comes right before the first kernel that computes it.
+
+    `state_sizes` says by loop's body how many elements its state had in the program as it was written.
+    """
     kernels = [node for node in post_order(graph) if node not in fused]
     consumers: dict[Node, list[Node]] = defaultdict(list)
     pending_operands: dict[Node, int] = {}
@@ -23,7 +28,10 @@ def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[No
         pending_operands[kernel] = len(operands)
         for operand in operands:
             consumers[operand].append(kernel)
-    ready = deque(kernel for kernel in kernels if not pending_operands[kernel])
+    for kernel in kernels:
+        if kernel.opcode == "while" or _is_loop_state(kernel):
+            _sort_elements(kernel, consumers[kernel], state_sizes or {})
+    ready = deque(sorted((kernel for kernel in kernels if not pending_operands[kernel]), key=_first_rank))
     order: list[Node] = []
     scheduled: set[Node] = set()
     while ready:
@@ -34,6 +42,43 @@ def schedule_breadth_first(graph: Graph, fused: Collection[Node]) -> Sequence[No
             if not pending_operands[consumer]:
                 ready.append(consumer)
     return order
+
+
+def _first_rank(kernel: Node) -> tuple[int, int]:
+    """Parameters come first, by number, then constants."""
+    if isinstance(kernel, Parameter):
+        return 0, kernel.number
+    return (1 if kernel.opcode == "constant" else 2), 0
+
+
+def _is_loop_state(node: Node) -> bool:
+    """Whether a node is what the body of a loop takes."""
+    return isinstance(node, Parameter) and any(
+        caller.opcode == "while" and caller.attributes.get("body") is node.graph for caller in node.graph.callers
+    )
+
+
+def _sort_elements(state: Node, readers: list[Node], state_sizes: Mapping[Graph, int]) -> None:
+    """Put the elements that are read of a loop's state into the order of XLA's list of its users.
+
+    The body's parameter has new users, last first, since copies were inserted behind it. Of a loop's result, elements
+    that nothing reads have left the list, the last of the list taking the place of each
+    (`HloInstruction::Users::RemoveUser`, xla/hlo/ir/hlo_instruction.cc).
+    """
+    elements = {reader.attributes["index"]: reader for reader in readers if reader.opcode == "get-tuple-element"}
+    if len(elements) < len(readers):
+        return
+    if state.opcode != "while":
+        readers.sort(key=lambda reader: -reader.attributes["index"])
+        return
+    size = len(state.type.elements) if isinstance(state.type, TupleType) else 0
+    users = list(range(min(size, state_sizes.get(state.attributes["body"], size))))
+    for index in [index for index in users if index not in elements]:
+        position = users.index(index)
+        users[position] = users[-1]
+        users.pop()
+    if len(users) == len(readers):
+        readers[:] = [elements[index] for index in users]
 
 
 def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node, int]:

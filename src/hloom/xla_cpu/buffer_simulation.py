@@ -7,7 +7,7 @@ is stored; buffers are then counted as of a compiled module (xla/service/buffer_
 from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
-from hloom.ir import Graph, Module, Node
+from hloom.ir import Graph, Module, Node, TupleType
 from hloom.passes import apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
@@ -45,15 +45,16 @@ NOT_HOISTED = frozenset(
 class _KernelScheduler(Scheduler):
     """Schedules kernels breadth first; a fused instruction lives until the last kernel that computes it runs."""
 
-    def __init__(self, fused: dict[Graph, set[Node]]) -> None:
+    def __init__(self, fused: dict[Graph, set[Node]], state_sizes: dict[Graph, int]) -> None:
         super().__init__(False, as_written)
         self._fused = fused
+        self._state_sizes = state_sizes
 
     def schedule(self, graph: Graph) -> ComputationSchedule:
         """The schedule of a computation."""
         if graph not in self._schedules:
             fused = self._fused.get(graph, set())
-            order = schedule_breadth_first(graph, fused)
+            order = schedule_breadth_first(graph, fused, self._state_sizes)
             shared = {node: elementwise_operands(node, fused) for node in order if node not in fused}
             self._schedules[graph] = ComputationSchedule(order, last_consumers(order, fused), shared)
         return self._schedules[graph]
@@ -65,6 +66,12 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph in module.graphs:
         clear_layouts(graph)
     simplify(module)
+    state_sizes = {
+        node.attributes["body"]: len(node.type.elements)
+        for graph in module.graphs
+        for node in graph.nodes
+        if node.opcode == "while" and isinstance(node.type, TupleType)
+    }
     if hoist(module, NOT_HOISTED, needs_unchanged=True).changes:
         apply_in_place(module, ["cse", "simplify"])  # several loops share what left them, and carry less
     for graph in module.graphs:
@@ -79,4 +86,4 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph, made in copies.items():
         take_out_of_tuples(made, fused[graph])
     insert_copies(module, fused)
-    return liveness(module, given=given, scheduler=_KernelScheduler(fused))
+    return liveness(module, given=given, scheduler=_KernelScheduler(fused, state_sizes))
