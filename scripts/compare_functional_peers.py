@@ -40,7 +40,8 @@ TOLERANCE = 1e-5
 RIGHT, WRONG, SLOW, REFUSED = "right", "wrong", "over 20 s", "refused"
 VERDICTS = (RIGHT, WRONG, SLOW, REFUSED)
 LEFT_OUT = (
-    "decorated", "derivative_rules", "errors", "jax_library", "overflow", "printing", "refusals", "transformations",
+    "decorated", "derivative_rules", "errors", "jax_functions", "jax_library", "overflow", "printing", "refusals",
+    "transformations",
 )  # fmt: skip
 """Families that are about hloom's own functions, jax's library, or what must not compute."""
 CONSTANTS = "constants"

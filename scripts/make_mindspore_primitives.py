@@ -2,8 +2,8 @@
 
     /tmp/mindspore-venv/bin/python scripts/make_mindspore_primitives.py tests/dialects/mindir/samples
 
-Writes `primitives.txt`: for each case a line `## NAME`, its arguments and results (`# argument float32 [2,3] BASE64`),
-and the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind its results. A
+Writes `primitives/FAMILY.txt`: for each case a line `## NAME`, its arguments and results
+(`# argument float32 [2,3] BASE64`), and the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind its results. A
 case is a primitive with arguments and element types. Where its graph does not run, the numbers are those of the eager
 kernel; a primitive that has no kernel on the CPU has a graph and no results. What MindSpore refuses is listed.
 Further arguments are regular expressions of
@@ -646,9 +646,12 @@ def packed(role: str, array: np.ndarray) -> str:
 
 
 def main(folder: Path, wanted: list[str]) -> None:
+    families: dict[str, str] = {}
     for family in (elementwise, reductions, moves, layers, gradients):
         family()
-    texts: list[str] = []
+        for name in CASES:
+            families.setdefault(name, family.__name__)
+    texts: dict[str, list[str]] = {}
     refused: list[str] = []
     for name, (primitive, arguments) in CASES.items():
         if wanted and not any(re.fullmatch(pattern, name) for pattern in wanted):
@@ -660,13 +663,15 @@ def main(folder: Path, wanted: list[str]) -> None:
             continue
         given = [a for argument in arguments if isinstance(argument, (np.ndarray, list))
                  for a in (argument if isinstance(argument, list) else [argument])]  # fmt: skip
-        texts.append(case_text(name, given, results, text))
+        texts.setdefault(families[name], []).append(case_text(name, given, results, text))
     if not wanted:
         mindspore.set_context(mode=mindspore.GRAPH_MODE)
-        texts += numbers()
-    (folder / "primitives.txt").write_text("".join(texts))
+        texts["numbers"] = numbers()
+    (folder / "primitives").mkdir(exist_ok=True)
+    for name, parts in texts.items():
+        (folder / "primitives" / f"{name}.txt").write_text("".join(parts))
     print("\n".join(refused))
-    print(len(texts), "cases,", len(refused), "refused by MindSpore")
+    print(sum(map(len, texts.values())), "cases,", len(refused), "refused by MindSpore")
 
 
 def case_text(name: str, arguments: list[np.ndarray], results: list[np.ndarray], text: str) -> str:

@@ -81,9 +81,10 @@ class PrimitiveCase:
         return re.split(r"[_.]", self.name)[0]
 
 
-def primitive_cases(path: Path) -> list[PrimitiveCase]:
-    """The cases that `scripts/make_mindspore_primitives.py` wrote."""
-    return [_primitive_case(part) for part in re.split(r"^## ", path.read_text(), flags=re.MULTILINE)[1:]]
+def primitive_cases(folder: Path) -> list[PrimitiveCase]:
+    """The cases that `scripts/make_mindspore_primitives.py` wrote, a file for each family."""
+    texts = [path.read_text() for path in sorted(folder.glob("*.txt"))]
+    return [_primitive_case(part) for text in texts for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]]
 
 
 def _primitive_case(part: str) -> PrimitiveCase:

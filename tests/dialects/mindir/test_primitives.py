@@ -18,7 +18,7 @@ from hloom.dialects.mindir.rows import PREFIX
 from hloom.ir import TensorType, TupleType, Type
 from tests.dialects.mindir.samples import FOLDER, PrimitiveCase, primitive_cases
 
-CASES = primitive_cases(FOLDER / "primitives.txt")
+CASES = primitive_cases(FOLDER / "primitives")
 BY_PRIMITIVE: dict[str, list[PrimitiveCase]] = defaultdict(list)
 for _case in CASES:
     BY_PRIMITIVE[_case.primitive].append(_case)

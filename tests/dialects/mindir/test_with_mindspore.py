@@ -54,7 +54,7 @@ def folder(tmp_path_factory) -> Path:
 
 def test_todays_primitives_yield_mindspores_numbers(tmp_path):
     made_by_mindspore(SCRIPT.with_name("make_mindspore_primitives.py"), tmp_path)
-    cases = primitive_cases(tmp_path / "primitives.txt")
+    cases = primitive_cases(tmp_path / "primitives")
     assert len(cases) >= len(CASES)
     for case in cases:
         check(case, with_numpy)
