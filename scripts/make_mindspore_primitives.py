@@ -2,12 +2,11 @@
 
     /tmp/mindspore-venv/bin/python scripts/make_mindspore_primitives.py tests/dialects/mindir/samples
 
-Writes `primitives/FAMILY.txt`: for each case a line `## NAME`, its arguments and results
-(`# argument float32 [2,3] BASE64`), and the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind its results. A
-case is a primitive with arguments and element types. Where its graph does not run, the numbers are those of the eager
-kernel; a primitive that has no kernel on the CPU has a graph and no results. What MindSpore refuses is listed.
-Further arguments are regular expressions of
-the only cases to make.
+Writes `primitives/FAMILY.txt`: for each case a line `## NAME`, its arguments and results (`# argument float32 [2,3]
+BASE64`), and the `.ir` text of stage `validate`, without comments. Arguments that a primitive changes stand behind
+its results. A case is a primitive with arguments and element types. Where its graph does not run, the numbers are
+those of the eager kernel; a primitive that has no kernel on the CPU has a graph and no results. What MindSpore
+refuses is listed. Further arguments are regular expressions of the only cases to make.
 """
 
 from __future__ import annotations

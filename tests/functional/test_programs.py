@@ -8,7 +8,7 @@ Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/
 `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
 `functional/equality.py`, `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`,
 `functional/join_specs.py`, `functional/joins.py`, `functional/library.py`, `functional/library_arguments.py`,
-`functional/library_tracing.py`,
+`functional/library_protocols.py`,
 `functional/loops.py`, `functional/members.py`, `functional/numbers.py`,
 `functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`, `functional/prelude.py`,
 `functional/print_log.py`,

@@ -94,7 +94,7 @@ class Function:
                 for line in printed_lines(program.printed, outputs[0], int(outputs[1])):
                     print(line)  # noqa: T201  what it is for
             if number == 0:
-                return rebuilt(program.template, outputs)
+                return rebuilt(program.template, outputs[2:] if program.printed else outputs)
             if number == program.overflow and program.depth < DEEPEST:
                 held = self._compile(key, program.depth * 8)
                 continue

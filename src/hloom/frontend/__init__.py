@@ -5,5 +5,6 @@ To add a construct that is refused, add a row to `REFUSED` in `subset.py`.
 
 from hloom.frontend.code import Code as Code
 from hloom.frontend.code import code_of as code_of
+from hloom.frontend.code import compiled_code as compiled_code
 from hloom.frontend.code import nested_code as nested_code
 from hloom.frontend.code import stored_names as stored_names

@@ -30,6 +30,8 @@ class Code:
     node: FunctionNode
     filename: str
     name: str
+    compiled: CodeType | None = None
+    """What Python made of it, where it is no function inside another one."""
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -125,7 +127,7 @@ def _code_of(code: CodeType, name: str) -> Code:
     filename = code.co_filename
     for node in _functions_at(filename, code):
         check_subset(node, filename)
-        return Code(node, filename, name)
+        return Code(node, filename, name, code)
     raise HloomError(
         f"the source of {name} is not to be had: {filename} has no such function at line {code.co_firstlineno}",
         hint="write the function in a file, or in a notebook cell",
@@ -200,6 +202,28 @@ def _dedented(code: CodeType) -> Iterator[FunctionNode]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             yield node
+
+
+def compiled_code(outer: CodeType, code: Code) -> CodeType | None:
+    """What Python made of a function that is defined inside another one; None where that is not to be told."""
+    node = code.node
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    level = [outer]
+    while level:
+        level = [constant for parent in level for constant in parent.co_consts if isinstance(constant, CodeType)]
+        for candidate in level:
+            if (candidate.co_name, candidate.co_firstlineno) == (code.name, first) and _is_within(candidate, node):
+                return candidate
+    return None
+
+
+def _is_within(code: CodeType, node: FunctionNode) -> bool:
+    """Whether all instructions that have places come from a part of the tree."""
+    if not isinstance(node, ast.Lambda):
+        return True
+    begin, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    spans = [span for span in code.co_positions() if None not in span and span[2] != span[3]]
+    return bool(spans) and all(begin <= (span[0], span[2]) and (span[1], span[3]) <= end for span in spans)
 
 
 @lru_cache(maxsize=16384)

@@ -28,7 +28,7 @@ from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
 from hloom.functional.library import Library, is_library
-from hloom.functional.library_tracing import LibraryTracing
+from hloom.functional.library_protocols import LibraryTracing
 from hloom.functional.loops import Loops
 from hloom.functional.members import Members
 from hloom.functional.numbers import Numbers

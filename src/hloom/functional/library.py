@@ -24,7 +24,7 @@ from hloom.functional.library_arguments import (
     without_ignored,
     without_lists,
 )
-from hloom.functional.library_tracing import DerivativeRules, LibraryTracing, Placeholder, Traced, rule_attributes
+from hloom.functional.library_protocols import DerivativeRules, LibraryTracing, Placeholder, Traced, rule_attributes
 from hloom.functional.values import (
     ITERATOR,
     NONE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.container_classes import is_sequence
-from hloom.functional.library_tracing import Placeholder
+from hloom.functional.library_protocols import Placeholder
 from hloom.functional.values import AbstractValue, Array, Const, Ref, Tuple
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom import autodiff
 from hloom.functional.library import import_graphs
-from hloom.functional.library_tracing import RULE, rule_attributes
+from hloom.functional.library_protocols import RULE, rule_attributes
 from hloom.ir import Apply, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.text import Unsupported

@@ -10,32 +10,21 @@ from typing import Any
 
 from hloom.functional.captured import Captured, CapturedContents
 from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
-from hloom.functional.container_classes import is_container, option_of, rebuilt_container
 from hloom.functional.interpreter import Interpreter, Settings
-from hloom.functional.operators import known_range
 from hloom.functional.print_log import PrintSite
+from hloom.functional.results import Static, Templates
 from hloom.functional.shared_calls import lower_shared_calls
 from hloom.functional.state import PathEnds
 from hloom.functional.store import ARGUMENT
 from hloom.functional.values import (
-    ITERATOR,
     NONE,
     AbstractValue,
     Array,
     Cell,
-    Const,
-    Derived,
     ErrorSite,
     Fields,
-    FunctionClosure,
-    MessageText,
-    Method,
-    PartialCall,
     Ref,
-    Series,
     Tuple,
-    ValueChoice,
-    described,
 )
 from hloom.ir import Module, TensorType, dtype
 from hloom.text import HloomError, Unsupported
@@ -63,38 +52,6 @@ class ArgumentTree:
 
     cls: type
     keys: tuple[Any, ...] | None
-    parts: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Static:
-    """An argument that is known when the program is compiled."""
-
-    value: Any
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Result:
-    """Where a part of the result is: the number of an output, whether it is Python's own number."""
-
-    number: int
-    weak: bool
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Container:
-    """A part of the result that is made of others."""
-
-    cls: type
-    keys: tuple[Any, ...] | None
-    parts: tuple[Any, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ResultChoice:
-    """A part of the result that is one of several objects: the number of the output that says which."""
-
-    number: int
     parts: tuple[Any, ...]
 
 
@@ -146,12 +103,12 @@ def compile_program(
                 value = entry(interpreter, given, named)
             except PathEnds:
                 value = NONE
-            outputs: list[Any] = []
+            templates = Templates(interpreter)
             try:
-                template = _template(interpreter, value, outputs)
+                template = templates.of(value)
             except PathEnds:  # an iterator that raises is only gone over here
-                outputs = []
-                template = Static(None)
+                templates, template = Templates(interpreter), Static(None)
+            outputs = templates.outputs
             error = interpreter.store.get(interpreter.error)
             has_error = isinstance(error, Array)
             if isinstance(error, Array):
@@ -163,7 +120,6 @@ def compile_program(
                     interpreter.store.get(printing.log).node,
                     interpreter.numbers.convert(position.node, S64),
                 ]
-                template = _moved(template, 2)
             graph.set_output(interpreter.emitter.tuple(outputs))
             table = interpreter.recursive_calls.recursive_graphs()
             if table:
@@ -197,95 +153,6 @@ def _argument(interpreter: Interpreter, argument: Any, names: Iterator[int]) -> 
     cell = Cell(argument.cls, "it is an argument of the function")
     interpreter.store.set(cell, Fields(argument.keys, parts))
     return Ref(cell)
-
-
-def _template(interpreter: Interpreter, value: Any, outputs: list[Any]) -> Any:
-    """What the result is made of; its arrays become outputs."""
-    if isinstance(value, Array):
-        current = interpreter.current(value)
-        assert isinstance(current, Array)
-        outputs.append(current.node)
-        return Result(len(outputs) - 1, current.weak)
-    if isinstance(value, Const):
-        if isinstance(value.value, MessageText):
-            raise Unsupported(
-                f"the text {value.value!r} holds numbers that only the run knows",
-                interpreter.returned_at,
-                hint="return the numbers",
-            )
-        return Static(value.value)
-    if isinstance(value, Tuple) and value.cls is not slice:
-        return Container(value.cls, None, tuple(_template(interpreter, item, outputs) for item in value.items))
-    if isinstance(value, Ref) and value.cell.cls is not ITERATOR:
-        fields = interpreter.contents(value)
-        if isinstance(option_of(value.cell.cls), AbstractValue):
-            raise Unsupported(
-                f"the result is {described(value)} whose default_factory only lives inside the program",
-                interpreter.returned_at,
-                hint="return dict(it)",
-            )
-        return Container(
-            value.cell.cls, fields.keys, tuple(_template(interpreter, item, outputs) for item in fields.items)
-        )
-    if isinstance(value, FunctionClosure) and value.original is not None:
-        return Static(value.original)
-    known = known_range(value)
-    if known is not None:
-        return Static(known)
-    if isinstance(value, Tuple) and value.cls is slice:
-        return Static(slice(*(interpreter.static(item, "a bound of a slice that is returned") for item in value.items)))
-    if isinstance(value, Series):
-        return Container(
-            list, None, tuple(_template(interpreter, item, outputs) for item in interpreter.members.items(value))
-        )
-    if isinstance(value, ValueChoice) and not any(isinstance(option, FUNCTIONS) for option in value.options):
-        outputs.append(value.tag.node)
-        number = len(outputs) - 1
-        return ResultChoice(number, tuple(_template(interpreter, option, outputs) for option in value.options))
-    if isinstance(value, (FunctionClosure, PartialCall, Derived, ValueChoice)):
-        raise Unsupported(
-            f"the result is {described(value)}, which only lives inside the program",
-            interpreter.returned_at,
-            hint="return numbers, arrays and containers of them",
-        )
-    raise Unsupported(f"the result is {described(value)}, which cannot leave the program", interpreter.returned_at)
-
-
-FUNCTIONS = (FunctionClosure, PartialCall, Derived, Method, Series)
-
-
-def _moved(template: Any, distance: int) -> Any:
-    """A template of outputs that stand further back."""
-    if isinstance(template, Result):
-        return Result(template.number + distance, template.weak)
-    if isinstance(template, Container):
-        return Container(template.cls, template.keys, tuple(_moved(part, distance) for part in template.parts))
-    if isinstance(template, ResultChoice):
-        return ResultChoice(template.number + distance, tuple(_moved(part, distance) for part in template.parts))
-    return template
-
-
-def rebuilt(template: Any, outputs: Sequence[Any]) -> Any:
-    """The Python result of a program's outputs."""
-    if isinstance(template, Result):
-        output = outputs[template.number]
-        return output.item() if template.weak else output[()] if not output.shape else output
-    if isinstance(template, Static):
-        return template.value
-    if isinstance(template, ResultChoice):
-        return rebuilt(template.parts[int(outputs[template.number])], outputs)
-    parts = [rebuilt(part, outputs) for part in template.parts]
-    cls = template.cls
-    if cls is tuple:
-        return tuple(parts)
-    if is_container(cls):
-        return rebuilt_container(cls, template.keys, parts)
-    if issubclass(cls, tuple):
-        return cls(*parts)
-    made = object.__new__(cls)
-    for key, part in zip(template.keys, parts, strict=True):
-        object.__setattr__(made, key, part)
-    return made
 
 
 def _identifier(name: str) -> str:
