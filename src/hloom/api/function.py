@@ -441,11 +441,17 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
             raise HloomError(f"the number {argument} does not fit {python}")
         arrays.append(np.asarray(argument, python))
         return ArgumentArray((), python, True)
+    if cls is tuple or cls is list:
+        return ArgumentTree(cls, None, tuple([_described(item, arrays, table) for item in argument]))
+    if cls is dict:
+        parts = tuple([_described(item, arrays, table) for item in argument.values()])
+        return ArgumentTree(dict, tuple(argument), parts)
     if isinstance(argument, (np.ndarray, np.generic)) or (
         hasattr(argument, "__array__") and hasattr(argument, "dtype")
     ):
         arrays.append(argument)
-        return ArgumentArray(tuple(argument.shape), np.dtype(argument.dtype), False)
+        dtype = argument.dtype
+        return ArgumentArray(tuple(argument.shape), dtype if isinstance(dtype, np.dtype) else np.dtype(dtype), False)
     if argument is None or isinstance(argument, (str, bytes, type, np.dtype, Enum, int, float, complex, ModuleType)):
         return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known
     if isinstance(argument, (tuple, list)):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.functional.captured import Captured, CapturedContents
 from hloom.functional.closure_conversion import DEFAULT_DEPTH, first_order, prune
@@ -37,8 +37,7 @@ RECURSION_LIMIT = 30_000
 Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], AbstractValue]
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentArray:
+class ArgumentArray(NamedTuple):
     """An array argument: its dimensions, NumPy's type, and whether it is Python's own number."""
 
     dims: tuple[int, ...]
@@ -46,8 +45,7 @@ class ArgumentArray:
     weak: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentTree:
+class ArgumentTree(NamedTuple):
     """An argument made of others: its class, its keys or attributes, and its parts."""
 
     cls: type
