@@ -104,7 +104,8 @@ def test_a_plan_of_a_loop_says_that_its_json_is_not_all(call: Call, tmp_path: Pa
     loop = tmp_path / "loop.hlo"
     loop.write_text(LOOP)
     result = call("plan", loop, "--mesh", MESH, "-o", tmp_path / "plan.json")
-    assert result.stderr.startswith("note: plan.json: only hloom reads what it says of loops and branches")
+    assert result.stderr.startswith("warning: plan.json: ")
+    assert "of loops and branches are read by hloom alone" in result.stderr
     assert call("plan", loop, "--mesh", MESH, "-o", tmp_path / "plan.hlo").stderr == ""
 
 
@@ -142,6 +143,25 @@ def test_a_budget_that_nothing_keeps(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", "data=2", "--memory", "1kB")
     assert result.exit_code == 1
     assert "does not fit: the smallest plan found needs " in result.stdout
+    assert "whatever it holds" in result.stdout
+
+
+def test_a_plan_that_does_not_fit_is_written_on_demand(call: Call, layers: Path, tmp_path: Path):
+    path = tmp_path / "plan.json"
+    asked = ("plan", layers, "--mesh", "data=2", "--memory", "1kB", "-o", path)
+    result = call(*asked)
+    assert result.exit_code == 1 and not path.exists()
+    assert result.stderr.startswith("error: the plan does not fit and is not written: --best-effort writes it")
+    assert call(*asked, "--best-effort").exit_code == 1 and path.exists()
+
+
+def test_an_axis_that_splits_nothing_is_named(call: Call, layers: Path):
+    result = call("plan", layers, "--mesh", "data=2,many=4096")
+    assert "axis many of 4,096 devices splits nothing" in result.stdout
+
+
+def test_what_the_gap_is_relative_to(call: Call, layers: Path):
+    assert "gap: by the tables no plan takes less than " in call("plan", layers, "--mesh", "data=2").stdout
 
 
 def test_a_devices_links_are_paid_for(call: Call, layers: Path):
@@ -178,6 +198,8 @@ def test_bad_usage_exits_with_2(call: Call, layers: Path, arguments: tuple[str, 
         (("--mesh", MESH, "--like", "nowhere.json"), "error: cannot read nowhere.json: no such file"),
         (("--mesh", MESH, "--device", "abacus"), "error: no device is called 'abacus'"),
         (("--mesh", MESH, "-o", "nowhere/plan.json"), "error: cannot write nowhere/plan.json"),
+        (("--mesh", MESH, "-o", "plan.txt"), "error: plan.txt: a plan is written as .json (the plan) or as .hlo"),
+        (("--mesh", MESH, "--pin", "w2=[-,data]"), "error: w2 cannot be pinned: the program has no array of that name"),
     ],
 )
 def test_errors_exit_with_1(call: Call, layers: Path, arguments: tuple[str, ...], says: str):

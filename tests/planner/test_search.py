@@ -98,6 +98,14 @@ def test_a_plan_that_was_measured_to_be_worse_than_an_experts_is_not_returned():
     )
 
 
+def test_the_plan_that_is_taken_without_measuring_is_measured_too():
+    first = search_plans(MODULE, MESH).best.plan
+    partitioner = Partitioner(lambda plan: Measurement(1.0 if plan.to_json() == first.to_json() else 2.0))
+    chosen = search_plans(MODULE, MESH, measure=1, measure_plan=partitioner)
+    assert first.to_json() in [plan.to_json() for plan in partitioner.asked]
+    assert chosen.best.plan.to_json() == first.to_json()
+
+
 def test_nothing_is_returned_that_was_not_measured_while_something_was():
     partitioner = Partitioner(lambda plan: Measurement(1e12))
     chosen = search_plans(MODULE, MESH, measure=1, measure_plan=partitioner)

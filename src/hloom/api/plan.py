@@ -165,10 +165,18 @@ class PlanResult:
         return self.plan.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the plan: `.json` as JSON, anything else as the annotated module's HLO text."""
+        """Write the plan: `.json` as JSON, `.hlo` as the annotated module; raises HloomError for other endings."""
+        check_plan_path(path)
         if Path(path).suffix.lower() == ".json":
             return write_whole(path, json.dumps(self.to_json()) + "\n")
         return write_whole(path, to_text(self.annotate()))
+
+
+def check_plan_path(path: str | os.PathLike[str]) -> None:
+    """Raise HloomError where a file's ending does not say how a plan is to be written into it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".json", ".hlo") and (not os.path.exists(path) or os.path.isfile(path)):
+        raise HloomError(f"{path}: a plan is written as .json (the plan) or as .hlo (the annotated module)")
 
 
 def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hloom.analysis import bytes_of
-from hloom.api.plan import PlanResult, load_plan, plan
+from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
@@ -57,6 +57,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Compile up to K plans and the experts', keep the best.",
 )
 @constraint_options
+@click.option("--best-effort", is_flag=True, help="Write the plan with -o even where it does not fit --memory.")
 @click.option("--explain", is_flag=True, help="Show every collective, all families and what other plans there are.")
 @click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
 @click.option("--run", "runs", is_flag=True, help="Run it on virtual devices and compare with one device.")
@@ -64,7 +65,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--timeout", metavar="S", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for a run."
 )
 @json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
-@output_option("Write the plan: .json for JSON, else the annotated HLO.", keeps_stdout=True)
+@output_option("Write the plan: .json for JSON, .hlo for the annotated HLO.", keeps_stdout=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -79,6 +80,7 @@ def command(
     forbidden: tuple[str, ...],
     like: Path | None,
     timeout: float,
+    best_effort: bool,
     **options: Any,
 ) -> None:
     """Find how to split a program over a mesh of devices.
@@ -92,8 +94,9 @@ def command(
     """
     if output == STDOUT and json_output:
         raise click.UsageError("--json and -o - both write to the standard output: give one")
-    if output is not None:
+    if output is not None and output != STDOUT:
         check_folder(output)
+        check_plan_path(output)
     asked = {
         "memory": _parse_size(memory),
         "pins": _parse_pins(pins),
@@ -107,10 +110,13 @@ def command(
         with progress("compiling"):
             planned.best.measured = planned.measure()
             planned.chosen.rank()
-    if output == STDOUT:
+    is_written = best_effort or planned.chosen.missing_bytes <= 0
+    if output is not None and not is_written:
+        click.echo("error: the plan does not fit and is not written: --best-effort writes it all the same", err=True)
+    elif output == STDOUT:
         write_text(to_text(planned.annotate()), output)
     elif output is not None:
-        _note_unsaved_loops(planned, planned.save(output))
+        _warn_of_lost_specs(planned, planned.save(output))
     comparison = _compare_with_one_device(planned, timeout) if runs else None
     if json_output:
         write_json(record(planned, comparison, is_full=explain), None)
@@ -154,11 +160,16 @@ def _parse_forbidden(text: str) -> Forbidden:
         raise click.BadParameter(f"{problem.message}: {problem.hint}", param_hint="--forbid") from None
 
 
-def _note_unsaved_loops(planned: PlanResult, path: Path) -> None:
-    """A note that other readers of the JSON ignore what the plan says of loops and branches."""
-    if path.suffix.lower() == ".json" and planned.plan.computations.keys() - {ENTRY}:
+def _warn_of_lost_specs(planned: PlanResult, path: Path) -> None:
+    """Warn that other readers of the JSON ignore what the plan says of loops and branches, and how much that is."""
+    if path.suffix.lower() != ".json":
+        return
+    inside = {name: named for name, named in planned.plan.computations.items() if name != ENTRY}
+    if inside:
+        specs = sum(len(named) for named in inside.values())
         click.echo(
-            f"note: {path.name}: only hloom reads what it says of loops and branches; -o FILE.hlo says it to XLA",
+            f"warning: {path.name}: {specs:,} specs in {len(inside):,} computations of loops and branches are read by "
+            "hloom alone. What others make of these loops may send far more than is shown: -o FILE.hlo says all to XLA",
             err=True,
         )
 

@@ -195,6 +195,7 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     chosen = planned.chosen
     measured = f", measured in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
     yield f"planned in {chosen.planning_seconds:.1f} s{measured}"
+    yield from _bounds(planned)
     yield from (*chosen.notes, *planned.best.notes)
     if chosen.missing_bytes > 0:
         yield f"does not fit: the smallest plan found needs {byte_text(round(chosen.missing_bytes))} more"
@@ -204,6 +205,21 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     if device_run.not_finite:
         yield f"{device_run.not_finite} of the {device_run.outputs} results hold no finite number on random inputs"
     yield from (str(difference) for difference in device_run.differences)
+
+
+def _bounds(planned: PlanResult) -> Iterator[str]:
+    """What the gap is relative to."""
+    best, budget = planned.best, planned.chosen.task.budget
+    if best.bound is None or best.bound <= 0:
+        return
+    which = "no plan in which repeated layers are split alike" if best.is_shared else "no plan"
+    whatever = ", whatever it holds" if budget is not None else ""
+    yield f"gap: by the tables {which} takes less than {_ms(best.bound)} ms{whatever}"
+    step = best.step(planned.chosen.rates)
+    if budget is not None and best.bound_with_memory > 0:
+        gap = max(0.0, 1 - best.bound_with_memory / step)
+        least = _ms(best.bound_with_memory)
+        yield f"gap in memory: of the changes simulated none together take less than {least} ms ({100 * gap:.1f} % less)"
 
 
 def _ms(seconds: float) -> str:

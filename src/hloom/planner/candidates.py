@@ -74,7 +74,8 @@ class CandidatePlan:
     """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
 
     `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
-    its own time, and `memory` the bytes that are expected. If it `is_shared`, the bound is of plans that treat repeated
+    its own time, and `memory` the bytes that are expected. `bound_with_memory` is the least time of the linear program
+    over the changes whose memory was simulated. If it `is_shared`, the bound is of plans that treat repeated
     layers the same strategies.
     """
 
@@ -82,6 +83,7 @@ class CandidatePlan:
     expected: StepCost | None = None
     bound: float | None = None
     gap: float | None = None
+    bound_with_memory: float = -math.inf
     memory: int | None = None
     measured: Measured | None = None
     is_shared: bool = False

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
 
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
+NEAR_NAMES = 3
+"""How many near names an error lists."""
 MOST_NAMES = 5
 """How many names a note lists."""
 
@@ -164,6 +167,13 @@ class _Left:
             return None
         return node
 
+    def near(self, name: str) -> str | None:
+        """The names that are most like one that stands for nothing, the program's own and the framework's."""
+        own = [node.name for cluster in self.problem.clusters for node in cluster.members]
+        parameters = [op_name_of(parameter) for parameter in self.problem.module.entry.parameters]
+        names = get_close_matches(name, [*filter(None, parameters), *own], NEAR_NAMES)
+        return f"near: {', '.join(names)}" if names else None
+
     def allow(self, node: Node, allowed: Callable[[Spec], bool]) -> bool:
         """Leave a value the specs that are allowed; whether any is left, else nothing changes."""
         problem = self.problem
@@ -220,7 +230,8 @@ def _axes(strategy: Strategy) -> set[str]:
 def _pin(left: _Left, name: str, spec: Spec) -> None:
     node = left.value(name)
     if node is None:
-        raise HloomError(f"{name} cannot be pinned: the program has no array of that name that is planned")
+        what = f"{name} cannot be pinned: the program has no array of that name that is planned"
+        raise HloomError(what, hint=left.near(name))
     if _rank(node) != spec.rank:
         raise HloomError(f"{name} cannot be pinned to {spec}: it is {node.type}")
     if is_minor(left.problem, node) and not spec.partial:
@@ -238,7 +249,8 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
         return
     node = left.value(name)
     if node is None:
-        raise HloomError(f"{name} cannot be kept from {axis}: the program has no array of that name that is planned")
+        what = f"{name} cannot be kept from {axis}: the program has no array of that name that is planned"
+        raise HloomError(what, hint=left.near(name))
     if forbidden.dimension is not None and forbidden.dimension >= _rank(node):
         raise HloomError(f"{name} has no dimension {forbidden.dimension}: it is {node.type}")
     if not left.allow(node, lambda spec: not forbidden.is_violated(node, spec)):

@@ -94,7 +94,7 @@ class Refinement:
                 break
             self.seen.add(plan_key(candidate.plan))
             best = candidate if best is None else min(best, candidate, key=self._rank)
-            if best.fits(self.task.budget):
+            if best.fits(self._budget):
                 known = min(known, best.cost(self.problem.rates))
             if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
                 break
@@ -111,7 +111,7 @@ class Refinement:
     def _rank(self, candidate: CandidatePlan) -> tuple[bool, float]:
         if self.task.budget is not None:
             candidate.predict_memory()
-        return not candidate.fits(self.task.budget), candidate.cost(self.problem.rates)
+        return not candidate.fits(self._budget), candidate.cost(self.problem.rates)
 
     def _is_surprised(self, candidate: CandidatePlan) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""

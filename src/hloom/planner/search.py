@@ -69,7 +69,10 @@ def search_plans(
     if measure:
         if measure_plan is None:
             raise HloomError("measuring needs a function that measures plans")
+        search.result.rank()
+        unmeasured = search.result.best
         search.measure(measure, measure_plan)
+        search.measure_also(unmeasured, measure_plan)
         if not task.demands:
             search.measure_experts(measure_plan)
     search.result.rank()
@@ -137,6 +140,11 @@ class _Search:
             if is_surprising or not candidate.fits(self.task.budget):
                 self._advance(refinement)
 
+    def measure_also(self, candidate: CandidatePlan, measure_plan: Measure) -> None:
+        """Measure the plan that would be taken without measuring, so that no worse one is taken with it."""
+        if candidate.measured is None:
+            self._measured(candidate, measure_plan)
+
     def measure_experts(self, measure_plan: Measure) -> None:
         """Measure the plans that people write by hand."""
         for plan in experts(self.task.module, self.task.mesh):
@@ -175,6 +183,7 @@ class _Search:
             last = refinement if self.planner == EXPERT else refinements[-1]
             if refinement.waiting is not None:
                 refinement.waiting.prove(last.bound, rates, is_shared=last.is_shared)
+                refinement.waiting.bound_with_memory = refinement.bound_with_memory
         return min((refinement.bound for refinement in refinements), default=0.0)
 
     def _lines(self, rates: Rates) -> Iterator[Refinement]:
@@ -193,6 +202,7 @@ class _Search:
                 f"how often {node.name} runs is not known: it counts as one run"
                 for node in problem.clusters.dataflow.unknown
             ),
+            *_unusable_axes(problem),
             *notes,
         ]
         self.result.problem = problem
@@ -256,6 +266,20 @@ class _Search:
         start = time.perf_counter()
         yield
         self.result.planning_seconds += time.perf_counter() - start
+
+
+def _unusable_axes(problem: Problem) -> Iterator[str]:
+    """A note on each axis of the mesh that no strategy of any array uses."""
+    used = {
+        axis
+        for node in set(problem.representative.values())
+        for strategy in problem.options[node]
+        for _, axes in (*strategy.before, *strategy.after)
+        for axis in axes
+    }
+    for axis, size in zip(problem.mesh.names, problem.mesh.sizes, strict=True):
+        if size > 1 and axis not in used:
+            yield f"axis {axis} of {size:,} devices splits nothing: no dimension that may be split has so many parts"
 
 
 def _with_replicated(plan: Plan, module: Module) -> Plan:
