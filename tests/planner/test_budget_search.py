@@ -1,8 +1,12 @@
-"""Choices within a budget: beside a look at every choice, on a curve over budgets, and where nothing fits."""
+"""Choices within a budget: beside a look at every choice, on a curve over budgets, and where nothing fits.
+
+Covers `neighbourhood.py`.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -13,9 +17,11 @@ from hloom.planner.cost_tables import build_problem
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.memory_profile import MemoryProfiler
+from hloom.planner.neighbourhood import moves
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.factor_graph import quotient_graph
 from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh
 from tests.planner.solvers.test_solvers import layers
@@ -122,6 +128,21 @@ def test_where_nothing_fits_it_says_what_is_missing(problem: Problem, free: Assi
     least = min(held(problem, choice) for choice in every_choice(problem))
     assert not result.fits and result.solution.missing == result.missing
     assert least - 1000.0 <= result.missing <= 1.25 * least - 1000.0
+
+
+def test_changes_around_a_choice_differ_in_one_node_and_what_follows(problem: Problem, free: Assignment):
+    graph = quotient_graph(problem)
+    base = graph.chosen(free.strategies)
+    footprint = profiler(problem).footprint(free.strategies)
+    found = list(moves(problem, graph, base, footprint, math.inf, set()))
+    assert found and all(move.choice[move.node] == move.strategy != base[move.node] for move in found)
+    assert all(move.cost == pytest.approx(graph.cost(move.choice)) for move in found)
+    assert len({tuple(move.choice.values()) for move in found}) == len(found)
+    known = {(found[0].node, found[0].strategy)}
+    again = list(moves(problem, graph, base, footprint, math.inf, known))
+    assert (found[0].node, found[0].strategy) not in {(move.node, move.strategy) for move in again}
+    most = sorted(move.cost for move in found)[len(found) // 2]
+    assert all(move.cost <= most for move in moves(problem, graph, base, footprint, most, set()))
 
 
 def test_layers_are_counted_the_same_way_round():

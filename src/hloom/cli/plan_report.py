@@ -212,14 +212,14 @@ def _bounds(planned: PlanResult) -> Iterator[str]:
     best, budget = planned.best, planned.chosen.task.budget
     if best.bound is None or best.bound <= 0:
         return
-    which = "no plan in which repeated layers are split alike" if best.is_shared else "no plan"
+    which = "no plan in which repeated layers share their strategies" if best.is_shared else "no plan"
     whatever = ", whatever it holds" if budget is not None else ""
     yield f"gap: by the tables {which} takes less than {_ms(best.bound)} ms{whatever}"
     step = best.step(planned.chosen.rates)
     if budget is not None and best.bound_with_memory > 0:
         gap = max(0.0, 1 - best.bound_with_memory / step)
         least = _ms(best.bound_with_memory)
-        yield f"gap in memory: of the changes simulated none together take less than {least} ms ({100 * gap:.1f} % less)"
+        yield f"gap within the memory: no simulated changes together take less than {least} ms ({100 * gap:.1f} %)"
 
 
 def _ms(seconds: float) -> str:

@@ -323,7 +323,7 @@ class _Search:
         answer: FractionalChoice,
         rows: Sequence[int],
     ) -> Point | None:
-        """Simulate the choice in which so many layers take a strategy as the answer says; also for all layers alike."""
+        """Simulate the choice in which so many layers take a strategy as the answer says; where none fits, also all layers."""
         fitting = self.fitting()
         limit = math.inf if fitting is None else fitting.cost * (1 - GAIN)
         target = self.budget + answer.missing
@@ -335,9 +335,9 @@ class _Search:
         if self.problem.cost(choice) > limit:
             return None
         reached = self.add(choice)
-        alike = self._layered(base, kept, answer, 0.0, is_alike=True)
-        if answer.missing > 0 and choice_key(alike) not in self.points and self.has_work:
-            self.add(alike)
+        shared = self._layered(base, kept, answer, 0.0, is_shared=True)
+        if answer.missing > 0 and choice_key(shared) not in self.points and self.has_work:
+            self.add(shared)
         return reached
 
     def _layered(
@@ -347,7 +347,7 @@ class _Search:
         answer: FractionalChoice,
         shift: float,
         *,
-        is_alike: bool = False,
+        is_shared: bool = False,
     ) -> dict[int, int]:
         """The strategies of clusters by where they stand among the layers: the first layers keep the base's."""
         choice: dict[int, int] = {}
@@ -360,7 +360,7 @@ class _Search:
                 ends = np.maximum(ends - shift, 0.0) if shift < 1 else np.where(np.arange(len(order)), ends, 0.0)
                 ends[-1] = 1.0
             for number in numbers:
-                at = 0.5 if is_alike else self.positions[number]
+                at = 0.5 if is_shared else self.positions[number]
                 index = min(int(np.searchsorted(ends, at, side="left")), len(order) - 1)
                 choice[number] = int(kept[node][order[index]])
         return choice
