@@ -113,7 +113,7 @@ class Program:
         internals = jax_internals()
         if any(_varying_axes(operand) for operand in (*self.inputs, *self.outputs)):
             raise HloomError(
-                f"{self.name}: jax.shard_map checks over which axes of the mesh values vary, which a module does not say",
+                f"{self.name}: jax.shard_map checks over which axes of the mesh values vary: no module says that",
                 hint="jax.shard_map(..., check_vma=False): the objective is then the sum over all devices",
             )
         function = internals.core.jaxpr_as_fun(self.jaxpr)
