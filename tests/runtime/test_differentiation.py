@@ -88,7 +88,7 @@ TRANSFORMED = {
     "second order": (jax.hessian(halved, 1), (None, 0)),
     "reverse over reverse": (jax.jacrev(jax.grad(halved)), (None, 0)),
     "forward": (lambda w, x: jax.jvp(halved, (w, x), (x, w)), (None, 0)),
-    "batches of batches": (lambda w, x: jax.vmap(jax.grad(halved), (0, None))(jnp.stack([w, 2 * w]), x), (None, 0)),
+    "batches of batches": (lambda w, x: jax.vmap(jax.grad(halved), (0, None))(jnp.stack([w, 0.5 * w]), x), (None, 0)),
     "inside a loss": (jax.grad(lambda w, x: jax.vmap(lambda v: halved(w, v * x))(EXAMPLES).sum() ** 2), (None, 0)),
     "gradient of gradients": (
         jax.grad(lambda w, x: jax.vmap(lambda v: (jax.grad(halved)(w, v * x) ** 2).sum())(EXAMPLES).sum()), (None, 0)
