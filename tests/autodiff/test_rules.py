@@ -444,3 +444,21 @@ def test_scales_of_another_rank_are_refused():
     )
     with pytest.raises(hloom.HloomError, match="scale"):
         hloom.jvp(program)
+
+
+def test_an_extreme_of_computed_elements_needs_no_equality_of_bits():
+    """XLA may round elements otherwise where they are compared with their extreme: one that is near it has the slope."""
+    program = entry("""
+      x = f64[4] parameter(0)
+      y = f64[4] multiply(x, x)
+      low = f64[] constant(-inf)
+      ROOT m = f64[] reduce(y, low), dimensions={0}, to_apply=maximum_f64
+    """)
+    assert_derivatives(program)
+    gradient = hloom.grad(program)
+    assert [node.attributes["direction"] for node in gradient.entry.nodes if node.opcode == "compare"] == ["GE"]
+    reduced = next(node for node in gradient.entry.nodes if node.opcode == "reduce" and node.name == "m")
+    exact = next(node for node in gradient.entry.nodes if node.opcode == "compare").inputs[0]
+    assert reduced.inputs[0] is exact
+    (slope,) = run(gradient, [np.array([1.0, -3.0, 3.0, 2.0])])
+    np.testing.assert_allclose(slope, [0.0, -3.0, 3.0, 0.0])

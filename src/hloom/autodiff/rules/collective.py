@@ -21,7 +21,7 @@ from hloom.autodiff.emitter import PREDICATE, Emitter, array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps, Tape, Zero
 from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
 from hloom.autodiff.rules.combiners import expanded
-from hloom.autodiff.rules.reduction import halved
+from hloom.autodiff.rules.reduction import extreme_bound, halved
 from hloom.autodiff.table import none, rules, structural, transposition
 from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType, check_device_count
 from hloom.ops import OPS, reducer_of
@@ -161,8 +161,10 @@ def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
             results.append(t.op("all-reduce", tangent, type=value_type, **attributes))
         else:
             p = t.primal
-            weights = p.convert(p.compare("EQ", operand, _value(t, node, number)), value_type.dtype)
+            direction, bound = extreme_bound(p, operand, _value(t, node, number), opcode)
+            weights = p.convert(p.compare(direction, operand, bound), value_type.dtype)
             count = p.op("all-reduce", weights, type=value_type, **attributes)
+            count = count if direction == "EQ" else p.op("maximum", count, p.like(1, count))
             results.append(t.div(t.op("all-reduce", t.mul(weights, tangent), type=value_type, **attributes), count))
     return _gathered(node, results)
 

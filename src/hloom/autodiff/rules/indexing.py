@@ -13,6 +13,7 @@ from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.loop_state import loop
 from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
+from hloom.autodiff.rules.reduction import extreme_bound
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.autodiff.table import absorption, rules, transposition
 from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, TupleType
@@ -269,10 +270,14 @@ def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     windows = array_type(updates)
     there = _gathered(p, node, indices, windows, node.attributes)
     inside = _inside(p, array_type(operand), indices, windows, node.attributes)
-    equal = p.op("and", p.compare("EQ", there, updates), inside)
-    own = p.convert(p.compare("EQ", operand, node), value_type.dtype)
+    (of_updates, least), (of_operand, bound) = (
+        extreme_bound(p, given, extreme, scatter_opcode(node)) for given, extreme in ((updates, there), (operand, node))
+    )
+    equal = p.op("and", p.compare(of_updates, updates, least), inside)
+    own = p.convert(p.compare(of_operand, operand, bound), value_type.dtype)
     weights = p.convert(equal, value_type.dtype)
     count = p.op("scatter", own, indices, weights, **adds)
+    count = count if of_updates == of_operand == "EQ" else p.op("maximum", count, p.like(1, count))
     moved = t.mul(own, tangents[0])
     given = t.mul(weights, tangents[2])
     total = t.op(

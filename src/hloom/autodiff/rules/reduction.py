@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, array_type, identity_value
 from hloom.autodiff.linear import Linear, LinearOps
@@ -38,12 +40,56 @@ def extreme_tangent(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     dimensions = node.attributes["dimensions"]
     dims = array_type(x).dims
     kept = kept_dims(len(dims), dimensions)
-    at = p.compare("EQ", x, p.broadcast(node, dims, kept))
+    direction, bound = extreme_bound(p, x, node, reduce_opcode(node))
+    at = p.compare(direction, x, p.broadcast(bound, dims, kept))
     weights = p.convert(at, array_type(x).dtype)
     count = p.reduce("add", weights, dimensions)
-    if not begins_at_identity(node):
+    if direction != "EQ" or not begins_at_identity(node):
         count = p.op("maximum", count, p.like(1, count))
     return t.div(t.sum(t.mul(weights, tangents[0]), dimensions), count)
+
+
+def extreme_bound(p: Emitter, x: Node, extreme: Node, opcode: str) -> tuple[str, Node]:
+    """How elements are compared, and with what, to see which equal the extreme that was made of them.
+
+    XLA may compute elements once more beside the comparison, rounded otherwise: then those count that differ from the
+    extreme by few units of the last digit. In types of 16 bits or less these are different numbers: they are compared
+    exactly.
+    """
+    element = array_type(x).dtype
+    if element.name not in _NEAR or not _is_rounded_anew(x):
+        return "EQ", extreme
+    near = _NEAR[element.name]
+    scaled = [p.mul(extreme, p.like(factor, extreme)) for factor in (1 - near, 1 + near)]
+    if opcode == "maximum":
+        return "GE", p.elementwise("minimum", *scaled)
+    return "LE", p.elementwise("maximum", *scaled)
+
+
+_NEAR = {"f32": 4 * float(np.finfo(np.float32).eps), "f64": 4 * float(np.finfo(np.float64).eps)}
+_EXACT = frozenset(
+    "abs negate maximum minimum clamp reshape broadcast transpose slice reverse concatenate pad copy bitcast".split()
+)
+"""Ops that fusions compute without rounding."""
+_ROUNDED = frozenset(
+    "add subtract multiply divide power sqrt rsqrt cbrt exponential exponential-minus-one log log-plus-one logistic tanh "
+    "sine cosine tan atan2 erf convert".split()
+)
+MOST_FOLLOWED = 50
+
+
+def _is_rounded_anew(node: Node) -> bool:
+    """Whether a value is made by arithmetic that XLA may repeat in another fusion."""
+    pending, seen = [node], {node}
+    while pending and len(seen) <= MOST_FOLLOWED:
+        current = pending.pop()
+        if current.opcode in _ROUNDED:
+            return True
+        if current.opcode in _EXACT or current.opcode == "select":
+            operands = current.inputs[1:] if current.opcode == "select" else current.inputs
+            pending += [operand for operand in operands if operand not in seen]
+            seen.update(operands)
+    return bool(pending)
 
 
 @transposition("reduce")
