@@ -18,6 +18,7 @@ from hloom.autodiff.backward import MASKABLE, Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
 from hloom.autodiff.linearize import Options, Session, Walk, linearized, perform, transposed
+from hloom.autodiff.manual_computations import for_gspmd
 from hloom.autodiff.shift_invariance import shift_invariant_maxima
 from hloom.hlo import load
 from hloom.ir import (
@@ -255,6 +256,7 @@ class _Work:
         copy = given.clone()
         infer_types(copy)
         stopped = _stopped(copy, stop)
+        for_gspmd(copy)
         inline_calls(copy, {node.graph for node in stopped})
         constants = stopped | shift_invariant_maxima(copy)
         copy.forget_users()

@@ -77,12 +77,6 @@ def refuse(*targets: str, because: str) -> None:
 
 
 refuse(
-    "xla.sdy.GlobalToLocalShape",
-    "xla.sdy.LocalToGlobalShape",
-    because="what devices compute by hand is differentiated in the form for GSPMD: lower the program with"
-    " jax_use_shardy_partitioner=False, or partition it first",
-)
-refuse(
     *[f"xla_{form}python_{device}_callback" for form in ("", "ffi_", "ffi_partitioned_") for device in ("cpu", "gpu")],
     because="what Python computes there is not known",
 )

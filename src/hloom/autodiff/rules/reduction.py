@@ -67,13 +67,12 @@ def extreme_bound(p: Emitter, x: Node, extreme: Node, opcode: str) -> tuple[str,
 
 
 _NEAR = {"f32": 4 * float(np.finfo(np.float32).eps), "f64": 4 * float(np.finfo(np.float64).eps)}
-_EXACT = frozenset(
-    ["abs", "negate", "maximum", "minimum", "clamp", "reshape", "broadcast", "transpose", "slice", "reverse", "concatenate", "pad", "copy", "bitcast"]
-)
+_MOVED = frozenset({"reshape", "broadcast", "transpose", "slice", "reverse", "concatenate", "pad", "copy", "bitcast"})
+_EXACT = _MOVED | {"abs", "negate", "maximum", "minimum", "clamp"}
 """Ops that fusions compute without rounding."""
-_ROUNDED = frozenset(
-    ["add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "cbrt", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "sine", "cosine", "tan", "atan2", "erf", "convert"]
-)
+_ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "cbrt", "convert"})
+_FUNCTIONS = frozenset({"exponential", "log", "logistic", "tanh", "sine", "cosine", "tan", "atan2", "erf"})
+_ROUNDED = _ARITHMETIC | _FUNCTIONS | {"exponential-minus-one", "log-plus-one"}
 MOST_FOLLOWED = 50
 
 
