@@ -25,6 +25,7 @@ import random
 import select
 import subprocess
 import sys
+import tempfile
 import types
 import warnings
 from collections import Counter
@@ -143,6 +144,7 @@ def read_verdicts(
     }  # fmt: skip
     worker = subprocess.Popen(
         [*arguments, "--worker", *way, str(writing)], pass_fds=[writing], env=environment, text=True,
+        cwd=tempfile.gettempdir(),  # MindSpore leaves files where it runs
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(writing)

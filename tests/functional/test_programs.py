@@ -1,21 +1,19 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
 Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/aliases.py`,
-`functional/builtin_functions/attributes.py`,
-`functional/builtin_functions/collections_module.py`, `functional/container_classes.py`,
-`functional/builtin_functions/containers.py`, `functional/builtin_functions/math_module.py`,
-`functional/builtin_functions/methods.py`, `functional/builtin_functions/operator_module.py`, `functional/calls.py`, `functional/classes.py`,
+`functional/builtin_functions/attributes.py`, `functional/builtin_functions/collections_module.py`,
+`functional/container_classes.py`, `functional/builtin_functions/containers.py`,
+`functional/builtin_functions/math_module.py`, `functional/builtin_functions/methods.py`,
+`functional/builtin_functions/operator_module.py`, `functional/calls.py`, `functional/classes.py`,
 `functional/closure_conversion.py`, `functional/comprehensions.py`, `functional/control_flow.py`,
-`functional/equality.py`, `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`, `functional/interpreter.py`,
-`functional/join_specs.py`, `functional/joins.py`, `functional/library.py`, `functional/library_arguments.py`,
-`functional/library_protocols.py`,
-`functional/loops.py`, `functional/members.py`, `functional/numbers.py`,
-`functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`, `functional/prelude.py`,
-`functional/print_log.py`,
-`functional/program.py`, `functional/recursion.py`, `functional/recursive_calls.py`, `functional/shared_calls.py`, `functional/specialisation.py`,
-`functional/stack_machine.py`, `functional/state.py`,
-`functional/statements.py`, `functional/store.py`, `functional/tail_calls.py`, `functional/values.py`,
-`runtime/library_calls.py`.
+`functional/equality.py`, `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`,
+`functional/interpreter.py`, `functional/join_specs.py`, `functional/joins.py`, `functional/library.py`,
+`functional/library_arguments.py`, `functional/library_protocols.py`, `functional/loops.py`, `functional/members.py`,
+`functional/numbers.py`, `functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`,
+`functional/prelude.py`, `functional/print_log.py`, `functional/program.py`, `functional/recursion.py`,
+`functional/recursive_calls.py`, `functional/shared_calls.py`, `functional/specialisation.py`,
+`functional/stack_machine.py`, `functional/state.py`, `functional/statements.py`, `functional/store.py`,
+`functional/tail_calls.py`, `functional/values.py`, `functional/windows.py`, `runtime/library_calls.py`.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from hloom.functional.values import (
     ValueChoice,
     described,
 )
+from hloom.functional.windows import window_of
 from hloom.ir import dtype
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class _Whole(AbstractValue):
 
     def __init__(self, value: AbstractValue) -> None:
         self.value = value
+
+
+def _has_elements(value: AbstractValue) -> bool:
+    """Whether a value is an array, or a sequence that becomes one, and no single number."""
+    return isinstance(value, (Tuple, Ref)) or (isinstance(value, Array) and bool(value.dims))
 
 
 class Indexing:
@@ -178,6 +184,12 @@ class Indexing:
                 TypeError if owner.weak else IndexError,
                 f"{described(owner)} is not subscriptable: it has no dimensions",
             )
+        window = window_of(interpreter, owner, index) if self._has_moving_bounds(index) else None
+        if window is not None:
+            made = self._of_array(window.part, window.index, is_checked)
+            if isinstance(made, Array) and made.base is not None:
+                made.base = owner.base or (owner.root or owner, owner)
+            return made
         parts = self._parts(owner, index)
         if is_checked:
             self._check(owner, parts)
@@ -335,7 +347,16 @@ class Indexing:
                 hint="copy() it first, or index once",
             )
         if self._has_moving_bounds(index):
-            self._set_within(root, owner, index, value)
+            has_elements = _has_elements(value)
+            window = window_of(interpreter, owner, index) if has_elements else None
+            if window is None:
+                self._set_within(root, owner, index, value)
+            else:
+                parts = self._parts(window.part, window.index)
+                self._check(window.part, parts)
+                changed = interpreter.library.update(window.part, parts, self._given(window.part, value))
+                made = interpreter.emitter.op("dynamic-update-slice", owner.node, changed.node, *window.starts)
+                interpreter.change_array(root, Array(made))
             return
         parts = self._parts(owner, index)
         self._check(owner, parts)
@@ -345,18 +366,29 @@ class Indexing:
                 interpreter.refuse("a mask beside other indices cannot be assigned through", hint="use numpy.where")
             self._set_masked(root, owner, masks[0], value)
             return
-        if not isinstance(value, (Array, Const)):
-            value = interpreter.library.as_array(value)
-        given = interpreter.numbers.array(value)
-        if given.dtype.is_complex and not owner.dtype.is_complex:
-            interpreter.raise_error(TypeError, "a complex number cannot be assigned to an element of a real array")
-        given = Array(interpreter.numbers.convert(given.node, owner.dtype))
-        made = interpreter.library.update(owner, parts, given)
+        made = interpreter.library.update(owner, parts, self._given(owner, value))
         interpreter.change_array(root, made)
 
-    def augment(self, owner: Array, index: AbstractValue, change: Callable[[AbstractValue], AbstractValue]) -> None:
-        """`owner[index] op= value`"""
-        if self._has_moving_bounds(index) or (
+    def _given(self, owner: Array, value: AbstractValue) -> Array:
+        """What is assigned to elements of an array, in its type."""
+        interpreter = self.interpreter
+        given = interpreter.numbers.array(
+            value if isinstance(value, (Array, Const)) else interpreter.library.as_array(value)
+        )
+        if given.dtype.is_complex and not owner.dtype.is_complex:
+            interpreter.raise_error(TypeError, "a complex number cannot be assigned to an element of a real array")
+        return Array(interpreter.numbers.convert(given.node, owner.dtype))
+
+    def augment(
+        self, owner: Array, index: AbstractValue, right: AbstractValue,
+        change: Callable[[AbstractValue], AbstractValue],
+    ) -> None:  # fmt: skip
+        """`owner[index] op= right`, which changes what is there"""
+        is_moving = self._has_moving_bounds(index)
+        if is_moving and _has_elements(right):
+            self.set(owner, index, change(self.get(owner, index)))
+            return
+        if is_moving or (
             isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None
         ):
             self.set(owner, index, _Whole(change(owner)))

@@ -132,7 +132,7 @@ class Statements:
             right = interpreter.evaluate(statement.value)
             if isinstance(owner, Array):
                 interpreter.indexing.augment(
-                    owner, index, lambda left: interpreter.operators.binary(symbol, left, right)
+                    owner, index, right, lambda left: interpreter.operators.binary(symbol, left, right)
                 )
                 return
             left = interpreter.current(interpreter.indexing.get(owner, index))

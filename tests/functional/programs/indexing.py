@@ -289,3 +289,47 @@ def unbuffered_addition_at_indices(labels, weights):
     totals = np.zeros(3)
     np.add.at(totals, labels, weights)
     return totals
+
+
+EIGHT = np.arange(8.0) ** 1.5
+FOUR_BY_SIX = np.arange(24.0).reshape(4, 6)
+
+
+@program((EIGHT, 2), (EIGHT, 0), (EIGHT, 5), grad=0)
+def windows_whose_start_only_the_run_knows(x, i):
+    first, every_other = x[i : i + 3], x[i : 3 + i : 2]
+    return np.sum(first * np.array([1.0, 2.0, 3.0])) + every_other[1] ** 2 + x[i + 1 : i + 3].max()
+
+
+@program((FOUR_BY_SIX, 1, 2), (FOUR_BY_SIX, 0, 3))
+def windows_of_a_matrix(a, i, j):
+    rows = a[i : i + 2, j : j + 3], a[i, j : j + 2], a[i : i + 2], a[2 * i : 2 * i + 2, ::2]
+    return rows, a[:, j - 1 : j + 1], a[..., j : j + 2], a[i : i + 1, None, 0], a[i : i + 2, [0, 2]]
+
+
+@program((EIGHT, 2), (EIGHT, 5), grad=0)
+def windows_that_are_assigned(x, i):
+    y = x.copy()
+    y[i : i + 3] = x[:3] * 2
+    y[i - 1 : i + 1] += np.array([10.0, 20.0])
+    y[i : i + 2] *= 3
+    z = np.zeros((3, 8))
+    z[1, i : i + 2] = y[i : i + 2]
+    z[:, i : i + 1] += 1
+    return np.sum(y * y) + np.sum(z**3)
+
+
+@program((EIGHT,), grad=0)
+def a_convolution_by_windows(x):
+    kernel = np.array([0.5, -1.0, 0.25])
+    out = np.zeros(6)
+    i = 0
+    while i < 6:
+        out[i] = np.dot(x[i : i + 3], kernel)
+        i += 1
+    return np.sum(out**2)
+
+
+@program((EIGHT, 6), (EIGHT, -1), or_refused=True)
+def a_window_beyond_the_end(x, i):
+    return x[i : i + 3]  # refused
