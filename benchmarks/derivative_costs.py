@@ -44,20 +44,25 @@ REASONS = {
 }
 """Why programs have more operations than 1.05 times JAX's, as traced in their instructions."""
 
-_ORDER = "XLA CPU runs kernels breadth first: the attention weights' gradient comes before their last reader"
 _PIVOTS = "the permutation of the pivots is computed again: the program's own loop for it is not recognised"
-_SMALL = "several arrays of a few bytes, each of which takes 64"
+_SMALL = "several arrays of a few bytes, each of which takes 64; not so with 16 times as many rows and columns"
+_BREADTH = "XLA CPU runs kernels breadth first: {} before the last reader of their operands"
 MEMORY_REASONS = {
     "control.scan_reversed_and_unrolled": _SMALL,
-    "elementwise.complex_complex64": "a quotient is kept for both operands; JAX divides again",
     "elementwise.complex_complex128": "a quotient is kept for both operands; JAX divides again",
+    "elementwise.complex_complex64": "a quotient is kept for both operands; JAX divides again",
+    "linalg.factor_gradients": _BREADTH.format("solves of four gradients are done"),
     "linalg.solve": _PIVOTS,
     "linalg.solve_gradients": _PIVOTS,
-    "models.library_attention": _ORDER,
-    "models.transformer": _ORDER,
+    "linalg.svd": _SMALL,
+    "linalg.triangular_solve": "a solve fewer than JAX's, whose result two readers wait for",
+    "models.adam": _BREADTH.format("gradients of the moments are made"),
+    "models.library_attention": _BREADTH.format("gradients of the attention weights are made"),
+    "models.transformer": _BREADTH.format("gradients of the attention weights are made"),
     "random.random_rejection": REASONS["random.random_rejection"],
+    "reduction.cumulative": _SMALL,
 }
-"""Why programs have more temporaries than 1.05 times JAX's, as traced in their buffers; others are not traced."""
+"""Why programs have more temporaries than 1.05 times JAX's, as traced in their buffers."""
 
 
 @dataclass(frozen=True, slots=True)
