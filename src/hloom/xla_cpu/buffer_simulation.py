@@ -14,6 +14,7 @@ from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import insert_copies
 from hloom.xla_cpu.copy_remover import elementwise_operands
 from hloom.xla_cpu.flatten_call_graph import flatten_call_graph
+from hloom.xla_cpu.gather_simplifier import simplify_gathers
 from hloom.xla_cpu.instruction_fusion import fuse_instructions
 from hloom.xla_cpu.layout_assignment import (
     assign_layouts,
@@ -76,6 +77,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
         apply_in_place(module, ["cse", "simplify"])  # several loops share what left them, and carry less
     for graph in module.graphs:
         expand_select_and_scatter(graph)
+        simplify_gathers(graph)
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)
