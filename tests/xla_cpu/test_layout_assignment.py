@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hloom.hlo import parse
+from hloom.xla_cpu import simulate_buffers
 from tests.xla_cpu.programs import BIG, program, stored
 
 
@@ -35,3 +37,17 @@ def test_a_transposed_result_is_copied_out_of_the_layout_in_which_it_is_computed
     )
     assert stored(program(*lines)) == ["t"]
     assert stored(program(lines[0], lines[2].replace("(a)", "(x)"), lines[3])) == []
+
+
+def test_the_left_operand_of_a_transposed_product_is_copied():
+    lines = (
+        "x = f32[8,32,64] parameter(0)",
+        "y = f32[8,32,128] parameter(1)",
+        "z = f32[8,32,64] tanh(x)",
+        "d = f32[64,128] dot(z, y), lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}",
+        "t = f32[128,64] transpose(d), dimensions={1,0}",
+        "ROOT n = f32[128,64] negate(t)",
+    )
+    module = parse(program(*lines))
+    nodes = {node.name: node for node in simulate_buffers(module).steps}
+    assert [str(operand.type) for operand in nodes["d"].inputs] == ["f32[256,128]", "f32[64,256]"]

@@ -35,5 +35,7 @@ from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
 from hloom.passes.simplify import INEXACT as INEXACT
+from hloom.passes.simplify import SIMPLIFY_BEFORE_DOTS as SIMPLIFY_BEFORE_DOTS
+from hloom.passes.simplify import SIMPLIFY_STRICTLY_BEFORE_DOTS as SIMPLIFY_STRICTLY_BEFORE_DOTS
 from hloom.passes.simplify import STRICT as STRICT
 from hloom.passes.unroll import unroll as unroll

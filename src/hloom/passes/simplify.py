@@ -124,6 +124,9 @@ NOT_AS_XLA = frozenset(("dot-of-transpose",))
 LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
 """Rules that add reshapes, which move no bytes once layouts are assigned: only there XLA's simplifier has them
 (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc, SimplifyConvToDot), so they are a pass of their own."""
+AFTER_CANONICAL_DOTS = frozenset(("transpose-of-dot",))
+"""Rules that XLA's CPU compiler applies only to products of matrices, which it makes of all dots before it simplifies
+(xla/hlo/transforms/expanders/dot_decomposer.cc)."""
 STRENGTH_REDUCTION = frozenset(("dot-as-reduce",))
 """Rules that move more bytes until multiply and reduce are fused: XLA's CPU compiler leaves them out too
 (xla/service/cpu/cpu_compiler.cc, set_enable_dot_strength_reduction), so they are a pass of their own."""
@@ -133,19 +136,28 @@ def _rules(*families: Family) -> list[Rule]:
     return [rule for family in families for rule in family]
 
 
+def _simplifier(name: str, rules: list[Rule], *others: Pass) -> Pass:
+    return fixpoint(name, [rules_pass(f"{name} rules", rules), *others, Pass("dce", dce)])
+
+
 def _offer_fixpoint(name: str, rules: list[Rule], summary: str, *others: Pass) -> None:
-    parts = [rules_pass(f"{name} rules", rules), *others, Pass("dce", dce)]
-    register_pass(name, summary, fixpoint(name, parts).run)
+    register_pass(name, summary, _simplifier(name, rules, *others).run)
 
 
-_offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
-_offer_fixpoint(
-    "simplify-xla",
-    [rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA | STRENGTH_REDUCTION | LAYOUT_SENSITIVE],
-    "simplify, and what XLA's defaults allow beside",
-    Pass("constants", canonicalize_constants),
-    Pass("reshape-mover", move_reshapes),
+_AS_XLA = [
+    rule for rule in _rules(*STRICT, *INEXACT) if rule.name not in NOT_AS_XLA | STRENGTH_REDUCTION | LAYOUT_SENSITIVE
+]
+_MOVERS = (Pass("constants", canonicalize_constants), Pass("reshape-mover", move_reshapes))
+SIMPLIFY_BEFORE_DOTS = _simplifier(
+    "simplify-xla", [rule for rule in _AS_XLA if rule.name not in AFTER_CANONICAL_DOTS], *_MOVERS
 )
+"""The pass `simplify-xla` without what waits until dots are products of matrices."""
+SIMPLIFY_STRICTLY_BEFORE_DOTS = _simplifier(
+    "simplify", [rule for rule in _rules(*STRICT) if rule.name not in AFTER_CANONICAL_DOTS]
+)
+"""The pass `simplify` without what waits until dots are products of matrices."""
+_offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
+_offer_fixpoint("simplify-xla", _AS_XLA, "simplify, and what XLA's defaults allow beside", *_MOVERS)
 register_pass(
     "fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run
 )

@@ -80,11 +80,14 @@ def _dims(node: Node) -> Sequence[int]:
 
 
 def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
-    """Compute the transpose of a matrix product, where nothing else reads the product."""
+    """Compute the transpose of a product of matrices, where nothing else reads the product.
+
+    Other products are made products of matrices first (`layout_assignment.py`).
+    """
     dot = transpose.inputs[0]
     if dot.opcode != "dot" or not isinstance(dot, Apply) or dot.user_count != 1 or dot.is_output:
         return
-    if not isinstance(dot.type, TensorType) or len(dot.type.dims) != 2 or dot.attributes.get("lhs_batch_dims"):
+    if any(len(_dims(value)) != 2 for value in (dot, *dot.inputs)) or dot.attributes.get("lhs_batch_dims"):
         return
     swapped = {
         "lhs_contracting_dims": dot.attributes.get("rhs_contracting_dims") or (),

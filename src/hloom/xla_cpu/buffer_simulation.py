@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node, TupleType
-from hloom.passes import apply_in_place, hoist, inline
+from hloom.passes import SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import insert_copies
@@ -74,7 +74,8 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
         if node.opcode == "while" and isinstance(node.type, TupleType)
     }
     if hoist(module, NOT_HOISTED, needs_unchanged=True).changes:
-        apply_in_place(module, ["cse", "simplify"])  # several loops share what left them, and carry less
+        # several loops share what left them, and carry less
+        apply_in_place(module, ["cse", SIMPLIFY_STRICTLY_BEFORE_DOTS])
     for graph in module.graphs:
         expand_select_and_scatter(graph)
         simplify_gathers(graph)

@@ -64,7 +64,7 @@ def _simplify_scatter(graph: Graph, scatter: Apply) -> None:
 
 
 def _with_slices(dims: Sequence[int], offsets: Sequence[int], slices: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Dimensions of which those at `offsets` are of a slice: one dimension, and the slice's; None where others follow."""
+    """One dimension for those before `offsets`, and those of a slice; None where the offsets are not the last ones."""
     first = len(dims) - len(offsets)
     if list(offsets) != list(range(first, len(dims))):
         return None

@@ -145,6 +145,31 @@ def _canonicalize_dot(graph: Graph, dot: Apply, known: Known, following: Node | 
     graph.set_inputs(dot, inputs)
     graph.set_type(dot, TensorType(dot_type.dtype, (*batches, math.prod(rows), math.prod(columns))))
     graph.set_attributes(dot, {**dot.attributes, **attributes})
+    _transpose_product(graph, dot, reshape)
+
+
+def _transpose_product(graph: Graph, dot: Apply, reshape: Apply) -> None:
+    """Compute the transpose of a batch of products of matrices, where nothing else reads the products.
+
+        transpose(dot(x[2,8,4], y[2,4,5])), dimensions={0,2,1}
+          ->
+        dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={2}
+
+    Source: `AlgebraicSimplifierVisitor::HandleTranspose` (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc).
+    """
+    transpose = reshape.users[0] if reshape.user_count == 1 and not reshape.is_output else None
+    if transpose is None or transpose.opcode != "transpose" or _dims(dot) != _dims(reshape):
+        return
+    batches = _rank(dot) - 2
+    if tuple(transpose.attributes["dimensions"]) != (*range(batches), batches + 1, batches):
+        return
+    swapped = {"lhs_contracting_dims": (batches,), "rhs_contracting_dims": (batches + 1,)}
+    graph.set_inputs(dot, (dot.inputs[1], dot.inputs[0]))
+    graph.set_attributes(dot, {**dot.attributes, **swapped})
+    graph.set_type(dot, transpose.type)
+    graph.set_type(reshape, transpose.type)
+    graph.replace_uses(transpose, reshape)
+    graph.erase(transpose)
 
 
 def _behind_transpose(operand: Node) -> Node:

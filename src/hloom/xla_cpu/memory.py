@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
 from hloom.ir import Module, Node, verify
-from hloom.passes import apply_in_place
+from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
 from hloom.text import HloomError
 from hloom.xla_cpu.buffer_simulation import simulate_buffers
 
@@ -50,7 +50,7 @@ def _is_compiled(module: Module) -> bool:
 
 def _compiled_report(module: Module) -> MemoryReport:
     program = module.clone()
-    apply_in_place(program, ["inline", "simplify-xla"])
+    apply_in_place(program, ["inline", SIMPLIFY_BEFORE_DOTS])
 
     def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node]]:
         model = program.clone()
