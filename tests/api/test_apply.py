@@ -46,3 +46,10 @@ def test_bad_names_and_options(passes: str, message: str):
 def test_an_iterator_of_passes_is_read_once():
     changed, _ = hloom.apply(TWICE, iter(["simplify", "remat(budget=1GiB)"]))
     assert changed.entry.root.opcode == "parameter"
+
+
+def test_a_budget_by_what_xla_assigns():
+    module = hloom.parse("ENTRY e { x = f32[1024] parameter(0) a = f32[1024] cosine(x) ROOT b = f32[1024] sine(a) }")
+    assert hloom.apply(module, "remat(budget=20KB, measure=xla)")[1].changes == 0
+    with pytest.raises(hloom.HloomError, match="nothing is known that measures memory by 'scale'"):
+        hloom.apply(module, "remat(budget=20KB, measure=scale)")

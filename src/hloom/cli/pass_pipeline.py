@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from hloom.api.apply import load_packages
 from hloom.ir import Op
 from hloom.passes import PASSES, Pass, fixpoint, read_options, rules_pass
 from hloom.rewrite import Rule, RuleError, load_rules
@@ -73,9 +74,7 @@ class PipelineReader:
 
     def load_dialects(self) -> None:
         """Let passes of dialects and of other packages be named: they register when these are imported."""
-        import hloom.microbatch
-        import hloom.remat  # noqa: F401
-
+        load_packages()
         self.rows()
         self.known = PASSES | dict(self.known)
 

@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 
 from hloom.ir import Module
+from hloom.remat.rematerialization import MEASURES as MEASURES
 from hloom.remat.rematerialization import Rematerialization as Rematerialization
 from hloom.remat.rematerialization import remat as remat
 from hloom.remat.rematerialization import remat_in_place as remat_in_place
@@ -17,8 +18,8 @@ from hloom.remat.rematerialization import rematerialize as rematerialize
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.remat(module, "160MiB")`, have one name."""
 
-    def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu") -> Module:
-        return remat(module, budget, backend=backend)
+    def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "model") -> Module:
+        return remat(module, budget, backend=backend, measure=measure)
 
 
 sys.modules[__name__].__class__ = _CallablePackage
