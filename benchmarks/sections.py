@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.autodiff import autodiff
+from benchmarks.caps import caps
 from benchmarks.figures import Figure
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,
+    "caps": caps,
     "ranks": ranks,
     "startup": startup,
     "autodiff": autodiff,

@@ -134,14 +134,14 @@ def test_changes_around_a_choice_differ_in_one_node_and_what_follows(problem: Pr
     graph = quotient_graph(problem)
     base = graph.chosen(free.strategies)
     footprint = profiler(problem).footprint(free.strategies)
-    found = list(moves(problem, graph, base, footprint, math.inf, set()))
-    assert found and all(move.choice[move.node] == move.strategy != base[move.node] for move in found)
-    assert all(move.cost == pytest.approx(graph.cost(move.choice)) for move in found)
-    assert len({tuple(move.choice.values()) for move in found}) == len(found)
-    known = {(found[0].node, found[0].strategy)}
+    changes = list(moves(problem, graph, base, footprint, math.inf, set()))
+    assert changes and all(move.choice[move.node] == move.strategy != base[move.node] for move in changes)
+    assert all(move.cost == pytest.approx(graph.cost(move.choice)) for move in changes)
+    assert len({tuple(move.choice.values()) for move in changes}) == len(changes)
+    known = {(changes[0].node, changes[0].strategy)}
     again = list(moves(problem, graph, base, footprint, math.inf, known))
-    assert (found[0].node, found[0].strategy) not in {(move.node, move.strategy) for move in again}
-    most = sorted(move.cost for move in found)[len(found) // 2]
+    assert (changes[0].node, changes[0].strategy) not in {(move.node, move.strategy) for move in again}
+    most = sorted(move.cost for move in changes)[len(changes) // 2]
     assert all(move.cost <= most for move in moves(problem, graph, base, footprint, most, set()))
 
 

@@ -148,6 +148,17 @@ def test_a_budget_is_kept():
     assert not search_plans(wide, ONE_AXIS, budget=0.9 * free.memory).missing_bytes
 
 
+def test_a_budget_just_below_what_is_free_is_searched_for():
+    for program in (TWO_LAYERS, TWO_LAYERS.replace("512", "16384")):
+        module = parse(program)
+        free = search_plans(module, ONE_AXIS).best
+        assert free.memory is not None
+        below = search_plans(module, ONE_AXIS, budget=free.memory - 1)
+        assert below.best.memory is not None
+        assert below.missing_bytes > 0 or below.best.memory < free.memory
+        assert len(below.best.solution.choice.notes if below.best.solution else ()) == (below.missing_bytes > 0)
+
+
 def test_where_nothing_fits_the_smallest_is_returned_with_what_is_missing():
     def rule(plan: Plan) -> Measurement:
         return Measurement(1e9, memory=700 if plan.name.startswith("FSDP") else 900)

@@ -25,7 +25,7 @@ from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
 
-WORK = 360_000
+WORK = 280_000
 """How many instructions are simulated at most: a hundred choices of a program of some thousands."""
 MOST, FEWEST = 240, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
@@ -323,7 +323,7 @@ class _Search:
         answer: FractionalChoice,
         rows: Sequence[int],
     ) -> Point | None:
-        """Simulate the choice in which so many layers take a strategy as the answer says; where none fits, also all layers."""
+        """Simulate the choice in which so many layers take a strategy as the answer says; where none fits, also all."""
         fitting = self.fitting()
         limit = math.inf if fitting is None else fitting.cost * (1 - GAIN)
         target = self.budget + answer.missing

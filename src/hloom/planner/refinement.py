@@ -93,6 +93,8 @@ class Refinement:
             if plan_key(candidate.plan) in self.seen:
                 break
             self.seen.add(plan_key(candidate.plan))
+            if self.task.budget is not None:
+                candidate.predict_memory()
             best = candidate if best is None else min(best, candidate, key=self._rank)
             if best.fits(self._budget):
                 known = min(known, best.cost(self.problem.rates))
@@ -109,8 +111,6 @@ class Refinement:
             self.bound, self.is_shared = result.bound, False
 
     def _rank(self, candidate: CandidatePlan) -> tuple[bool, float]:
-        if self.task.budget is not None:
-            candidate.predict_memory()
         return not candidate.fits(self._budget), candidate.cost(self.problem.rates)
 
     def _is_surprised(self, candidate: CandidatePlan) -> bool:
