@@ -19,7 +19,7 @@ MAX_COMPARED = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SliceWindow:
     """A part of an array of known size: where it starts, its elements, and what the index means within it."""
 
     starts: tuple[Node, ...]
@@ -27,7 +27,7 @@ class Window:
     index: Tuple
 
 
-def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> Window | None:
+def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> SliceWindow | None:
     """The window that an index with moving slices means; None where the length of one is not known.
 
     NumPy gives fewer elements where a slice reaches beyond the array; here IndexError is raised when the program runs.
@@ -69,7 +69,7 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> W
             message = f"a slice of {sizes[axis]} elements reaches beyond axis {axis} with size {owner.dims[axis]}"
             interpreter.check(inside, IndexError, message)
     piece = emitter.op("dynamic-slice", owner.node, *starts, dynamic_slice_sizes=tuple(sizes))
-    return Window(tuple(starts), Array(piece), Tuple(tuple(parts)))
+    return SliceWindow(tuple(starts), Array(piece), Tuple(tuple(parts)))
 
 
 def _is_moving(bound: AbstractValue) -> bool:
