@@ -9,8 +9,11 @@ it might not end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Parameter, TensorType, TupleType
 from hloom.runtime.jax_internals import jax_internals
@@ -33,6 +36,8 @@ BINARY = {
 }  # fmt: skip
 COMPARISONS = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "minimum": "scatter_min", "maximum": "scatter_max"}
+LAPACK = re.compile(r"lapack_[sdcz][a-z0-9]+_ffi")
+OPTION = re.compile(r"(\w+) = (\d+) : ui8")
 MOST_BRANCHES = 3
 """How many branches a choice in a loop may have: recursion is a loop over many, of which a batch would run all."""
 TABLE: dict[str, Operation] = {}
@@ -275,6 +280,62 @@ def _dot(lax: Any, node: Apply, operands: list[Any]) -> Any:
         raise Unsupported(f"{node.name}: a dot of a precision of its own")
     numbers = ((sides[0], sides[1]), (sides[2], sides[3]))
     return lax.dot_general(*operands, numbers, preferred_element_type=_type(node).dtype.numpy)
+
+
+@_operation("convolution")
+def _convolution(lax: Any, node: Apply, operands: list[Any]) -> Any:
+    window, labels = node.attribute("window"), node.attribute("dim_labels")
+    precisions = {str(precision).lower() for precision in node.attribute("operand_precision") or ()}
+    if precisions - {"default"} or any(dimension.reversal for dimension in window.dimensions):
+        raise Unsupported(f"{node.name}: this convolution has no form in jax.lax")
+    sides = (labels.lhs, "b", "f"), (labels.rhs, "o", "i"), (labels.output, "b", "f")
+    numbers = [(text.index(first), text.index(second), *labels.spatial(text)) for text, first, second in sides]
+    return lax.conv_general_dilated(
+        *operands,
+        window_strides=[dimension.stride for dimension in window.dimensions],
+        padding=[(dimension.padding_low, dimension.padding_high) for dimension in window.dimensions],
+        lhs_dilation=[dimension.base_dilation for dimension in window.dimensions],
+        rhs_dilation=[dimension.window_dilation for dimension in window.dimensions],
+        dimension_numbers=lax.ConvDimensionNumbers(*numbers),
+        feature_group_count=node.attribute("feature_group_count"),
+        batch_group_count=node.attribute("batch_group_count"),
+        preferred_element_type=_type(node).dtype.numpy,
+    )
+
+
+@_operation("custom-call")
+def _custom_call(lax: Any, node: Apply, operands: list[Any]) -> Any:
+    """A routine of LAPACK: jaxlib's take any number of leading dimensions."""
+    target = node.attribute("custom_call_target")
+    results = list(node.type.elements) if isinstance(node.type, TupleType) else [node.type]
+    given = node.attribute("operand_layout_constraints") or ()
+    options = _options(node.attribute("backend_config") or "{}")
+    is_plain = all(isinstance(made, TensorType) for made in (*results, *given))
+    if not LAPACK.fullmatch(target) or options is None or not is_plain or len(given) != len(operands):
+        raise Unsupported(f"{node.name}: a custom-call of {target} has no form in jax.lax")
+    jax = jax_internals().jax
+    called = jax.ffi.ffi_call(
+        target,
+        [jax.ShapeDtypeStruct(made.dims, made.dtype.numpy) for made in results],
+        vmap_method="broadcast_all",
+        input_layouts=[_major_to_minor(made) for made in given],
+        output_layouts=[_major_to_minor(made) for made in results],
+    )
+    made = tuple(called(*operands, **options))
+    return made if isinstance(node.type, TupleType) else made[0]
+
+
+def _major_to_minor(made: TensorType) -> tuple[int, ...]:
+    return made.layout.minor_to_major[::-1] if made.layout is not None else tuple(range(made.rank))
+
+
+def _options(text: str) -> dict[str, Any] | None:
+    """The options of a routine of LAPACK, which are letters: `{uplo = 76 : ui8}`; None for others."""
+    inner = text.strip().removeprefix("{").removesuffix("}").strip()
+    rows = [OPTION.fullmatch(part.strip()) for part in inner.split(",")] if inner else []
+    if any(row is None for row in rows):
+        return None
+    return {row[1]: np.uint8(int(row[2])) for row in rows if row is not None}
 
 
 @_operation("reduce")
