@@ -307,11 +307,12 @@ def _convolution(lax: Any, node: Apply, operands: list[Any]) -> Any:
 def _custom_call(lax: Any, node: Apply, operands: list[Any]) -> Any:
     """A routine of LAPACK: jaxlib's take any number of leading dimensions."""
     target = node.attribute("custom_call_target")
-    results = list(node.type.elements) if isinstance(node.type, TupleType) else [node.type]
-    given = node.attribute("operand_layout_constraints") or ()
+    types = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
+    results = [made for made in types if isinstance(made, TensorType)]
+    given = [made for made in node.attribute("operand_layout_constraints") or () if isinstance(made, TensorType)]
     options = _options(node.attribute("backend_config") or "{}")
-    is_plain = all(isinstance(made, TensorType) for made in (*results, *given))
-    if not LAPACK.fullmatch(target) or options is None or not is_plain or len(given) != len(operands):
+    is_plain = len(results) == len(types) and len(given) == len(operands)
+    if not LAPACK.fullmatch(target) or options is None or not is_plain:
         raise Unsupported(f"{node.name}: a custom-call of {target} has no form in jax.lax")
     jax = jax_internals().jax
     called = jax.ffi.ffi_call(
