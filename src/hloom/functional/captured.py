@@ -47,7 +47,7 @@ class CapturedContents:
     def is_current(self) -> bool:
         """Whether it holds what it held."""
         if isinstance(self.held, np.ndarray):
-            return _is_same_array(self.held, self.contents)
+            return _array_contents(self.held) == self.contents
         contents = contents_of(self.held)
         if isinstance(contents, frozenset) or contents is None:
             return contents == self.contents
@@ -57,7 +57,7 @@ class CapturedContents:
 def captured_contents(held: Any) -> CapturedContents | None:
     """What an object holds now, to be compared later; None for what does not change."""
     if isinstance(held, np.ndarray):
-        return CapturedContents(held, held.copy())
+        return CapturedContents(held, _array_contents(held))
     contents = contents_of(held)
     return None if contents is None else CapturedContents(held, contents)
 
@@ -109,11 +109,6 @@ def _is_same(held: Any, value: Any) -> bool:
     return isinstance(held, SIMPLE) and type(held) is type(value) and held == value
 
 
-def _is_same_array(held: np.ndarray, former: np.ndarray) -> bool:
-    """Whether two arrays have the same bits."""
-    if held.shape != former.shape or held.dtype != former.dtype:
-        return False
-    if held.dtype.itemsize in (1, 2, 4, 8) and held.flags.c_contiguous and former.flags.c_contiguous:
-        bits = f"u{held.dtype.itemsize}"
-        return bool(np.array_equal(held.view(bits), former.view(bits)))
-    return held.tobytes() == former.tobytes()
+def _array_contents(held: np.ndarray) -> tuple[Any, ...]:
+    """An array's element type, shape and bits."""
+    return held.dtype, held.shape, held.tobytes()

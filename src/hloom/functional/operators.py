@@ -337,9 +337,21 @@ class Operators:
             classes = {self.interpreter.classes.class_of(value) for value in values}
             if len(classes) == 1:
                 self.interpreter.refuse("numbers have no identity in a compiled function", hint="compare them by ==")
+        reasons = [self._origin(value) for value in values]
+        if None not in reasons and any(str(reason).startswith("it is an argument") for reason in reasons):
+            self.interpreter.refuse(
+                "whether two arguments are one object is not known when the program is compiled",
+                hint="compare them by ==, or compare with None",
+            )
         if all(isinstance(value, Array) for value in values):
             return Const(not wanted)
         return Const(same(left, right) is wanted)
+
+    def _origin(self, value: AbstractValue) -> str | None:
+        """Why an object from outside the program may not be changed; None for one that the program made."""
+        if isinstance(value, Array):
+            return self.interpreter.protected.get(value.root or value)
+        return value.cell.frozen if isinstance(value, Ref) else None
 
     def _equality(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         interpreter = self.interpreter

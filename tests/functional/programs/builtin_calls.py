@@ -117,6 +117,17 @@ def identity_of_numbers(x, y):
     return x is y  # refused
 
 
+@program((COLUMNS, COLUMNS), refused="one object")
+def identity_of_two_arguments(x, y):
+    return x is y  # refused
+
+
+@program((COLUMNS, [1, 2]))
+def identity_of_an_argument(x, items):
+    mine, rows = x.copy(), list(items)
+    return x is x, x is mine, x is None, items is not items, rows is items, rows is rows
+
+
 @program((3,))
 def ranges_as_results(n):
     return range(3), range(2, 9)[1:3], slice(1, 2), n
