@@ -81,7 +81,7 @@ def _is_rounded_anew(node: Node) -> bool:
     pending, seen = [node], {node}
     while pending and len(seen) <= MOST_FOLLOWED:
         current = pending.pop()
-        if current.opcode in _ROUNDED:
+        if current.opcode in _ROUNDED or (current.opcode == "abs" and array_type(current.inputs[0]).dtype.is_complex):
             return True
         if current.opcode in _EXACT or current.opcode == "select":
             operands = current.inputs[1:] if current.opcode == "select" else current.inputs

@@ -22,6 +22,7 @@ from hloom.autodiff.rules.factorization import (
     setting,
 )
 from hloom.autodiff.rules.linalg import adjoint, eye, times
+from hloom.autodiff.rules.reduction import extreme_bound
 from hloom.ir import Apply, Node, SliceDimension, TensorType, TupleType
 
 
@@ -217,8 +218,10 @@ def _eigenvectors(t: LinearOps, values: Node, left: Node, right: Node, change: A
     along = t.op("real", t.sum(t.mul(p.conjugate(right), turned), [rank - 2]))
     sizes = p.op("abs", right)
     columns = [*range(rank - 2), rank - 1]
-    largest = p.compare("EQ", sizes, p.broadcast(p.reduce("maximum", sizes, [rank - 2]), square.dims, columns))
+    direction, bound = extreme_bound(p, sizes, p.reduce("maximum", sizes, [rank - 2]), "maximum")
+    largest = p.compare(direction, sizes, p.broadcast(bound, square.dims, columns))
     count = p.reduce("add", p.convert(largest, array_type(sizes).dtype), [rank - 2])
+    count = p.op("maximum", count, p.like(1, count))
     real = p.op("real", right)
     weight = p.mul(p.broadcast(count, square.dims, columns), p.select(largest, real, p.like(1, real)))
     weight = p.select(largest, p.div(p.like(1, weight), weight), p.like(0, weight))
