@@ -9,7 +9,7 @@ stays unless dependences alone order the reads first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from hloom.analysis import AliasInfo, is_control_flow, post_order
@@ -34,13 +34,36 @@ def insert_copies(module: Module, fused: Mapping[Graph, Collection[Node]]) -> No
     copies = insertion.copies
     positions = {graph: position for position, graph in enumerate(graphs)}
     copies.order.sort(key=lambda copy: positions[copy.graph])
-    for copy in removable_copies(module, fused, copies):
-        graph = copy.graph
-        graph.set_attributes(copy, {})
-        for successor in [user for user in copy.users if copy not in user.inputs]:
-            graph.set_attributes(successor, {})
-        graph.replace_uses(copy, copy.inputs[0])
-        graph.erase(copy)
+    _remove(removable_copies(module, fused, copies))
+
+
+def _remove(copies: Sequence[Node]) -> None:
+    """Let the readers of copies read what these copy."""
+    removed = dict.fromkeys(copies)
+    for copy in copies:
+        if copy.attributes:
+            copy.graph.set_attributes(copy, {})
+    users = {user: None for copy in copies for user in copy.users if user not in removed}
+    for user in users:
+        inputs = tuple(_copied(operand, removed) for operand in user.inputs)
+        if inputs != tuple(user.inputs):
+            user.graph.set_inputs(user, inputs)
+        predecessors = user.attributes.get("control-predecessors") or ()
+        if user.opcode == "copy" and not removed.keys().isdisjoint(predecessors):
+            user.graph.set_attributes(user, {})
+    for graph in dict.fromkeys(copy.graph for copy in copies):
+        if graph.output in removed:
+            graph.set_output(_copied(graph.output, removed))
+        for node in reversed(graph.nodes):
+            if node in removed:
+                graph.erase(node)
+
+
+def _copied(value: Node, removed: Mapping[Node, None]) -> Node:
+    """What is behind copies that are removed."""
+    while value in removed:
+        value = value.inputs[0]
+    return value
 
 
 def _is_run(graph: Graph) -> bool:
@@ -181,18 +204,16 @@ class _CopyInsertion:
             return
         taken = {alias.parameter: self._copy_parameter(parameters[alias.parameter], first) for alias in plain}
         root_tuple = _root_tuple(entry)
+        outputs = list(root_tuple.inputs) if root_tuple is not None else []
         for alias in plain:
             parameter, predecessor = parameters[alias.parameter], taken[alias.parameter]
             if not alias.output_index and root_tuple is None:
-                yielded = self._copy_root(entry, predecessor)
+                self.copies.donated[parameter] = self._copy_root(entry, predecessor)
             elif root_tuple is not None and len(alias.output_index) == 1:
                 index = alias.output_index[0]
-                yielded = self._copy(root_tuple.inputs[index], root_tuple, predecessor)
-                inputs = [yielded if position == index else old for position, old in enumerate(root_tuple.inputs)]
-                entry.set_inputs(root_tuple, inputs)
-            else:
-                continue
-            self.copies.donated[parameter] = yielded
+                outputs[index] = self.copies.donated[parameter] = self._copy(outputs[index], root_tuple, predecessor)
+        if root_tuple is not None:
+            entry.set_inputs(root_tuple, outputs)
 
     def _copy_parameter(self, parameter: Parameter, first: Node) -> Node:
         copy = self._copy(parameter, first)
