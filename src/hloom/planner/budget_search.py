@@ -39,8 +39,10 @@ SMALL = 1e-3
 """The share of the budget that all changes of a choice count together at least, where errors are put down to them."""
 EXACT = 0.25
 """The part of an error that changes take which were simulated beside the same choice, beside those that were not."""
-DIVIDED = 3
-"""So many changes of all layers are tried for some of them alone in each stage."""
+DIVIDED = 6
+"""So many choices that make a change of all layers for some of them alone are tried in each stage."""
+NEARLY = 0.02
+"""One layer fewer is tried than needed if each saved the same, where no more than this share of the budget is missing."""
 SHORT = 2
 """So many answers that keep no budget are simulated in a stage: a new stage around the last one gains more."""
 STEP, LEAST = 0.25, 0.002
@@ -247,22 +249,35 @@ class _Search:
         self.savings = exact
 
     def _divide(self, base: dict[int, int], point: Point, tried: Sequence[Move]) -> None:
-        """Make the cheapest changes for so many layers alone as are needed to keep the budget."""
-        divided: list[tuple[float, dict[int, int]]] = []
+        """Make the cheapest changes for so many layers alone as are needed to keep the budget, or hardly fewer.
+
+        It matters whether these are the first or the last layers: both are tried.
+        """
+        divided: dict[bytes, tuple[float, dict[int, int]]] = {}
         for move in tried:
             saved = point.bytes - self.add(self.graph.named(self.problem, move.choice)).bytes
-            count = len(self.members[move.node])
-            layers = math.ceil((point.bytes - self.budget) / saved * count) if saved > 0 else 0
-            if 0 < layers < count:
-                choice = {
-                    number: move.choice[node] if self.positions[number] > 1 - layers / count else base[node]
-                    for number, node in self.problem.representative.items()
-                }
-                divided.append((self.problem.cost(choice), choice))
-        for cost, choice in sorted(divided, key=lambda item: item[0])[:DIVIDED]:
+            count, missing = len(self.members[move.node]), point.bytes - self.budget
+            needed = math.ceil(missing / saved * count) if saved > 0 else 0
+            for layers in (needed - 1, needed):
+                is_hopeless = missing - layers * saved / count > NEARLY * self.budget
+                if not 0 < layers < count or is_hopeless:
+                    continue
+                for is_first in (True, False):
+                    choice = self._changed_layers(base, move, layers / count, is_first=is_first)
+                    divided[choice_key(choice)] = self.problem.cost(choice), choice
+        for cost, choice in sorted(divided.values(), key=lambda item: item[0])[:DIVIDED]:
             fitting = self.fitting()
             if self.has_work and (fitting is None or cost < fitting.cost * (1 - GAIN)):
                 self.add(choice)
+
+    def _changed_layers(self, base: dict[int, int], move: Move, share: float, *, is_first: bool) -> dict[int, int]:
+        """A choice with a change in a share of the layers, the first or the last ones."""
+        return {
+            number: move.choice[node]
+            if (self.positions[number] if is_first else 1 - self.positions[number]) < share
+            else base[node]
+            for number, node in self.problem.representative.items()
+        }
 
     def _moves(self, base: dict[int, int], point: Point) -> Iterator[Move]:
         """Changes of strategies that were not simulated beside another choice, then of those that were."""
