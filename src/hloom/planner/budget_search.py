@@ -42,7 +42,7 @@ EXACT = 0.25
 DIVIDED = 6
 """So many choices that make a change of all layers for some of them alone are tried in each stage."""
 NEARLY = 0.02
-"""One layer fewer is tried than needed if each saved the same, where no more than this share of the budget is missing."""
+"""One layer fewer is tried than needed if each saved the same, where no more than this share of a budget is missing."""
 SHORT = 2
 """So many answers that keep no budget are simulated in a stage: a new stage around the last one gains more."""
 STEP, LEAST = 0.25, 0.002
