@@ -32,9 +32,17 @@ NESTED = """ENTRY e {
 }"""
 
 
+ENDLESS = """ENTRY e {
+  x = f32[2] parameter(0)
+  y = f32[?] custom-call(x), custom_call_target="nonzero"
+  ROOT z = f32[2] custom-call(y), custom_call_target="pad"
+}"""
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (ENDLESS, "y: f32[?] has an unbounded dimension: what it costs is not known, and it cannot be planned"),
         (MANUAL, "part: a part of this program is one device's already (shard_map), and cannot be planned"),
         (PARTITIONED, "y: all-reduce between partitions: this program is one device's already"),
         (FED, "fed: infeed is one device's: XLA's partitioner does not spread it"),

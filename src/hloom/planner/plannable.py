@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.analysis import BOUNDARIES
-from hloom.ir import Apply, Module, Node, TensorType, TupleType, verify
+from hloom.ir import UNBOUNDED, Apply, Module, Node, TensorType, TupleType, verify
 from hloom.text import HloomError
 
 OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}
@@ -20,6 +20,8 @@ def check_plannable(module: Module) -> None:
     gaps = [gap for gap in verify(module).unresolved if gap.referent in NEEDED]
     if gaps:
         raise HloomError(f"{module.name} is a fragment, and cannot be planned: the {gaps[0]} is not known")
+    for node in module.nodes():
+        _check_sizes(node)
     nodes = [node for node in module.nodes() if isinstance(node, Apply)]
     for check in (_check_boundaries, _check_feeds, _check_collectives):
         for node in nodes:
@@ -30,6 +32,15 @@ def check_plannable(module: Module) -> None:
             f"{module.name} yields {root_type}: only arrays, and tuples of arrays, can be planned",
             hint="yield the arrays in one tuple",
         )
+
+
+def _check_sizes(node: Node) -> None:
+    for leaf in node.type.leaves() if node.type is not None else ():
+        if isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims:
+            raise HloomError(
+                f"{node.name}: {leaf} has an unbounded dimension: what it costs is not known, and it cannot be planned",
+                hint="compile the program for sizes that are known, or bounded",
+            )
 
 
 def _check_boundaries(node: Node) -> None:

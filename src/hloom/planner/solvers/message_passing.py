@@ -122,7 +122,7 @@ def descend(graph: FactorGraph, choice: Mapping[int, int]) -> dict[int, int]:
         del waiting[node]
         costs = graph.given(node, result)
         best = int(np.argmin(costs))
-        if costs[best] < costs[result[node]] * (1 - 1e-12):
+        if costs[best] < costs[result[node]] - 1e-12 * abs(costs[result[node]]):
             result[node] = best
             waiting.update((argument.node, None) for factor, _ in graph.touching(node) for argument in factor.arguments)
     return result
