@@ -1,4 +1,7 @@
-"""Matrix factorisations as JAX lowers them: gradients beside JAX's own, run by XLA."""
+"""Matrix factorisations as JAX lowers them: gradients beside JAX's own, run by XLA.
+
+Covers `spectral.py`.
+"""
 
 from __future__ import annotations
 
