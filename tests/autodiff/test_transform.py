@@ -188,3 +188,29 @@ def test_control_predecessors_inside_loops_stay_in_their_computation():
     )
     for derivative in (hloom.vjp(module), hloom.jvp(module)):
         assert not hloom.verify(derivative).unresolved
+
+
+SCALED = """HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  scale = f32[4] constant({...})
+  y = f32[4] OPCODE(x, scale)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(y, zero), dimensions={0}, to_apply=add
+}
+"""
+
+
+def test_constants_that_were_left_out_are_refused_where_the_derivative_needs_them():
+    with pytest.raises(HloomError) as caught:
+        hloom.grad(hloom.parse(SCALED.replace("OPCODE", "multiply")))
+    assert str(caught.value).startswith(
+        "<text>:9:3: scale: the derivative needs this constant, whose data were left out of the text, as {...}\n"
+        "    scale = f32[4] constant({...})\n    ^"
+    )
+    hloom.verify(hloom.grad(hloom.parse(SCALED.replace("OPCODE", "add"))))

@@ -17,17 +17,19 @@ from hloom.autodiff.activity import Activity, differentiable, leaf_count
 from hloom.autodiff.backward import MASKABLE, Backward
 from hloom.autodiff.emitter import Emitter, flatten, leaf_types
 from hloom.autodiff.linear import Forward, LinearOps, Tape
-from hloom.autodiff.linearize import Options, Session, Walk, linearized, perform, transposed
+from hloom.autodiff.linearize import Options, Session, Walk, linearized, location_of, perform, transposed
 from hloom.autodiff.manual_computations import for_gspmd
 from hloom.autodiff.shift_invariance import shift_invariant_maxima
 from hloom.hlo import load
 from hloom.ir import (
     Attributes,
     BufferDonor,
+    Constant,
     FunctionType,
     Graph,
     InputOutputAlias,
     Level,
+    Literal,
     Module,
     Node,
     Parameter,
@@ -333,6 +335,7 @@ class _Work:
             dce(module)
         if former.name not in module:
             module.rename_graph(graph, former.name)
+        _refuse_elided(module)
         module.graphs[:] = callees_first(module)
         module.attributes = _header(module, self.entry, graph, keeps_results)
         return module
@@ -443,6 +446,18 @@ def _check(module: Module, checkpoints: int | None, max_iterations: int | None) 
     for name, value in (("checkpoints", checkpoints), ("max_iterations", max_iterations)):
         if value is not None and value < 1:
             raise HloomError(f"{name}={value} must be at least 1")
+
+
+def _refuse_elided(module: Module) -> None:
+    """Raise HloomError where a derivative needs a constant whose data were left out: XLA would read zeros."""
+    for node in module.nodes():
+        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_elided:
+            raise HloomError(
+                f"{node.name}: the derivative needs this constant, whose data were left out of the text, as {{...}}",
+                location_of(node),
+                "print the program with whole constants: print_large_constants in XLA's HloPrintOptions, "
+                "--xla_dump_large_constants among XLA_FLAGS",
+            )
 
 
 def _trip_counts(module: Module) -> dict[Node, int]:
