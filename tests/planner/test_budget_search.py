@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+import hloom
 from hloom.hlo import parse
 from hloom.planner.budget_search import BudgetResult, solve_within
 from hloom.planner.cost_tables import build_problem
@@ -153,3 +154,10 @@ def test_layers_are_counted_the_same_way_round():
         inner = [cluster.number for cluster in clusters[2:5] if cluster is not None]
         assert len({problem.representative[number] for number in inner}) == 1
         assert [positions[number] for number in inner] == sorted(positions[number] for number in inner)
+
+
+def test_a_device_holds_something():
+    module = hloom.parse("ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] negate(x) }")
+    for memory in ("0GiB", 0, float("nan")):
+        with pytest.raises(hloom.HloomError, match="a device cannot hold"):
+            hloom.plan(module, "x=2", memory=memory)

@@ -205,12 +205,13 @@ def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
 
 
 def _bytes(memory: float | str | None) -> float | None:
-    if not isinstance(memory, str):
-        return memory
     try:
-        return bytes_of(memory)
+        budget = bytes_of(memory) if isinstance(memory, str) else memory
     except ValueError as problem:
         raise HloomError(str(problem)) from None
+    if budget is not None and not budget > 0:
+        raise HloomError(f"a device cannot hold {budget:,} bytes", hint="memory='80GiB'")
+    return budget
 
 
 def _like(like: Any, module: Module) -> Plan | None:

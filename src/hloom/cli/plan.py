@@ -130,9 +130,12 @@ def command(
 
 def _parse_size(text: str | None) -> int | None:
     try:
-        return None if text is None else bytes_of(text)
+        size = None if text is None else bytes_of(text)
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--memory") from None
+    if size == 0:
+        raise click.BadParameter("a device cannot hold 0 bytes", param_hint="--memory")
+    return size
 
 
 def _parse_pins(texts: Sequence[str]) -> dict[str, Spec]:

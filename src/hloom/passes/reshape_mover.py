@@ -186,7 +186,9 @@ def _remade_attributes(operand: Node, dims: Dimensions) -> dict[str, Any] | None
 
 def _is_reshape(node: Node) -> bool:
     """Whether it is a reshape of an array that may be left out."""
-    return node.opcode == "reshape" and not node.attributes and tensor_type(node.inputs[0]) is not None
+    if node.opcode != "reshape" or node.attributes:
+        return False
+    return tensor_type(node) is not None and tensor_type(node.inputs[0]) is not None
 
 
 def _is_reshape_to(user: Node, dims: Dimensions) -> bool:

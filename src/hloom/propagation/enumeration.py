@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis import CostReport, Table, cost
-from hloom.ir import Apply, Module, Node, Parameter, TensorType
+from hloom.ir import Apply, Module, Node, Parameter, TensorType, verify
 from hloom.propagation.conflicts import seed_text, value_name
-from hloom.propagation.dimension_equations import DataflowGraph
+from hloom.propagation.dimension_equations import MALFORMED, DataflowGraph
 from hloom.propagation.propagation import runs_by_graph
 from hloom.propagation.required_collectives import find_required_collectives, runs_split
 from hloom.propagation.solver import AxisSharding, ShardedDim, find_contradictions, is_idle, reach
 from hloom.sharding import Mesh, Spec
+from hloom.text import HloomError
 
 LIMIT = 1000
 """How many tilings are listed before isomorphic components are merged, and then at most."""
@@ -108,7 +109,11 @@ def enumerate_tilings(module: Module, axis: str, size: int, *, limit: int = LIMI
     Where there are more than `limit`, isomorphic components are merged; where there still are, so many are listed.
     """
     mesh, dataflow, counted = Mesh((axis,), (size,)), DataflowGraph(module), cost(module)
-    components = _components(dataflow, mesh, counted)
+    try:
+        components = _components(dataflow, mesh, counted)
+    except MALFORMED as problem:
+        verify(module)  # says what is wrong, and where
+        raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
     count, is_merged = len(components), False
     choices = _choices(dataflow, components, limit)
     if len(choices) > limit:
