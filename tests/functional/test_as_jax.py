@@ -1,4 +1,4 @@
-"""Compiled functions inside `jax.jit`, `jax.vmap` and `jax.grad`. Covers `runtime/replay.py`."""
+"""Compiled functions inside jax's transformations. Covers `api/inside_jax.py` and `runtime/{jax_arrays,replay}.py`."""
 
 from __future__ import annotations
 
@@ -122,3 +122,100 @@ def test_a_function_with_derivative_rules_is_differentiated_before():
         with pytest.raises(hloom.HloomError, match="rules of their own"):
             jax.grad(hloom.function(still).as_jax(2.0))(2.0)
         assert hloom.grad(still).as_jax(2.0)(2.0) == 2.0
+
+
+def cube(x):
+    return x**3
+
+
+def test_without_arguments_it_takes_the_types_that_it_is_called_with():
+    inside = hloom.function(cube).as_jax()
+    assert jax.jit(jax.grad(inside))(2.0) == 12.0
+    np.testing.assert_array_equal(jax.vmap(inside)(jnp.arange(3.0)), [0, 1, 8])
+    assert inside(jnp.arange(3)).dtype == np.int32
+    assert inside(np.float64(2.0)).dtype == np.float32  # jax makes that of it
+    with jax.enable_x64(True):
+        assert inside(np.float64(2.0)).dtype == np.float64
+        assert (inside(2.0) * jnp.ones(2, np.float32)).dtype == np.float32  # as jax's own functions of numbers
+
+
+def test_arguments_and_results_have_structure():
+    def scaled(tree, times=2, *, kind):
+        return {kind: tree["a"] * times, "kind": kind}
+
+    inside = hloom.function(scaled).as_jax()
+    assert inside({"a": 2.0}, kind="b") == {"b": 4.0, "kind": "b"}
+    gradient = jax.grad(lambda tree, times: jnp.sum(inside(tree, times, kind="b")["b"]), argnums=(0, 1))
+    result = jax.jit(gradient)({"a": jnp.ones(3)}, 3.0)
+    np.testing.assert_array_equal(result[0]["a"], [3.0, 3.0, 3.0])
+    assert result[1] == 3.0
+
+
+def test_derivatives_of_functions_and_functions_of_no_arguments():
+    assert jax.jit(hloom.grad(cube).as_jax())(2.0) == 12.0
+    np.testing.assert_array_equal(hloom.function(lambda: np.arange(3)).as_jax()(), [0, 1, 2])
+
+
+def test_arrays_of_other_dimensions_than_the_examples_are_refused():
+    inside = hloom.function(cube).as_jax(np.ones(3, np.float32))
+    with pytest.raises(hloom.HloomError, match=r"takes an array of dimensions \(3,\), not \(4,\)"):
+        inside(np.ones(4))
+    with pytest.raises(hloom.HloomError, match="takes 1 arrays, not 2"):
+        inside(np.ones(3), np.ones(3))
+
+
+def test_types_of_64_bits_inside_stay_where_jax_has_none():
+    def inside_of(x):
+        return np.float64(x) * (1 << 40) / 3.0 - np.float64(x) * np.float64((1 << 40) // 3)
+
+    inside = hloom.function(inside_of).as_jax()
+    values = jnp.arange(1.0, 4.0)
+    expected = [1 / 3, 2 / 3, 1.0]
+    np.testing.assert_allclose(jax.vmap(inside)(values), expected, rtol=1e-3)
+    np.testing.assert_allclose(jax.jit(jax.vmap(inside))(values), expected, rtol=1e-3)
+    np.testing.assert_allclose(jax.vmap(jax.grad(inside))(values), [1 / 3] * 3, rtol=1e-3)
+
+
+def positive_root(x):
+    assert np.min(x) > 0, "negative"
+    return np.sqrt(x)
+
+
+def test_errors_are_raised_by_the_host():
+    inside = hloom.function(positive_root).as_jax()
+    np.testing.assert_allclose(jax.jit(jax.vmap(inside))(jnp.ones(3)), np.ones(3))
+    for run in (inside, jax.vmap(inside), jax.jit(inside), jax.jit(jax.vmap(inside)), jax.grad(lambda x: inside(x)[0])):
+        with pytest.raises((hloom.HloomError, jax.errors.JaxRuntimeError), match="negative"):
+            jax.block_until_ready(run(jnp.array([1.0, -1.0])))
+            jax.effects_barrier()
+    ignoring = hloom.function(positive_root).as_jax(raise_errors=False)
+    assert np.isnan(jax.jit(ignoring)(jnp.array([1.0, -1.0]))[1])
+
+
+def test_recursion_that_is_deeper_than_its_stack_is_an_error():
+    def deep(n):
+        return 0.0 if n <= 0 else 1.0 + deep(n - 1)
+
+    with pytest.raises((hloom.HloomError, jax.errors.JaxRuntimeError), match="recursion deeper than 1024 calls"):
+        jax.block_until_ready(jax.jit(hloom.function(deep).as_jax())(3000.0))
+        jax.effects_barrier()
+    assert jax.jit(hloom.function(deep).as_jax(depth=4096))(3000.0) == 3000.0
+
+
+def test_what_is_printed(capsys: pytest.CaptureFixture[str]):
+    def shown(x):
+        hloom.print_value(x, "x")
+        return x
+
+    inside = hloom.function(shown).as_jax()
+    jax.block_until_ready(jax.jit(jax.vmap(inside))(jnp.arange(2.0)))
+    jax.effects_barrier()
+    assert sorted(capsys.readouterr().out.splitlines()) == ["x: 0.0", "x: 1.0"]
+
+
+def test_a_result_whose_structure_depends_on_data_is_refused():
+    def either(x):
+        return "positive" if x > 0 else None
+
+    with pytest.raises(hloom.HloomError, match="structure of the result"):
+        hloom.function(either).as_jax()(1.0)

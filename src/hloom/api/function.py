@@ -16,6 +16,8 @@ import numpy as np
 
 from hloom import autodiff, runtime
 from hloom.api.differentiable import module_derivatives
+from hloom.api.inside_jax import InsideJax
+from hloom.api.run_errors import error_of
 from hloom.functional import (
     BUILTINS,
     DEFAULT_DEPTH,
@@ -36,7 +38,7 @@ from hloom.functional import (
 )
 from hloom.ir import Module, dump
 from hloom.passes import apply as apply_passes
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError
 from hloom.viz import to_dot
 
 DEEPEST = 1 << 21
@@ -73,6 +75,7 @@ class Function:
         self._entry = entry
         self._programs: dict[Any, tuple[CompiledFunction, Callable[..., Any]]] = {}
         self._positions = _positions(original)
+        self._other_precision: Function | None = None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -82,9 +85,9 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arrays: list[Any] = []
-        key = self._key(args, kwargs, arrays)
+        key = self.key(args, kwargs, arrays)
         held = self._programs.get(key)
-        if held is None or not _is_current(held[0]):
+        if held is None or not held[0].is_current():
             held = self._compile(key, DEFAULT_DEPTH)
         while True:
             program, run = held
@@ -98,16 +101,16 @@ class Function:
             if number == program.overflow and program.depth < DEEPEST:
                 held = self._compile(key, program.depth * 8)
                 continue
-            raise _error(program, number)
+            raise error_of(program, number)
 
     # Looking at the program
 
     def program(self, *args: Any, **kwargs: Any) -> CompiledFunction:
         """The compiled program for arguments of these types."""
-        key = self._key(args, kwargs, [])
+        key = self.key(args, kwargs, [])
         held = self._programs.get(key)
-        if held is None or not _is_current(held[0]):
-            return self._make(key, DEFAULT_DEPTH)
+        if held is None or not held[0].is_current():
+            return self.make(key, DEFAULT_DEPTH)
         return held[0]
 
     def ir(self, *args: Any, **kwargs: Any) -> str:
@@ -124,7 +127,7 @@ class Function:
 
     def stages(self, *args: Any, directory: str | Path, **kwargs: Any) -> list[Path]:
         """Write the program after every stage that changed it, as `.ir` and `.dot`; the files, in order."""
-        program = self._make(self._key(args, kwargs, []), DEFAULT_DEPTH, simplify=False)
+        program = self.make(self.key(args, kwargs, []), DEFAULT_DEPTH, simplify=False)
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
@@ -143,25 +146,32 @@ class Function:
                 written.append(path)
         return written
 
-    def as_jax(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        """A function of jax's arrays, for use inside `jax.jit`, `vmap` and `grad`: of arguments of these types.
+    def as_jax(
+        self, *args: Any, raise_errors: bool = True, depth: int = DEFAULT_DEPTH, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """A function of jax's arrays, for use inside `jax.jit`, `vmap` and `grad`, compiled once per types.
 
-        It takes the arrays among the arguments, in order, and yields those of the result. Errors are not raised.
+        With arguments, it is of arguments of these types alone, to which others are converted. Results have Python's
+        structure, with jax's arrays. Where jax has no 64-bit types (`jax_enable_x64`), Python's numbers have 32 bits.
+        Errors are raised by a callback to the host when they are found, as `jax.debug.callback` raises them, unless
+        `raise_errors` is False; `depth` is how deep recursion may be. Raises HloomError.
         """
-        program = self.program(*args, **kwargs)
-        derivatives = _NoDerivatives(self.name) if program.has_own_derivatives else module_derivatives()
-        run = runtime.callable_of(program.module, self.name, derivatives)
-        count = None if not program.has_error else -1
-
-        def apply(*arrays: Any) -> Any:
-            outputs = run(*arrays)[:count]
-            return outputs[0] if len(outputs) == 1 else outputs
-
-        return apply
+        if not 0 < depth <= DEEPEST:
+            raise HloomError(f"a recursion of depth {depth}", hint=f"from 1 to {DEEPEST}")
+        return InsideJax(self, raise_errors, depth).function(args, kwargs)
 
     # Compiling
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
+    def at_precision(self, precision: int) -> Function:
+        """The same function where Python's own numbers have that many bits."""
+        if precision == self.precision:
+            return self
+        if self._other_precision is None:
+            self._other_precision = Function(self.hloom_function, self._entry, self.name, self.static, precision)
+        return self._other_precision
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
+        """What a program is compiled for; the arrays among the arguments are collected."""
         table = PYTHON if self.precision == 64 else SHORT
         described = []
         for number, argument in enumerate(args):
@@ -176,35 +186,21 @@ class Function:
         return tuple(described), tuple(named)
 
     def _compile(self, key: Any, depth: int) -> tuple[CompiledFunction, Callable[..., Any]]:
-        program = self._make(key, depth)
+        program = self.make(key, depth)
         run = runtime.compiled(program.module, self.name, module_derivatives())
         if len(self._programs) >= KEPT_PROGRAMS:
             self._programs.clear()
         self._programs[key] = program, run
         return program, run
 
-    def _make(self, key: Any, depth: int, *, simplify: bool = True) -> CompiledFunction:
+    def make(self, key: Any, depth: int, *, simplify: bool = True) -> CompiledFunction:
+        """The program for a key, whose recursion has a stack of that depth."""
         arguments, named = key
         settings = Settings(_tracing(), self.precision, depth, _transformations())
         program = compile_program(self._entry, self.name, arguments, dict(named), settings, depth=depth)
         if simplify:
             program.module = apply_passes(program.module, list(PASSES))[0]
         return program
-
-
-class _NoDerivatives:
-    """Derivatives of a module whose functions had rules of their own, of which it knows nothing: refused."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def parts(self, module: Module, wrt: Sequence[int]) -> Any:
-        raise Unsupported(
-            f"{self.name} calls functions with derivative rules of their own, such as those of jax.custom_jvp",
-            hint="differentiate it before: hloom.grad(f).as_jax(...)",
-        )
-
-    forward = backward = parts
 
 
 PASSES = ("inline", "simplify", "cse", "dce")
@@ -471,27 +467,3 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
     if isinstance(held, dict):
         return ArgumentTree(cls, tuple(held), tuple(_described(item, arrays, table) for item in held.values()))
     return Static(_frozen(argument))
-
-
-def _is_current(program: CompiledFunction) -> bool:
-    """Whether what a program was compiled with from outside is as it was."""
-    return all(row.is_current() for row in program.captured)
-
-
-def _error(program: CompiledFunction, number: int) -> Exception:
-    """The error that a number stands for: of Python's class, and an HloomError."""
-    site = program.errors[number - 1]
-    chain = [f"called from {position}" for position in site.chain]
-    message = f"{site.exception.__name__}: {site.message}" if site.message else site.exception.__name__
-    return _class_of(site.exception)(message, site.location, "\n  ".join(chain) or None)
-
-
-@functools.cache
-def _class_of(exception: type[BaseException]) -> type[HloomError]:
-    """A class of errors that are both."""
-    if issubclass(exception, HloomError):
-        return exception
-    try:
-        return type(exception.__name__, (HloomError, exception), {"__module__": "hloom"})
-    except TypeError:
-        return HloomError

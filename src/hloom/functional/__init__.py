@@ -16,7 +16,9 @@ from hloom.functional.program import ArgumentArray as ArgumentArray
 from hloom.functional.program import ArgumentTree as ArgumentTree
 from hloom.functional.program import CompiledFunction as CompiledFunction
 from hloom.functional.program import compile_program as compile_program
+from hloom.functional.results import Result as Result
 from hloom.functional.results import Static as Static
+from hloom.functional.results import has_choice as has_choice
 from hloom.functional.results import rebuilt as rebuilt
 from hloom.functional.values import AbstractValue as AbstractValue
 from hloom.functional.values import Const as Const

@@ -70,6 +70,10 @@ class CompiledFunction:
     printed: tuple[PrintSite, ...] = ()
     """The places that print; where there are any, the first two outputs are the log and its length."""
 
+    def is_current(self) -> bool:
+        """Whether what it was compiled with from outside is as it was."""
+        return all(row.is_current() for row in self.captured)
+
 
 @contextmanager
 def deep_calls() -> Iterator[None]:

@@ -6,7 +6,7 @@ A function that was defined inside the program comes out as a Python function, w
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -188,23 +188,69 @@ def _is_pythons(function: AbstractValue) -> bool:
     return isinstance(function, FunctionClosure)
 
 
-def rebuilt(template: Any, outputs: Sequence[Any], cells: dict[ResultCell, CellType] | None = None) -> Any:
-    """The Python result of a program's outputs."""
-    made_cells = {} if cells is None else cells
-    if isinstance(template, Result):
-        output = outputs[template.number]
-        return output.item() if template.weak else output[()] if not output.shape else output
-    if isinstance(template, Static):
-        return template.value
-    if isinstance(template, ResultChoice):
-        return rebuilt(template.parts[int(outputs[template.number])], outputs, made_cells)
-    if isinstance(template, ResultFunction):
-        return _rebuilt_function(template, outputs, made_cells)
-    if isinstance(template, ResultPartial):
-        arguments = [rebuilt(part, outputs, made_cells) for part in template.arguments]
-        keywords = {name: rebuilt(part, outputs, made_cells) for name, part in template.keywords.items()}
-        return functools.partial(rebuilt(template.function, outputs, made_cells), *arguments, **keywords)
-    return _rebuilt_container(template, [rebuilt(part, outputs, made_cells) for part in template.parts])
+def rebuilt(template: Any, outputs: Sequence[Any], of_output: Callable[[Result, Any], Any] | None = None) -> Any:
+    """The Python result of a program's outputs; `of_output` says what an output becomes: NumPy's array, or a number."""
+    return _Rebuilding(outputs, of_output or _numpy_output, {}).of(template)
+
+
+def has_choice(template: Any) -> bool:
+    """Whether its structure depends on an output: on what only the run knows."""
+    pending, visited = [template], set[int]()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ResultChoice):
+            return True
+        if id(part) in visited:
+            continue
+        visited.add(id(part))
+        if isinstance(part, Container):
+            pending += part.parts
+        elif isinstance(part, ResultPartial):
+            pending += [part.function, *part.arguments, *part.keywords.values()]
+        elif isinstance(part, ResultFunction):
+            pending += [*part.defaults, *part.keyword_defaults.values()]
+            pending += [cell.content for cell in part.cells if isinstance(cell, ResultCell)]
+    return False
+
+
+def _numpy_output(place: Result, output: Any) -> Any:
+    return output.item() if place.weak else output[()] if not output.shape else output
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebuilding:
+    outputs: Sequence[Any]
+    of_output: Callable[[Result, Any], Any]
+    cells: dict[ResultCell, CellType]
+
+    def of(self, template: Any) -> Any:
+        if isinstance(template, Result):
+            return self.of_output(template, self.outputs[template.number])
+        if isinstance(template, Static):
+            return template.value
+        if isinstance(template, ResultChoice):
+            return self.of(template.parts[int(self.outputs[template.number])])
+        if isinstance(template, ResultFunction):
+            return self._function(template)
+        if isinstance(template, ResultPartial):
+            arguments = map(self.of, template.arguments)
+            keywords = {name: self.of(part) for name, part in template.keywords.items()}
+            return functools.partial(self.of(template.function), *arguments, **keywords)
+        return _rebuilt_container(template, [self.of(part) for part in template.parts])
+
+    def _function(self, template: ResultFunction) -> Any:
+        closure: list[CellType] = []
+        for cell in template.cells:
+            if isinstance(cell, ResultCell) and cell not in self.cells:
+                self.cells[cell] = CellType()
+                if cell.content is not None:
+                    self.cells[cell].cell_contents = self.of(cell.content)
+            closure.append(self.cells[cell] if isinstance(cell, ResultCell) else cell)
+        defaults = tuple(map(self.of, template.defaults))
+        made = FunctionType(template.code, template.scope, template.code.co_name, defaults or None, tuple(closure))
+        made.__kwdefaults__ = {name: self.of(part) for name, part in template.keyword_defaults.items()} or None
+        made.__qualname__ = template.code.co_qualname
+        return made
 
 
 def _rebuilt_container(template: Container, parts: list[Any]) -> Any:
@@ -218,21 +264,4 @@ def _rebuilt_container(template: Container, parts: list[Any]) -> Any:
     made = object.__new__(cls)
     for key, part in zip(template.keys or (), parts, strict=True):
         object.__setattr__(made, key, part)
-    return made
-
-
-def _rebuilt_function(template: ResultFunction, outputs: Sequence[Any], cells: dict[ResultCell, CellType]) -> Any:
-    closure: list[CellType] = []
-    for cell in template.cells:
-        if isinstance(cell, ResultCell) and cell not in cells:
-            cells[cell] = CellType()
-            if cell.content is not None:
-                cells[cell].cell_contents = rebuilt(cell.content, outputs, cells)
-        closure.append(cells[cell] if isinstance(cell, ResultCell) else cell)
-    defaults = tuple(rebuilt(part, outputs, cells) for part in template.defaults)
-    made = FunctionType(template.code, template.scope, template.code.co_name, defaults or None, tuple(closure))
-    made.__kwdefaults__ = {
-        name: rebuilt(part, outputs, cells) for name, part in template.keyword_defaults.items()
-    } or None
-    made.__qualname__ = template.code.co_qualname
     return made

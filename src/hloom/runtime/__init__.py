@@ -29,6 +29,13 @@ from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import random_inputs as random_inputs
 from hloom.runtime.inside_jit import Stage as Stage
 from hloom.runtime.inside_jit import inside_jit as inside_jit
+from hloom.runtime.jax_arrays import call_host as call_host
+from hloom.runtime.jax_arrays import call_host_with_largest as call_host_with_largest
+from hloom.runtime.jax_arrays import halves as halves
+from hloom.runtime.jax_arrays import has_64_bits as has_64_bits
+from hloom.runtime.jax_arrays import is_weak as is_weak
+from hloom.runtime.jax_arrays import jax_arrays as jax_arrays
+from hloom.runtime.jax_arrays import result_array as result_array
 from hloom.runtime.jax_shardings import hlo_mesh as hlo_mesh
 from hloom.runtime.jit import jit as jit
 from hloom.runtime.legalization import legalize as legalize

@@ -16,6 +16,7 @@ How a module is differentiated is given from outside (`Derivatives`); `hloom.dif
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial, wraps
 from typing import Any, Protocol
@@ -72,7 +73,7 @@ class Program:
     def __init__(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
         module: Module | None = None, over_batch: Callable[[int, Sequence[bool]], Batched] | None = None,
-        replay: Callable[..., Any] | None = None,
+        replay: Callable[..., Any] | None = None, has_64_bits: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.inputs = list(inputs)
@@ -83,6 +84,8 @@ class Program:
         self._linearized: dict[tuple[int, ...], tuple[Program, Program]] = {}
         self._forward: dict[tuple[int, ...], Program] = {}
         self._backward: dict[tuple[int, ...], Program] = {}
+        self.has_64_bits = has_64_bits
+        """Whether types of 64 bits inside it stay, though jax has none: it is a module's, not jax's own."""
         self._over_batch = over_batch
         self._replay = replay
         self._batched: dict[tuple[int, tuple[bool, ...]], Batched] = {}
@@ -109,6 +112,10 @@ class Program:
         """Whether devices compute parts of it by hand: values between the devices' parts stay inside the program."""
         return any(node.attributes.get("custom_call_target") in _BOUNDARIES for node in self.module.nodes())
 
+    def jax_types(self) -> Any:
+        """The types that jax has where it traces what the program does, as a context."""
+        return jax_internals().jax.enable_x64(True) if self.has_64_bits else nullcontext()
+
     def _lowered(self) -> Module:
         internals = jax_internals()
         if any(_varying_axes(operand) for operand in (*self.inputs, *self.outputs)):
@@ -118,7 +125,8 @@ class Program:
             )
         function = internals.core.jaxpr_as_fun(self.jaxpr)
         arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
-        return load(internals.jax.jit(lambda *values: function(*values), keep_unused=True).lower(*arguments))
+        with self.jax_types():
+            return load(internals.jax.jit(lambda *values: function(*values), keep_unused=True).lower(*arguments))
 
     def moving_outputs(self) -> list[int]:
         """The numbers of the results that have tangents."""
@@ -179,7 +187,8 @@ class Program:
         jax = jax_internals().jax
         arguments = [jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
         try:
-            return jax.make_jaxpr(self._replay)(*arguments)
+            with self.jax_types():
+                return jax.make_jaxpr(self._replay)(*arguments)
         except (Unsupported, TypeError, ValueError, NotImplementedError):  # jax.lax takes fewer types than HLO
             return None
 
@@ -200,8 +209,10 @@ def _batched_jaxpr(program: Program, jaxpr: Any, size: int, is_batched: Sequence
     internals = jax_internals()
     axis = internals.batching.AxisData(None, size, None, None)
     places = [0 if batched else None for batched in is_batched]
-    batched, _ = internals.batching.batch_jaxpr_axes(jaxpr, axis, places, [0] * len(program.outputs))
-    made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched)
+    with program.jax_types():
+        batched, _ = internals.batching.batch_jaxpr_axes(jaxpr, axis, places, [0] * len(program.outputs))
+    made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched,
+                   has_64_bits=program.has_64_bits)  # fmt: skip
     return Batched(made, list(range(len(places))), list(is_batched), list(range(len(program.outputs))))
 
 
@@ -345,7 +356,8 @@ def _lower_program(context: Any, *arguments: Any, program: Program) -> Sequence[
     internals = jax_internals()
     if program.jaxpr is not None:
         function = internals.core.jaxpr_as_fun(program.jaxpr)
-        return internals.mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+        with program.jax_types():
+            return internals.mlir.lower_fun(function, multiple_results=True)(context, *arguments)
     return call_module(context, program.module, program.name, arguments)
 
 

@@ -29,6 +29,7 @@ class JaxInternals:
     effects: Any
     func: Any
     ir: Any
+    lax_internal: Any
     linear_util: Any
     mlir: Any
     passes: Any
@@ -57,6 +58,7 @@ def jax_internals() -> JaxInternals:
     )
     from jax._src.interpreters import ad, batching, mlir
     from jax._src.interpreters import partial_eval as pe
+    from jax._src.lax import lax as lax_internal
     from jax._src.state import discharge
     from jax.extend import xla as transformations
     from jaxlib.mlir import ir, passmanager
@@ -75,6 +77,7 @@ def jax_internals() -> JaxInternals:
         effects=effects,
         func=func,
         ir=ir,
+        lax_internal=lax_internal,
         linear_util=linear_util,
         mlir=mlir,
         passes=passmanager,

@@ -312,11 +312,15 @@ def callable_of(module: Module, name: str, derivatives: Derivatives) -> Callable
         inputs = avals([parameter.type for parameter in module.entry.parameters])
         root = module.entry.root.type
         outputs = avals(root.elements)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    program = Program(name, inputs, outputs, derivatives, module=module, replay=replayed(module))
+    program = Program(name, inputs, outputs, derivatives, module=module, replay=replayed(module), has_64_bits=True)
 
     def apply(*arrays: Any) -> Any:
+        if len(arrays) != len(inputs):
+            raise HloomError(f"{name} takes {len(inputs)} arrays, not {len(arrays)}")
         given = [jax.numpy.asarray(array, aval.dtype) for array, aval in zip(arrays, inputs, strict=True)]
         for array, aval in zip(given, inputs, strict=True):
+            if array.shape != aval.shape:
+                raise HloomError(f"{name} takes an array of dimensions {aval.shape}, not {array.shape}")
             if array.dtype != aval.dtype:
                 raise Unsupported(
                     f"{name} takes {aval.dtype}, which jax makes {array.dtype} of",
