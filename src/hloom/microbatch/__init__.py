@@ -10,9 +10,11 @@ from types import ModuleType
 from hloom.ir import Module
 from hloom.microbatch.batch_state import MixedExamples as MixedExamples
 from hloom.microbatch.microbatch import Batch as Batch
+from hloom.microbatch.microbatch import MicrobatchLoop as MicrobatchLoop
 from hloom.microbatch.microbatch import Proposal as Proposal
 from hloom.microbatch.microbatch import microbatch as microbatch
 from hloom.microbatch.microbatch import microbatch_in_place as microbatch_in_place
+from hloom.microbatch.microbatch import microbatch_loop as microbatch_loop
 from hloom.microbatch.microbatch import propose_batch as propose_batch
 
 

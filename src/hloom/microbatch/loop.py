@@ -8,6 +8,7 @@ slice, and sums (or products, maxima, ...) over the slices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,13 +53,23 @@ def _with_predecessors(attributes: Attributes, predecessors: Sequence[Node]) -> 
     return Attributes(rest | ({_PREDECESSORS: tuple(predecessors)} if predecessors else {}))
 
 
-def write_loop(propagation: BatchPropagation, accumulate: DType | None) -> float:
-    """Rewrite the module of a propagation, in place; the share of its work that is done slice by slice.
+@dataclass(frozen=True, slots=True)
+class WrittenLoop:
+    """The loop that a program became.
 
-    Work is counted as the points of iteration spaces. Raises HloomError for effects in the loop.
+    `body` is its body, `batch_dims` has for nodes of the body the dimension that is a slice of the batch, and `share`
+    is the share of the program's work that is done slice by slice, counted as the points of iteration spaces.
     """
+
+    body: Graph
+    batch_dims: dict[Node, int]
+    share: float
+
+
+def write_loop(propagation: BatchPropagation, accumulate: DType | None) -> WrittenLoop:
+    """Rewrite the module of a propagation, in place. Raises HloomError for effects in the loop."""
     writing = _Writing(propagation, accumulate)
-    return propagation.share_of(writing.in_loop)
+    return WrittenLoop(writing.body, writing.batch_dims(), propagation.share_of(writing.in_loop))
 
 
 class _Writing:
@@ -82,6 +93,15 @@ class _Writing:
         self._check_effects()
         self.counter = self._carry(self.outer.constant(0, _COUNTER))
         self._write()
+
+    def batch_dims(self) -> dict[Node, int]:
+        """The dimension that is a slice of the batch, where consecutive examples are in it, by node of the body."""
+        dims: dict[Node, int] = {}
+        for node, made in self.made.items():
+            cut = self.phases.demanded.get(node) or self.propagation.states_of(node)[0]
+            if isinstance(made.type, TensorType) and isinstance(cut, Sliced) and cut.front == 1:
+                dims[made] = cut.dimension
+        return dims
 
     def _check_effects(self) -> None:
         for node in self.nodes:

@@ -15,7 +15,7 @@ from hloom.ir import DType, Graph, Module, Node, Parameter, TensorType, TupleTyp
 from hloom.microbatch.batch_propagation import BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
 from hloom.microbatch.batched_indices import write_batching_dims
-from hloom.microbatch.loop import write_loop
+from hloom.microbatch.loop import WrittenLoop, write_loop
 from hloom.microbatch.whole_values import compute_whole
 from hloom.passes import canonicalize_in_place, dce, is_loop_or_branch, register_pass
 from hloom.propagation import DataflowGraph
@@ -94,15 +94,53 @@ def microbatch_in_place(
     trial = module.clone()
     chosen, _ = _write(trial, n, batch, held)
     verify(trial)
-    _, share = _write(module, n, chosen, held)
+    _, loop = _write(module, n, chosen, held)
     report.changes = 1
     names = ", ".join(
         f"{parameter.name} along {chosen[parameter.number]}"
         for parameter in module.entry.parameters
         if parameter.number in chosen
     )
-    report.notes.append(f"{n} slices of {names}: {share:.0%} of the work is done slice by slice")
+    report.notes.append(f"{n} slices of {names}: {loop.share:.0%} of the work is done slice by slice")
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class MicrobatchLoop:
+    """A program over a batch as a loop over `count` slices.
+
+    `loop` is the while in the entry of `module`; the first element of its state counts the slices. `batch_dims` has
+    for nodes of its body the dimension that is a slice of the batch.
+    """
+
+    module: Module
+    loop: Node
+    batch_dims: dict[Node, int]
+    count: int
+
+    @property
+    def body(self) -> Graph:
+        """What is done with one slice."""
+        return self.loop.attributes["body"]
+
+
+def microbatch_loop(
+    module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
+) -> MicrobatchLoop:
+    """As `microbatch`, but a loop also of one slice, and with the loop named."""
+    if n < 1:
+        raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
+    _check(module)
+    copy = module.clone()
+    chosen = _read_batch(batch) if isinstance(batch, str) else batch
+    _, written = _write(copy, n, chosen, _accumulator(accumulate))
+    verify(copy)
+    (loop,) = [caller for caller in written.body.callers if caller.graph is copy.entry]
+    return MicrobatchLoop(copy, loop, {node: dim for node, dim in written.batch_dims.items() if _stands(node)}, n)
+
+
+def _stands(node: Node) -> bool:
+    return node.name in node.graph and node.graph[node.name] is node
 
 
 def propose_batch(module: Module, n: int = 2) -> list[Proposal]:
@@ -138,8 +176,10 @@ def _read_batch(text: str) -> Batch:
     return batch
 
 
-def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None) -> tuple[dict[int, int], float]:
-    """Rewrite a module, in place; by number the parameters that are cut and their dimensions, and how much work is."""
+def _write(
+    module: Module, n: int, batch: Batch | None, accumulate: DType | None
+) -> tuple[dict[int, int], WrittenLoop]:
+    """Rewrite a module, in place; by number the parameters that are cut and their dimensions, and the loop."""
     _prepare(module)
     dataflow = DataflowGraph(module)
     if batch is None:
@@ -151,9 +191,9 @@ def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None
             )
         batch = {proposals[0].parameter: proposals[0].dimension}
     chosen = {_parameter(module, key, dim, n).number: dim for key, dim in batch.items()}
-    share = write_loop(_propagation(dataflow, chosen, n), accumulate)
+    loop = write_loop(_propagation(dataflow, chosen, n), accumulate)
     dce(module)
-    return chosen, share
+    return chosen, loop
 
 
 def _prepare(module: Module) -> None:
