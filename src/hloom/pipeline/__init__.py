@@ -10,3 +10,12 @@ from hloom.pipeline.plan import PipelinePlan as PipelinePlan
 from hloom.pipeline.plan import Schedule as Schedule
 from hloom.pipeline.plan import Stage as Stage
 from hloom.pipeline.schedules import order as order
+from hloom.pipeline.dispatch import dispatch_order as dispatch_order
+from hloom.pipeline.layers import Layer as Layer
+from hloom.pipeline.layers import layers as layers
+from hloom.pipeline.stage_programs import Output as Output
+from hloom.pipeline.stage_programs import PipelineProgram as PipelineProgram
+from hloom.pipeline.stage_programs import Scope as Scope
+from hloom.pipeline.stage_programs import StageProgram as StageProgram
+from hloom.pipeline.stage_programs import Value as Value
+from hloom.pipeline.stage_programs import pipeline_program as pipeline_program

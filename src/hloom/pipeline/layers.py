@@ -69,7 +69,8 @@ def layers_of(step: Step, assignment: LayerAssignment) -> list[Layer]:
             continue
         later = [user for user in users if user not in assignment.backward and assignment.layer_of[user] > layer]
         sent[layer] += size if later else 0
-        kept[layer] += size if any(user in assignment.backward for user in users) else 0
+        for reading in {assignment.layer_of[user] for user in users if user in assignment.backward}:
+            kept[reading] += size
     return [
         Layer(tuple(ahead), tuple(back), tuple(numbers), activations, residuals)
         for ahead, back, numbers, activations, residuals in zip(forward, backward, parameters, sent, kept, strict=True)
