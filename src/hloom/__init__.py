@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hloom.api.jit import inside_jit as inside_jit
     from hloom.api.jit import jit as jit
     from hloom.api.load import load as load
+    from hloom.api.pipeline import pipeline as pipeline
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
@@ -107,6 +108,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
+    "api.pipeline": ("pipeline",),
     "api.plan": ("PlanResult", "measure", "plan"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),

@@ -29,7 +29,10 @@ LEAST_SHARE = 0.5
 MOST_WHOLE = 16
 """How many values that need the whole batch may be computed before the loop."""
 MOST_CANDIDATES = 64
-"""How many dimensions are tried as the batch: each takes one propagation through the program."""
+"""How many dimensions are tried as the batch: each takes one propagation through the program.
+
+Where there are more, those of state (parameters of a type that the program returns too) come last.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +265,9 @@ def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
         for dim, size in enumerate(parameter.type.dims)
         if size and size % n == 0 and size >= n
     ]
+    if len(candidates) > MOST_CANDIDATES:
+        returned = set(dataflow.module.entry.root.type.leaves()) if dataflow.module.entry.root.type else set()
+        candidates.sort(key=lambda candidate: candidate[0].type in returned)
     proposals: list[Proposal] = []
     for parameter, dim, size in candidates[:MOST_CANDIDATES]:
         try:

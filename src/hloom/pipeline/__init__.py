@@ -1,7 +1,12 @@
 """Pipelines: stages of layers on groups of devices, and the order in which they run microbatches.
 
-To add a schedule, edit `schedules.py`.
+To add a schedule, edit `schedules.py`. `hloom.pipeline(step, plan)` is `hloom.api.pipeline`.
 """
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from hloom.pipeline.plan import Action as Action
 from hloom.pipeline.plan import ActionKind as ActionKind
@@ -19,3 +24,13 @@ from hloom.pipeline.stage_programs import Scope as Scope
 from hloom.pipeline.stage_programs import StageProgram as StageProgram
 from hloom.pipeline.stage_programs import Value as Value
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.pipeline(step, plan)`, have one name."""
+
+    def __call__(self, source: Any, plan: PipelinePlan, **options: Any) -> Any:
+        return import_module("hloom.api.pipeline").pipeline(source, plan, **options)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

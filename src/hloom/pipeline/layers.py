@@ -142,7 +142,10 @@ class LayerAssignment:
             return set(self.nodes)
         depth: dict[Node, int] = {}
         weights: dict[Node, int] = {}
-        bits = {weight: 1 << number for number, weight in enumerate(sorted(self.step.weights, key=self.step.order.get))}  # pyright: ignore[reportArgumentType, reportCallIssue]
+        bits = {
+            weight: sum(1 << parameter.number for parameter in parameters_of(self.step.captured[weight]))
+            for weight in self.step.weights
+        }
         for node in self.nodes:
             makers = self.operands(node)
             depth[node] = 1 + max((depth[maker] for maker in makers), default=0)
@@ -206,28 +209,44 @@ class LayerAssignment:
     # The backward part
 
     def _find_availability(self) -> None:
-        """For forward values and weights the layers in which they are known without being sent."""
+        """For forward values and parameters' values the layers in which they are known without being sent."""
         self._available: dict[Node, set[int]] = {}
+        held = {weight for weight in self.step.weights if parameters_of(self.step.captured[weight])}
         for node, layer in self.layer_of.items():
             self._available.setdefault(node, set()).add(layer)
             for value in self._reads[node]:
-                self._available.setdefault(owner(value), set()).add(layer)
+                if owner(value) in self._reads or value in held:
+                    self._available.setdefault(owner(value), set()).add(layer)
 
     def _assign_backward(self, forward: set[Node]) -> None:
         last = self.count - 1
+        unplaced: list[Node] = []
         for node in self.nodes:
             if node in forward:
                 continue
-            makers = self.operands(node)
+            makers = [maker for maker in self.operands(node) if maker in self.layer_of]
+            if not makers:
+                unplaced.append(node)
+                continue
             later = [self.layer_of[maker] for maker in makers if maker in self.backward]
             if not later:
-                layer = max((self.layer_of[maker] for maker in makers), default=0)
+                layer = max(self.layer_of[maker] for maker in makers)
                 self.layer_of[node] = layer
                 self._available.setdefault(node, set()).add(layer)
-                if layer == last and makers:
+                if layer == last:
                     self.backward.add(node)
                 continue
             self.layer_of[node] = self._backward_layer(node, min(later))
+            self.backward.add(node)
+        for node in reversed(unplaced):
+            self._place_before_users(node)
+
+    def _place_before_users(self, node: Node) -> None:
+        """Let what depends on no layer be computed where it is read first."""
+        users = self._users[node]
+        ahead = [self.layer_of[user] for user in users if user not in self.backward]
+        self.layer_of[node] = min(ahead) if ahead else max((self.layer_of[user] for user in users), default=0)
+        if users and not ahead:
             self.backward.add(node)
 
     def _backward_layer(self, node: Node, latest: int) -> int:

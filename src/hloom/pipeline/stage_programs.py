@@ -384,6 +384,7 @@ class _Update:
         self.nodes = self._nodes()
         self.stage_of: dict[Node, int] = {}
         self.copied = self._copied()
+        self.spread = {node for node in self.nodes if self._is_spread(node)}
         self._assign()
         self.homes = {node: stage for node, stage in self.stage_of.items() if isinstance(node, Parameter)}
         self.round_of = self._rounds()
@@ -413,7 +414,15 @@ class _Update:
             known = all(operand in copied or self._is_small_parameter(operand) for operand in node.inputs)
             if known and (small or spread) and may_merge(node) and node not in results and node.opcode != "tuple":
                 copied.add(node)
-        return copied | {node for node in self.nodes if node.opcode == "tuple"}
+        return copied
+
+    def _is_spread(self, node: Node) -> bool:
+        """Whether what a node is made of is sent instead of it: tuples, and smaller arrays that it repeats."""
+        if node in self.results:
+            return False
+        return node.opcode == "tuple" or (
+            node.opcode == "broadcast" and byte_count(node.inputs[0]) < byte_count(node) and node not in self.copied
+        )
 
     def _is_small_parameter(self, node: Node) -> bool:
         return isinstance(node, Parameter) and isinstance(node.type, TensorType) and not node.type.rank
@@ -427,11 +436,11 @@ class _Update:
                 if captured not in self.step.batches:
                     for parameter in parameters_of(self.step.captured[captured]):
                         self.stage_of[parameter] = stage
-        computed = [node for node in self.nodes if node not in self.copied and node not in self.sums]
+        computed = [node for node in self.nodes if not self._is_everywhere(node) and node not in self.sums]
         for node in computed:
             if not isinstance(node, Parameter):
                 votes: dict[int, int] = {}
-                for operand in node.inputs:
+                for operand in leaves_of(node.inputs, _Leaf(self)):
                     if operand in self.stage_of:
                         stage = self.stage_of[operand]
                         votes[stage] = votes.get(stage, 0) + max(byte_count(operand), 1)
@@ -439,12 +448,25 @@ class _Update:
                     self.stage_of[node] = max(votes, key=lambda stage: (votes[stage], -stage))
         for node in reversed(computed):
             if node not in self.stage_of:
-                known = [self.stage_of[user] for user in node.users if user in self.stage_of]
-                self.stage_of[node] = known[0] if known else 0
+                self.stage_of[node] = self._stage_of_users(node)
         for stage in range(self.cut.count):
             for captured in self.cut.captured_by[stage]:
                 for parameter in parameters_of(self.step.captured[captured]):
                     self.stage_of.setdefault(parameter, stage)
+
+    def _stage_of_users(self, node: Node) -> int:
+        """The stage of an instruction that reads a node, itself or spread; the first where none does."""
+        pending = list(node.users)
+        while pending:
+            user = pending.pop(0)
+            if user in self.stage_of:
+                return self.stage_of[user]
+            if self._is_everywhere(user):
+                pending += user.users
+        return 0
+
+    def _is_everywhere(self, node: Node) -> bool:
+        return node in self.copied or node in self.spread
 
     def _leaves(self, node: Node) -> list[Node]:
         """What an instruction reads that its stage does not compute for itself."""
@@ -453,7 +475,7 @@ class _Update:
     def _rounds(self) -> dict[Node, int]:
         rounds: dict[Node, int] = {}
         for node in self.nodes:
-            if node in self.copied or isinstance(node, Parameter):
+            if self._is_everywhere(node) or isinstance(node, Parameter):
                 continue
             if node in self.sums:
                 rounds[node] = -1
@@ -522,5 +544,5 @@ class _Leaf:
         update = self._update
         if not isinstance(node, Node):
             return False
-        return isinstance(node, Parameter) or (node not in update.copied and node not in self._own)
+        return isinstance(node, Parameter) or not (update._is_everywhere(node) or node in self._own)
 

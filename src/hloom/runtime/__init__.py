@@ -3,7 +3,7 @@
 `run` runs a module or a text, `compare` says where two runs differ, `xla_queries` (`canonical`, `accepts`, `cost`, ...)
 ask XLA about a text. XLA lives in a child process, so that what makes it crash raises an error here. jax is imported
 there only; nothing needs it until something is run. `jit` and `inside_jit` transform jax's programs on their way to
-XLA, and `auto_shard` shards them over devices, in this process.
+XLA, `auto_shard` shards them over devices, and `PipelineExecutor` runs pipelines, in this process.
 
 To add an op that XLA's client refuses, edit `legalization.py` (`bitcast_expander.py`, `op_expanders.py`); to ask XLA
 something new, write the call in `xla.py`, the request in `worker.py` and the query in `xla_queries.py`; to follow
@@ -44,6 +44,9 @@ from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled
 from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
+from hloom.runtime.pipeline_executor import PipelineExecutor as PipelineExecutor
+from hloom.runtime.pipeline_executor import ProgramTrees as ProgramTrees
+from hloom.runtime.pipeline_executor import StepRecord as StepRecord
 from hloom.runtime.run import OutputRow as OutputRow
 from hloom.runtime.run import RunResult as RunResult
 from hloom.runtime.run import output_rows as output_rows

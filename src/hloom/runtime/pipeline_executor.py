@@ -22,6 +22,31 @@ BATCH_AXIS = "batch"
 """The name of the axis of a stage's devices, along which microbatches are split."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramTrees:
+    """The trees of a lowered program's arguments and results, around its flat parameters and results."""
+
+    arguments_tree: Any
+    results_tree: Any
+
+    @staticmethod
+    def of(lowered: Any) -> ProgramTrees | None:
+        """The trees of what `jax.jit(f).lower(...)` returns; None for anything else."""
+        arguments, results = getattr(lowered, "in_tree", None), getattr(lowered, "out_tree", None)
+        return None if arguments is None or results is None else ProgramTrees(arguments, results)
+
+    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments; raises HloomError where they are another tree."""
+        leaves, tree = jax_internals().jax.tree.flatten((tuple(args), kwargs))
+        if tree != self.arguments_tree:
+            raise HloomError(f"the step takes {self.arguments_tree}, and {tree} is given")
+        return leaves
+
+    def results(self, leaves: Sequence[Any]) -> Any:
+        """The tree of the results."""
+        return jax_internals().jax.tree.unflatten(self.results_tree, leaves)
+
+
 @dataclass(slots=True)
 class StepRecord:
     """What the last step did: actions in the order of their dispatch, and by stage the most live microbatches.
@@ -152,7 +177,10 @@ class _Run:
         """Put each parameter on the devices of the stages that read it."""
         types = self.program.parameter_types
         if len(arguments) != len(types):
-            raise HloomError(f"the step takes {len(types)} arrays, and {len(arguments)} are given")
+            raise HloomError(
+                f"the step takes {len(types)} arrays, and {len(arguments)} are given",
+                hint="jax leaves unused arguments out: lower jax.jit(f, keep_unused=True)",
+            )
         for number, (argument, expected) in enumerate(zip(arguments, types, strict=True)):
             array = argument if isinstance(argument, self.jax.Array) else np.asarray(argument, expected.dtype.numpy)
             if array.shape != expected.dims or array.dtype != expected.dtype.numpy:

@@ -1,0 +1,59 @@
+"""A training or inference step as a pipeline over groups of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom import runtime
+from hloom.api.load import load
+from hloom.ir import Module
+from hloom.microbatch import Batch
+from hloom.pipeline import PipelinePlan, PipelineProgram, pipeline_program
+from hloom.text import HloomError
+
+
+def pipeline(
+    source: Any, plan: PipelinePlan, *, batch: Batch | str | None = None, devices: Sequence[Any] | None = None
+) -> Pipeline:
+    """A step as stages on groups of devices: `pipeline(jax.jit(step).lower(state, batch), plan).step(state, batch)`.
+
+    `source` is a module or what `hloom.load` reads; the plan's layers are those of `hloom.pipeline.layers(source)`.
+    `batch` says which dimension of which parameters is the batch, as for `hloom.microbatch`. `devices` are jax's, which
+    the plan's devices number. Nothing is computed or compiled yet. Raises MixedExamples where examples mix, HloomError
+    where the batch is not divisible, an instruction has effects, or layers or devices are fewer than the plan's.
+    """
+    module = source if isinstance(source, Module) else load(source)
+    program = pipeline_program(module, plan, batch=batch)
+    return Pipeline(program, runtime.PipelineExecutor(program, devices), runtime.ProgramTrees.of(source))
+
+
+class Pipeline:
+    """A step that runs as a pipeline.
+
+    `program` holds the stages' modules; `executor.record` says what the last step did.
+    """
+
+    def __init__(
+        self, program: PipelineProgram, executor: runtime.PipelineExecutor, trees: runtime.ProgramTrees | None
+    ) -> None:
+        self.program, self.executor = program, executor
+        self._trees = trees
+
+    @property
+    def record(self) -> runtime.StepRecord:
+        """The order of dispatch of the last step, and by stage the most live microbatches."""
+        return self.executor.record
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        """What the whole step yields for its arguments.
+
+        Of a program that jax lowered, arguments and results are its trees; of any other module they are the arrays of
+        its parameters, and a tuple of arrays. Results are jax's arrays on the devices of their stages, and may be the
+        arguments of the next step: what is where it is needed is not moved.
+        """
+        if self._trees is not None:
+            return self._trees.results(self.executor.step(self._trees.arguments(args, kwargs)))
+        if kwargs:
+            raise HloomError(f"{next(iter(kwargs))}: the parameters of a module are given in order, without names")
+        return tuple(self.executor.step(args))
