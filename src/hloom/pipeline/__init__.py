@@ -8,21 +8,21 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from hloom.pipeline.dispatch import dispatch_order as dispatch_order
+from hloom.pipeline.layers import Layer as Layer
+from hloom.pipeline.layers import layers as layers
 from hloom.pipeline.plan import Action as Action
 from hloom.pipeline.plan import ActionKind as ActionKind
 from hloom.pipeline.plan import InvalidPlan as InvalidPlan
 from hloom.pipeline.plan import PipelinePlan as PipelinePlan
 from hloom.pipeline.plan import Schedule as Schedule
 from hloom.pipeline.plan import Stage as Stage
+from hloom.pipeline.program import PipelineProgram as PipelineProgram
+from hloom.pipeline.program import StageOutput as StageOutput
+from hloom.pipeline.program import StageProgram as StageProgram
+from hloom.pipeline.program import StageValue as StageValue
+from hloom.pipeline.program import ValueScope as ValueScope
 from hloom.pipeline.schedules import order as order
-from hloom.pipeline.dispatch import dispatch_order as dispatch_order
-from hloom.pipeline.layers import Layer as Layer
-from hloom.pipeline.layers import layers as layers
-from hloom.pipeline.stage_programs import Output as Output
-from hloom.pipeline.stage_programs import PipelineProgram as PipelineProgram
-from hloom.pipeline.stage_programs import Scope as Scope
-from hloom.pipeline.stage_programs import StageProgram as StageProgram
-from hloom.pipeline.stage_programs import Value as Value
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from hloom.analysis import called_computations
 from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch
-from hloom.pipeline.step import GET, Accumulator, Step, byte_count, entry_ancestors, owner, parameters_of
+from hloom.pipeline.step import GET, Accumulator, BatchedStep, byte_count, entry_ancestors, owner, parameters_of
 from hloom.text import HloomError
 
 HEAVY = frozenset(("convolution", "custom-call", "dot"))
@@ -44,11 +44,11 @@ def layers(module: Module, *, microbatches: int = 1, batch: Batch | str | None =
 
     `batch` says which dimension of which parameters is the batch, as for `hloom.microbatch`.
     """
-    step = Step(module, microbatches, batch)
+    step = BatchedStep(module, microbatches, batch)
     return layers_of(step, LayerAssignment(step))
 
 
-def layers_of(step: Step, assignment: LayerAssignment) -> list[Layer]:
+def layers_of(step: BatchedStep, assignment: LayerAssignment) -> list[Layer]:
     """The layers of an assignment."""
     count = assignment.count
     forward: list[list[Node]] = [[] for _ in range(count)]
@@ -84,7 +84,7 @@ class LayerAssignment:
     the last to the first.
     """
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: BatchedStep) -> None:
         self.step = step
         self.layer_of: dict[Node, int] = {}
         self.backward: set[Node] = set()
@@ -100,12 +100,12 @@ class LayerAssignment:
             raise HloomError(f"{step.module.name} computes nothing from its batch: there is nothing to cut into stages")
         self._reads = {node: step.reads(node) for node in self.nodes}
         self._users = self._find_users()
-        turn = self._forward_set()
-        self._assign_forward(turn)
+        forward = self._forward_set()
+        self._assign_forward(forward)
         self._find_availability()
-        self._assign_backward(turn)
+        self._assign_backward(forward)
         self._pull_gradients()
-        self._sink_residuals()
+        self._sink_residuals(forward)
 
     def operands(self, node: Node) -> list[Node]:
         """The instructions that make what a node reads, each once."""
@@ -298,7 +298,8 @@ class LayerAssignment:
     def _parameter_layer(self, accumulator: Accumulator) -> int | None:
         """The layer, before its own, that reads the parameter to which the optimizer adds a sum; None where none is."""
         own = self.layer_of[accumulator.after]
-        homes = [layer for parameter in _updated(accumulator.total) for layer in self._parameter_layers.get(parameter, ())]
+        parameters = _updated(accumulator.total)
+        homes = [layer for parameter in parameters for layer in self._parameter_layers.get(parameter, ())]
         if not homes or own in homes:
             return None
         return max((layer for layer in homes if layer < own), default=None)
@@ -312,7 +313,7 @@ class LayerAssignment:
                 layers_of_parameter.setdefault(parameter, set()).update(self._available.get(weight, ()))
         return layers_of_parameter
 
-    def _sink_residuals(self) -> None:
+    def _sink_residuals(self, forward: set[Node]) -> None:
         """Compute in the backward part what only that reads, where its operands are kept for it anyway."""
         kept = {
             value
@@ -322,7 +323,9 @@ class LayerAssignment:
         }
         for node in reversed(self.nodes):
             users = self._users[node]
-            if node in self.backward or not users or any(user not in self.backward for user in users):
+            if node in forward or node in self.backward or not users:
+                continue
+            if any(user not in self.backward for user in users):
                 continue
             if any(self.layer_of[user] != self.layer_of[node] for user in users) or called_computations(node):
                 continue

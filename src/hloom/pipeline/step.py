@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from hloom.analysis import ELEMENTWISE
+from hloom.analysis import ELEMENTWISE, called_computations
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch, microbatch_loop
 from hloom.ops import OPS, effect_of, may_merge
@@ -37,7 +37,7 @@ class Accumulator:
     total: Node
 
 
-class Step:
+class BatchedStep:
     """A step, and the program of one of its microbatches."""
 
     def __init__(self, module: Module, microbatches: int, batch: Batch | str | None = None) -> None:
@@ -84,7 +84,7 @@ class Step:
 
     @cached_property
     def order(self) -> dict[Node, int]:
-        """The place of each node of the body."""
+        """The position of each node of the body."""
         return {node: number for number, node in enumerate(self.body.nodes)}
 
     @cached_property
@@ -166,7 +166,7 @@ def owner(node: Node) -> Node:
 def check_effects(module: Module) -> None:
     """Raise HloomError for an instruction that does more than to yield its value, or that talks to other devices."""
     for node in module.nodes():
-        if isinstance(node, Apply) and not may_merge(node) and not node.called_graphs:
+        if isinstance(node, Apply) and not may_merge(node) and not called_computations(node):
             effect = effect_of(node)
             what = effect.value if effect is not None else "an effect"
             raise HloomError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.pipeline import Action, ActionKind, PipelineProgram, Scope, StageProgram, Value, dispatch_order
+from hloom.pipeline import Action, ActionKind, PipelineProgram, StageProgram, StageValue, ValueScope, dispatch_order
 from hloom.runtime.differentiation import Program, program_call
 from hloom.runtime.jax_internals import jax_internals
 from hloom.text import HloomError
@@ -87,9 +87,9 @@ class PipelineExecutor:
             run = _Run(self, arguments)
             return run.results()
 
-    def _count_readers(self) -> dict[tuple[int, Value], int]:
+    def _count_readers(self) -> dict[tuple[int, StageValue], int]:
         """By stage and value of a microbatch how many programs of the stage read it."""
-        readers: dict[tuple[int, Value], int] = {}
+        readers: dict[tuple[int, StageValue], int] = {}
         for program in self.program.microbatch.values():
             for operand in program.operands:
                 key = program.stage, operand
@@ -127,7 +127,7 @@ class PipelineExecutor:
 
 
 class _StageDevices:
-    """The devices of a stage, and how arrays lie on them: slices of the batch are split, all else is replicated."""
+    """The devices of a stage, and the shardings on them: slices of the batch are split, all else is replicated."""
 
     def __init__(self, devices: list[Any]) -> None:
         self.devices = devices
@@ -136,7 +136,7 @@ class _StageDevices:
     def _mesh(self) -> Any:
         return jax_internals().jax.sharding.Mesh(np.array(self.devices), (BATCH_AXIS,))
 
-    def sharding(self, value: Value, dims: Sequence[int]) -> Any:
+    def sharding(self, value: StageValue, dims: Sequence[int]) -> Any:
         """The sharding of a value on the devices."""
         sharding = jax_internals().jax.sharding
         if len(self.devices) == 1:
@@ -154,9 +154,9 @@ class _Run:
         self.executor, self.program = executor, executor.program
         self.jax = jax_internals().jax
         count = len(executor.plan.stages)
-        self.held: list[dict[Value, Any]] = [{} for _ in range(count)]
-        self.held_of: list[dict[int, dict[Value, Any]]] = [{} for _ in range(count)]
-        self.left: list[dict[int, dict[Value, int]]] = [{} for _ in range(count)]
+        self.held: list[dict[StageValue, Any]] = [{} for _ in range(count)]
+        self.held_of: list[dict[int, dict[StageValue, Any]]] = [{} for _ in range(count)]
+        self.left: list[dict[int, dict[StageValue, int]]] = [{} for _ in range(count)]
         self.started: set[tuple[int, int]] = set()
         self.record = executor.record = StepRecord(live_microbatches=dict.fromkeys(range(count), 0))
         self._place(arguments)
@@ -184,12 +184,13 @@ class _Run:
         for number, (argument, expected) in enumerate(zip(arguments, types, strict=True)):
             array = argument if isinstance(argument, self.jax.Array) else np.asarray(argument, expected.dtype.numpy)
             if array.shape != expected.dims or array.dtype != expected.dtype.numpy:
-                raise HloomError(f"argument {number} is {array.dtype}{list(array.shape)}, and the step takes {expected}")
-            value = Value("", Scope.PARAMETER, number)
+                given = f"{array.dtype}{list(array.shape)}"
+                raise HloomError(f"argument {number} is {given}, and the step takes {expected}")
+            value = StageValue("", ValueScope.PARAMETER, number)
             for stage in self.program.placements[number]:
                 self.held[stage][value] = self._sent(array, value, stage)
 
-    def _sent(self, array: Any, value: Value, stage: int) -> Any:
+    def _sent(self, array: Any, value: StageValue, stage: int) -> Any:
         """An array on another stage's devices; no copy where it is there."""
         target = self.executor._stages[stage].sharding(value, array.shape)
         if getattr(array, "sharding", None) == target:
@@ -219,7 +220,7 @@ class _Run:
         results = self.executor.compiled(program)(*operands)
         sums = {result for _, result in program.sums}
         for number, (value, array) in enumerate(zip(program.results, results, strict=True)):
-            if number in sums or value.scope is Scope.STEP:
+            if number in sums or value.scope is ValueScope.STEP:
                 self.held[program.stage][value] = array
             else:
                 self._hold(program.stage, value, microbatch, array)
@@ -227,17 +228,17 @@ class _Run:
             value = program.results[number]
             self._hold(stage, value, microbatch, self._sent(results[number], value, stage))
 
-    def _hold(self, stage: int, value: Value, microbatch: int, array: Any) -> None:
+    def _hold(self, stage: int, value: StageValue, microbatch: int, array: Any) -> None:
         readers = self.executor._readers.get((stage, value), 0)
         if readers:
             self.held_of[stage].setdefault(microbatch, {})[value] = array
             self.left[stage].setdefault(microbatch, {})[value] = readers
 
-    def _operand(self, stage: int, value: Value, microbatch: int) -> Any:
+    def _operand(self, stage: int, value: StageValue, microbatch: int) -> Any:
         """What a program reads; a value of the microbatch is dropped with its last reader."""
-        if value.scope is Scope.MICROBATCH_NUMBER:
+        if value.scope is ValueScope.MICROBATCH_NUMBER:
             return self._number(stage, microbatch, value)
-        if value.scope is not Scope.MICROBATCH:
+        if value.scope is not ValueScope.MICROBATCH:
             return self.held[stage][_key(value)]
         left = self.left[stage][microbatch]
         left[value] -= 1
@@ -247,8 +248,8 @@ class _Run:
             del held[value], left[value]
         return array
 
-    def _number(self, stage: int, microbatch: int, value: Value) -> Any:
-        key = Value(f"{value.name}.{microbatch}", Scope.MICROBATCH_NUMBER)
+    def _number(self, stage: int, microbatch: int, value: StageValue) -> Any:
+        key = StageValue(f"{value.name}.{microbatch}", ValueScope.MICROBATCH_NUMBER)
         if key not in self.held[stage]:
             target = self.executor._stages[stage].sharding(value, ())
             self.held[stage][key] = self.jax.device_put(np.int32(microbatch), target)
@@ -263,5 +264,5 @@ class _Run:
         self.record.live_microbatches[stage] = max(self.record.live_microbatches[stage], live + is_running)
 
 
-def _key(value: Value) -> Value:
-    return Value("", Scope.PARAMETER, value.number) if value.scope is Scope.PARAMETER else value
+def _key(value: StageValue) -> StageValue:
+    return StageValue("", ValueScope.PARAMETER, value.number) if value.scope is ValueScope.PARAMETER else value

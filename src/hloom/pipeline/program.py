@@ -1,0 +1,74 @@
+"""What a pipeline runs: modules by stage, and the values that pass between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hloom.ir import Module, TensorType
+from hloom.pipeline.plan import ActionKind, PipelinePlan
+
+
+class ValueScope(Enum):
+    """What a value belongs to."""
+
+    PARAMETER = "parameter"
+    MICROBATCH_NUMBER = "the number of the microbatch"
+    MICROBATCH = "one microbatch"
+    STEP = "the step"
+
+
+@dataclass(frozen=True, slots=True)
+class StageValue:
+    """An array of a step or of one of its microbatches.
+
+    `number` is a parameter's; `batch_dim` is the dimension that is a slice of the batch, None where there is none.
+    """
+
+    name: str
+    scope: ValueScope
+    number: int = -1
+    batch_dim: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgram:
+    """A module that a stage runs: what it reads and yields, and which of its results go to which other stages.
+
+    `sums` are pairs of an operand's and a result's number: the result is the operand's value from then on, and may be
+    written over it.
+    """
+
+    module: Module
+    stage: int
+    operands: tuple[StageValue, ...]
+    results: tuple[StageValue, ...]
+    sends: tuple[tuple[int, int], ...] = ()
+    sums: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """A result of the step: the stage that has it, and as what."""
+
+    stage: int
+    value: StageValue
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineProgram:
+    """All that a pipeline runs: by stage the modules of microbatches, those before and behind them, in order.
+
+    `placements` are for each parameter of the step the stages that read it, its own first. `totals` are the sums that
+    another stage's update reads: whose they are, and which stages read them. `outputs` are the step's results, in
+    order. A stage without a module for some work has nothing to do then.
+    """
+
+    plan: PipelinePlan
+    before: tuple[StageProgram, ...]
+    microbatch: dict[tuple[ActionKind, int], StageProgram]
+    update: tuple[StageProgram, ...]
+    placements: tuple[tuple[int, ...], ...]
+    totals: tuple[tuple[StageOutput, tuple[int, ...]], ...]
+    outputs: tuple[StageOutput, ...]
+    parameter_types: tuple[TensorType, ...]

@@ -1,0 +1,280 @@
+"""Pipelines on eight virtual devices: a child process runs each case and prints its failure, as JSON.
+
+python -m tests.pipeline.on_eight_devices [CASE ...]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import hloom
+from hloom.pipeline import Action, PipelinePlan, Schedule, Stage, layers, order
+from hloom.pipeline.schedules import live_microbatches
+
+RANDOM = np.random.default_rng(0)
+BATCH, LENGTH, WIDTH, WORDS = 16, 6, 16, 32
+
+
+def normal(*dims: int) -> np.ndarray:
+    return (RANDOM.standard_normal(dims) * 0.3).astype(np.float32)
+
+
+def plan_of(
+    count: int,
+    stages: int,
+    microbatches: int = 4,
+    schedule: Schedule = Schedule.ONE_F_ONE_B,
+    *,
+    groups: int | None = None,
+    devices: int = 1,
+    recompute: bool = False,
+) -> PipelinePlan:
+    """`count` layers in so many stages of equal length, on groups of so many devices."""
+    bounds = [round(number * count / stages) for number in range(stages + 1)]
+    made = []
+    for number in range(stages):
+        group = number % (groups or stages)
+        numbers = tuple(range(group * devices, (group + 1) * devices))
+        made.append(Stage(bounds[number], bounds[number + 1] - 1, numbers))
+    return PipelinePlan(tuple(made), microbatches, schedule, (recompute,) * stages)
+
+
+def assert_steps(step: Any, state: Any, batch: Any, plan: PipelinePlan, *, steps: int = 2, **options: Any) -> Any:
+    """Steps of the pipeline and of the whole step give the same states and results; the pipeline."""
+    pipeline = hloom.pipeline(jax.jit(step).lower(state, *batch), plan, **options)
+    whole = jax.jit(step)
+    one, other = state, state
+    for _ in range(steps):
+        one, result = pipeline.step(one, *batch)
+        other, expected = whole(other, *batch)
+        for actual, wanted in zip(jax.tree.leaves((one, result)), jax.tree.leaves((other, expected)), strict=True):
+            np.testing.assert_allclose(np.asarray(actual), np.asarray(wanted), rtol=2e-4, atol=2e-5)
+    return pipeline
+
+
+def assert_order(pipeline: Any, plan: PipelinePlan) -> None:
+    """The last step ran what the schedule says, and held as many microbatches."""
+    groups: list[list[Action]] = [[] for _ in plan.device_groups]
+    for action in pipeline.record.actions:
+        groups[plan.group_of(action.stage)].append(action)
+    assert tuple(map(tuple, groups)) == order(plan)
+    expected = {stage: count for actions in order(plan) for stage, count in live_microbatches(actions).items()}
+    assert pipeline.record.live_microbatches == expected
+
+
+# A perceptron of four layers
+
+
+def perceptron_loss(weights: Any, inputs: Any, targets: Any) -> Any:
+    for weight, bias in weights:
+        inputs = jnp.tanh(inputs @ weight + bias)
+    return ((inputs - targets) ** 2).mean()
+
+
+def perceptron_step(weights: Any, inputs: Any, targets: Any) -> Any:
+    value, slopes = jax.value_and_grad(perceptron_loss)(weights, inputs, targets)
+    return jax.tree.map(lambda weight, slope: weight - 0.1 * slope, weights, slopes), value
+
+
+PERCEPTRON = [(normal(WIDTH, WIDTH), normal(WIDTH)) for _ in range(4)]
+ROWS = normal(BATCH, WIDTH), normal(BATCH, WIDTH)
+
+
+def gpipe() -> None:
+    plan = plan_of(4, 2, schedule=Schedule.GPIPE)
+    pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, plan)
+    assert_order(pipeline, plan)
+
+
+def one_f_one_b() -> None:
+    plan = plan_of(4, 4, 8)
+    pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, plan)
+    assert_order(pipeline, plan)
+    assert pipeline.record.live_microbatches == {0: 4, 1: 3, 2: 2, 3: 1}
+    (weight, _), *_, (last, _) = pipeline.step(PERCEPTRON, *ROWS)[0]
+    assert [device.id for array in (weight, last) for device in array.devices()] == [0, 3]
+
+
+def interleaved() -> None:
+    plan = plan_of(4, 4, schedule=Schedule.INTERLEAVED, groups=2)
+    assert_order(assert_steps(perceptron_step, PERCEPTRON, ROWS, plan), plan)
+
+
+def zero_bubble() -> None:
+    plan = plan_of(4, 3, schedule=Schedule.ZERO_BUBBLE)
+    assert_order(assert_steps(perceptron_step, PERCEPTRON, ROWS, plan), plan)
+
+
+def recomputation() -> None:
+    plan = plan_of(4, 2, recompute=True)
+    pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, plan)
+    for (_, stage), program in pipeline.program.microbatch.items():
+        assert len(program.results) - len(program.sums) <= 1, f"stage {stage} keeps {program.results}"
+
+
+def several_devices_in_a_stage() -> None:
+    plan = plan_of(4, 2, 2, devices=4)
+    pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, plan)
+    state, _ = pipeline.step(PERCEPTRON, *ROWS)
+    assert {device.id for device in state[3][0].devices()} == {4, 5, 6, 7}
+
+
+def inference() -> None:
+    def predict(weights: Any, inputs: Any) -> Any:
+        for weight, bias in weights:
+            inputs = jnp.tanh(inputs @ weight + bias)
+        return inputs
+
+    pipeline = hloom.pipeline(
+        jax.jit(predict).lower(PERCEPTRON, ROWS[0]), plan_of(4, 4), batch={"inputs.1": 0}
+    )
+    np.testing.assert_allclose(pipeline.step(PERCEPTRON, ROWS[0]), predict(PERCEPTRON, ROWS[0]), rtol=1e-5, atol=1e-6)
+
+
+# A language model with tied embeddings, trained by Adam with clipped gradients
+
+
+def block(x: Any, w: Any) -> Any:
+    q, k, v = (part.reshape(*part.shape[:2], 2, -1) for part in jnp.split(normalised(x) * w["scale"] @ w["qkv"], 3, -1))
+    scores = jnp.einsum("bthd,bshd->bhts", q, k)
+    scores = jnp.where(jnp.tril(jnp.ones((LENGTH, LENGTH), bool)), scores, -1e9)
+    x = x + jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v).reshape(x.shape) @ w["out"]
+    return x + jax.nn.gelu(normalised(x) @ w["up"]) @ w["down"]
+
+
+def normalised(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def language_loss(weights: Any, tokens: Any) -> Any:
+    x = weights["embedding"][tokens[:, :-1]]
+    if isinstance(weights["layers"], list):
+        for layer in weights["layers"]:
+            x = block(x, layer)
+    else:
+        x, _ = lax.scan(lambda x, layer: (block(x, layer), None), x, weights["layers"])
+    logits = jax.nn.log_softmax(x @ weights["embedding"].T)
+    return -jnp.take_along_axis(logits, tokens[:, 1:, None], -1)[..., 0].mean()
+
+
+def adam(state: Any, tokens: Any) -> Any:
+    weights, first, second, number = state
+    value, slopes = jax.value_and_grad(language_loss)(weights, tokens)
+    norm = jnp.sqrt(sum(jnp.sum(slope * slope) for slope in jax.tree.leaves(slopes)))
+    slopes = jax.tree.map(lambda slope: slope * jnp.minimum(1, 1 / norm), slopes)
+    number = number + 1
+    first = jax.tree.map(lambda m, slope: 0.9 * m + 0.1 * slope, first, slopes)
+    second = jax.tree.map(lambda v, slope: 0.99 * v + 0.01 * slope * slope, second, slopes)
+
+    def updated(weight: Any, m: Any, v: Any) -> Any:
+        return weight - 0.01 * m / (1 - 0.9**number) / (jnp.sqrt(v / (1 - 0.99**number)) + 1e-3)
+
+    return (jax.tree.map(updated, weights, first, second), first, second, number), {"loss": value, "norm": norm}
+
+
+def language_model(count: int) -> Any:
+    made = [
+        {
+            "scale": 1 + normal(WIDTH),
+            "qkv": normal(WIDTH, 3 * WIDTH),
+            "out": normal(WIDTH, WIDTH),
+            "up": normal(WIDTH, 4 * WIDTH),
+            "down": normal(4 * WIDTH, WIDTH),
+        }
+        for _ in range(count)
+    ]
+    return {"embedding": normal(WORDS, WIDTH), "layers": made}
+
+
+def with_moments(weights: Any) -> Any:
+    zeros = jax.tree.map(np.zeros_like, weights)
+    return weights, zeros, zeros, np.float32(0)
+
+
+TOKENS = RANDOM.integers(0, WORDS, (8, LENGTH + 1)).astype(np.int32)
+
+
+def language_model_by_adam() -> None:
+    state = with_moments(language_model(2))
+    plan = plan_of(5, 2)
+    pipeline = assert_steps(adam, state, (TOKENS,), plan)
+    assert_order(pipeline, plan)
+    (weights, first, _, _), _ = pipeline.step(state, TOKENS)
+    for tree in (weights, first):
+        assert [next(iter(layer["up"].devices())).id for layer in tree["layers"]] == [0, 1]
+    activations = BATCH // 2 * LENGTH * WIDTH * 4
+    embedding = weights["embedding"].nbytes
+    new, _ = pipeline.step((weights, first, first, np.float32(1)), TOKENS)
+    assert pipeline.record.sent_bytes < 2 * activations + 2 * embedding + 2 * TOKENS.nbytes + 400
+    assert jax.tree.structure(new[0]) == jax.tree.structure(weights)
+
+
+# A convolutional network with momentum
+
+
+def convolutional_loss(weights: Any, images: Any, labels: Any) -> Any:
+    x = images
+    for kernel, scale in weights["stages"]:
+        x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
+        mean, variance = x.mean((1, 2, 3), keepdims=True), x.var((1, 2, 3), keepdims=True)
+        x = jax.nn.relu((x - mean) * lax.rsqrt(variance + 1e-5) * scale[:, None, None])
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+    logits = jax.nn.log_softmax(x.reshape(x.shape[0], -1) @ weights["out"])
+    return -jnp.take_along_axis(logits, labels[:, None], 1).mean()
+
+
+def momentum(state: Any, images: Any, labels: Any) -> Any:
+    weights, velocity = state
+    value, slopes = jax.value_and_grad(convolutional_loss)(weights, images, labels)
+    velocity = jax.tree.map(lambda old, slope: 0.9 * old + slope, velocity, slopes)
+    return (jax.tree.map(lambda weight, speed: weight - 0.05 * speed, weights, velocity), velocity), value
+
+
+def convolutional_network() -> None:
+    weights = {"stages": [(normal(4, c, 3, 3), 1 + normal(4)) for c in (3, 4, 4)], "out": normal(64, 5)}
+    state = weights, jax.tree.map(np.zeros_like, weights)
+    batch = normal(8, 3, 8, 8), np.arange(8, dtype=np.int32) % 5
+    count = len(layers(hloom.load(jax.jit(momentum).lower(state, *batch)), microbatches=4))
+    assert count == 4
+    plan = plan_of(count, 3)
+    assert_order(assert_steps(momentum, state, batch, plan), plan)
+
+
+CASES = {
+    case.__name__: case
+    for case in (
+        gpipe,
+        one_f_one_b,
+        interleaved,
+        zero_bubble,
+        recomputation,
+        several_devices_in_a_stage,
+        inference,
+        language_model_by_adam,
+        convolutional_network,
+    )
+}
+
+
+def main(names: list[str]) -> None:
+    """Run cases, all by default; each one's traceback, or nothing where it passed."""
+    results = {}
+    for name in names or CASES:
+        try:
+            CASES[name]()
+            results[name] = ""
+        except Exception:
+            results[name] = traceback.format_exc()
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,141 @@
+"""Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
+
+Covers `dispatch.py`, `extraction.py`, `layers.py`, `stage_programs.py`, `step.py`, `update_programs.py`,
+`runtime/pipeline_executor.py`, `api/pipeline.py`; see `on_eight_devices.py`.
+"""
+
+import json
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+import hloom
+from hloom.ir import Module
+from hloom.microbatch import MixedExamples
+from hloom.pipeline import PipelinePlan, Stage, layers, pipeline_program
+from hloom.runtime import PipelineExecutor, xla
+from hloom.text import HloomError
+from tests.pipeline.on_eight_devices import CASES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@lru_cache
+def results() -> dict[str, str]:
+    """What was wrong with each case, from one child process for all of them."""
+    environment = xla.environment(8) | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "JAX_ENABLE_X64": "0"}
+    command = [sys.executable, "-m", "tests.pipeline.on_eight_devices"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_eight_devices(name: str) -> None:
+    problem = results()[name]
+    assert not problem, problem
+
+
+TWO_LAYERS = """
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY step {
+  first = f32[4,6] parameter(0)
+  second = f32[6,3] parameter(1)
+  inputs = f32[8,4] parameter(2)
+  hidden = f32[8,6] dot(inputs, first), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  active = f32[8,6] tanh(hidden)
+  outputs = f32[8,3] dot(active, second), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  slope = f32[8,6] dot(outputs, second), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  squares = f32[8,6] multiply(active, active)
+  falling = f32[8,6] multiply(slope, squares)
+  d_second = f32[6,3] dot(active, outputs), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  d_first = f32[4,6] dot(inputs, falling), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  new_first = f32[4,6] subtract(first, d_first)
+  new_second = f32[6,3] subtract(second, d_second)
+  ROOT new = (f32[4,6], f32[6,3]) tuple(new_first, new_second)
+}"""
+BATCH = {"inputs": 0}
+
+
+def two_stages(microbatches: int = 2) -> PipelinePlan:
+    return PipelinePlan((Stage(0, 0, (0,)), Stage(1, 1, (1,))), microbatches)
+
+
+def module() -> Module:
+    return hloom.parse(TWO_LAYERS)
+
+
+def test_layers_have_their_own_backward_part():
+    first, second = layers(module(), microbatches=2, batch=BATCH)
+    assert [node.name for node in first.forward] == ["hidden", "active"]
+    assert {"falling", "d_first"} <= {node.name for node in first.backward}
+    assert [node.name for node in second.forward] == ["outputs"]
+    assert {"slope", "d_second"} <= {node.name for node in second.backward}
+    assert (first.parameters, second.parameters) == ((0,), (1,))
+    assert (first.activation_bytes, second.activation_bytes) == (4 * 6 * 4, 0)
+
+
+def test_modules_of_the_stages():
+    program = pipeline_program(module(), two_stages(), batch=BATCH)
+    shapes = {
+        f"{phase.name} {stage}": [str(operand.name) for operand in made.operands]
+        for (phase, stage), made in program.microbatch.items()
+    }
+    assert shapes["FORWARD 0"] == ["microbatch", "inputs", "first"]
+    assert shapes["FORWARD 1"] == ["active", "second"]
+    sent = {
+        (made.stage, made.results[result].name, to)
+        for made in program.microbatch.values()
+        for result, to in made.sends
+    }
+    assert sent == {(0, "active", 1), (1, "slope", 0)}
+    assert program.placements == ((0,), (1,), (0,))
+
+
+def test_more_stages_than_layers():
+    plan = PipelinePlan(tuple(Stage(number, number, (number,)) for number in range(3)), 2)
+    with pytest.raises(HloomError, match="step has 2 layers, and the plan's 3 stages are of 3: a stage needs a layer"):
+        pipeline_program(module(), plan, batch=BATCH)
+
+
+def test_layers_that_the_program_does_not_have():
+    plan = PipelinePlan((Stage(0, 3, (0,)),), 2)
+    with pytest.raises(HloomError, match="step has 2 layers, and the plan's 1 stages are of 4"):
+        pipeline_program(module(), plan, batch=BATCH)
+
+
+def test_batch_that_is_not_divisible():
+    with pytest.raises(HloomError, match=r"inputs is f32\[8,4\]: 8 examples are no 3 equal slices"):
+        pipeline_program(module(), two_stages(3), batch=BATCH)
+
+
+def test_examples_that_mix():
+    text = TWO_LAYERS.replace("tanh(hidden)", "sort(hidden), dimensions={0}, to_apply=less").replace(
+        "ENTRY", "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }\nENTRY"
+    )
+    with pytest.raises(MixedExamples, match="active"):
+        pipeline_program(hloom.parse(text), two_stages(), batch=BATCH)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "all-reduce(hidden), replica_groups={{0,1}}, to_apply=add",
+        "rng(low, high), distribution=rng_uniform",
+        'custom-call(hidden), custom_call_target="callback", custom_call_has_side_effect=true',
+    ],
+)
+def test_effects(instruction: str) -> None:
+    constants = "low = f32[] constant(0)\n  high = f32[] constant(1)\n  "
+    text = TWO_LAYERS.replace("active = f32[8,6] tanh(hidden)", f"{constants}active = f32[8,6] {instruction}")
+    with pytest.raises(HloomError, match=r"active \([a-z-]+\) in step has an effect beyond its result"):
+        pipeline_program(hloom.parse(text), two_stages(), batch=BATCH)
+
+
+def test_fewer_devices_than_planned():
+    program = pipeline_program(module(), two_stages(), batch=BATCH)
+    with pytest.raises(HloomError, match="the plan uses 2 devices, and there are 1"):
+        PipelineExecutor(program, devices=["one"])
