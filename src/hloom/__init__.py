@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hloom.api.jit import inside_jit as inside_jit
     from hloom.api.jit import jit as jit
     from hloom.api.load import load as load
-    from hloom.api.pipeline import pipeline as pipeline
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from hloom.ir import verify as verify
     from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
+    from hloom.pipeline import pipeline as pipeline
     from hloom.remat import remat as remat
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
@@ -108,7 +108,6 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
-    "api.pipeline": ("pipeline",),
     "api.plan": ("PlanResult", "measure", "plan"),
     "evaluate": ("evaluate",),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
@@ -128,6 +127,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "microbatch": ("microbatch",),
     "ops": ("OPS",),
+    "pipeline": ("pipeline",),
     "remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),

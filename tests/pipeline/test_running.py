@@ -1,7 +1,7 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
 Covers `dispatch.py`, `extraction.py`, `layers.py`, `stage_programs.py`, `step.py`, `update_programs.py`,
-`runtime/pipeline_executor.py`, `api/pipeline.py`; see `on_eight_devices.py`.
+`executor.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py`.
 """
 
 import json
@@ -15,8 +15,8 @@ import pytest
 import hloom
 from hloom.ir import Module
 from hloom.microbatch import MixedExamples
-from hloom.pipeline import PipelinePlan, Stage, layers, pipeline_program
-from hloom.runtime import PipelineExecutor, xla
+from hloom.pipeline import PipelineExecutor, PipelinePlan, Stage, layers, pipeline_program
+from hloom.runtime import xla
 from hloom.text import HloomError
 from tests.pipeline.on_eight_devices import CASES
 

@@ -1,16 +1,19 @@
 """Pipelines: stages of layers on groups of devices, and the order in which they run microbatches.
 
-To add a schedule, edit `schedules.py`. `hloom.pipeline(step, plan)` is `hloom.api.pipeline`.
+To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layers.py`.
 """
 
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from hloom.pipeline.dispatch import dispatch_order as dispatch_order
+from hloom.pipeline.executor import PipelineExecutor as PipelineExecutor
+from hloom.pipeline.executor import StepRecord as StepRecord
 from hloom.pipeline.layers import Layer as Layer
 from hloom.pipeline.layers import layers as layers
+from hloom.pipeline.pipeline import Pipeline as Pipeline
+from hloom.pipeline.pipeline import pipeline as pipeline
 from hloom.pipeline.plan import Action as Action
 from hloom.pipeline.plan import ActionKind as ActionKind
 from hloom.pipeline.plan import InvalidPlan as InvalidPlan
@@ -30,7 +33,7 @@ class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.pipeline(step, plan)`, have one name."""
 
     def __call__(self, source: Any, plan: PipelinePlan, **options: Any) -> Any:
-        return import_module("hloom.api.pipeline").pipeline(source, plan, **options)
+        return pipeline(source, plan, **options)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

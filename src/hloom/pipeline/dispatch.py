@@ -22,7 +22,7 @@ def dispatch_order(plan: PipelinePlan) -> list[Action]:
     >>> from hloom.pipeline.plan import Stage
     >>> plan = PipelinePlan((Stage(0, 0, (0,)), Stage(1, 1, (1,))), 2)
     >>> print(*dispatch_order(plan))
-    F0@0 F0@1 F1@0 B0@1 F1@1 B0@0 B1@1 B1@0
+    F0@0 F1@0 F0@1 B0@1 B0@0 F1@1 B1@1 B1@0
     """
     groups = order(plan)
     stages = len(plan.stages)

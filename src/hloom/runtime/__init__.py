@@ -3,7 +3,8 @@
 `run` runs a module or a text, `compare` says where two runs differ, `xla_queries` (`canonical`, `accepts`, `cost`, ...)
 ask XLA about a text. XLA lives in a child process, so that what makes it crash raises an error here. jax is imported
 there only; nothing needs it until something is run. `jit` and `inside_jit` transform jax's programs on their way to
-XLA, `auto_shard` shards them over devices, and `PipelineExecutor` runs pipelines, in this process.
+XLA, `auto_shard` shards them over devices, and a `DeviceGroup` runs modules on some of
+them, in this process.
 
 To add an op that XLA's client refuses, edit `legalization.py` (`bitcast_expander.py`, `op_expanders.py`); to ask XLA
 something new, write the call in `xla.py`, the request in `worker.py` and the query in `xla_queries.py`; to follow
@@ -23,6 +24,10 @@ from hloom.runtime.comparison import compare as compare
 from hloom.runtime.comparison import first_difference as first_difference
 from hloom.runtime.device_comparison import DeviceComparison as DeviceComparison
 from hloom.runtime.device_comparison import compare_with_one_device as compare_with_one_device
+from hloom.runtime.device_group import DeviceGroup as DeviceGroup
+from hloom.runtime.device_group import ProgramTrees as ProgramTrees
+from hloom.runtime.device_group import checked_argument as checked_argument
+from hloom.runtime.device_group import device_groups as device_groups
 from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.inputs import Inputs as Inputs
@@ -44,9 +49,6 @@ from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled
 from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
-from hloom.runtime.pipeline_executor import PipelineExecutor as PipelineExecutor
-from hloom.runtime.pipeline_executor import ProgramTrees as ProgramTrees
-from hloom.runtime.pipeline_executor import StepRecord as StepRecord
 from hloom.runtime.run import OutputRow as OutputRow
 from hloom.runtime.run import RunResult as RunResult
 from hloom.runtime.run import output_rows as output_rows

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom import runtime
-from hloom.api.load import load
+from hloom.hlo import load
 from hloom.ir import Module
 from hloom.microbatch import Batch
-from hloom.pipeline import PipelinePlan, PipelineProgram, pipeline_program
+from hloom.pipeline.executor import PipelineExecutor, StepRecord
+from hloom.pipeline.plan import PipelinePlan
+from hloom.pipeline.program import PipelineProgram
+from hloom.pipeline.stage_programs import pipeline_program
+from hloom.runtime import ProgramTrees
 from hloom.text import HloomError
 
 
@@ -25,7 +28,7 @@ def pipeline(
     """
     module = source if isinstance(source, Module) else load(source)
     program = pipeline_program(module, plan, batch=batch)
-    return Pipeline(program, runtime.PipelineExecutor(program, devices), runtime.ProgramTrees.of(source))
+    return Pipeline(program, PipelineExecutor(program, devices), ProgramTrees.of(source))
 
 
 class Pipeline:
@@ -35,13 +38,13 @@ class Pipeline:
     """
 
     def __init__(
-        self, program: PipelineProgram, executor: runtime.PipelineExecutor, trees: runtime.ProgramTrees | None
+        self, program: PipelineProgram, executor: PipelineExecutor, trees: ProgramTrees | None
     ) -> None:
         self.program, self.executor = program, executor
         self._trees = trees
 
     @property
-    def record(self) -> runtime.StepRecord:
+    def record(self) -> StepRecord:
         """The order of dispatch of the last step, and by stage the most live microbatches."""
         return self.executor.record
 

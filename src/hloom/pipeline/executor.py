@@ -1,0 +1,185 @@
+"""A pipeline's modules on jax's devices, dispatched in the order of the schedule.
+
+Nothing waits: jax dispatches asynchronously, and an array is sent to another stage's devices as soon as it is
+dispatched. A value is dropped when the last program that reads it is dispatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hloom.pipeline.dispatch import dispatch_order
+from hloom.pipeline.plan import Action, ActionKind
+from hloom.pipeline.program import PipelineProgram, StageProgram, StageValue, ValueScope
+from hloom.runtime import checked_argument, device_groups
+from hloom.text import HloomError
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """What the last step did: actions in the order of their dispatch, and by stage the most live microbatches.
+
+    A microbatch is live in a stage from its forward until nothing of it is held there any more. `sent_bytes` counts
+    what came to a stage's devices from elsewhere.
+    """
+
+    actions: list[Action] = field(default_factory=list)
+    live_microbatches: dict[int, int] = field(default_factory=dict)
+    sent_bytes: int = 0
+
+
+class PipelineExecutor:
+    """Runs the steps of a pipeline; `devices` are jax's, which the plan's devices number: all of them by default."""
+
+    def __init__(self, program: PipelineProgram, devices: Sequence[Any] | None = None) -> None:
+        self.program = program
+        self.groups = device_groups([stage.devices for stage in program.plan.stages], devices)
+        self.order = dispatch_order(program.plan)
+        self.readers = self._count_readers()
+        self.record = StepRecord()
+        self._compiled: dict[int, Callable[..., tuple[Any, ...]]] = {}
+
+    def step(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results of one step, each on the devices of its stage; arguments in the order of the parameters."""
+        run = _Run(self, arguments)
+        self.record = run.record
+        return run.results()
+
+    def _count_readers(self) -> dict[tuple[int, StageValue], int]:
+        """By stage and value of a microbatch how many programs of the stage read it."""
+        readers: dict[tuple[int, StageValue], int] = {}
+        for program in self.program.microbatch.values():
+            for operand in program.operands:
+                key = program.stage, operand
+                readers[key] = readers.get(key, 0) + 1
+        return readers
+
+    def compiled(self, program: StageProgram) -> Callable[..., tuple[Any, ...]]:
+        """A program as a function on its stage's devices, made once."""
+        made = self._compiled.get(id(program))
+        if made is None:
+            dims = [value.batch_dim for value in program.results]
+            donated = [operand for operand, _ in program.sums]
+            made = self.groups[program.stage].compiled(program.module, dims, donated)
+            self._compiled[id(program)] = made
+        return made
+
+
+class _Run:
+    """One step while it is dispatched: what each stage holds, of the step and of each microbatch."""
+
+    def __init__(self, executor: PipelineExecutor, arguments: Sequence[Any]) -> None:
+        self.executor, self.program = executor, executor.program
+        count = len(executor.program.plan.stages)
+        self.held: list[dict[StageValue, Any]] = [{} for _ in range(count)]
+        self.held_of: list[dict[int, dict[StageValue, Any]]] = [{} for _ in range(count)]
+        self.left: list[dict[int, dict[StageValue, int]]] = [{} for _ in range(count)]
+        self.started: set[tuple[int, int]] = set()
+        self.record = StepRecord(live_microbatches=dict.fromkeys(range(count), 0))
+        self._place(arguments)
+
+    def results(self) -> list[Any]:
+        """Dispatch the step; its results."""
+        for program in self.program.before:
+            self._run_once(program)
+        for action in self.executor.order:
+            self._run_action(action)
+        for total, stages in self.program.totals:
+            for stage in stages:
+                self.held[stage][total.value] = self._sent(self.held[total.stage][total.value], total.value, stage)
+        for program in self.program.update:
+            self._run_once(program)
+        return [self.held[output.stage][_key(output.value)] for output in self.program.outputs]
+
+    def _place(self, arguments: Sequence[Any]) -> None:
+        """Put each parameter on the devices of the stages that read it."""
+        types = self.program.parameter_types
+        if len(arguments) != len(types):
+            raise HloomError(
+                f"the step takes {len(types)} arrays, and {len(arguments)} are given",
+                hint="jax leaves unused arguments out: lower jax.jit(f, keep_unused=True)",
+            )
+        for number, (argument, expected) in enumerate(zip(arguments, types, strict=True)):
+            array = checked_argument(argument, expected, number)
+            value = StageValue("", ValueScope.PARAMETER, number)
+            for stage in self.program.placements[number]:
+                self.held[stage][value] = self._sent(array, value, stage)
+
+    def _sent(self, array: Any, value: StageValue, stage: int) -> Any:
+        """An array on a stage's devices; no copy where it is there."""
+        group = self.executor.groups[stage]
+        if not group.holds(array, value.batch_dim):
+            self.record.sent_bytes += array.nbytes
+        return group.put(array, value.batch_dim)
+
+    def _run_once(self, program: StageProgram) -> None:
+        held = self.held[program.stage]
+        results = self.executor.compiled(program)(*[held[_key(operand)] for operand in program.operands])
+        held.update(zip(program.results, results, strict=True))
+        for number, stage in program.sends:
+            value = program.results[number]
+            self.held[stage][value] = self._sent(results[number], value, stage)
+
+    def _run_action(self, action: Action) -> None:
+        self.record.actions.append(action)
+        program = self.program.microbatch.get((action.kind, action.stage))
+        if action.kind is ActionKind.FORWARD:
+            self.started.add((action.stage, action.microbatch))
+        if program is not None:
+            self._run_microbatch(program, action.microbatch)
+        self._count_live(action)
+
+    def _run_microbatch(self, program: StageProgram, microbatch: int) -> None:
+        operands = [self._operand(program.stage, operand, microbatch) for operand in program.operands]
+        results = self.executor.compiled(program)(*operands)
+        for value, array in zip(program.results, results, strict=True):
+            if value.scope is ValueScope.STEP:
+                self.held[program.stage][value] = array
+            else:
+                self._hold(program.stage, value, microbatch, array)
+        for number, stage in program.sends:
+            value = program.results[number]
+            self._hold(stage, value, microbatch, self._sent(results[number], value, stage))
+
+    def _hold(self, stage: int, value: StageValue, microbatch: int, array: Any) -> None:
+        readers = self.executor.readers.get((stage, value), 0)
+        if readers:
+            self.held_of[stage].setdefault(microbatch, {})[value] = array
+            self.left[stage].setdefault(microbatch, {})[value] = readers
+
+    def _operand(self, stage: int, value: StageValue, microbatch: int) -> Any:
+        """What a program reads; a value of the microbatch is dropped with its last reader."""
+        if value.scope is ValueScope.MICROBATCH_NUMBER:
+            return self._number(stage, microbatch, value)
+        if value.scope is not ValueScope.MICROBATCH:
+            return self.held[stage][_key(value)]
+        left, held = self.left[stage][microbatch], self.held_of[stage][microbatch]
+        left[value] -= 1
+        array = held[value]
+        if not left[value]:
+            del held[value], left[value]
+        return array
+
+    def _number(self, stage: int, microbatch: int, value: StageValue) -> Any:
+        key = StageValue(f"{value.name}.{microbatch}", ValueScope.MICROBATCH_NUMBER)
+        if key not in self.held[stage]:
+            self.held[stage][key] = self.executor.groups[stage].put(np.int32(microbatch))
+        return self.held[stage][key]
+
+    def _count_live(self, action: Action) -> None:
+        stage = action.stage
+        held_of = self.held_of[stage]
+        live = sum(bool(held) and (stage, microbatch) in self.started for microbatch, held in held_of.items())
+        is_alone = action.kind is ActionKind.FORWARD and not held_of.get(action.microbatch)
+        self.record.live_microbatches[stage] = max(self.record.live_microbatches[stage], live + is_alone)
+
+
+def _key(value: StageValue) -> StageValue:
+    """The value as stages hold it: a parameter by its number alone."""
+    if value.scope is ValueScope.PARAMETER:
+        return StageValue("", ValueScope.PARAMETER, value.number)
+    return value

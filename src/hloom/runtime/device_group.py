@@ -1,0 +1,143 @@
+"""Modules and arrays on a group of jax's devices: what one stage of a pipeline runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Module, TensorType, TupleType
+from hloom.runtime.differentiation import Program, program_call
+from hloom.runtime.jax_internals import jax_internals
+from hloom.text import HloomError
+
+BATCH_AXIS = "batch"
+"""The name of the axis of a group's devices, along which arrays are split."""
+
+
+def device_groups(numbers: Sequence[Sequence[int]], devices: Sequence[Any] | None = None) -> list[DeviceGroup]:
+    """Groups of jax's devices, by their numbers among `devices`, which are all of them by default."""
+    known = list(devices) if devices is not None else jax_internals().jax.devices()
+    wanted = 1 + max(number for group in numbers for number in group)
+    if wanted > len(known):
+        raise HloomError(
+            f"the plan uses {wanted} devices, and there are {len(known)}",
+            hint=f"on the CPU: XLA_FLAGS=--xla_force_host_platform_device_count={wanted}",
+        )
+    return [DeviceGroup([known[number] for number in group]) for group in numbers]
+
+
+class DeviceGroup:
+    """Devices that share the work of modules: arrays are split along one dimension, or replicated."""
+
+    def __init__(self, devices: list[Any]) -> None:
+        self.devices = devices
+
+    @cached_property
+    def _mesh(self) -> Any:
+        return jax_internals().jax.sharding.Mesh(np.array(self.devices), (BATCH_AXIS,))
+
+    def _sharding(self, dims: Sequence[int], split_dim: int | None) -> Any:
+        sharding = jax_internals().jax.sharding
+        if len(self.devices) == 1:
+            return sharding.SingleDeviceSharding(self.devices[0])
+        spec: list[str | None] = [None] * len(dims)
+        if split_dim is not None and dims[split_dim] % len(self.devices) == 0:
+            spec[split_dim] = BATCH_AXIS
+        return sharding.NamedSharding(self._mesh, sharding.PartitionSpec(*spec))
+
+    def holds(self, array: Any, split_dim: int | None = None) -> bool:
+        """Whether an array is on these devices, split so."""
+        return getattr(array, "sharding", None) == self._sharding(np.shape(array), split_dim)
+
+    def put(self, array: Any, split_dim: int | None = None) -> Any:
+        """An array on these devices, split along a dimension where that is divisible; itself where it is there."""
+        if self.holds(array, split_dim):
+            return array
+        with jax_internals().jax.enable_x64(True):
+            return jax_internals().jax.device_put(array, self._sharding(np.shape(array), split_dim))
+
+    def compiled(
+        self, module: Module, split_dims: Sequence[int | None], donated: Sequence[int] = ()
+    ) -> Callable[..., tuple[Any, ...]]:
+        """A module as a function of arrays on these devices, compiled when it is first called.
+
+        Its result is a tuple of arrays, split along `split_dims`; the memory of `donated` operands is taken over.
+        """
+        internals = jax_internals()
+        root_type = module.entry.root.type
+        assert isinstance(root_type, TupleType)
+        inputs = [_aval(parameter.type) for parameter in module.entry.parameters]
+        outputs = [_aval(element) for element in root_type.elements]
+        program = Program(module.name, inputs, outputs, _NoDerivatives(), module=module)
+
+        def apply(*arrays: Any) -> Any:
+            return tuple(program_call().bind(*arrays, program=program))
+
+        apply.__name__ = apply.__qualname__ = module.name
+        shardings = tuple(self._sharding(aval.shape, dim) for aval, dim in zip(outputs, split_dims, strict=True))
+        jitted = internals.jax.jit(apply, out_shardings=shardings, donate_argnums=tuple(donated))
+
+        def run(*arrays: Any) -> Any:
+            with internals.jax.enable_x64(True):
+                return jitted(*arrays)
+
+        return run
+
+
+class _NoDerivatives:
+    """For programs that nobody differentiates."""
+
+    def parts(self, module: Module, wrt: Sequence[int]) -> tuple[Module, Module]:
+        raise HloomError(f"{module.name} is a part of a step, and has no derivative")
+
+    def forward(self, module: Module, wrt: Sequence[int]) -> Module:
+        raise HloomError(f"{module.name} is a part of a step, and has no derivative")
+
+    def backward(self, module: Module, wrt: Sequence[int]) -> Module:
+        raise HloomError(f"{module.name} is a part of a step, and has no derivative")
+
+
+def _aval(value_type: Any) -> Any:
+    assert isinstance(value_type, TensorType)
+    return jax_internals().core.ShapedArray(value_type.dims, value_type.dtype.numpy)
+
+
+def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
+    """An argument as an array of a type; raises HloomError where it is another."""
+    is_array = isinstance(argument, jax_internals().jax.Array)
+    array = argument if is_array else np.asarray(argument)
+    if not is_array and array.shape == () and array.dtype != expected.dtype.numpy:
+        array = array.astype(expected.dtype.numpy)
+    if array.shape != expected.dims or array.dtype != expected.dtype.numpy:
+        given = f"{array.dtype}{list(array.shape)}"
+        raise HloomError(f"argument {number} is {given}, and the step takes {expected}")
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTrees:
+    """The trees of a lowered program's arguments and results, around its flat parameters and results."""
+
+    arguments_tree: Any
+    results_tree: Any
+
+    @staticmethod
+    def of(lowered: Any) -> ProgramTrees | None:
+        """The trees of what `jax.jit(f).lower(...)` returns; None for anything else."""
+        arguments, results = getattr(lowered, "in_tree", None), getattr(lowered, "out_tree", None)
+        return None if arguments is None or results is None else ProgramTrees(arguments, results)
+
+    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments; raises HloomError where they are another tree."""
+        leaves, tree = jax_internals().jax.tree.flatten((tuple(args), kwargs))
+        if tree != self.arguments_tree:
+            raise HloomError(f"the step takes {self.arguments_tree}, and {tree} is given")
+        return leaves
+
+    def results(self, leaves: Sequence[Any]) -> Any:
+        """The tree of the results."""
+        return jax_internals().jax.tree.unflatten(self.results_tree, leaves)
