@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.devices import Device, Interconnect
+from hloom.analysis.devices import Interconnect
 from hloom.analysis.sizes import leaf_bytes
 from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, TupleType, Type, check_device_count
 from hloom.text import HloomError
@@ -155,7 +156,14 @@ def alpha_beta_seconds(steps: float, sent: float, latency: float, bandwidth: flo
     return steps * latency + sent / bandwidth
 
 
-def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: Device) -> float:
+class HasLinks(Protocol):
+    """What devices send to one another over: a `Device`, or several of them in a row; nearest first."""
+
+    @property
+    def links(self) -> tuple[Interconnect, ...]: ...
+
+
+def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: HasLinks) -> float:
     """Seconds of one run of a collective between devices of these numbers, or of a transfer to the host.
 
     0 where the device states no interconnects.

@@ -1,17 +1,24 @@
-"""Pipelines: stages of layers on groups of devices, and the order in which they run microbatches.
+"""Pipelines: stages of layers on groups of devices, the order in which they run microbatches, the search for the best.
 
-To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layers.py`.
+To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layers.py`; what a stage costs,
+`stage_costs.py`; which stages are searched, `search.py`.
 """
 
 import sys
 from types import ModuleType
 from typing import Any
 
+from hloom.pipeline.chain import Chain as Chain
+from hloom.pipeline.chain import InvalidChain as InvalidChain
+from hloom.pipeline.chain import LayerCost as LayerCost
+from hloom.pipeline.chain import merge_layers as merge_layers
 from hloom.pipeline.dispatch import dispatch_order as dispatch_order
 from hloom.pipeline.executor import PipelineExecutor as PipelineExecutor
 from hloom.pipeline.executor import StepRecord as StepRecord
 from hloom.pipeline.layers import Layer as Layer
 from hloom.pipeline.layers import layers as layers
+from hloom.pipeline.machine import InvalidMachine as InvalidMachine
+from hloom.pipeline.machine import Machine as Machine
 from hloom.pipeline.pipeline import Pipeline as Pipeline
 from hloom.pipeline.pipeline import pipeline as pipeline
 from hloom.pipeline.plan import Action as Action
@@ -20,12 +27,28 @@ from hloom.pipeline.plan import InvalidPlan as InvalidPlan
 from hloom.pipeline.plan import PipelinePlan as PipelinePlan
 from hloom.pipeline.plan import Schedule as Schedule
 from hloom.pipeline.plan import Stage as Stage
+from hloom.pipeline.planner import DoesNotFit as DoesNotFit
+from hloom.pipeline.planner import PlannedPipeline as PlannedPipeline
+from hloom.pipeline.planner import evaluate_plan as evaluate_plan
+from hloom.pipeline.planner import plan_pipeline as plan_pipeline
+from hloom.pipeline.profile import Profile as Profile
+from hloom.pipeline.profile import parse_profile as parse_profile
+from hloom.pipeline.profile import read_profile as read_profile
 from hloom.pipeline.program import PipelineProgram as PipelineProgram
 from hloom.pipeline.program import StageOutput as StageOutput
 from hloom.pipeline.program import StageProgram as StageProgram
 from hloom.pipeline.program import StageValue as StageValue
 from hloom.pipeline.program import ValueScope as ValueScope
+from hloom.pipeline.schedules import ScheduleTooLarge as ScheduleTooLarge
 from hloom.pipeline.schedules import order as order
+from hloom.pipeline.search import SearchTooLarge as SearchTooLarge
+from hloom.pipeline.search import best_stages as best_stages
+from hloom.pipeline.simulation import Simulation as Simulation
+from hloom.pipeline.simulation import simulate as simulate
+from hloom.pipeline.stage_costs import IndivisibleBatch as IndivisibleBatch
+from hloom.pipeline.stage_costs import StageCosts as StageCosts
+from hloom.pipeline.stage_costs import StageTimes as StageTimes
+from hloom.pipeline.stage_costs import step_bound as step_bound
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
 
 

@@ -1,0 +1,97 @@
+"""Devices in a row, what memory they have, and how long they take to send bytes to one another.
+
+Interconnects are those of `hloom.analysis`: one that joins d devices joins 0 to d-1, d to 2d-1 and so on, so two
+machines of eight devices are one interconnect of eight devices and one of any number behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloom.analysis import HOST, CollectiveCost, Device, Interconnect, collective_seconds, comm_factor, step_count
+from hloom.text import HloomError
+
+LARGEST_MACHINE = 4096
+"""How many devices a pipeline may have."""
+
+
+class InvalidMachine(HloomError):
+    """Devices, memory or interconnects of which no machine is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`count` equal devices with so many bytes of memory each, and the interconnects between them, nearest first.
+
+    >>> pair = Interconnect("nvlink", "NVLink", "ring", bandwidth=100e9, latency=1e-6, devices=2)
+    >>> net = Interconnect("network", "InfiniBand", "ring", bandwidth=10e9, latency=1e-5)
+    >>> machine = Machine(4, 16e9, (pair, net))
+    >>> seconds = [machine.transfer_seconds((0,), (target,), 1e9) for target in (1, 2)]
+    >>> [round(second, 6) for second in seconds]
+    [0.010001, 0.10001]
+    """
+
+    count: int
+    memory_bytes: float
+    links: tuple[Interconnect, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= LARGEST_MACHINE:
+            raise InvalidMachine(f"a machine of {self.count} devices", hint=f"from 1 to {LARGEST_MACHINE} are possible")
+        if not self.memory_bytes > 0:
+            raise InvalidMachine(f"devices of {self.memory_bytes} bytes", hint="give each device's memory in bytes")
+        for link in self.links:
+            if not (link.bandwidth > 0 and link.latency >= 0):
+                raise InvalidMachine(
+                    f"interconnect {link.name}: {link.bandwidth} bytes/s after {link.latency} s",
+                    hint="give a bandwidth above 0 and a latency of 0 or more",
+                )
+        if self.count > 1 and not self.links:
+            raise InvalidMachine(
+                f"{self.count} devices without an interconnect", hint="say how fast they send to one another"
+            )
+
+    @staticmethod
+    def of(device: Device, count: int, memory_bytes: float | None = None) -> Machine:
+        """So many devices of a kind that `hloom.analysis.device` knows, with its memory and its interconnects."""
+        links = tuple(link for link in device.links if link.topology != HOST)
+        return Machine(count, device.memory_bytes if memory_bytes is None else memory_bytes, links)
+
+    def all_reduce_line(self, devices: Sequence[int]) -> tuple[float, float]:
+        """Latency, and seconds per byte, of summing up over these devices what each holds."""
+        if len(devices) < 2:
+            return 0.0, 0.0
+        return self._line("all-reduce", devices, comm_factor("all-reduce", len(devices)))
+
+    def all_reduce_seconds(self, devices: Sequence[int], data_bytes: float) -> float:
+        """How long these devices take to sum up what each holds so many bytes of."""
+        latency, per_byte = self.all_reduce_line(devices)
+        return latency + per_byte * data_bytes if data_bytes else 0.0
+
+    def transfer_line(self, sources: Sequence[int], targets: Sequence[int]) -> tuple[float, float]:
+        """Latency, and seconds per byte, of bringing what is split over `sources` to `targets`, split over those.
+
+        The devices send side by side; the smaller of both sides, and the farthest pair, set the time.
+        """
+        return self._line("send", (*sources, *targets), 1 / min(len(sources), len(targets)))
+
+    def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int], data_bytes: float) -> float:
+        """How long it takes to bring so many bytes from `sources` to `targets`, as in `transfer_line`."""
+        latency, per_byte = self.transfer_line(sources, targets)
+        return latency + per_byte * data_bytes if data_bytes else 0.0
+
+    def _line(self, opcode: str, devices: Sequence[int], sent_per_byte: float) -> tuple[float, float]:
+        """What `collective_seconds` is of the bytes: a latency, and a time in proportion to them."""
+        size = 2 if opcode == "send" else len(devices)
+        once, twice = (
+            collective_seconds(
+                CollectiveCost("", "", opcode, size, sent, 0, step_count(opcode, size), 1), devices, self
+            )
+            for sent in (_PROBE_BYTES, 2 * _PROBE_BYTES)
+        )
+        return max(0.0, 2 * once - twice), sent_per_byte * (twice - once) / _PROBE_BYTES
+
+
+_PROBE_BYTES = 2**30
+"""The size at which a transfer is timed."""

@@ -1,0 +1,224 @@
+"""The best pipeline for a chain of layers on a machine: microbatches, schedule, stages, devices and recomputation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hloom.pipeline.chain import Chain, min_max_partition
+from hloom.pipeline.machine import Machine
+from hloom.pipeline.plan import InvalidPlan, PipelinePlan, Schedule, Stage
+from hloom.pipeline.search import best_stages
+from hloom.pipeline.simulation import Simulation, simulate
+from hloom.pipeline.stage_costs import IndivisibleBatch, StageCosts, StageTimes, step_bound
+from hloom.text import HloomError
+
+MICROBATCHES_PER_DEVICE = 16
+"""Unless the user says which, at most so many times the devices are tried: more leave hardly any bubble to fill."""
+
+
+class DoesNotFit(HloomError):
+    """No pipeline of those searched fits into the devices' memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPipeline:
+    """A plan with what it is expected to take.
+
+    `bound_seconds` is what the search minimises, an upper bound on 1F1B's step; `simulation` runs the step as the
+    schedule has it. `peak_bytes` is by group of devices, for each device of the group.
+    """
+
+    plan: PipelinePlan
+    times: tuple[StageTimes, ...]
+    bound_seconds: float
+    simulation: Simulation
+    peak_bytes: tuple[int, ...]
+
+    @property
+    def step_seconds(self) -> float:
+        """Seconds of a step, gradients' all-reduce included, by the simulation."""
+        return self.simulation.step_seconds
+
+    @property
+    def bubble(self) -> float:
+        """The share of the devices' time in which they wait, until the pipeline's end."""
+        return self.simulation.bubble
+
+
+def plan_pipeline(
+    chain: Chain,
+    machine: Machine,
+    batch: int,
+    *,
+    microbatches: Sequence[int] | None = None,
+    schedules: Sequence[Schedule] = (Schedule.ONE_F_ONE_B,),
+    stage_counts: Iterable[int] | None = None,
+    has_overlap: bool = True,
+) -> PlannedPipeline:
+    """The pipeline of least step time for a global batch of so many examples, all within each device's memory.
+
+    For 1F1B, GPipe and ZB-H1 the stages are the optimum of `step_bound` for each number of microbatches (`search.py`);
+    for the interleaved schedule all groups have as many devices, and the cuts make the slowest stage as fast as can be.
+    Among numbers of microbatches the bound decides, among schedules the simulation. Unless given, the numbers of
+    microbatches are the divisors of the batch up to MICROBATCHES_PER_DEVICE times the devices, and those of stages all
+    that there are layers and devices for.
+
+    Raises IndivisibleBatch, InvalidPlan for more stages than layers or devices, DoesNotFit, and SearchTooLarge.
+    """
+    choices = _microbatches(batch, machine, microbatches)
+    counts = _stage_counts(chain, machine, stage_counts)
+    if not schedules:
+        raise InvalidPlan("no schedule to plan for", hint="give one or more of the names in Schedule")
+    planned = [
+        better
+        for schedule in dict.fromkeys(schedules)
+        for better in [_planned(chain, machine, batch, choices, counts, schedule, has_overlap)]
+        if better is not None
+    ]
+    if not planned:
+        raise _does_not_fit(chain, machine, batch, choices)
+    return min(planned, key=lambda pipeline: pipeline.step_seconds)
+
+
+def evaluate_plan(costs: StageCosts, plan: PipelinePlan) -> PlannedPipeline:
+    """What a plan of one's own takes. Raises IndivisibleBatch where a stage's devices do not divide a microbatch."""
+    if plan.stages[-1].last != len(costs.chain.layers) - 1:
+        raise InvalidPlan(
+            f"the last stage ends with layer {plan.stages[-1].last} of {len(costs.chain.layers)}",
+            hint=f"it has to end with layer {len(costs.chain.layers) - 1}",
+        )
+    highest = max(device for stage in plan.stages for device in stage.devices)
+    if highest >= costs.machine.count:
+        raise InvalidPlan(
+            f"device {highest} is not among the machine's {costs.machine.count}", hint="they are counted from 0"
+        )
+    times = costs.stage_times(plan)
+    return PlannedPipeline(
+        plan, times, step_bound(times, plan.microbatches), simulate(plan, times), costs.peak_bytes(plan)
+    )
+
+
+def _planned(
+    chain: Chain,
+    machine: Machine,
+    batch: int,
+    choices: Sequence[int],
+    counts: Sequence[int],
+    schedule: Schedule,
+    has_overlap: bool,
+) -> PlannedPipeline | None:
+    """The best for one schedule: by the bound, or for interleaved stages by the simulation."""
+    best: PlannedPipeline | None = None
+    for microbatches in choices:
+        costs = StageCosts(chain, machine, batch // microbatches, has_overlap=has_overlap)
+        if schedule is Schedule.INTERLEAVED:
+            for plan in _interleaved(costs, microbatches, counts):
+                evaluated = evaluate_plan(costs, plan)
+                if best is None or evaluated.step_seconds < best.step_seconds:
+                    best = evaluated
+            continue
+        below = best.bound_seconds if best else math.inf
+        better = best_stages(costs, microbatches, schedule, stage_counts=counts, below=below)
+        if better is not None:
+            best = evaluate_plan(costs, better.plan)
+    return best
+
+
+def _interleaved(costs: StageCosts, microbatches: int, counts: Sequence[int]) -> Iterator[PipelinePlan]:
+    """Interleaved stages on each possible number of groups, without recomputation where that fits, or with."""
+    count = costs.machine.count
+    for groups in range(2, count + 1):
+        width = count // groups
+        if microbatches % groups or costs.microbatch % width:
+            continue
+        for stages in counts:
+            if stages % groups or stages == groups:
+                continue
+            layers = costs.chain.layers
+            seconds = [
+                costs.scale / width * (layer.forward_seconds + layer.backward_seconds) + 2 * layer.launch_seconds
+                for layer in layers
+            ]
+            ends = _split_to(min_max_partition(seconds, stages), stages)
+            firsts = [0, *(end + 1 for end in ends[:-1])]
+            cut = tuple(
+                Stage(first, end, tuple(range(number % groups * width, (number % groups + 1) * width)))
+                for number, (first, end) in enumerate(zip(firsts, ends, strict=True))
+            )
+            for recomputes in (False, True):
+                plan = PipelinePlan(cut, microbatches, Schedule.INTERLEAVED, (recomputes,) * stages)
+                if max(costs.peak_bytes(plan)) <= costs.machine.memory_bytes:
+                    yield plan
+                    break
+
+
+def _split_to(ends: Sequence[int], count: int) -> list[int]:
+    """As many runs as asked for, by splitting those of several layers; that makes none slower.
+
+    >>> _split_to([2, 3], 3)
+    [0, 2, 3]
+    """
+    result, missing, first = [], count - len(ends), 0
+    for end in ends:
+        splits = min(missing, end - first)
+        result += [*range(first, first + splits), end]
+        missing -= splits
+        first = end + 1
+    return result
+
+
+def _microbatches(batch: int, machine: Machine, chosen: Sequence[int] | None) -> list[int]:
+    """Numbers of microbatches to try, those first that are usual: a few times the devices."""
+    if batch < 1:
+        raise IndivisibleBatch(f"a batch of {batch} examples", hint="it has one or more")
+    if chosen is None:
+        most = min(batch, MICROBATCHES_PER_DEVICE * machine.count)
+        chosen = [count for count in range(1, most + 1) if batch % count == 0]
+    for count in chosen:
+        if count < 1 or batch % count:
+            near = [other for other in range(1, min(batch, 4096) + 1) if batch % other == 0]
+            nearest = sorted(near, key=lambda other: abs(other - count))[:3]
+            raise IndivisibleBatch(
+                f"a batch of {batch} examples cannot be split into {count} microbatches",
+                hint=f"choose a divisor, such as {', '.join(map(str, sorted(nearest)))}",
+            )
+    return sorted(set(chosen), key=lambda count: abs(math.log(count / (4 * machine.count))))
+
+
+def _stage_counts(chain: Chain, machine: Machine, chosen: Iterable[int] | None) -> list[int]:
+    layers = len(chain.layers)
+    if chosen is None:
+        return list(range(1, layers + 1))
+    counts = sorted(set(chosen))
+    for count in counts:
+        if not 1 <= count <= layers:
+            raise InvalidPlan(
+                f"{count} stages of a chain of {layers} layers", hint=f"from 1 to {layers} stages are possible"
+            )
+    if counts and counts[0] > machine.count:
+        raise InvalidPlan(
+            f"{counts[0]} stages on {machine.count} devices",
+            hint=f"at most {machine.count}: only the interleaved schedule puts several on one",
+        )
+    return counts
+
+
+def _does_not_fit(chain: Chain, machine: Machine, batch: int, choices: Sequence[int]) -> DoesNotFit:
+    """The error that names what is too large: one layer alone, or all layers together."""
+    costs = StageCosts(chain, machine, batch // max(choices))
+    width = max(width for width in range(1, machine.count + 1) if costs.microbatch % width == 0)
+    alone = costs.memory_bytes(width, 1, False).diagonal()
+    largest = int(alone.argmax())
+    shown = f"{machine.memory_bytes:,.0f} bytes of memory on each of {machine.count} devices"
+    if alone[largest] > machine.memory_bytes:
+        return DoesNotFit(
+            f"no pipeline fits into {shown}: layer {chain.layers[largest].name} alone needs {alone[largest]:,.0f}",
+            hint="split the layer, or use devices with more memory",
+        )
+    return DoesNotFit(
+        f"no pipeline fits into {shown}: parameters, gradients and the optimizer's state take "
+        f"{costs.state[0, -1]:,.0f} bytes in all",
+        hint="use more devices, more microbatches, or devices with more memory",
+    )

@@ -1,0 +1,314 @@
+"""The best cuts of a chain into stages, devices for each, and where to recompute, by dynamic programming.
+
+What is searched: contiguous stages on neighbouring devices in order, each on as many as divide the microbatch, and for
+each whether it recomputes its activations. What is minimised is `step_bound`: X + (m - 1) M + A, with X the sum of the
+stages' seconds, M the largest of them and A the longest all-reduce that nothing overlaps. For given bounds on M and A
+the least X is a dynamic program over (stages to the end, first layer, first device, width of the stage), as in
+PipeDream (Narayanan et al. 2019, section 3.1), DAPPLE (Fan et al. 2021, section 4) and Alpa (Zheng et al. 2022,
+section 5); 1F1B keeps as many microbatches live in a stage as there are stages to the end, so memory is known in each
+state. The bounds come down from one solution to the next (the epsilon-constraint method), until no better one is left:
+the result is the optimum of the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hloom.pipeline.plan import PipelinePlan, Schedule, Stage
+from hloom.pipeline.stage_costs import StageCosts, live_bound, step_bound
+from hloom.text import HloomError
+
+MOST_STATES = 2**26
+"""How many transitions one run of the dynamic program may have: layers squared, devices, widths squared."""
+MOST_SOLUTIONS = 10_000
+"""How many bounds are tried. Each is below the one before; a handful is usual."""
+
+
+class SearchTooLarge(HloomError):
+    """More layers, devices and widths than the dynamic program takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """The best stages for a schedule and a number of microbatches, and the bound on their step in seconds."""
+
+    plan: PipelinePlan
+    bound_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """The stages with the least sum of seconds within bounds, and what bounds have to fall below."""
+
+    plan: PipelinePlan
+    total_seconds: float
+    slowest_seconds: float
+    all_reduce_seconds: float
+
+
+def best_stages(
+    costs: StageCosts,
+    microbatches: int,
+    schedule: Schedule = Schedule.ONE_F_ONE_B,
+    *,
+    stage_counts: Iterable[int] | None = None,
+    below: float = math.inf,
+) -> StagePlan | None:
+    """The stages of least `step_bound`, or None where none fits in memory, or none has a bound below `below`.
+
+    `stage_counts` restricts how many stages there may be. Memory is that of the schedule, which is not the interleaved
+    one. Raises SearchTooLarge for more than the dynamic program takes.
+    """
+    tables = _Tables(costs, microbatches, schedule)
+    counts = sorted(stage_counts) if stage_counts is not None else list(range(1, tables.most_stages + 1))
+    counts = [count for count in counts if 1 <= count <= tables.most_stages]
+    groups = [[count] for count in counts]
+    if schedule is not Schedule.ZERO_BUBBLE and len(counts) > 1:
+        groups = [counts[:1], counts]  # the fewest stages first: a bound that the others have to fall below
+    best: StagePlan | None = None
+    for group in groups:
+        better = _best(tables, group, best.bound_seconds if best else below)
+        best = better or best
+    return best
+
+
+def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
+    """Lower the bound on the all-reduce from one solution to the next, as long as the rest can be less."""
+    best = _balanced(tables, counts, below)
+    all_reduce_bound = math.inf
+    for _ in range(MOST_SOLUTIONS):
+        limit = best.bound_seconds if best else below
+        solution = _least_without_all_reduce(tables, counts, all_reduce_bound, limit)
+        if solution is None:
+            return best
+        bound = step_bound(tables.costs.stage_times(solution.plan), tables.microbatches)
+        if bound < limit:
+            best = StagePlan(solution.plan, bound)
+        all_reduce_bound = math.nextafter(solution.all_reduce_seconds, -math.inf)
+    raise SearchTooLarge("the best stages take more steps than are tried", hint="merge layers (merge_layers)")
+
+
+def _balanced(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
+    """Stages that are nearly as equal as can be, if their bound is below a limit: what the best have to fall below."""
+    if tables.microbatches == 1:
+        return None
+    for bound in tables.slowest_bounds():
+        solution = _Program(tables, counts, bound, math.inf).solve()
+        if solution is not None:
+            value = step_bound(tables.costs.stage_times(solution.plan), tables.microbatches)
+            return StagePlan(solution.plan, value) if value < below else None
+    return None
+
+
+def _least_without_all_reduce(
+    tables: _Tables, counts: list[int], all_reduce_bound: float, below: float
+) -> _Solution | None:
+    """The least X + (m - 1) M below a limit with all-reduces within a bound, by lowering the bound on M."""
+    best: _Solution | None = None
+    slowest_bound = below / tables.microbatches  # X is M or more
+    for _ in range(MOST_SOLUTIONS):
+        solution = _Program(tables, counts, slowest_bound, all_reduce_bound).solve()
+        if solution is None:
+            return best
+        repeats = tables.microbatches - 1
+        value = solution.total_seconds + repeats * solution.slowest_seconds
+        if value < below:
+            best, below = solution, value
+        if not repeats or solution.total_seconds >= below:
+            return best
+        slowest_bound = math.nextafter(solution.slowest_seconds, -math.inf)
+        if below < math.inf:
+            slowest_bound = min(slowest_bound, (below - solution.total_seconds) / repeats)
+    raise SearchTooLarge("the best stages take more steps than are tried", hint="merge layers (merge_layers)")
+
+
+@dataclass(slots=True)
+class _Tables:
+    """What the dynamic program looks up: seconds by live microbatches and width, all-reduces, transfers.
+
+    The program's state is (k, o, w): the first layer of the rest, its first device, the index of its stage's width.
+    """
+
+    costs: StageCosts
+    microbatches: int
+    schedule: Schedule
+    widths: list[int] = field(init=False)
+    transfers: list[np.ndarray] = field(init=False)
+    all_reduces: list[np.ndarray] = field(init=False)
+    _seconds: dict[tuple[int, int], np.ndarray] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        devices, layers = self.costs.machine.count, len(self.costs.chain.layers)
+        self.widths = [width for width in range(1, devices + 1) if self.costs.microbatch % width == 0]
+        transitions = layers**2 * devices * len(self.widths) ** 2
+        if transitions > MOST_STATES:
+            raise SearchTooLarge(
+                f"{layers} layers on {devices} devices in {len(self.widths)} widths are too many to search",
+                hint="merge layers (merge_layers) or choose microbatches with fewer divisors",
+            )
+        self.transfers = [self._transfers(width) for width in self.widths]
+        self.all_reduces = [self._all_reduces(width) for width in self.widths]
+
+    @property
+    def most_stages(self) -> int:
+        return min(len(self.costs.chain.layers), self.costs.machine.count)
+
+    def slowest_bounds(self) -> Iterator[float]:
+        """Bounds on the slowest stage, from what no plan can be below, in steps of an eighth."""
+        costs, count = self.costs, self.costs.machine.count
+        alone = costs.seconds(max(self.widths), False).diagonal()
+        least = max(float(costs.seconds(1, False)[0, -1]) / count, float(alone.max()))
+        for step in range(64):
+            yield least * 1.125**step
+
+    def recomputes(self, width: int, live: int) -> np.ndarray:
+        """Where a stage has to recompute: whatever fits does not, as that is faster, [k, l]."""
+        return self.costs.memory_bytes(width, live, False) > self.costs.machine.memory_bytes
+
+    def seconds(self, width: int, live: int) -> np.ndarray:
+        """Seconds of the stage from layer k to layer l; infinite where it fits in no way, [k, l]."""
+        if (width, live) not in self._seconds:
+            costs = self.costs
+            fits = costs.memory_bytes(width, live, True) <= costs.machine.memory_bytes
+            least = np.where(fits, costs.seconds(width, True), np.inf)
+            table = np.where(self.recomputes(width, live), least, costs.seconds(width, False))
+            self._seconds[width, live] = np.where(np.tri(len(table), k=-1, dtype=bool), np.inf, table)
+        return self._seconds[width, live]
+
+    def _transfers(self, width: int) -> np.ndarray:
+        """Twice the seconds from a stage that ends with layer l, from devices o and on to each width: [l, o, w]."""
+        devices, outputs = self.costs.machine.count, self.costs.outputs
+        table = np.full((len(outputs), devices + 1 - width, len(self.widths)), np.inf)
+        for offset in range(devices + 1 - width):
+            sources = range(offset, offset + width)
+            for index, target_width in enumerate(self.widths):
+                if offset + width + target_width <= devices:
+                    targets = range(offset + width, offset + width + target_width)
+                    table[:, offset, index] = 2 * self.costs.transfer_seconds(sources, targets)
+        return table
+
+    def _all_reduces(self, width: int) -> np.ndarray:
+        """The exposed all-reduce of the stage from layer k to layer l on the devices o and on: [o, k, l]."""
+        tables: dict[tuple[float, float], np.ndarray] = {}
+        by_device = []
+        for offset in range(self.costs.machine.count + 1 - width):
+            line = self.costs.machine.all_reduce_line(range(offset, offset + width))
+            if line not in tables:
+                tables[line] = self.costs.exposed_all_reduce(width, offset)
+            by_device.append(tables[line])
+        return np.stack(by_device)
+
+    def offset_bounds(self, slowest_bound: float) -> tuple[np.ndarray, np.ndarray]:
+        """The first and last device that the rest from layer k on may begin with, so that both sides can keep a bound.
+
+        Stages within a bound M do at most M times their devices of work.
+        """
+        devices = self.costs.machine.count
+        work = self.costs.seconds(1, False)[0] - self.costs.launch[0] * 2
+        before = np.concatenate(([0.0], work))
+        if slowest_bound == math.inf:
+            lowest, highest = np.zeros(len(before)), np.full(len(before), float(devices))
+        elif slowest_bound <= 0:
+            return np.ones(len(before), int), np.zeros(len(before), int)
+        else:
+            lowest = np.ceil(before / slowest_bound * (1 - _ROUNDING))
+            highest = np.floor(devices - (before[-1] - before) / slowest_bound * (1 - _ROUNDING))
+        lowest[1:] = np.maximum(lowest[1:], 1)
+        highest[0] = min(highest[0], 0)
+        return np.minimum(lowest, devices + 1).astype(int), np.maximum(highest, -1).astype(int)
+
+
+_ROUNDING = 1e-9
+"""By how much sums in another order may differ, relative to them."""
+
+
+@dataclass(slots=True)
+class _Program:
+    """The least sum of the stages' seconds, with each stage and each all-reduce within a bound.
+
+    `values[n - 1]` has the least sums of exactly n stages to the end, by first layer, first device and width's index.
+    """
+
+    tables: _Tables
+    counts: list[int]
+    slowest_bound: float
+    all_reduce_bound: float
+    values: list[np.ndarray] = field(init=False, default_factory=list)
+
+    def solve(self) -> _Solution | None:
+        """The best of all allowed numbers of stages; None where bounds or memory admit none."""
+        for to_end in range(1, max(self.counts, default=0) + 1):
+            self.values.append(self._extended(to_end))
+            if not np.isfinite(self.values[-1]).any():
+                break
+        counts = [count for count in self.counts if count <= len(self.values)]
+        starts = [
+            (float(value), count, index)
+            for count in counts
+            for index, value in enumerate(self.values[count - 1][0, 0])
+            if math.isfinite(value)
+        ]
+        return self._traced(*min(starts)) if starts else None
+
+    def _live(self, to_end: int) -> int:
+        tables = self.tables
+        return live_bound(tables.schedule, to_end, self.counts[-1], tables.microbatches)
+
+    def _extended(self, to_end: int) -> np.ndarray:
+        tables = self.tables
+        layers, devices = len(tables.costs.chain.layers), tables.costs.machine.count
+        least = np.full((len(tables.widths), layers + 1, devices + 1), np.inf)
+        lowest, highest = tables.offset_bounds(self.slowest_bound)
+        for index, width in enumerate(tables.widths):
+            within = tables.seconds(width, self._live(to_end)) <= self.slowest_bound
+            if to_end == 1:
+                within[:, :-1] = False
+            first, last = np.nonzero(within)
+            offsets = np.arange(devices + 1 - width)
+            stage, offset = np.nonzero((lowest[first, None] <= offsets) & (offsets <= highest[first, None]))
+            if len(stage):
+                first, last = first[stage], last[stage]
+                sums, _ = self._sums(to_end, index, first, last, offset)
+                np.minimum.at(least[index].reshape(-1), first * (devices + 1) + offset, sums.min(axis=1))
+        return np.moveaxis(least, 0, -1)
+
+    def _sums(
+        self, to_end: int, index: int, first: np.ndarray, last: np.ndarray, offset: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For stages of layers `first` to `last` from device `offset` on: sums with the best rest, own seconds: [s, w].
+
+        w is the index of the next stage's width; sums out of bounds are infinite.
+        """
+        tables, width = self.tables, self.tables.widths[index]
+        own = tables.seconds(width, self._live(to_end))[first, last][:, None]
+        sums = own
+        if to_end > 1:
+            own = own + tables.transfers[index][last, offset]
+            sums = own + self.values[to_end - 2][last + 1, offset + width]
+        sums = np.where(own <= self.slowest_bound, sums, np.inf)
+        if width > 1 and self.all_reduce_bound < math.inf:
+            sums[tables.all_reduces[index][offset, first, last] > self.all_reduce_bound] = np.inf
+        return sums, own
+
+    def _traced(self, total: float, count: int, index: int) -> _Solution:
+        """The stages behind a least sum, from the first to the last."""
+        tables = self.tables
+        layers = len(tables.costs.chain.layers)
+        first, offset, stages, recompute, slowest, all_reduce = 0, 0, [], [], 0.0, 0.0
+        for to_end in range(count, 0, -1):
+            width = tables.widths[index]
+            lasts = np.arange(first, layers - 1) if to_end > 1 else np.array([layers - 1])
+            sums, own = self._sums(to_end, index, np.full_like(lasts, first), lasts, np.full_like(lasts, offset))
+            stage, following = np.unravel_index(sums.argmin(), sums.shape)
+            last = int(lasts[stage])
+            stages.append(Stage(first, last, tuple(range(offset, offset + width))))
+            recompute.append(bool(tables.recomputes(width, self._live(to_end))[first, last]))
+            slowest = max(slowest, float(own[stage, following]))
+            all_reduce = max(all_reduce, float(tables.all_reduces[index][offset, first, last]))
+            first, offset, index = last + 1, offset + width, int(following)
+        plan = PipelinePlan(tuple(stages), tables.microbatches, tables.schedule, tuple(recompute))
+        return _Solution(plan, total, slowest, all_reduce)

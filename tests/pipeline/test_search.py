@@ -1,0 +1,74 @@
+"""The dynamic program against all pipelines of small chains."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hloom.analysis import Interconnect
+from hloom.pipeline import Schedule
+from hloom.pipeline.chain import Chain, LayerCost
+from hloom.pipeline.machine import Machine
+from hloom.pipeline.search import SearchTooLarge, best_stages
+from hloom.pipeline.stage_costs import StageCosts, step_bound
+from tests.pipeline.brute_force import least_bound
+
+SIZE = st.integers(0, 8).map(float)
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> LayerCost:
+    weight = draw(SIZE)
+    return LayerCost("layer", draw(SIZE), weight + draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), weight, draw(st.sampled_from([0.0, 0.25])))
+
+
+@st.composite
+def costs(draw: st.DrawFn) -> StageCosts:
+    chain = Chain(tuple(draw(st.lists(layers(), min_size=1, max_size=4))), 4, draw(SIZE))
+    near = Interconnect("near", "near", "ring", draw(st.sampled_from([2.0, 16.0])), 0.0, 2)
+    far = Interconnect("far", "far", "ring", draw(st.sampled_from([0.5, 2.0])), 0.125)
+    machine = Machine(draw(st.integers(1, 4)), draw(st.sampled_from([8.0, 16.0, 40.0, 1e9])), (near, far))
+    return StageCosts(chain, machine, draw(st.sampled_from([1, 2, 4])), has_overlap=draw(st.booleans()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(costs(), st.sampled_from([1, 2, 3, 8]), st.sampled_from([Schedule.ONE_F_ONE_B, Schedule.GPIPE, Schedule.ZERO_BUBBLE]))
+def test_no_pipeline_has_a_lower_bound(costs: StageCosts, microbatches: int, schedule: Schedule):
+    best = best_stages(costs, microbatches, schedule)
+    expected = least_bound(costs, microbatches, schedule)
+    if expected is None:
+        assert best is None
+        return
+    assert best is not None
+    assert math.isclose(best.bound_seconds, expected, rel_tol=1e-9, abs_tol=1e-12)
+    assert math.isclose(step_bound(costs.stage_times(best.plan), microbatches), best.bound_seconds)
+    assert max(costs.peak_bytes(best.plan)) <= costs.machine.memory_bytes
+
+
+NETWORK = Interconnect("network", "network", "ring", 1e9, 0.0)
+
+
+def test_nothing_below_a_bound_that_the_best_does_not_reach():
+    chain = Chain((LayerCost("a", 1, 2, 0, 0), LayerCost("b", 1, 2, 0, 0)), 1)
+    two = StageCosts(chain, Machine(2, 1.0, (NETWORK,)), 1)
+    best = best_stages(two, 4)
+    assert best is not None
+    assert best.bound_seconds == 15
+    assert best_stages(two, 4, below=15) is None
+    one = best_stages(two, 4, stage_counts=[1])
+    assert one is not None
+    assert one.bound_seconds == 24
+
+
+def test_recomputation_where_activations_do_not_fit():
+    chain = Chain((LayerCost("a", 1, 2, 10, 1), LayerCost("b", 1, 2, 10, 1)), 1)
+    best = best_stages(StageCosts(chain, Machine(2, 16.0, (NETWORK,)), 1), 4)
+    assert best is not None
+    assert best.plan.recompute == (True, False)  # the first stage keeps two microbatches, the last one
+
+
+def test_too_many_layers_are_refused():
+    chain = Chain((LayerCost("a", 1, 2, 10, 1),) * 2000, 64)
+    with pytest.raises(SearchTooLarge, match="2000 layers on 64 devices"):
+        best_stages(StageCosts(chain, Machine(64, 1e9, (NETWORK,)), 64), 4)
