@@ -77,8 +77,6 @@ def test_kinds_of_nodes():
     assert call.attribute("anything") is None
     with pytest.raises(TypeError, match=r"^call calls the value of held: it has no op row$"):
         _ = call.op
-    with pytest.raises(NotImplementedError):
-        _ = Node().opcode
     assert Missing("lost", None, module.entry).opcode == "missing"
     assert call.operand_types() == (F32_2,)
     assert str(module.entry.type) == "(f32[2]) -> f32[2]"
@@ -556,3 +554,16 @@ def test_attributes_of_parameters_are_kept_by_cloning():
     copy = module.clone().entry.parameters[0]
     assert isinstance(copy, Parameter)
     assert (copy.attributes, copy.raw_metadata) == ({"backend_config": "c"}, "source_line=1")
+
+
+def test_keeping_some_nodes():
+    module = chain(3)
+    graph = module.entry
+    unused = graph.add_apply(OPS["negate"], (graph["x"],), F32_2, name="unused")
+    kept = {node for node in graph.nodes if node is not unused}
+    assert graph.keep_only(kept) == 1
+    assert "unused" not in graph and set(graph.nodes) == kept
+    assert graph.keep_only(kept) == 0
+    assert graph.add_apply(OPS["negate"], (graph["x"],), F32_2, name="unused").name == "unused"
+    assert unused not in graph["x"].users
+    verify(module)

@@ -1,14 +1,18 @@
 """The pass `dce`: before and after."""
 
 from hloom.ir import difference, verify
-from hloom.passes import apply
+from hloom.passes import apply, erase_unused
 from tests.passes.rule_assertions import module_of
 
 
 def left(text: str) -> list[str]:
-    """The names of the nodes and graphs that are left."""
+    """The names of the nodes and graphs that are left; the same after what goes without an index of users is gone."""
     result, _ = apply(module_of(text), "dce")
     verify(result)
+    sooner = module_of(text)
+    erase_unused(sooner)
+    verify(sooner)
+    assert difference(apply(sooner, "dce")[0], result) is None
     return [node.name for node in result.nodes()] + [graph.name for graph in result]
 
 

@@ -119,10 +119,9 @@ class Activity:
         self._summarize(_followed(graph))
         needs: dict[Node, int] = {graph.root: wanted & differentiable_leaves(graph.root.type)}
         active: dict[Node, int] = {}
-        leaves_of = self.leaves
         flow = self._flow(graph, given)
         for node, masks in reversed(flow.items()):
-            needed = needs.get(node, 0)
+            needed = needs.get(node)
             if not needed or not isinstance(node, Apply):
                 continue
             if len(masks) == 1 or any(mask and needed >> leaf & 1 for leaf, mask in enumerate(masks)):
@@ -130,8 +129,9 @@ class Activity:
             handler = _NEEDS.get(node.opcode)
             if handler is None:
                 for operand in node.inputs:
-                    if operand in flow:
-                        needs[operand] = needs.get(operand, 0) | leaves_of(operand.type)
+                    reached = flow.get(operand)
+                    if reached is not None:
+                        needs[operand] = 1 if len(reached) == 1 else needs.get(operand, 0) | self.leaves(operand.type)
             else:
                 for operand, leaves in zip(node.inputs, handler(self, node, needed), strict=True):
                     needs[operand] = needs.get(operand, 0) | leaves
@@ -162,9 +162,8 @@ class Activity:
                 continue
             if not isinstance(node, Apply) or node in self._stop:
                 continue
-            opcode = node.opcode
-            handler = _FLOWS.get(opcode)
-            masks = handler(self, node, values) if handler else _combined(self, node, opcode, values)
+            handler = _FLOWS.get(node.opcode, _combined)
+            masks = handler(self, node, values)
             if any(masks):
                 values[node] = masks
         return values
@@ -203,15 +202,13 @@ def _masks(values: Flow, operand: Node) -> list[int]:
     return values.get(operand) or [0] * leaf_count(operand.type)
 
 
-def _combined(activity: Activity, node: Apply, opcode: str, values: Flow) -> list[int]:
-    leaves = activity.leaves(node.type)
-    if not leaves or not is_differentiable(opcode):
+def _combined(activity: Activity, node: Apply, values: Flow) -> list[int]:
+    if not activity.leaves(node.type) or not is_differentiable(node.opcode):
         return []
     union = 0
     for operand in node.inputs:
-        if operand in values:
-            for mask in values[operand]:
-                union |= mask
+        for mask in values.get(operand, ()):
+            union |= mask
     if not isinstance(node.type, TupleType):
         return [union]
     return [union if differentiable(leaf) else 0 for leaf in node.type.leaves()]

@@ -58,6 +58,8 @@ class Backward(Emitter):
         super().__init__(graph)
         self.residuals: list[Node] = []
         self._imported: dict[Node, Node] = {}
+        self._plain: dict[Linear, list[Node]] = {}
+        """Cotangents of which no part has a mask or waits for its sign: most. `_values` has the others."""
         self._values: dict[Linear, list[Part]] = {}
         self._slices: dict[Linear, list[SlicedPart]] = {}
         self._updates: dict[Linear, list[Update]] = {}
@@ -97,17 +99,24 @@ class Backward(Emitter):
 
     def give(self, tangent: Any, cotangent: Node | None) -> None:
         """Add to the cotangent of a tangent; nothing where the operand is no tangent."""
-        if cotangent is not None and isinstance(tangent, Linear):
-            part = Part(cotangent, self._masks, self._negative)
-            if tangent in self._values:
-                self._values[tangent].append(part)
-            else:
-                self._values[tangent] = [part]
+        if cotangent is None or not isinstance(tangent, Linear):
+            return
+        if self._masks or self._negative or tangent in self._values:
+            self._give_part(tangent, Part(cotangent, self._masks, self._negative))
+        elif tangent in self._plain:
+            self._plain[tangent].append(cotangent)
+        else:
+            self._plain[tangent] = [cotangent]
+
+    def _give_part(self, tangent: Linear, part: Part) -> None:
+        if tangent not in self._values:
+            self._values[tangent] = self._parts(tangent)
+        self._values[tangent].append(part)
 
     def give_negative(self, tangent: Any, cotangent: Node) -> None:
         """Subtract from the cotangent of a tangent."""
         if isinstance(tangent, Linear):
-            self._values.setdefault(tangent, []).append(Part(cotangent, self._masks, not self._negative))
+            self._give_part(tangent, Part(cotangent, self._masks, not self._negative))
 
     def give_masked(self, tangent: Any, predicate: Node, holds: bool, cotangent: Node) -> None:
         """Add to the cotangent of a tangent, but only where the predicate is `holds`."""
@@ -120,7 +129,7 @@ class Backward(Emitter):
             return
         mask = predicate, holds
         masks = self._masks if mask in self._masks else (*self._masks, mask)
-        self._values.setdefault(tangent, []).append(Part(cotangent, masks, self._negative))
+        self._give_part(tangent, Part(cotangent, masks, self._negative))
 
     def give_slice(self, tangent: Any, limits: tuple[SliceDimension, ...], cotangent: Node) -> None:
         """Add to the part of the cotangent of a tangent that was sliced out of it."""
@@ -134,13 +143,18 @@ class Backward(Emitter):
 
     def take(self, tangent: Linear) -> Node | None:
         """The cotangent of a tangent, complete; None where it is zero."""
-        total = self._positive(self._sum(self._values.pop(tangent, ()), 0))
+        total = self._positive(self._sum(self._parts(tangent), 0))
         parts = self._slices.pop(tangent, ())
         if parts:
             total = add_slices(self, total, array_type(tangent), parts)
         for update in self._updates.pop(tangent, ()):
             total = update(total)
         return total
+
+    def _parts(self, tangent: Linear) -> list[Part]:
+        """The parts of a cotangent, in the order in which they were given; they are gone then."""
+        plain = self._plain.pop(tangent, ())
+        return [Part(value) for value in plain] if plain else self._values.pop(tangent, [])
 
     def _positive(self, part: Part | None) -> Node | None:
         if part is None:
@@ -225,11 +239,10 @@ class Backward(Emitter):
 
     def _take_part(self, entry: Linear) -> Part | None:
         """The cotangent of an entry, under masks that pass it and with a sign that does."""
-        parts = self._values.pop(entry, ())
         if entry in self._updates or entry in self._slices:
-            self._values[entry] = list(parts)
             value = self.take(entry)
             return None if value is None else Part(value)
+        parts = self._parts(entry)
         for part in parts:
             if part.masks:
                 part = self._masked_sum(entry, parts)
@@ -282,16 +295,30 @@ class Backward(Emitter):
                 cotangents = [self.take(output) for output in entry.outputs]
                 if any(value is not None for value in cotangents):
                     entry.transpose(self, cotangents)
-                continue
-            part = self._take_part(entry)
-            if part is not None:
-                value, masks, self._negative = part
-                self._masks = self._operand_masks(entry, masks) if masks else ()
-                transpose = TRANSPOSITIONS.get(entry.opcode)
-                if transpose is None:
-                    raise Unsupported(f"the linear op {entry.opcode} has no transposition")
-                transpose(self, entry, value)
-                self._masks, self._negative, self.is_absorbing = (), False, False
+            elif entry in self._values or entry in self._updates or entry in self._slices:
+                part = self._take_part(entry)
+                if part is not None:
+                    self._transpose_part(entry, part)
+            elif entry in self._plain:
+                value, *others = self._plain.pop(entry)
+                for other in others:
+                    value = self._total("add", value, other)
+                transposition_of(entry)(self, entry, value)
+
+    def _transpose_part(self, entry: Linear, part: Part) -> None:
+        """Transpose an entry, its masks and its sign passed on to its operands' cotangents."""
+        value, masks, self._negative = part
+        self._masks = self._operand_masks(entry, masks) if masks else ()
+        transposition_of(entry)(self, entry, value)
+        self._masks, self._negative, self.is_absorbing = (), False, False
+
+
+def transposition_of(entry: Linear) -> Callable[..., None]:
+    """How a linear op is transposed; raises Unsupported where it has no rule."""
+    transpose = TRANSPOSITIONS.get(entry.opcode)
+    if transpose is None:
+        raise Unsupported(f"the linear op {entry.opcode} has no transposition")
+    return transpose
 
 
 def _opposite(mask: Mask) -> Mask:

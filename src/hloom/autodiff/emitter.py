@@ -54,6 +54,7 @@ class Emitter:
         self.metadata: str | None = None
         self._laid_out: dict[Type, Type] | None = {} if has_layouts(graph.module) else None
         self._constants: dict[Any, Node] = {}
+        self._reducers: dict[tuple[str, DType], Graph] = {}
         self._elementwise: dict[Type | None, Type] = {}
         self._resolved: dict[Any, tuple[Op, Type, Attributes]] = {}
 
@@ -125,19 +126,18 @@ class Emitter:
 
     def constant(self, value: Any, type: TensorType | DType) -> Node:
         """A number in every element of an array, or a scalar of an element type, or an array of values."""
-        value_type = type if isinstance(type, TensorType) else TensorType(type)
-        if np.ndim(value):
-            return self.graph.add_constant(
-                literal_of(value, value_type.dtype), self.typed(value_type), metadata=self.metadata
-            )
-        key = (value, value_type.dtype, value_type.dims, repr(value))
+        element, dims = (type.dtype, type.dims) if isinstance(type, TensorType) else (type, ())
+        if not isinstance(value, (int, float)) and np.ndim(value):
+            value_type = type if isinstance(type, TensorType) else TensorType(type)
+            return self.graph.add_constant(literal_of(value, element), self.typed(value_type), metadata=self.metadata)
+        key = (value.__class__, value or repr(value), element, dims)  # -0.0 equals 0.0
         result = self._constants.get(key)
         if result is None:
-            if value_type.rank:
-                result = self.broadcast(self.constant(value, value_type.dtype), value_type.dims)
+            if dims:
+                result = self.broadcast(self.constant(value, element), dims)
             else:
-                literal = literal_of(np.asarray(value), value_type.dtype)
-                result = self.graph.add_constant(literal, TensorType(value_type.dtype), metadata=self.metadata)
+                literal = literal_of(np.asarray(value), element)
+                result = self.graph.add_constant(literal, TensorType(element), metadata=self.metadata)
             self._constants[key] = result
         return result
 
@@ -203,7 +203,10 @@ class Emitter:
 
     def reducer(self, opcode: str, element: DType) -> Graph:
         """The computation of two scalars that combines them by an op."""
-        return combiner(self.graph, opcode, element)
+        result = self._reducers.get((opcode, element))
+        if result is None:
+            result = self._reducers[opcode, element] = combiner(self.graph, opcode, element)
+        return result
 
     def conjugate(self, node: Node) -> Node:
         """The complex conjugate; a real array is its own."""

@@ -87,6 +87,10 @@ class LinearOps:
     def elementwise(self, opcode: str, type: Type, *operands: Any) -> Any:
         raise NotImplementedError
 
+    def applied(self, opcode: str, operands: tuple[Any, ...], type: Type, attributes: Attributes) -> Any:
+        """The op of an instruction on tangents in place of its operands: its type and attributes are known."""
+        return self.op(opcode, *operands, type=type, **attributes)
+
     def add(self, a: Any, b: Any) -> Any:
         if a is None:
             return b
@@ -191,6 +195,9 @@ class Tape(LinearOps):
         made = Linear(opcode, operands, type, EMPTY, self.primal.metadata)
         self.entries.append(made)
         return made
+
+    def applied(self, opcode: str, operands: tuple[Any, ...], type: Type, attributes: Attributes) -> Linear:
+        return self._record(opcode, operands, type, attributes)
 
     def _record(self, opcode: str, operands: tuple[Any, ...], type: Type, attributes: Attributes) -> Linear:
         made = Linear(opcode, operands, type, attributes, self.primal.metadata)

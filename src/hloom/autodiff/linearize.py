@@ -23,7 +23,7 @@ from hloom.autodiff.activity import (
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Forward, Linear, LinearOps, Tape
-from hloom.autodiff.recognition import FUNCTIONS, Recognized, recognize
+from hloom.autodiff.recognition import Recognized, recognize
 from hloom.autodiff.table import RULES
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.text import HloomError, Location, Source, Unsupported
@@ -166,6 +166,7 @@ class Walk:
         values: dict[Any, Any] = dict(zip(graph.parameters, arguments, strict=True))
         known = _by_parameter(graph, tangents)
         active = self.session.activity.active(graph, [int(tangent is not None) for tangent in tangents], wanted)
+        functions = self.session.functions_in(graph) if active else {}
         emitter, copy_node = self.emitter, self.emitter.graph.copy_node
         for node in graph.nodes:
             needed = active.get(node)
@@ -175,7 +176,11 @@ class Walk:
                 continue
             emitter.metadata = node.raw_metadata
             try:
-                inner = self._linearize(node, values, known, needed)
+                inner = None
+                if node in functions:
+                    self._by_function(node, functions[node], values, known)
+                else:
+                    inner = self._linearize(node, values, known, needed)
                 if inner is not None:
                     values[node], known[node] = yield inner
                     emitter.metadata = node.raw_metadata
@@ -197,10 +202,6 @@ class Walk:
             raise Unsupported(f"{place_of(node)}: {opcode} cannot be differentiated: {reason}")
         if rule.is_zero:
             self.emitter.graph.copy_node(node, values)
-            return None
-        recognized = self.session.functions_in(node.graph).get(node) if opcode in FUNCTIONS else None
-        if recognized is not None:
-            self._by_function(node, recognized, values, known)
             return None
         tangents = [known.get(operand) for operand in node.inputs]
         if rule.structural:

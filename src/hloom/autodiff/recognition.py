@@ -61,12 +61,20 @@ def function(expression: tuple[Any, ...], arguments: str) -> Callable[[Callable[
 
     def declare(linearize: Callable[..., Any]) -> Callable[..., Any]:
         opcode = expression[0].partition(".")[0]
-        operands = frozenset(part[0] for part in expression[1:] if isinstance(part, tuple)) & _PLAIN_OPCODES
+        parts = [_named(part) for part in expression[1:]]
+        operands = _PLAIN_OPCODES.intersection(part[0] for part in parts if isinstance(part, tuple))
         rule = FunctionRule(expression, tuple(arguments.split()), linearize, operands)
         FUNCTIONS.setdefault(opcode, []).append(rule)
         return linearize
 
     return declare
+
+
+def _named(expression: Any) -> Any:
+    """The expression that is bound to a name; any other itself."""
+    while isinstance(expression, tuple) and expression[0] == "as":
+        expression = expression[2]
+    return expression
 
 
 def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:

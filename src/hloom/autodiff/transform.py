@@ -41,7 +41,7 @@ from hloom.ir import (
     map_leaves,
     verify,
 )
-from hloom.passes import callees_first, dce
+from hloom.passes import callees_first, dce, erase_unused
 from hloom.text import HloomError, Unsupported
 
 SMALL = 64
@@ -328,10 +328,12 @@ class _Work:
         graph.set_output(emitter.tuple(results))
         former = self.entry
         module.entry = graph
-        module.keep_reached()
+        erase_unused(module)
         keep_own_predecessors(module)
-        dce(module)
-        while drop_unused_collectives(module):
+        opcodes = {node.opcode for member in module.graphs for node in member.nodes}
+        if not opcodes.isdisjoint(("call", "fusion")):
+            dce(module)
+        while not opcodes.isdisjoint(COLLECTIVES) and drop_unused_collectives(module):
             dce(module)
         if former.name not in module:
             module.rename_graph(graph, former.name)
@@ -412,8 +414,8 @@ COLLECTIVES = frozenset(
 
 def keep_own_predecessors(module: Module) -> None:
     """Leave out the control predecessors that stand in another graph: those of the program before, and of its loops."""
-    ordered = [node for graph in module.graphs for node in graph.nodes if node.attributes.refers]
-    for node in ordered:
+    holders = [node for graph in module.graphs for node in graph.nodes if node.attributes.refers]
+    for node in holders:
         predecessors = node.attributes.get(_PREDECESSORS, ())
         own = tuple(other for other in predecessors if other.graph is node.graph)
         if own != tuple(predecessors):
@@ -450,8 +452,9 @@ def _check(module: Module, checkpoints: int | None, max_iterations: int | None) 
 
 def _refuse_elided(module: Module) -> None:
     """Raise HloomError where a derivative needs a constant whose data were left out: XLA would read zeros."""
-    for node in module.nodes():
-        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_elided:
+    constants = [node for graph in module.graphs for node in graph.nodes if isinstance(node, Constant)]
+    for node in constants:
+        if isinstance(node.value, Literal) and node.value.is_elided:
             raise HloomError(
                 f"{node.name}: the derivative needs this constant, whose data were left out of the text, as {{...}}",
                 location_of(node),

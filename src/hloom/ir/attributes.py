@@ -67,7 +67,13 @@ class Attributes(dict[str, Any]):
         """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""
         if not self.refers:
             return self
-        return Attributes({name: _mapped(value, change) for name, value in self.items()})
+        exchanged: dict[str, Any] = {}
+        for name, value in self.items():
+            if _refers(value):
+                other = _mapped(value, change)
+                if other != value:
+                    exchanged[name] = other
+        return Attributes({**self, **exchanged}) if exchanged else self
 
 
 def _refers(value: Any) -> bool:
@@ -75,8 +81,6 @@ def _refers(value: Any) -> bool:
 
 
 def _mapped(value: Any, change: Mapping[Any, Any]) -> Any:
-    if not _refers(value):
-        return value
     if isinstance(value, tuple):
         return tuple(change.get(part, part) for part in cast("tuple[Any, ...]", value))
     return change.get(value, value)

@@ -9,13 +9,13 @@ right.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
-from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
+from hloom.ir.nodes import COMPUTED_CALL, Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import Op
 from hloom.ir.types import FunctionType, Type
 from hloom.text import HloomError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STRIDE = 1 << 16
 """The distance between neighbours' order numbers when all are numbered anew."""
-_SUFFIX = re.compile(r"\.[0-9]+$")
+_NAME = attrgetter("name")
 
 
 class Graph(Referent):
@@ -39,8 +39,8 @@ class Graph(Referent):
     __slots__ = (
         "_callers",
         "_first",
+        "_growing",
         "_last",
-        "_lent",
         "_linked",
         "_names",
         "_nodes",
@@ -67,8 +67,8 @@ class Graph(Referent):
         self.missing: list[Missing] = []
         self.output: Node | None = None
         self._nodes: list[Node] | None = []
+        self._growing = self._nodes
         self._linked = False
-        self._lent = False
         self._numbered = False
         self._first: Node | None = None
         self._last: Node | None = None
@@ -86,7 +86,7 @@ class Graph(Referent):
         """The nodes in order, as of now: later edits do not change the sequence in your hands."""
         if self._nodes is None:
             self._nodes = list(self._walk())
-        self._lent = True
+        self._growing = None  # what is in other hands does not change
         return self._nodes
 
     @property
@@ -148,12 +148,8 @@ class Graph(Referent):
 
     def callees(self) -> dict[Graph, None]:
         """The graphs that its nodes call or hold as values, in order of use."""
-        callees: dict[Graph, None] = {}
-        for node in self.nodes:
-            if node.attributes.refers or (isinstance(node, Constant) and isinstance(node.value, Graph)):
-                for graph in node.called_graphs:
-                    callees[graph] = None
-        return callees
+        holders = [node for node in self.nodes if node.attributes.refers or node.__class__ is Constant]
+        return {graph: None for node in holders for graph in node.called_graphs}
 
     # Making nodes
 
@@ -195,7 +191,7 @@ class Graph(Referent):
         """An application of an op (or of a node that yields a function), at the end of the order or before a node."""
         shared = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
         stem = name or (function.name if isinstance(function, Op) else "call")
-        unique = stem if stem not in self._names else self.unique_name(stem)
+        unique = stem if stem not in self._names else free_name(stem, self._names, self._suffixes)
         node = Apply(unique, type, function, tuple(inputs), shared, metadata, self)
         self._enter(node, before)
         return node
@@ -224,7 +220,7 @@ class Graph(Referent):
         """Apply another function to the same inputs."""
         self._owns(node)
         self._unuse(node)
-        node.function = function
+        self._set_function(node, function)
         self._use(node)
 
     def set_value(self, node: Constant, value: Literal | Graph | Op) -> None:
@@ -263,7 +259,7 @@ class Graph(Referent):
             user.inputs = tuple(replacement if operand is old else operand for operand in user.inputs)
             user.attributes = user.attributes.mapped({old: replacement})
             if isinstance(user, Apply) and user.function is old:
-                user.function = replacement
+                graph._set_function(user, replacement)
             graph._use(user)
         for graph in old.graph._may_yield():
             if graph.output is old:
@@ -328,18 +324,53 @@ class Graph(Referent):
 
     def copy_node(self, node: Node, mapping: dict[Any, Any], *, before: Node | None = None) -> Node:
         """Copy a node of any graph into this one, as `copy_nodes` does; the copy."""
-        copy = mapping[node] = _copied(node, mapping, self)
+        name = node.name
+        if name in self._names:
+            name = free_name(name, self._names, self._suffixes)
+        copy = mapping[node] = _copied(node, name, mapping, self)
         self._enter(copy, before)
         if isinstance(copy, Parameter):
             self.parameters.append(copy)
         return copy
 
+    def copy_all(self, graph: Graph, mapping: dict[Any, Any]) -> None:
+        """Copy the nodes of a graph into this one, which is empty, under their names, as `copy_nodes` does."""
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            copy = mapping[node] = _copied(node, node.name, mapping, self)
+            nodes.append(copy)
+            if isinstance(copy, Parameter):
+                self.parameters.append(copy)
+        self._names.update(zip(map(_NAME, nodes), nodes, strict=True))
+        self._nodes = self._growing = nodes
+        if self.module.is_indexed:
+            for copy in nodes:
+                copy._users = {}
+                self._use(copy)
+
+    def keep_only(self, nodes: Container[Node]) -> int:
+        """Take out all other nodes, which none of these may use; how many. Parameters must be among those kept.
+
+        The index of users is left behind: use it before `Module.index_users`, or after `Module.forget_users`.
+        """
+        before = self.nodes
+        kept = [node for node in before if node in nodes]
+        if len(kept) < len(before):
+            self._nodes = self._growing = kept
+            self._names = {node.name: node for node in (*self.missing, *kept)}
+            self._linked = self._numbered = False
+        return len(before) - len(kept)
+
     # The order and the users
 
     def adopt(self, nodes: list[Node], names: dict[str, Node]) -> None:
         """Take over nodes that a reader made for this graph, in order, with their names."""
-        self._nodes = nodes
+        self._nodes = self._growing = nodes
         self._names = names
+
+    def _set_function(self, node: Apply, function: Op | Node) -> None:
+        node.function = function
+        node.opcode = function.name if isinstance(function, Op) else COMPUTED_CALL
 
     def _may_yield(self) -> Iterable[Graph]:
         """The graphs whose output may be a node of this one: itself, and closures."""
@@ -351,9 +382,8 @@ class Graph(Referent):
 
     def _enter(self, node: Node, before: Node | None) -> None:
         self._names[node.name] = node
-        if before is None and not self._linked and not self._lent and self._nodes is not None:
-            self._nodes.append(node)
-            self._numbered = False
+        if before is None and self._growing is not None:
+            self._growing.append(node)
         else:
             self._link(node, before)
         if self.module.is_indexed:
@@ -381,6 +411,7 @@ class Graph(Referent):
         self._first = self._nodes[0] if self._nodes else None
         self._last = previous
         self._linked = True
+        self._growing = None
 
     def _link(self, node: Node, before: Node | None) -> None:
         self._thread()
@@ -443,12 +474,14 @@ def free_name(stem: str, taken: Container[str], suffixes: dict[str, int]) -> str
     """The stem, or the stem with the first free number behind a dot; `suffixes` has the next number to try, by stem."""
     if stem not in taken:
         return stem
-    base = _SUFFIX.sub("", stem) if "." in stem else stem
+    base, dot, tail = stem.rpartition(".")
+    if not (dot and tail.isdecimal() and tail.isascii()):
+        base = stem
     number = suffixes.get(base, 1)
-    while f"{base}.{number}" in taken:
+    while (name := f"{base}.{number}") in taken:
         number += 1
     suffixes[base] = number + 1
-    return f"{base}.{number}"
+    return name
 
 
 def _function(node: Node) -> tuple[Node, ...]:
@@ -483,14 +516,13 @@ def _used_besides_inputs(node: Node) -> Sequence[Any]:
     return node.attributes.referents()
 
 
-def _copied(node: Node, mapping: Mapping[Any, Any], graph: Graph) -> Node:
-    attributes = node.attributes.mapped(mapping) if node.attributes.refers else node.attributes
-    name, metadata = node.name, node._metadata
-    if name in graph._names:
-        name = graph.unique_name(name)
+def _copied(node: Node, name: str, mapping: Mapping[Any, Any], graph: Graph) -> Node:
+    attributes, metadata = node.attributes, node._metadata
+    if attributes.refers:
+        attributes = attributes.mapped(mapping)
     if isinstance(node, Apply):
         function: Any = node.function
-        if not isinstance(function, Op):
+        if function.__class__ is not Op:
             function = mapping.get(function, function)
         try:
             inputs = tuple(map(mapping.__getitem__, node.inputs))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -13,8 +13,7 @@ from typing import Any
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
 from hloom.ir.metadata import StackTables
-from hloom.ir.nodes import Apply, Missing, Node
-from hloom.ir.schema import Op
+from hloom.ir.nodes import COMPUTED_CALL, Apply, Missing, Node
 from hloom.text import HloomError
 
 
@@ -163,9 +162,8 @@ class Module:
         del self._names[graph.name]
         graph.name = wanted
         self._names[graph.name] = graph
-        for node in self.nodes():
-            if node.attributes.refers:
-                node.attributes.text = None
+        for caller in [node for member in self.graphs for node in member.nodes if node.attributes.refers]:
+            caller.attributes.text = None
 
     def erase_graph(self, graph: Graph) -> None:
         """Take a graph out; raises HloomError while something calls it or it is the entry."""
@@ -188,7 +186,7 @@ class Module:
 
     def _drop(self, graphs: Mapping[Graph, None]) -> None:
         for graph in graphs:
-            for node in graph.nodes:
+            for node in graph.nodes if self.is_indexed else ():
                 graph._unuse(node)
             del self._names[graph.name]
         self.graphs[:] = [graph for graph in self.graphs if graph not in graphs]
@@ -208,7 +206,7 @@ class Module:
                 for used in node.inputs:
                     users = used._users
                     users[node] = users.get(node, 0) + 1
-                is_plain = isinstance(node, Apply) and not node.attributes.refers and isinstance(node.function, Op)
+                is_plain = node.__class__ is Apply and not node.attributes.refers and node.opcode != COMPUTED_CALL
                 if not is_plain and uses_more(node):
                     graph._use_more(node)
 
@@ -226,7 +224,11 @@ class Module:
                 reached[graph] = None
                 pending += [graph.parent] if graph.parent else []
                 pending += graph.callees()
-        self._drop(dict.fromkeys(graph for graph in self.graphs if graph not in reached))
+        self.keep_only(reached)
+
+    def keep_only(self, graphs: Container[Graph]) -> None:
+        """Take out all other graphs, which none of these may call."""
+        self._drop(dict.fromkeys(graph for graph in self.graphs if graph not in graphs))
 
     def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
         """A copy of a graph and of the graphs nested in it, in this module; others that it calls are shared."""
@@ -264,7 +266,7 @@ def _copy_graph(graph: Graph, copy: Graph, mapping: dict[Any, Any]) -> None:
         mapping[missing] = Missing(missing.name, missing.type, copy)
         copy.missing.append(mapping[missing])
         copy._names[missing.name] = mapping[missing]
-    copy.copy_nodes(graph.nodes, mapping)
+    copy.copy_all(graph, mapping)
     for original in graph.parameters:
         mapping[original].number = original.number
     copy.parameters.sort(key=lambda parameter: parameter.number)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PARAMETER = "parameter"
 CONSTANT = "constant"
+COMPUTED_CALL = "call-value"
 
 
 class Node(Referent):
@@ -37,6 +38,8 @@ class Node(Referent):
     )
     name: str
     type: Type | None
+    opcode: str
+    """The name of what makes this value, in HLO's spelling."""
     inputs: tuple[Node, ...]
     attributes: Attributes
     graph: Graph
@@ -45,11 +48,6 @@ class Node(Referent):
     _next: Node | None
     _previous: Node | None
     _order: int
-
-    @property
-    def opcode(self) -> str:
-        """The name of what makes this value, in HLO's spelling."""
-        raise NotImplementedError
 
     @property
     def metadata(self) -> Metadata | None:
@@ -117,6 +115,7 @@ class Parameter(Node):
     """What a graph is given; `number` is its place among the arguments."""
 
     __slots__ = ("number",)
+    opcode: str = PARAMETER
     number: int
 
     def __init__(
@@ -130,15 +129,12 @@ class Parameter(Node):
         self._metadata = metadata
         self.graph = graph
 
-    @property
-    def opcode(self) -> str:
-        return PARAMETER
-
 
 class Constant(Node):
     """A value known before running: a literal, or a graph or an op as a value."""
 
     __slots__ = ("value",)
+    opcode: str = CONSTANT
     value: Literal | Graph | Op
 
     def __init__(
@@ -159,10 +155,6 @@ class Constant(Node):
         self.graph = graph
 
     @property
-    def opcode(self) -> str:
-        return CONSTANT
-
-    @property
     def called_graphs(self) -> tuple[Graph, ...]:
         is_graph = getattr(self.value, "is_graph", False)
         return (cast("Graph", self.value),) if is_graph else ()
@@ -171,7 +163,7 @@ class Constant(Node):
 class Apply(Node):
     """A function applied to inputs: an op row, or (a computed call) a node that yields a function."""
 
-    __slots__ = ("function",)
+    __slots__ = ("function", "opcode")
     function: Op | Node
 
     def __init__(
@@ -187,14 +179,11 @@ class Apply(Node):
         self.name = name
         self.type = type
         self.function = function
+        self.opcode = function.name if function.__class__ is Op else COMPUTED_CALL
         self.inputs = inputs
         self.attributes = attributes
         self._metadata = metadata
         self.graph = graph
-
-    @property
-    def opcode(self) -> str:
-        return self.function.name if isinstance(self.function, Op) else "call-value"
 
     @property
     def has_row(self) -> bool:
@@ -221,6 +210,7 @@ class Missing(Node):
     """A name that the text uses and never defines; it yields what its uses say, and `verify` lists it."""
 
     __slots__ = ()
+    opcode: str = "missing"
 
     def __init__(self, name: str, type: Type | None, graph: Graph) -> None:
         self.name = name
@@ -230,7 +220,3 @@ class Missing(Node):
         self._metadata = None
         self._users = {}
         self.graph = graph
-
-    @property
-    def opcode(self) -> str:
-        return "missing"

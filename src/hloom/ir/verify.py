@@ -84,6 +84,7 @@ class _Verifier:
         self.notes: dict[str, None] = {}
         self.inference = Inference()
         self.accepted: set[tuple[int, int, int]] = set()
+        self.sound: set[tuple[Any, ...]] = set()
         self.agreeing: set[tuple[Type, Type]] = set()
         self.functions: set[int] = set()
         self.defined: set[Node] = set()
@@ -118,13 +119,10 @@ class _Verifier:
             for used in node.inputs:
                 if used not in defined:
                     self.check_use(used)
-            if not isinstance(node.type, Type):
-                self.check_no_type(node)
-            elif type(node.type) is FunctionType:
-                self.note(f"{node.name} of {graph.name} is a function value")
-            if isinstance(node, Apply) and isinstance(node.function, Op):
-                self.check_op(node, node.function)
+            if isinstance(node, Apply):
+                self.check_application(node)
             else:
+                self.check_yielded(node)
                 self.check_kind(node)
                 if isinstance(node, Parameter):
                     parameters.append(node)
@@ -155,10 +153,28 @@ class _Verifier:
         else:
             self.note(f"{graph.name} captures {used.name} of {used.graph.name}")
 
-    def check_no_type(self, node: Node) -> None:
-        if node.type is not None:
-            raise self.bad(f"its type is {node.type!r}, which is no Type")
-        self.open(node.name, "type")
+    def check_yielded(self, node: Node) -> None:
+        """Check that what a node yields has a type."""
+        if not isinstance(node.type, Type):
+            if node.type is not None:
+                raise self.bad(f"its type is {node.type!r}, which is no Type")
+            self.open(node.name, "type")
+        elif type(node.type) is FunctionType:
+            self.note(f"{node.name} of {node.graph.name} is a function value")
+
+    def check_application(self, node: Apply) -> None:
+        """Check an application: once of all that have the same op, types and attributes."""
+        op = node.function
+        key = (op, id(node.attributes), node.type, *[operand.type for operand in node.inputs])
+        if key in self.sound:
+            return
+        self.check_yielded(node)
+        if not isinstance(op, Op):
+            self.check_kind(node)
+            return
+        self.check_op(node, op)
+        if op.is_known and not node.attributes.refers and node.type and type(node.type) is not FunctionType:
+            self.sound.add(key)
 
     def check_kind(self, node: Node) -> None:
         """Check what is not the application of an op, and its attributes."""

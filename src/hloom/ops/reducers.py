@@ -25,6 +25,8 @@ def reducer_of(graph: Graph) -> str:
     if graph.output is None or len(graph.parameters) != 2:
         return ""
     root = graph.output
+    if root.opcode in COMMUTATIVE and set(root.inputs) == set(graph.parameters):
+        return root.opcode
     if root.opcode == "tuple" and len(root.inputs) == 1:
         root = root.inputs[0]
     root = _converted(root)

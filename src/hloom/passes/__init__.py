@@ -14,6 +14,7 @@ from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.cse import cse as cse
 from hloom.passes.dce import dce as dce
+from hloom.passes.dce import erase_unused as erase_unused
 from hloom.passes.hoist import hoist as hoist
 from hloom.passes.inline import MAX_NODES as MAX_NODES
 from hloom.passes.inline import inline as inline

@@ -38,6 +38,41 @@ def dce(module: Module) -> Report:
     return report
 
 
+def erase_unused(module: Module) -> None:
+    """Erase what `dce` erases, but for operands and results of calls: without an index of users, which is left behind.
+
+    For modules of which most has just been made, and that have no closures.
+    """
+    module.forget_users()
+    reached: dict[Graph, None] = {}
+    pending = [module.entry]
+    while pending:
+        graph = pending.pop()
+        if graph not in reached:
+            reached[graph] = None
+            pending += _keep_used(graph)
+    module.keep_only(reached)
+
+
+def _keep_used(graph: Graph) -> list[Graph]:
+    """Erase the nodes of a graph that neither its result nor an effect needs; the graphs that the others call."""
+    used: set[Node] = {graph.root}
+    called: list[Graph] = []
+    for node in reversed(graph.nodes):
+        if node not in used:
+            if not isinstance(node, Parameter) and may_drop(node):
+                continue
+            used.add(node)
+        used.update(node.inputs)
+        for referent in node.attributes.referents() if node.attributes.refers else ():
+            if not referent.is_graph:
+                used.add(referent)
+            elif not referent.is_declared:
+                called.append(referent)
+    graph.keep_only(used)
+    return called
+
+
 def _sweep(module: Module, report: Report, touched: set[Node]) -> int:
     """Erase what is dead and trim calls, callers first; how many operands and results calls lost."""
     total = 0

@@ -22,12 +22,11 @@ from hloom.text import Unsupported
 @rules("dot")
 def dot(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     x, y = node.inputs
-    attributes = dict(node.attributes)
     total = None
     if tangents[0] is not None:
-        total = t.op("dot", tangents[0], y, type=array_type(node), **attributes)
+        total = t.applied("dot", (tangents[0], y), array_type(node), node.attributes)
     if tangents[1] is not None:
-        total = t.add(total, t.op("dot", x, tangents[1], type=array_type(node), **attributes))
+        total = t.add(total, t.applied("dot", (x, tangents[1]), array_type(node), node.attributes))
     return total
 
 

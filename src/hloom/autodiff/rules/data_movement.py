@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from hloom.autodiff.backward import Backward
@@ -9,7 +10,7 @@ from hloom.autodiff.emitter import array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.rules.sort import TAKEN
 from hloom.autodiff.table import none, rules, transposition, zero
-from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType, without_layout
+from hloom.ir import EMPTY, Apply, Attributes, Node, PaddingDimension, SliceDimension, TensorType, without_layout
 from hloom.ops import OPS
 
 zero("iota", because="it has no operand")
@@ -35,12 +36,13 @@ def slice_(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("broadcast reverse transpose")
 def same(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    return t.op(node.opcode, tangents[0], type=without_layout(node.type), **_meaning(node))  # pyright: ignore[reportArgumentType]
+    return t.applied(node.opcode, (tangents[0],), array_type(node), _meaning(node))
 
 
 @rules("reshape")
 def reshape(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    return t.reshape(tangents[0], array_type(node).dims)
+    value_type = array_type(node)
+    return tangents[0] if tangents[0].type is value_type else t.applied("reshape", (tangents[0],), value_type, EMPTY)
 
 
 @rules("bitcast")
@@ -89,20 +91,31 @@ def tuple_select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     return result
 
 
-def _meaning(node: Apply) -> dict[str, Any]:
+def _meaning(node: Apply) -> Attributes:
     """The attributes that change the values."""
-    return {name: value for name, value in node.attributes.items() if not node.op.attributes[name].carried
-            and name not in ("control-predecessors", "backend_config")}  # fmt: skip
+    rows = node.op.attributes
+    kept = {name: value for name, value in node.attributes.items() if not (rows[name].carried or name in _SCHEDULING)}
+    return node.attributes if len(kept) == len(node.attributes) else Attributes(kept)
+
+
+_SCHEDULING = ("control-predecessors", "backend_config")
 
 
 @transposition("broadcast")
 def transpose_broadcast(b: Backward, value: Linear, cotangent: Node) -> None:
     """The sum over the new dimensions, those kept brought into the operand's order."""
-    kept = value.attributes.get("dimensions") or ()
-    rank = array_type(cotangent).rank
-    total = b.reduce("add", cotangent, [dim for dim in range(rank) if dim not in kept])
-    order = sorted(range(len(kept)), key=lambda dim: kept[dim])
-    b.give(value.operands[0], b.transpose(total, [order.index(dim) for dim in range(len(kept))]))
+    new, order = _broadcast_back(array_type(cotangent).rank, tuple(value.attributes.get("dimensions") or ()))
+    total = b.reduce("add", cotangent, new)
+    b.give(value.operands[0], b.transpose(total, order) if order else total)
+
+
+@lru_cache(1024)
+def _broadcast_back(rank: int, kept: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions that a broadcast adds, and the order of those kept; nothing where they are in order."""
+    new = tuple(dim for dim in range(rank) if dim not in kept)
+    ranks = sorted(kept)
+    order = tuple(ranks.index(dim) for dim in kept)
+    return new, () if order == tuple(range(len(kept))) else order
 
 
 @transposition("reshape")

@@ -53,7 +53,7 @@ def multiply(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if x is y:
         return t.mul(t.primal.add(x, x), tangents[0])
     for power, base, tangent in ((x, y, tangents[1]), (y, x, tangents[0])):
-        exponent = _power_of(power, base)
+        exponent = _power_of(power, base) if power.opcode == "multiply" else 0
         if exponent > 1:
             return t.mul(t.primal.mul(t.primal.like(exponent + 1, node), power), tangent)
     return t.add(t.mul(y, tangents[0]), t.mul(x, tangents[1]))
