@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hloom.hlo import parse
 from hloom.ir import (
     Apply,
     Attributes,
@@ -24,6 +25,7 @@ from hloom.ir import (
     Node,
     Parameter,
     Unresolved,
+    difference,
     equal,
     literal_of,
     verify,
@@ -554,6 +556,26 @@ def test_attributes_of_parameters_are_kept_by_cloning():
     copy = module.clone().entry.parameters[0]
     assert isinstance(copy, Parameter)
     assert (copy.attributes, copy.raw_metadata) == ({"backend_config": "c"}, "source_line=1")
+
+
+def test_inlining_several_calls_at_once():
+    def made() -> Module:
+        return parse("""
+            ENTRY e { x = f32[2] parameter(0)  y = f32[2] call(x), to_apply=square  z = f32[2] call(y), to_apply=square
+              w = f32[2] call(z), to_apply=same  ROOT m = f32[2] negate(w), control-predecessors={z} }
+            square { a = f32[2] parameter(0)  ROOT x = f32[2] multiply(a, a) }
+            same { ROOT a = f32[2] parameter(0) }
+        """)
+
+    one_by_one, at_once = made(), made()
+    for name in "yzw":
+        one_by_one.entry.inline(one_by_one.entry[name])
+    at_once.entry.inline_all([at_once.entry[name] for name in "yzw"])
+    assert verify(at_once) == verify(one_by_one)
+    assert str(difference(one_by_one, at_once)) == "None"
+    assert [node.name for node in at_once.entry.nodes] == [node.name for node in one_by_one.entry.nodes]
+    at_once.entry.inline_all([])
+    assert at_once["square"].callers == ()
 
 
 def test_keeping_some_nodes():

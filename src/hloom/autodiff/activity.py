@@ -78,6 +78,15 @@ class Activity:
         self._stop = stop
         self._summaries: dict[Graph, list[int]] = {}
         self._leaves: dict[Type | None, int] = {}
+        self._passes: dict[tuple[str, Type | None], bool] = {}
+
+    def passes(self, opcode: str, value_type: Type | None) -> bool:
+        """Whether a result of this type may depend differentiably on the operands of an op."""
+        key = (opcode, value_type)
+        result = self._passes.get(key)
+        if result is None:
+            result = self._passes[key] = bool(self.leaves(value_type)) and is_differentiable(opcode)
+        return result
 
     def leaves(self, value_type: Type | None) -> int:
         """What `differentiable_leaves` says of a type, worked out once."""
@@ -203,7 +212,7 @@ def _masks(values: Flow, operand: Node) -> list[int]:
 
 
 def _combined(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    if not activity.leaves(node.type) or not is_differentiable(node.opcode):
+    if not activity.passes(node.opcode, node.type):
         return []
     union = 0
     for operand in node.inputs:

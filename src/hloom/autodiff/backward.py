@@ -300,9 +300,10 @@ class Backward(Emitter):
                 if part is not None:
                     self._transpose_part(entry, part)
             elif entry in self._plain:
-                value, *others = self._plain.pop(entry)
-                for other in others:
-                    value = self._total("add", value, other)
+                values = self._plain.pop(entry)
+                value = values[0]
+                for number in range(1, len(values)):
+                    value = self._total("add", value, values[number])
                 transposition_of(entry)(self, entry, value)
 
     def _transpose_part(self, entry: Linear, part: Part) -> None:
@@ -341,7 +342,9 @@ def _passes_sign(entry: Linear) -> bool:
 
     Of several operands each would apply it, and of a larger one it would cost more.
     """
-    operands = [operand for operand in entry.operands if isinstance(operand, Linear)]
-    if entry.opcode not in SIGNED or len(operands) != 1:
+    if entry.opcode not in SIGNED:
         return False
+    operands = [operand for operand in entry.operands if isinstance(operand, Linear)]
+    if len(operands) != 1 or entry.opcode in MASKABLE:
+        return len(operands) == 1
     return array_type(operands[0]).element_count <= array_type(entry).element_count

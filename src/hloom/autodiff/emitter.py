@@ -57,6 +57,7 @@ class Emitter:
         self._reducers: dict[tuple[str, DType], Graph] = {}
         self._elementwise: dict[Type | None, Type] = {}
         self._resolved: dict[Any, tuple[Op, Type, Attributes]] = {}
+        self._shapes: dict[tuple[Type | None, tuple[int, ...]], TensorType] = {}
 
     def use(self, node: Node) -> Node:
         """The node as this graph may use it: the node itself."""
@@ -67,9 +68,17 @@ class Emitter:
 
         `type` is for ops whose operands and attributes do not determine the result. Raises TypeProblem.
         """
-        used = [operand if operand.graph is self.graph else self.use(operand) for operand in operands]
+        used = self.used(operands)
         row, made, values = self.resolved(opcode, [operand.type for operand in used], type, attributes)
         return self.graph.add_apply(row, used, self.typed(made), values, metadata=self.metadata)
+
+    def used(self, operands: tuple[Node, ...]) -> tuple[Node, ...]:
+        """Nodes as this graph may use them."""
+        graph = self.graph
+        for operand in operands:
+            if operand.graph is not graph:
+                return tuple([value if value.graph is graph else self.use(value) for value in operands])
+        return operands
 
     def resolved(
         self, opcode: str, types: Sequence[Type | None], type: Type | None, attributes: Mapping[str, Any]
@@ -96,12 +105,11 @@ class Emitter:
 
     def elementwise(self, opcode: str, *operands: Node) -> Node:
         """An elementwise op whose result has the first operand's type."""
-        graph = self.graph
-        used = [operand if operand.graph is graph else self.use(operand) for operand in operands]
+        used = self.used(operands)
         value_type = self._elementwise.get(used[0].type)
         if value_type is None:
             value_type = self._elementwise[used[0].type] = self.typed(array_type(used[0]))
-        return graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
+        return self.graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
 
     def add(self, a: Node, b: Node) -> Node:
         return self.elementwise("add", a, b)
@@ -157,16 +165,24 @@ class Emitter:
         )
 
     def broadcast(self, node: Node, dims: Sequence[int], dimensions: Sequence[int] = ()) -> Node:
-        value_type = array_type(node)
-        if tuple(dims) == value_type.dims and tuple(dimensions) == tuple(range(value_type.rank)):
+        value_type, dims = array_type(node), tuple(dims)
+        if dims == value_type.dims and tuple(dimensions) == tuple(range(value_type.rank)):
             return node
-        return self.op("broadcast", node, type=TensorType(value_type.dtype, dims), dimensions=tuple(dimensions))
+        return self.op("broadcast", node, type=self.shaped(value_type, dims), dimensions=tuple(dimensions))
 
     def reshape(self, node: Node, dims: Sequence[int]) -> Node:
-        value_type = array_type(node)
-        if value_type.dims == tuple(dims):
+        value_type, dims = array_type(node), tuple(dims)
+        if value_type.dims == dims:
             return node
-        return self.op("reshape", node, type=TensorType(value_type.dtype, dims))
+        made = self.typed(self.shaped(value_type, dims))
+        return self.graph.add_apply(OPS["reshape"], self.used((node,)), made, EMPTY, metadata=self.metadata)
+
+    def shaped(self, value_type: TensorType, dims: tuple[int, ...]) -> TensorType:
+        """An array of other dimensions."""
+        result = self._shapes.get((value_type, dims))
+        if result is None:
+            result = self._shapes[value_type, dims] = TensorType(value_type.dtype, dims)
+        return result
 
     def transpose(self, node: Node, dimensions: Sequence[int]) -> Node:
         if tuple(dimensions) == tuple(range(len(dimensions))):

@@ -195,22 +195,10 @@ class Walk:
 
     def _linearize(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> Task | None:
         """Linearize an instruction; where it has graphs of its own, the task that does."""
-        opcode = node.opcode
-        rule = RULES.get(opcode)
-        if rule is None or (rule.because and not rule.is_zero):
-            reason = rule.because if rule else "it is not an opcode of HLO"
-            raise Unsupported(f"{place_of(node)}: {opcode} cannot be differentiated: {reason}")
-        if rule.is_zero:
-            self.emitter.graph.copy_node(node, values)
-            return None
-        tangents = [known.get(operand) for operand in node.inputs]
-        if rule.structural:
-            operands = [values[operand] for operand in node.inputs]
-            made = STRUCTURES[opcode](self, node, operands, tangents, needed)
-            if isinstance(made, GeneratorType):
-                return made
-            values[node], known[node] = made
-            return None
+        rule = RULES.get(node.opcode)
+        if rule is None or rule.because or rule.structural:
+            return self._follow(node, values, known, needed)
+        tangents = list(map(known.get, node.inputs))
         graph = rule.expand(self.session, node) if rule.expand is not None else None
         if graph is not None:
             operands = [values[operand] for operand in node.inputs]
@@ -223,6 +211,22 @@ class Walk:
         result = rule.linearize(self.ops, copy, tangents)
         if result is not None:
             known[node] = result
+        return None
+
+    def _follow(self, node: Apply, values: dict[Any, Any], known: dict[Node, Any], needed: int) -> Task | None:
+        """What the engine does itself: tuples, calls, loops, branches; no derivative where there is none."""
+        rule = RULES.get(node.opcode)
+        if rule is None or (rule.because and not rule.is_zero):
+            reason = rule.because if rule else "it is not an opcode of HLO"
+            raise Unsupported(f"{place_of(node)}: {node.opcode} cannot be differentiated: {reason}")
+        if rule.is_zero:
+            self.emitter.graph.copy_node(node, values)
+            return None
+        operands = [values[operand] for operand in node.inputs]
+        made = STRUCTURES[node.opcode](self, node, operands, list(map(known.get, node.inputs)), needed)
+        if isinstance(made, GeneratorType):
+            return made
+        values[node], known[node] = made
         return None
 
     def _by_function(self, node: Apply, recognized: Recognized, values: dict[Any, Any], known: dict[Node, Any]) -> None:

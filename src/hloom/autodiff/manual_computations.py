@@ -31,7 +31,8 @@ def for_gspmd(module: Module) -> None:
 
     Raises HloomError for those that do not say how their operands are sharded, or stand in another.
     """
-    nodes = [node for node in module.nodes() if _target(node) in _SHARDINGS]
+    calls = [node for graph in module.graphs for node in graph.nodes if node.opcode == "custom-call"]
+    nodes = [node for node in calls if _target(node) in _SHARDINGS]
     if not nodes:
         return
     frontend = _frontend(module)

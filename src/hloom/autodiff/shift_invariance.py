@@ -10,8 +10,8 @@ exponential). Where all of them end in values that neither gain nor are scaled, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -42,8 +42,7 @@ def shift_invariant_maxima(module: Module) -> frozenset[Node]:
     for graph in module.graphs:
         maxima = [node for node in graph.nodes if node.attributes.refers and _is_maximum(node)]
         if maxima and any(node.opcode == "exponential" for node in graph.nodes):
-            places = {node: position for position, node in enumerate(graph.nodes)}
-            result.update(node for node in maxima if _is_free(graph, node, places))
+            result.update(_free_maxima(graph, maxima))
     return frozenset(result)
 
 
@@ -51,41 +50,55 @@ def _is_maximum(node: Node) -> bool:
     return node.opcode == "reduce" and len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
 
 
-def _is_free(graph: Graph, start: Node, places: dict[Node, int]) -> bool:
-    """Whether all that a maximum reaches, followed in order, ends in values that do not move."""
-    rank = len(getattr(start.type, "dims", ()))
-    moved: dict[Node, Moved] = {start: Moved(1, 0, tuple(range(rank)))}
-    waiting = [(places[user], user) for user in start.users if isinstance(user, Apply)]
-    seen = {user for _, user in waiting}
-    heapify(waiting)
-    while waiting:
-        if len(seen) > MOST_FOLLOWED:
+def _free_maxima(graph: Graph, maxima: Sequence[Node]) -> list[Node]:
+    """The maxima that, followed in order, end in values that do not move."""
+    moves = {node: _Move(node, graph.root) for node in maxima}
+    reached: dict[Node, list[_Move]] = {}
+    for node in graph.nodes:
+        if not reached.keys().isdisjoint(node.inputs):
+            reaching = dict.fromkeys(move for operand in node.inputs for move in reached.get(operand, ()))
+            further = [move for move in reaching if move.is_free and move.passes(node)]
+            if further:
+                reached[node] = further
+        if node in moves:
+            reached.setdefault(node, []).append(moves[node])
+    return [node for node, move in moves.items() if move.is_free]
+
+
+class _Move:
+    """What has been seen of a maximum that is moved: the values that it moves, and whether it may be free."""
+
+    __slots__ = ("_count", "_moved", "_root", "_tuples", "is_free")
+
+    def __init__(self, start: Node, root: Node) -> None:
+        rank = len(getattr(start.type, "dims", ()))
+        self._moved: dict[Node, Moved] = {start: Moved(1, 0, tuple(range(rank)))}
+        self._tuples: set[Node] = set()
+        """Tuples of which elements alone are read, as calls that were inlined leave them."""
+        self._root = root
+        self._count = 0
+        self.is_free = start is not root
+
+    def passes(self, node: Node) -> bool:
+        """Follow to an instruction that reads a value that is moved; whether its own value is."""
+        self._count += 1
+        reads_tuple = node.opcode != "get-tuple-element" and not self._tuples.isdisjoint(node.inputs)
+        if reads_tuple or self._count > MOST_FOLLOWED or not isinstance(node, Apply):
+            self.is_free = False
             return False
-        node = heappop(waiting)[1]
-        is_moved = _is_taken_apart(node, graph)
-        if not is_moved:
-            after = _after(node, moved)
-            if after is None:
-                return False
-            is_moved = bool(after.gain or after.power)
-            if is_moved:
-                moved[node] = after
-        if is_moved:
-            for user in node.users:
-                if user not in seen and isinstance(user, Apply):
-                    seen.add(user)
-                    heappush(waiting, (places[user], user))
-    return all(node is not graph.output for node in moved)
+        if node.opcode == "tuple":
+            self._tuples.add(node)
+            self.is_free = node is not self._root
+            return True
+        after = _after(node, self._moved)
+        is_moved = after is None or bool(after.gain or after.power)
+        self.is_free = not is_moved or (after is not None and node is not self._root)
+        if after is not None and is_moved:
+            self._moved[node] = after
+        return is_moved
 
 
 STILL = Moved(0, 0, ())
-
-
-def _is_taken_apart(node: Apply, graph: Graph) -> bool:
-    """Whether a node is a tuple of which elements alone are read, as calls that were inlined leave them."""
-    if node.opcode != "tuple" or node is graph.output:
-        return False
-    return all(user.opcode == "get-tuple-element" for user in node.users)
 
 
 def _after(node: Apply, moved: dict[Node, Moved]) -> Moved | None:

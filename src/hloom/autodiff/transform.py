@@ -350,13 +350,14 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
     and those whose result a select may discard, since masks of cotangents do not pass calls. XLA inlines every call
     before it does anything else.
     """
-    if not any(node.attributes.refers and _may_inline(node, but) for node in module.nodes()):
+    if not any(_may_inline(node, but) for graph in module.graphs for node in graph.nodes if node.attributes.refers):
         return
     order = callees_first(module)
     for graph in order:
-        for node in graph.nodes:
-            if node.attributes.refers and _may_inline(node, but) and len(next(iter(node.called_graphs)).nodes) <= SMALL:
-                graph.inline(node)
+        callers = [node for node in graph.nodes if node.attributes.refers and _may_inline(node, but)]
+        small = [caller for caller in callers if len(next(iter(caller.called_graphs)).nodes) <= SMALL]
+        if small:
+            graph.inline_all(small)
     module.keep_reached()
     kept = set(module.graphs)
     order = [graph for graph in order if graph in kept]
@@ -464,7 +465,7 @@ def _refuse_elided(module: Module) -> None:
 
 
 def _trip_counts(module: Module) -> dict[Node, int]:
-    if not any(node.attributes.refers and node.opcode == "while" for node in module.nodes()):
+    if all(node.opcode != "while" for graph in module.graphs for node in graph.nodes if node.attributes.refers):
         return {}
     known = find_trip_counts(build_call_graph(module), {})
     return {loop: trips.count for loop, trips in known.items() if trips.count is not None}

@@ -20,7 +20,7 @@ class Attributes(dict[str, Any]):
     Attributes({'dimensions': (1,)})
     """
 
-    __slots__ = ("refers", "text")
+    __slots__ = ("_referents", "refers", "text")
 
     refers: bool
     """Whether a value is or holds a graph or a node, so that cloning must map it."""
@@ -29,7 +29,14 @@ class Attributes(dict[str, Any]):
 
     def __init__(self, *arguments: Any, **names: Any) -> None:
         super().__init__(*arguments, **names)
-        self.refers = any(map(_refers, self.values()))
+        referents: list[Any] = []
+        for value in self.values():
+            if isinstance(value, Referent):
+                referents.append(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Referent):
+                referents += [part for part in cast("tuple[Any, ...]", value) if isinstance(part, Referent)]
+        self._referents = tuple(referents)
+        self.refers = bool(referents)
         self.text = None
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -53,15 +60,7 @@ class Attributes(dict[str, Any]):
 
     def referents(self) -> tuple[Any, ...]:
         """The graphs and nodes that the values are or hold, in order."""
-        if not self.refers:
-            return ()
-        referents: list[Any] = []
-        for value in self.values():
-            if isinstance(value, Referent):
-                referents.append(value)
-            elif isinstance(value, tuple):
-                referents += [part for part in cast("tuple[Any, ...]", value) if isinstance(part, Referent)]
-        return tuple(referents)
+        return self._referents
 
     def mapped(self, change: Mapping[Any, Any]) -> Attributes:
         """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""

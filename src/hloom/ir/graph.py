@@ -298,6 +298,44 @@ class Graph(Referent):
         Raises HloomError where it does not call exactly one defined graph with as many parameters as inputs, or has
         control predecessors, or where that graph has missing names or encloses others, whose captures would be lost.
         """
+        called = self._inlined(call, graph)
+        mapping: dict[Any, Any] = dict(zip(called.parameters, call.inputs, strict=True))
+        self.copy_nodes(called.nodes, mapping, before=call)
+        result = mapping.get(called.root, called.root)
+        self.replace_uses(call, result)
+        self.erase(call)
+        return result
+
+    def inline_all(self, calls: Iterable[Node]) -> None:
+        """Inline calls as `inline` does, all in one pass; without an index of users, which is left behind."""
+        self.module.forget_users()
+        waiting = set(calls)
+        results: dict[Any, Any] = {}
+        nodes: list[Node] = []
+        for node in self.nodes:
+            if not results.keys().isdisjoint(node.inputs):
+                node.inputs = tuple([results.get(operand, operand) for operand in node.inputs])
+            if node.attributes.refers:
+                node.attributes = node.attributes.mapped(results)
+            if node not in waiting:
+                nodes.append(node)
+                continue
+            called = self._inlined(node, None)
+            mapping: dict[Any, Any] = dict(zip(called.parameters, node.inputs, strict=True))
+            for inner in called.nodes:
+                if inner not in mapping:
+                    copy = mapping[inner] = _copied(inner, self.unique_name(inner.name), mapping, self)
+                    self._names[copy.name] = copy
+                    nodes.append(copy)
+            results[node] = mapping[called.root]
+            del self._names[node.name]
+        self._nodes = self._growing = nodes
+        self._linked = self._numbered = False
+        if self.output is not None:
+            self.output = results.get(self.output, self.output)
+
+    def _inlined(self, call: Node, graph: Graph | None) -> Graph:
+        """The graph to be put in place of a call; raises HloomError where it cannot be."""
         self._owns(call)
         called = [graph] if graph else call.called_graphs
         if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
@@ -306,12 +344,7 @@ class Graph(Referent):
             raise HloomError(f"cannot inline {call!r}: it has control predecessors")
         if called[0].missing or any(nested.parent is called[0] for nested in called[0]._may_yield()):
             raise HloomError(f"cannot inline {call!r}: {called[0].name} has missing names or nested graphs")
-        mapping: dict[Any, Any] = dict(zip(called[0].parameters, call.inputs, strict=True))
-        self.copy_nodes(called[0].nodes, mapping, before=call)
-        result = mapping.get(called[0].root, called[0].root)
-        self.replace_uses(call, result)
-        self.erase(call)
-        return result
+        return called[0]
 
     def copy_nodes(self, nodes: Iterable[Node], mapping: dict[Any, Any], *, before: Node | None = None) -> None:
         """Copy nodes of any graph into this one; the mapping exchanges what they refer to and gains the copies.

@@ -137,7 +137,8 @@ class Op:
 
     `infer(*operand types, **attributes)` gives the result's type and raises TypeProblem where XLA refuses. It names
     the attributes it wants as keyword parameters (`-` becomes `_`) and gets their defaults where they are absent;
-    `result` among them asks for the type as written, for ops whose operands and attributes do not determine it.
+    `result` among them asks for the type as written, for ops whose operands and attributes do not determine it. Of a
+    graph it reads the types of its parameters and of its output alone, and whether it is declared.
     `axes(*operand types, result, **attributes)` gives the axis map, in the same way. None says that there is no rule,
     and `because` then says why.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 from hloom.ir.attribute_types import expected_type
@@ -29,6 +30,9 @@ NEIGHBOURS = 2
 
 LONGEST_LINE = 140
 """How many characters of a node an error shows: a line on a terminal and some more."""
+
+
+_TYPE = attrgetter("type")
 
 
 class Level(IntEnum):
@@ -163,27 +167,29 @@ class _Verifier:
             self.note(f"{node.name} of {node.graph.name} is a function value")
 
     def check_application(self, node: Apply) -> None:
-        """Check an application: once of all that have the same op, types and attributes."""
-        op = node.function
-        key = (op, id(node.attributes), node.type, *[operand.type for operand in node.inputs])
+        """Check an application; of those with the same op, types and attributes as another, what they refer to."""
+        op, attributes = node.function, node.attributes
+        meaning = _types_within(attributes) if attributes.refers else id(attributes)
+        key = (op, meaning, node.type, *map(_TYPE, node.inputs))
         if key in self.sound:
+            self.check_references(attributes)
             return
         self.check_yielded(node)
         if not isinstance(op, Op):
             self.check_kind(node)
             return
         self.check_op(node, op)
-        if op.is_known and not node.attributes.refers and node.type and type(node.type) is not FunctionType:
+        if op.is_known and meaning is not None and node.type and type(node.type) is not FunctionType:
             self.sound.add(key)
 
     def check_kind(self, node: Node) -> None:
         """Check what is not the application of an op, and its attributes."""
-        if isinstance(node, Apply):
+        if isinstance(node, Constant):
+            self.check_value(node)
+        elif isinstance(node, Apply):
             self.note(f"{node.name} of {node.graph.name} calls a value")
             if node.function not in self.defined:
                 self.check_use(node.function)
-        elif isinstance(node, Constant):
-            self.check_value(node)
         elif not isinstance(node, Parameter):
             raise self.bad("it is no parameter, constant or application")
         if node.attributes:
@@ -230,6 +236,9 @@ class _Verifier:
                     raise self.bad(f"attribute {name} is {_cut(repr(value))}, not {wanted}")
             elif op is None or op.is_known:
                 raise self.bad(f"{op.name if op else self.node.opcode if self.node else ''} has no attribute {name}")
+        self.check_references(attributes)
+
+    def check_references(self, attributes: Attributes) -> None:
         for referent in attributes.referents():
             if referent.is_graph:
                 self.check_reference(referent)
@@ -326,6 +335,23 @@ class _Verifier:
         if self.node is None:
             return VerifyError(f"graph {name}: {problem}")
         return VerifyError(f"graph {name}, node {self.node.name}: {problem}\n{_neighbours(self.graph, self.node)}")
+
+
+def _types_within(attributes: Attributes) -> tuple[Any, ...] | None:
+    """Attributes with the types of graphs in their place: what rules of types read; None where one cannot be hashed."""
+    parts: list[Any] = []
+    for name, value in attributes.items():
+        parts.append(name)
+        if isinstance(value, Graph):
+            parts += (value.is_declared, value.output is None, value.output and value.output.type)
+            parts += map(_TYPE, value.parameters)
+        elif name != "control-predecessors":
+            parts.append(value)
+    try:
+        hash(tuple(parts))
+    except TypeError:
+        return None
+    return tuple(parts)
 
 
 def _has(type_: Type | None, index: Sequence[int]) -> bool:

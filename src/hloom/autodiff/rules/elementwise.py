@@ -285,7 +285,7 @@ def transpose_negate(b: Backward, value: Linear, cotangent: Node) -> None:
 @transposition("multiply")
 def transpose_multiply(b: Backward, value: Linear, cotangent: Node) -> None:
     tangent, factor = value.operands
-    b.give(tangent, b.mul(cotangent, factor))
+    b.give(tangent, b.elementwise("multiply", cotangent, factor))
 
 
 @transposition("divide")
