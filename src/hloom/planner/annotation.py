@@ -20,7 +20,7 @@ from functools import partial
 
 from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
-from hloom.passes import canonicalize
+from hloom.planner.duplicates import put_duplicates
 from hloom.planner.plan import Plan
 from hloom.sharding import (
     MESH_NAME,
@@ -45,7 +45,7 @@ CONSTRAINT, RESULT = "Sharding", "xla.sdy.FuncResultSharding"
 def annotate_for_shardy(plan: Plan, module: Module) -> Module:
     """A copy of the module with the plan's shardings on parameters, instructions and results, in Shardy's form."""
     results = result_specs(plan, module)
-    copy = canonicalize(module) if plan.computations else module.clone()
+    copy = plan.form(module)
     name = _declare_mesh(copy, plan.mesh)
     for parameter in copy.entry.parameters:
         if isinstance(parameter.type, TensorType):
@@ -66,6 +66,7 @@ def constrain(plan: Plan, module: Module) -> None:
     Devices are numbered as in jax's programs. Parameters that `even_spec` cannot split as planned are split inside.
     """
     mesh = _inside(plan.mesh)
+    put_duplicates(module, plan.duplicates)
     _constrain(_uneven_parameters(plan, module), mesh, None)
     for node, spec in _instructions(plan, module):
         node.graph.set_attributes(node, node.attributes.changed(sharding=to_tiled(spec, mesh)))
@@ -74,6 +75,7 @@ def constrain(plan: Plan, module: Module) -> None:
 def constrain_for_shardy(plan: Plan, module: Module) -> None:
     """The same as `constrain`, where Shardy reads it."""
     mesh = _inside(plan.mesh)
+    put_duplicates(module, plan.duplicates)
     marked_values = [*_uneven_parameters(plan, module), *_instructions(plan, module)]
     if marked_values:
         _constrain(marked_values, mesh, _declare_mesh(module, mesh))

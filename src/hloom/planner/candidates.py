@@ -15,6 +15,7 @@ from hloom.planner.memory_footprint import footprint
 from hloom.planner.partitioned import COLLECTIVES, Comparison, MeasuredCollective, PartitionedProgram
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
+from hloom.planner.second_layouts import SecondLayouts
 from hloom.planner.solvers import Assignment
 from hloom.sharding import Axes, Mesh, Spec
 
@@ -136,7 +137,7 @@ class CandidatePlan:
 class SearchResult:
     """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
 
-    `problem` is that of the mesh as it is, which the candidates are described by.
+    `problem` is that of the mesh as it is, which the candidates are described by, `space` what it was made of.
     """
 
     task: Task
@@ -146,6 +147,7 @@ class SearchResult:
     measuring_seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     problem: Problem | None = field(default=None, repr=False)
+    space: SecondLayouts | None = field(default=None, repr=False)
 
     @property
     def module(self) -> Module:

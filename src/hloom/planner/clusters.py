@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
@@ -29,12 +29,16 @@ SPLITTABLE = frozenset({FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.R
 
 @dataclass(slots=True)
 class Cluster:
-    """The nodes of one decision: the lead, which may hold partial results, and those that follow it."""
+    """The nodes of one decision: the lead, which may hold partial results, and those that follow it.
+
+    All of them are of one `region`.
+    """
 
     number: int
     lead: Node
     members: list[Node] = field(default_factory=list)
     is_light: bool = False
+    region: int = 0
 
 
 class Clusters:
@@ -42,10 +46,12 @@ class Clusters:
 
     What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
     cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `replicated` are those
-    whose ops have no rule: they are replicated.
+    whose ops have no rule: they are replicated. Instructions named in `regions` are never in one cluster with those of
+    other regions, or of none.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, regions: Mapping[str, int] | None = None) -> None:
+        self._regions = regions or {}
         self.dataflow = Dataflow(module)
         self.maps: dict[Node, AxisMap] = {}
         self.factor_classes: dict[Node, ClassDims] = {}
@@ -182,9 +188,12 @@ class Clusters:
             return None
         best: tuple[tuple, int] | None = None
         heavy: set[int] = set()
+        region = self._regions.get(node.name, 0)
         for operand_index, operand in enumerate(node.inputs):
             cluster = self.of(operand)
             if cluster is None or all(number is None for number in self.result_dims(operand)):
+                continue
+            if cluster.region != region:
                 continue
             if not cluster.is_light and _elements(operand) == _elements(node):
                 heavy.add(cluster.number)
@@ -233,7 +242,7 @@ class Clusters:
         light = self.of(node.inputs[operand_index])
         if light is cluster:
             self._agree(node, operand_index)
-        if light is None or not light.is_light or light is cluster:
+        if light is None or not light.is_light or light is cluster or light.region != cluster.region:
             return
         inside = set(light.members)
         if self.is_given(light.lead):
@@ -275,7 +284,7 @@ class Clusters:
 
     def _new(self, node: Node, *, is_light: bool = False) -> int:
         number = len(self._clusters)
-        self._clusters.append(Cluster(number, node, [node], is_light))
+        self._clusters.append(Cluster(number, node, [node], is_light, self._regions.get(node.name, 0)))
         self._cluster_parents.append(number)
         self._of[node] = number
         return number

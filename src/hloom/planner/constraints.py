@@ -12,7 +12,10 @@ import numpy as np
 
 from hloom.analysis import op_name_of
 from hloom.ir import Module, Node, Parameter, TensorType
-from hloom.planner.cost_tables import rebuild_edge_costs
+from hloom.passes import canonicalize
+from hloom.planner.cost_model import Rates
+from hloom.planner.cost_tables import build_problem, rebuild_edge_costs
+from hloom.planner.duplicates import put_known_duplicates
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
@@ -100,6 +103,36 @@ def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Probl
         _forbid(left, forbidden_axis)
     notes = _keep(left, constraints.like) if constraints.like is not None else []
     return left.narrowed(), notes
+
+
+def constrain_module(
+    module: Module, mesh: Mesh, rates: Rates, constraints: Constraints
+) -> tuple[Problem, list[str]]:
+    """The problem of planning a module under constraints, as `constrain_problem`.
+
+    What another plan computes twice is computed twice, and values whose specs are not kept in the clusters that they
+    belong to get clusters of their own.
+    """
+    like = constraints.like
+    if like is None:
+        return constrain_problem(build_problem(module, mesh, rates), constraints)
+    known = put_known_duplicates(canonicalize(module), like.duplicates)
+    problem = build_problem(module, mesh, rates, duplicates=known)
+    constrained, notes = constrain_problem(problem, constraints)
+    lost = _lost(problem, constraints)
+    if lost:
+        problem = build_problem(module, mesh, rates, duplicates=known, apart=[[name] for name in lost])
+        constrained, notes = constrain_problem(problem, constraints)
+    unknown = len(like.duplicates) - len(known)
+    if unknown:
+        notes.append(f"{unknown} of the {len(like.duplicates)} values that the other plan computes twice are not known")
+    return constrained, notes
+
+
+def constrained_names(constraints: Constraints, problem: Problem) -> set[str]:
+    """The names of values that are pinned, or that an axis is forbidden for."""
+    own = _by_own_names(constraints, problem)
+    return {*own.pins, *(forbidden_axis.name for forbidden_axis in own.forbidden if forbidden_axis.name is not None)}
 
 
 def restore_constrained(
@@ -257,10 +290,24 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
         raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
 
 
+def _lost(problem: Problem, constraints: Constraints) -> list[str]:
+    """The values of the other plan that have not its specs although some strategy of their clusters might."""
+    assert constraints.like is not None
+    left, own = _Left(problem), _by_own_names(constraints, problem)
+    for name, spec in own.pins.items():
+        _pin(left, name, spec)
+    lost = _not_kept(left, constraints.like)
+    return [name for name in lost if left.value(name) is not None]
+
+
+def _not_kept(left: _Left, like: Plan) -> list[str]:
+    """Hold values to what a plan says of them; those of which that could not be."""
+    return [name for name, spec in _asked(left.problem.module, like).items() if not _is_kept(left, name, spec)]
+
+
 def _keep(left: _Left, like: Plan) -> list[str]:
     """Hold values to what a plan says of them; the note on those of which that could not be."""
-    asked = _asked(left.problem.module, like)
-    lost = [name for name, spec in asked.items() if not _is_kept(left, name, spec)]
+    asked, lost = _asked(left.problem.module, like), _not_kept(left, like)
     if not lost:
         return []
     names = ", ".join(lost[:MOST_NAMES]) + (", ..." if len(lost) > MOST_NAMES else "")

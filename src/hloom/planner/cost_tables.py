@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from hloom.ir import Module, Node, TensorType
 from hloom.passes import canonicalize
 from hloom.planner.clusters import Cluster, Clusters
 from hloom.planner.cost_model import Rates, itemsize_of
+from hloom.planner.duplicates import Duplicate, put_duplicates
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.isomorphism import representatives
 from hloom.planner.problem import Problem, Read, SharedReshards
@@ -21,14 +22,29 @@ from hloom.planner.strategy_costs import strategy_costs
 from hloom.sharding import Mesh, Spec
 
 
-def build_problem(module: Module, mesh: Mesh, rates: Rates | None = None) -> Problem:
-    """The problem of planning a module, which is canonicalized first."""
+def build_problem(
+    module: Module,
+    mesh: Mesh,
+    rates: Rates | None = None,
+    *,
+    duplicates: Sequence[Duplicate] = (),
+    apart: Sequence[Collection[str]] = (),
+) -> Problem:
+    """The problem of planning a module, which is canonicalized first, and given the duplicates.
+
+    Clones, and the instructions named in each element of `apart`, share no decision with other instructions. Raises
+    HloomError where the module has not what the duplicates name.
+    """
     canonical = canonicalize(module)
-    clusters = Clusters(canonical)
+    put_duplicates(canonical, duplicates)
+    regions = [*([clone for _, clone in duplicate.clones] for duplicate in duplicates), *apart]
+    clusters = Clusters(canonical, {name: number for number, names in enumerate(regions, 1) for name in names})
     spec_tables = SpecTables(clusters)
     rates = rates or Rates()
     reshard_costs, representative = ReshardCosts(mesh, rates), representatives(clusters, spec_tables)
-    problem = Problem(canonical, mesh, rates, clusters, spec_tables, reshard_costs, representative)
+    problem = Problem(
+        canonical, mesh, rates, clusters, spec_tables, reshard_costs, representative, duplicates=tuple(duplicates)
+    )
     for cluster in clusters:
         number = problem.representative[cluster.number]
         if number == cluster.number:

@@ -42,9 +42,10 @@ def _finer(looks: dict[int, int], near: dict[int, list[tuple[tuple, int]]], whic
 
 
 def _look(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster) -> tuple:
-    """What a cluster is by itself: its members' ops, types and classes, the lead apart."""
+    """What a cluster is by itself: its members' ops, types and classes, the lead apart; whether it is in a region."""
     members = Counter(_member(clusters, spec_tables, cluster, node) for node in cluster.members)
-    return _member(clusters, spec_tables, cluster, cluster.lead), tuple(sorted(members.items(), key=str))
+    lead = _member(clusters, spec_tables, cluster, cluster.lead)
+    return lead, tuple(sorted(members.items(), key=str)), cluster.region > 0
 
 
 def _member(clusters: Clusters, spec_tables: SpecTables, cluster: Cluster, node: Node) -> tuple:

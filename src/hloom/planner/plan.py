@@ -10,13 +10,12 @@ from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleTyp
 from hloom.ops import OPS
 from hloom.passes import canonicalize, is_loop_or_branch
 from hloom.planner.dataflow import element_reads
+from hloom.planner.duplicates import ENTRY as ENTRY
+from hloom.planner.duplicates import Duplicate, needed_duplicates, put_duplicates
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem
 from hloom.sharding import Mesh, Spec, mesh_to_json, spec_to_json, to_tiled, to_tuple
 from hloom.text import HloomError
-
-ENTRY = "entry"
-"""What `Plan.inner` calls the entry."""
 
 ValueSpec = Spec | tuple[Spec, ...]
 """The spec of an array, or those of the leaves of a tuple that passes a barrier."""
@@ -69,8 +68,9 @@ class Plan:
 
     `computations` has those of other computations, by computation and name, in the module's canonical form; also those
     of instructions of the entry that come from inlined calls. `operand_specs` are the operands that have another spec
-    than the value itself: of a dot, of a loop, of its next iteration, or of what follows a branch. What is not named is
-    left to the partitioner's propagation; parameters and outputs are then replicated.
+    than the value itself: of a dot, of a loop, of its next iteration, or of what follows a branch. `duplicates` are
+    instructions that are computed twice: their clones are named as other instructions are. What is not named is left to
+    the partitioner's propagation; parameters and outputs are then replicated.
     """
 
     mesh: Mesh
@@ -80,6 +80,7 @@ class Plan:
     name: str = ""
     computations: dict[str, dict[str, ValueSpec]] = field(default_factory=dict)
     operand_specs: tuple[OperandSpec, ...] = ()
+    duplicates: tuple[Duplicate, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON that names parameters, outputs and the entry's instructions; the rest is beside it.
@@ -103,14 +104,15 @@ class Plan:
                 if self.operand_specs
                 else {}
             ),
+            **({"duplicates": [duplicate.to_json() for duplicate in self.duplicates]} if self.duplicates else {}),
         }
 
     def annotate(self, module: Module) -> Module:
         """A copy of the module with the plan's shardings on parameters, instructions and the result.
 
-        It is in normal form where the plan speaks of what loops, branches and calls run.
+        It is in normal form where the plan speaks of what loops, branches and calls run, or of clones.
         """
-        copy = canonicalize(module) if self.computations or self.operand_specs else module.clone()
+        copy = self.form(module)
         root = copy.entry.output
         if root is None:
             raise HloomError(f"{module.name} has no result")
@@ -127,6 +129,16 @@ class Plan:
             operand_spec.put(copy, self._mark, made)
         sharding = self._result_sharding(root, copy)
         copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
+        return copy
+
+    def form(self, module: Module) -> Module:
+        """A copy of the module that has all that the plan speaks of: in normal form if need be, and with its clones.
+
+        Raises HloomError where the module has not what is cloned.
+        """
+        speaks_of_calls = self.computations or self.operand_specs or self.duplicates
+        copy = canonicalize(module) if speaks_of_calls else module.clone()
+        put_duplicates(copy, self.duplicates)
         return copy
 
     def instruction_specs(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
@@ -197,14 +209,19 @@ def plan_of(
     that readers require of operands, by reader and operand index, if not those of the values.
     """
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
+    duplicates = tuple(needed_duplicates(problem.module, problem.duplicates, specs))
+    left_out = _clones(problem.duplicates) - _clones(duplicates)
     for node, value_spec in _value_specs(problem, specs):
+        if node.name in left_out:
+            continue
         if node.graph is entry and node.name in known:
             plan.instructions[node.name] = value_spec
         else:
             plan.computations.setdefault(ENTRY if node.graph is entry else node.graph.name, {})[node.name] = value_spec
     plan.parameters.update({parameter.number: specs[parameter] for parameter in entry.parameters if parameter in specs})
     root = entry.output
-    plan = replace(plan, operand_specs=(*_operand_specs(problem, specs), *_marked(problem, marks or {})))
+    operand_specs = (*_operand_specs(problem, specs), *_marked(problem, marks or {}))
+    plan = replace(plan, operand_specs=operand_specs, duplicates=duplicates)
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
@@ -214,6 +231,10 @@ def plan_of(
         if shape_index not in aliased and value is not None and value in specs:
             plan.outputs[index] = specs[value]
     return plan
+
+
+def _clones(duplicates: Sequence[Duplicate]) -> set[str]:
+    return {clone for duplicate in duplicates for _, clone in duplicate.clones}
 
 
 def _value_specs(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, ValueSpec]]:

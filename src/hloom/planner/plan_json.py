@@ -7,6 +7,7 @@ from typing import Any
 from hloom.hlo import read_sharding
 from hloom.ir import Graph, Module, Sharding, TensorType, TupleType, Type
 from hloom.passes import canonicalize
+from hloom.planner.duplicates import Duplicate, put_known_duplicates
 from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec
 from hloom.sharding import Mesh, Spec, from_tuple, mesh_from_json, spec_from_json
 from hloom.text import Cursor, HloomError, Source
@@ -28,7 +29,9 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
         raise HloomError("this is no plan", hint=hint)
     mesh = mesh_from_json(value["mesh"])
     parameters, outputs, instructions, computations = (value.get(section) or {} for section in SECTIONS)
-    form = canonicalize(module) if computations else module
+    duplicates = tuple(map(Duplicate.from_json, _list(value, "duplicates")))
+    form = canonicalize(module) if computations or duplicates else module
+    put_known_duplicates(form, duplicates)
     given = {str(parameter.number): parameter.type for parameter in module.entry.parameters}
     root = module.entry.output
     results = root.type.leaves() if root is not None and root.type is not None else ()
@@ -41,11 +44,19 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
         name,
         {graph: _named(named, mesh, _graph(form, graph)) for graph, named in computations.items()},
         tuple(_operand_spec(operand_spec, mesh) for operand_spec in value.get("operands") or ()),
+        duplicates,
     )
 
 
 def _is_section(value: Any) -> bool:
     return value is None or isinstance(value, dict)
+
+
+def _list(value: dict[str, Any], section: str) -> list[Any]:
+    listed = value.get(section) or []
+    if not isinstance(listed, list):
+        raise HloomError(f"{section} of a plan are a list, not {listed!r}")
+    return listed
 
 
 def _number(key: str) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from hloom.ir import Module, Node, TensorType
 from hloom.planner.clusters import Cluster, Clusters
 from hloom.planner.cost_model import Rates
+from hloom.planner.duplicates import Duplicate
 from hloom.planner.reshard_costs import ReshardCosts
 from hloom.planner.spec_tables import SpecTables, StrategySpecs, spec_of_classes
 from hloom.planner.strategies import Strategy
@@ -57,8 +58,8 @@ class Problem:
     """Clusters, their strategies, and tables of costs in seconds; `representative` maps clusters to isomorphic ones.
 
     `node_costs` are per cluster and strategy, `edge_costs` per pair of clusters (the lower number first) and pair of
-    strategies. `solver_state` is what a solver keeps from its last solution of the problem: where the tables have
-    changed a little, it goes on from there.
+    strategies. `duplicates` are the instructions that `module` has twice. `solver_state` is what a solver keeps from its
+    last solution of the problem: where the tables have changed a little, it goes on from there.
     """
 
     module: Module
@@ -74,6 +75,7 @@ class Problem:
     shared_reshards: list[SharedReshards] = field(default_factory=list)
     reshard_tables: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
+    duplicates: tuple[Duplicate, ...] = ()
     solver_state: object | None = field(init=False, default=None)
     _specs_by_read: dict[Read, StrategySpecs] = field(init=False, default_factory=dict, repr=False)
     _specs_by_value: dict[Node, StrategySpecs] = field(init=False, default_factory=dict, repr=False)

@@ -47,9 +47,10 @@ class Refinement:
     """A problem, what its plans are called, and the best of the latest ones until it is measured.
 
     `scale` is the memory of the last plan that was measured beside what was expected, `bound` is what no choice costs
-    less than by the tables as they were corrected last. With a budget, `work` is how many instructions may be simulated
-    to find what memory choices take, `seeds` are choices to look at beside, and `bound_with_memory` is what none of the
-    choices that were interpolated costs less than.
+    less than by the tables as they were corrected last. `first` is the solution of the problem as it was built, if it
+    is known. With a budget, `work` is how many instructions may be simulated to find what memory choices take, `seeds`
+    are choices to look at beside, and `bound_with_memory` is what none of the choices that were interpolated costs less
+    than.
     """
 
     task: Task
@@ -59,6 +60,7 @@ class Refinement:
     demands: Constraints | None = None
     work: int = WORK
     seeds: Callable[[], Iterable[Choice]] = tuple
+    first: Assignment | None = None
     scale: float = 1.0
     seen: set[str] = field(default_factory=set)
     waiting: CandidatePlan | None = None
@@ -135,7 +137,10 @@ class Refinement:
     def _solve(self) -> Assignment:
         """The cheapest choice, whatever it holds."""
         starts = [] if self.latest is None else [self.latest.strategies]
-        choice = self.latest = self.solver(self.problem, seconds=self.task.seconds, starts=starts)
+        choice, self.first = self.first, None
+        if choice is None:
+            choice = self.solver(self.problem, seconds=self.task.seconds, starts=starts)
+        self.latest = choice
         self.bound, self.is_shared = choice.bound, choice.is_shared
         return choice
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,13 +12,21 @@ from functools import partial
 from hloom.ir import Module, TensorType
 from hloom.planner.budget_search import WORK
 from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, Measure, Measured, SearchResult, Task
-from hloom.planner.constraints import Constraints, Forbidden, constrain_problem
+from hloom.planner.constraints import (
+    Constraints,
+    Forbidden,
+    constrain_module,
+    constrain_problem,
+    constrained_names,
+)
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
+from hloom.planner.duplicates import Duplicate
 from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, plan_key
+from hloom.planner.second_layouts import Build, with_second_layouts
 from hloom.planner.solvers import PLANNERS, Planner
 from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh, Spec
@@ -193,9 +201,9 @@ class _Search:
         is_flattened = self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1
         if is_flattened:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-            flat_problem = build_problem(module, flat, rates.on_one_axis(WHOLE_MESH))
-            yield Refinement(task, flat_problem, self.solver, f"{self.planner} on one axis", work=WORK // FLAT_SHARE)
-        problem, notes = constrain_problem(build_problem(module, mesh, rates), task.demands)
+            build = partial(build_problem, module, flat, rates.on_one_axis(WHOLE_MESH))
+            yield from self._solved(f"{self.planner} on one axis", build(), build, WORK // FLAT_SHARE)
+        problem, notes = constrain_module(module, mesh, rates, task.demands)
         self.result.notes[:] = [
             *(f"{node.name} ({node.opcode}) has no rule: it is replicated" for node in problem.clusters.replicated),
             *(
@@ -207,15 +215,39 @@ class _Search:
         ]
         self.result.problem = problem
         if self.planner != EXPERT:
-            seeds = partial(self._experts, problem) if task.budget is not None and not task.demands else tuple
             work = WORK - WORK // FLAT_SHARE if is_flattened else WORK
-            yield Refinement(task, problem, self.solver, self.planner, work=work, seeds=seeds)
+            yield from self._solved(self.planner, problem, partial(self._constrained, rates), work)
             return
         for plan in experts(module, mesh):
             demands = replace(task.demands, like=_with_replicated(plan, problem.module))
             completed, _ = constrain_problem(problem, demands)
             name = f"{plan.name}, completed"
             yield Refinement(task, completed, self.solver, name, demands, work=WORK // EXPERTS_SHARE)
+
+    def _solved(self, name: str, base: Problem, build: Build, work: int) -> Iterator[Refinement]:
+        """The problem with one layout per value, and with second ones where these pay; with a budget the last alone."""
+        task = self.task
+        if task.demands.like is not None:
+            yield Refinement(task, base, self.solver, name, work=work)
+            return
+        fixed = constrained_names(task.demands, base)
+        space = with_second_layouts(base, build, self.solver, task.seconds, can_clone=task.has_marks, fixed=fixed)
+        is_whole = base.mesh is task.mesh
+        if is_whole:
+            self.result.space, self.result.problem = space, space.problem
+        if space.problem is not base and task.budget is None:
+            plain = f"{name}, one layout per value"
+            yield Refinement(task, base, self.solver, plain, work=work, first=space.base_solution)
+        seeds = partial(self._experts, space.problem) if is_whole and task.budget and not task.demands else tuple
+        yield Refinement(task, space.problem, self.solver, name, work=work, seeds=seeds, first=space.solution)
+
+    def _constrained(
+        self, rates: Rates, duplicates: Sequence[Duplicate] = (), apart: Sequence[Collection[str]] = ()
+    ) -> Problem:
+        """The problem of the mesh as it is, with what is demanded."""
+        task = self.task
+        problem = build_problem(task.module, task.mesh, rates, duplicates=duplicates, apart=apart)
+        return constrain_problem(problem, task.demands)[0]
 
     def _experts(self, problem: Problem) -> Iterator[dict[int, int]]:
         """The plans that people write by hand as choices of a problem, what they leave open completed cheaply."""

@@ -1,0 +1,262 @@
+"""Values in a second layout: cheap instructions computed again where a value is wanted otherwise than it is split.
+
+A problem has one layout per value, and readers that require another one pay for a reshard. A mask that is made of a few
+indices can be made again in any layout, for the reshard of the indices. Which values are worth that:
+
+1. *Candidates* are large values that cheap instructions make of much smaller ones, and that other clusters read.
+2. The problem in which reading candidates costs nothing bounds what any second layout can save. Where it costs hardly
+   less, the problem is left as it is.
+3. For each read that would have cost something there, a minimum cut says of which values to compute the candidate
+   again: those that are resharded for the least. What is between is cloned, each clone with a strategy of its own.
+4. The problem with the clones is solved. Clones that take their originals' specs go; from what is left it begins again.
+
+What plans cannot say clones (see `has_marks`) leave the clusters of their readers instead, and may be replicated.
+Recomputing instead of communicating is what XLA does with broadcasts, constants and iotas (`PropagateShardingFromUsers`
+in xla/service/sharding_propagation.cc), and programs by hand with routing masks (Lepikhin et al., "GShard", ICLR 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from hloom.analysis import ELEMENTWISE
+from hloom.ir import Apply, AxisMap, Node, TensorType
+from hloom.planner.cost_model import dims_of, itemsize_of
+from hloom.planner.cost_tables import rebuild_edge_costs
+from hloom.planner.duplicates import ENTRY, Duplicate, needed_duplicates
+from hloom.planner.min_cut import min_node_cut
+from hloom.planner.problem import Problem, Read
+from hloom.planner.solvers import Assignment, Planner
+from hloom.planner.strategies import is_contraction
+from hloom.sharding import Axes, Spec
+
+CHEAP = (
+    ELEMENTWISE
+    | {"broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "reduce"}
+    | {"reduce-window"}
+)
+"""Opcodes that are computed again rather than sent: no contractions, nothing that looks up, sorts or has effects."""
+SMALLER = 4
+"""Candidates are so many times as large as what they are made of."""
+WORTH = 1e-3
+"""The share of the cost that second layouts must save in all, and that moving a candidate once must take."""
+MOST_CLONES = 200
+"""How many instructions are looked at behind a candidate."""
+WORK = 16
+"""Clones make so many times the bytes of the candidate, at most."""
+CAUTION = 0.1
+"""What a value to begin from counts beyond its reshard, as a share of the time to move it: its spec may change."""
+ROUNDS = 2
+"""How often candidates are looked for again in a problem with clones."""
+
+
+class Build(Protocol):
+    """Builds the problem with some duplicates, and with some instructions apart from other clusters."""
+
+    def __call__(self, *, duplicates: Sequence[Duplicate], apart: Sequence[Collection[str]]) -> Problem: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SecondLayouts:
+    """A problem in which some values may have two layouts, with its solution, and what it was made from.
+
+    `candidates` are the values that were looked at, and `bound` is what no plan costs less than by the tables as they
+    were built, however many layouts these have. Without candidates nothing was solved.
+    """
+
+    problem: Problem
+    base: Problem
+    solution: Assignment | None = None
+    base_solution: Assignment | None = None
+    candidates: int = 0
+    bound: float | None = None
+
+
+def with_second_layouts(
+    base: Problem, build: Build, solver: Planner, seconds: float, *, can_clone: bool, fixed: Collection[str] = ()
+) -> SecondLayouts:
+    """The problem with second layouts for the values for which that pays; `fixed` are not computed again."""
+    found = candidates(base, fixed)
+    if not found:
+        return SecondLayouts(base, base)
+    base_solution = solver(base, seconds=seconds)
+    best, solution = base, base_solution
+    least, count = math.inf, len(found)
+    duplicates: list[Duplicate] = []
+    apart: list[Collection[str]] = []
+    for _ in range(ROUNDS):
+        relaxed = _relaxed(best, found)
+        ideal = solver(relaxed, seconds=seconds, starts=[solution.strategies])
+        least = min(least, ideal.bound)
+        if ideal.cost > solution.cost * (1 - WORTH):
+            break
+        wanted = list(_wanted(best, ideal, found, solution.cost))
+        if not wanted:
+            break
+        if can_clone:
+            names = {node.name for graph in best.module.graphs for node in graph.nodes}
+            duplicates += [_duplicate(best, value, reads, cone, names) for value, reads, cone in wanted]
+        else:
+            apart += [[node.name for node in cone] for _, _, cone in wanted]
+        extended = build(duplicates=duplicates, apart=apart)
+        choice = solver(extended, seconds=seconds)
+        if choice.cost > solution.cost * (1 - WORTH):
+            break
+        if can_clone:
+            duplicates = needed_duplicates(extended.module, duplicates, extended.specs(choice.strategies))
+            extended = build(duplicates=duplicates, apart=apart)
+            choice = solver(extended, seconds=seconds)
+        best, solution = extended, choice
+        found = candidates(best, fixed)
+    return SecondLayouts(best, base, solution, base_solution, count, least)
+
+
+def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list[Read]]:
+    """Large values that cheap instructions make of much smaller ones, with their reads in other clusters."""
+    clusters = problem.clusters
+    smallest = WORTH * _least_work(problem) * problem.rates.link(()).bandwidth
+    clones = {clone for duplicate in problem.duplicates for _, clone in duplicate.clones}
+    needed: dict[Node, float] = {}
+    found: dict[Node, list[Read]] = {}
+    for node in clusters.dataflow.nodes:
+        needed[node] = own = _bytes(node) if clusters.of(node) is not None else 0.0
+        if not _is_cheap(problem, node) or node.name in fixed or node.name in clones:
+            continue
+        needed[node] = min(own, sum(needed.get(operand, 0.0) for operand in set(node.inputs)))
+        if own * problem.times(node) < smallest:
+            continue
+        reads = [read for read in problem.reads.get(node, ()) if _is_elsewhere(problem, node, read)]
+        if reads and SMALLER * needed[node] <= own:
+            found[node] = reads
+    return found
+
+
+def _least_work(problem: Problem) -> float:
+    """The seconds that the program's contractions take where they are split evenly over all devices."""
+    contractions = (node for node in problem.clusters.maps if is_contraction(node))
+    flops = sum(2.0 * problem.clusters.maps[node].points * problem.times(node) for node in contractions)
+    return flops / problem.mesh.device_count / problem.rates.flops
+
+
+def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:
+    """Whether a read is of another cluster, in the computation that makes the value, and passes it on to no phi."""
+    is_inside = read.destination is None and read.reader.graph is value.graph
+    return is_inside and problem.reading_cluster(read) is not problem.clusters.of(value)
+
+
+def _is_cheap(problem: Problem, node: Node) -> bool:
+    return (
+        isinstance(node, Apply)
+        and node.opcode in CHEAP
+        and isinstance(node.type, TensorType)
+        and (node in problem.clusters.maps)
+    )
+
+
+def _relaxed(problem: Problem, found: Mapping[Node, Sequence[Read]]) -> Problem:
+    """The problem in which reading candidates costs nothing: no plan with second layouts of them costs less."""
+    reads = {
+        value: [read for read in reads if read not in set(found.get(value, ()))]
+        for value, reads in problem.reads.items()
+    }
+    relaxed = replace(problem, reads=reads, edge_costs={}, shared_reshards=[])
+    rebuild_edge_costs(relaxed)
+    relaxed.solver_state = problem.solver_state
+    return relaxed
+
+
+def _wanted(
+    problem: Problem, ideal: Assignment, found: Mapping[Node, Sequence[Read]], cost: float
+) -> Iterator[tuple[Node, list[Read], list[Node]]]:
+    """What is to be computed again under the ideal choice, with its reads in one spec and the instructions to clone."""
+    choice = ideal.strategies
+    for value, reads in found.items():
+        by_spec: dict[Spec, list[Read]] = defaultdict(list)
+        for read in reads:
+            by_spec[problem.wanted_spec(read, choice)].append(read)
+        for spec, wanting in by_spec.items():
+            if _seconds(problem, value, problem.chosen_spec(value, choice), spec) < WORTH * cost:
+                continue
+            cone = _cone(problem, choice, value, spec)
+            if cone and sum(map(_bytes, cone)) <= WORK * _bytes(value):
+                yield value, wanting, cone
+
+
+def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) -> list[Node]:
+    """The instructions to clone so that a value has a spec, operands first; none where a reshard is cheaper."""
+    specs = {value: spec}
+    operands: dict[Node, list[Node]] = {}
+    pending = [value]
+    for node in pending:
+        if len(operands) >= MOST_CLONES or not _is_cheap(problem, node):
+            continue
+        counted = [operand for operand in dict.fromkeys(node.inputs) if problem.clusters.of(operand) is not None]
+        operands[node] = counted
+        for operand in counted:
+            wanted = _operand_spec(problem.clusters.maps[node], node.inputs.index(operand), specs[node])
+            if operand not in specs:
+                pending.append(operand)
+            elif specs[operand] != wanted:
+                wanted = Spec.replicated(wanted.rank)
+            specs[operand] = wanted
+    capacity = {node: _price(problem, choice, node, wanted) for node, wanted in specs.items()}
+    cut = min_node_cut(capacity, operands, value)
+    cone: dict[Node, None] = {}
+    pending = [] if value in cut else [value]
+    for node in pending:
+        cone[node] = None
+        pending += [operand for operand in operands[node] if operand not in cut and operand not in cone]
+    return sorted(cone, key=problem.clusters.dataflow.nodes.index)
+
+
+def _operand_spec(axis_map: AxisMap, operand_index: int, spec: Spec) -> Spec:
+    """The spec of an operand with which an instruction has its result in a spec for nothing."""
+    axes_of: dict[int, Axes] = {}
+    for dimension, axes in zip(axis_map.results[0], spec.dims, strict=True):
+        for factor in _first_factor(axis_map, dimension):
+            axes_of[factor] = axes
+    dims = axis_map.operands[operand_index]
+    return Spec(tuple(next((axes_of.get(f, ()) for f in _first_factor(axis_map, d)), ()) for d in dims))
+
+
+def _first_factor(axis_map: AxisMap, dimension: Sequence[int]) -> list[int]:
+    return [factor for factor in dimension if axis_map.factors[factor].size != 1][:1]
+
+
+def _price(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) -> float:
+    """The seconds that it takes to have a value in a spec; with some caution, as its own spec may become another."""
+    dims = dims_of(value)
+    if not dims:
+        return 0.0
+    moved = _bytes(value) * problem.times(value) / problem.mesh.device_count / problem.rates.link(()).bandwidth
+    return _seconds(problem, value, problem.chosen_spec(value, choice), spec) + CAUTION * moved
+
+
+def _seconds(problem: Problem, value: Node, have: Spec, want: Spec) -> float:
+    table = problem.reshard_costs.seconds(dims_of(value), itemsize_of(value), [have], [want])
+    return float(table[0, 0]) * problem.times(value)
+
+
+def _bytes(node: Node) -> float:
+    return float(node.type.byte_count) if isinstance(node.type, TensorType) else 0.0
+
+
+def _duplicate(
+    problem: Problem, value: Node, reads: Sequence[Read], cone: Sequence[Node], names: set[str]
+) -> Duplicate:
+    """The duplicate of the instructions behind a value, for its reads; their clones' names join the names."""
+    clones: list[tuple[str, str]] = []
+    for node in cone:
+        clone, number = f"{node.name}.clone", 0
+        while clone in names:
+            number += 1
+            clone = f"{node.name}.clone.{number}"
+        names.add(clone)
+        clones.append((node.name, clone))
+    graph = value.graph
+    where = ENTRY if graph is problem.module.entry else graph.name
+    return Duplicate(where, tuple(clones), tuple((read.reader.name, read.operand_index) for read in reads))
