@@ -58,8 +58,8 @@ class Problem:
     """Clusters, their strategies, and tables of costs in seconds; `representative` maps clusters to isomorphic ones.
 
     `node_costs` are per cluster and strategy, `edge_costs` per pair of clusters (the lower number first) and pair of
-    strategies. `duplicates` are the instructions that `module` has twice. `solver_state` is what a solver keeps from its
-    last solution of the problem: where the tables have changed a little, it goes on from there.
+    strategies. `duplicates` are the instructions that `module` has twice. `solver_state` is what a solver keeps from
+    its last solution of the problem: where the tables have changed a little, it goes on from there.
     """
 
     module: Module
