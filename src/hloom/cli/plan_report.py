@@ -46,6 +46,7 @@ def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
         "measuring_seconds": chosen.measuring_seconds,
         "missing_bytes": chosen.missing_bytes,
         "notes": chosen.notes,
+        "values_in_two_layouts": chosen.values_in_two_layouts,
     }
     if isinstance(measured, PartitionedProgram):
         rows = compare(measured, planned.best)
@@ -83,7 +84,8 @@ def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
 def _candidates(planned: PlanResult) -> Table:
     """The candidates, best first; what was not measured is expected."""
     rates = planned.chosen.rates
-    table = new_table("plans, best first", "plan", ">step ms", ">sends", ">holds", ">gap %", "")
+    headings = ("plan", ">step ms", ">sends", ">holds", ">gap %", ">bound ms", "bound of plans with", "")
+    table = new_table("plans, best first", *headings)
     for candidate in planned.chosen.candidates:
         price, held = candidate.price(), candidate.held()
         table.add_row(
@@ -92,6 +94,8 @@ def _candidates(planned: PlanResult) -> Table:
             "" if price is None else byte_text(round(price.sent)),
             "" if held is None else byte_text(round(held)),
             _gap_text(candidate),
+            "" if candidate.bound is None else _ms(candidate.bound),
+            "" if candidate.bound is None else _space(planned),
             "expected" if candidate.measured is None else "measured",
         )
     return table
@@ -101,6 +105,12 @@ def _gap_text(candidate: CandidatePlan) -> str:
     if candidate.gap is None:
         return ""
     return f"{100 * max(0.0, candidate.gap):.2f}" + (" shared" if candidate.is_shared else "")
+
+
+def _space(planned: PlanResult) -> str:
+    """The plans among which the bound holds."""
+    twice = planned.chosen.values_in_two_layouts
+    return f"2 layouts of {len(twice)} value{'s' * (len(twice) > 1)}" if twice else "1 layout per value"
 
 
 def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType]:
@@ -215,11 +225,24 @@ def _bounds(planned: PlanResult) -> Iterator[str]:
     which = "no plan in which repeated layers share their strategies" if best.is_shared else "no plan"
     whatever = ", whatever it holds" if budget is not None else ""
     yield f"gap: by the tables {which} takes less than {_ms(best.bound)} ms{whatever}"
+    yield from _layouts(planned)
     step = best.step(planned.chosen.rates)
     if budget is not None and best.bound_with_memory > 0:
         gap = max(0.0, 1 - best.bound_with_memory / step)
         least = _ms(best.bound_with_memory)
         yield f"gap within the memory: no simulated changes together take less than {least} ms ({100 * gap:.1f} %)"
+
+
+def _layouts(planned: PlanResult) -> Iterator[str]:
+    """How many layouts values have in the plans that the bound is of, and what more of them could save."""
+    chosen = planned.chosen
+    twice = chosen.values_in_two_layouts
+    two = f", and two of {', '.join(twice[:BRIEF])}{', ...' * (len(twice) > BRIEF)}" if twice else ""
+    yield f"these plans have one layout of each value{two}"
+    space = chosen.space
+    if space is not None and space.most_saved is not None:
+        values = f"{space.candidates:,} values that are cheap to compute again"
+        yield f"further layouts of {values} would save at most {100 * space.most_saved:.2f} % by the tables as they were built"
 
 
 def _ms(seconds: float) -> str:

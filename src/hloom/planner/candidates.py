@@ -165,6 +165,14 @@ class SearchResult:
         return self.task.rates
 
     @property
+    def values_in_two_layouts(self) -> list[str]:
+        """The values that plans among which the bound holds may have in two layouts, by name."""
+        problem = self.problem
+        if problem is None:
+            return []
+        return list(dict.fromkeys(duplicate.clones[-1][0] for duplicate in problem.duplicates))
+
+    @property
     def best(self) -> CandidatePlan:
         """The candidate to take."""
         return self.candidates[0]

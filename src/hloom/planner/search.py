@@ -184,11 +184,12 @@ class _Search:
         for refinement in refinements:
             self._advance(refinement)
         self.refinements += refinements
+        widest = [refinement for refinement in refinements if refinement.problem is self.result.problem]
         with self._planning():
-            for refinement in refinements if self.planner == EXPERT else refinements[-1:]:
+            for refinement in refinements if self.planner == EXPERT else widest:
                 refinement.prove()
         for refinement in refinements:
-            last = refinement if self.planner == EXPERT else refinements[-1]
+            last = refinement if self.planner == EXPERT else widest[-1]
             if refinement.waiting is not None:
                 refinement.waiting.prove(last.bound, rates, is_shared=last.is_shared)
                 refinement.waiting.bound_with_memory = refinement.bound_with_memory
@@ -235,11 +236,11 @@ class _Search:
         is_whole = base.mesh is task.mesh
         if is_whole:
             self.result.space, self.result.problem = space, space.problem
+        seeds = partial(self._experts, space.problem) if is_whole and task.budget and not task.demands else tuple
+        yield Refinement(task, space.problem, self.solver, name, work=work, seeds=seeds, first=space.solution)
         if space.problem is not base and task.budget is None:
             plain = f"{name}, one layout per value"
             yield Refinement(task, base, self.solver, plain, work=work, first=space.base_solution)
-        seeds = partial(self._experts, space.problem) if is_whole and task.budget and not task.demands else tuple
-        yield Refinement(task, space.problem, self.solver, name, work=work, seeds=seeds, first=space.solution)
 
     def _constrained(
         self, rates: Rates, duplicates: Sequence[Duplicate] = (), apart: Sequence[Collection[str]] = ()

@@ -26,7 +26,7 @@ from typing import Protocol
 from hloom.analysis import ELEMENTWISE
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.planner.cost_model import dims_of, itemsize_of
-from hloom.planner.cost_tables import rebuild_edge_costs
+from hloom.planner.cost_tables import add_edge_costs, rebuild_edge_costs
 from hloom.planner.duplicates import ENTRY, Duplicate, needed_duplicates
 from hloom.planner.min_cut import min_node_cut
 from hloom.planner.problem import Problem, Read
@@ -34,19 +34,19 @@ from hloom.planner.solvers import Assignment, Planner
 from hloom.planner.strategies import is_contraction
 from hloom.sharding import Axes, Spec
 
-CHEAP = (
-    ELEMENTWISE
-    | {"broadcast", "reshape", "transpose", "slice", "pad", "concatenate", "reverse", "reduce"}
-    | {"reduce-window"}
-)
+CHEAP = ELEMENTWISE | {"broadcast", "reshape", "transpose", "slice", "concatenate", "reverse", "reduce", "reduce-window"}
 """Opcodes that are computed again rather than sent: no contractions, nothing that looks up, sorts or has effects."""
 SMALLER = 4
 """Candidates are so many times as large as what they are made of."""
-WORTH = 1e-3
-"""The share of the cost that second layouts must save in all, and that moving a candidate once must take."""
+WORTH = 3e-3
+"""The share of the cost that second layouts must save in all: as much as a further plan must promise."""
+NOTICED = 1e-3
+"""The share of the cost that it takes to move a candidate, at least."""
+HINT = 1e-3
+"""The share of what candidates cost that they cost in the problem that bounds what they save: it decides between equals."""
 MOST_CLONES = 200
 """How many instructions are looked at behind a candidate."""
-WORK = 16
+WORK = 64
 """Clones make so many times the bytes of the candidate, at most."""
 CAUTION = 0.1
 """What a value to begin from counts beyond its reshard, as a share of the time to move it: its spec may change."""
@@ -74,6 +74,13 @@ class SecondLayouts:
     base_solution: Assignment | None = None
     candidates: int = 0
     bound: float | None = None
+
+    @property
+    def most_saved(self) -> float | None:
+        """What further layouts of the candidates may save at most, as a share of the solution's cost."""
+        if self.solution is None or self.bound is None or self.solution.cost <= 0:
+            return None
+        return max(0.0, 1 - self.bound / self.solution.cost)
 
 
 def with_second_layouts(
@@ -106,11 +113,14 @@ def with_second_layouts(
         choice = solver(extended, seconds=seconds)
         if choice.cost > solution.cost * (1 - WORTH):
             break
-        if can_clone:
-            duplicates = needed_duplicates(extended.module, duplicates, extended.specs(choice.strategies))
+        needed = needed_duplicates(extended.module, duplicates, extended.specs(choice.strategies))
+        if needed != duplicates:
+            duplicates = needed
             extended = build(duplicates=duplicates, apart=apart)
             choice = solver(extended, seconds=seconds)
         best, solution = extended, choice
+        if solution.cost <= ideal.bound * (1 + WORTH):
+            break
         found = candidates(best, fixed)
     return SecondLayouts(best, base, solution, base_solution, count, least)
 
@@ -118,7 +128,7 @@ def with_second_layouts(
 def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list[Read]]:
     """Large values that cheap instructions make of much smaller ones, with their reads in other clusters."""
     clusters = problem.clusters
-    smallest = WORTH * _least_work(problem) * problem.rates.link(()).bandwidth
+    smallest = NOTICED * _least_work(problem) * problem.rates.link(()).bandwidth
     clones = {clone for duplicate in problem.duplicates for _, clone in duplicate.clones}
     needed: dict[Node, float] = {}
     found: dict[Node, list[Read]] = {}
@@ -130,7 +140,7 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
         if own * problem.times(node) < smallest:
             continue
         reads = [read for read in problem.reads.get(node, ()) if _is_elsewhere(problem, node, read)]
-        if reads and SMALLER * needed[node] <= own:
+        if reads and not _is_alone(problem, node) and SMALLER * needed[node] <= own:
             found[node] = reads
     return found
 
@@ -148,6 +158,13 @@ def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:
     return is_inside and problem.reading_cluster(read) is not problem.clusters.of(value)
 
 
+def _is_alone(problem: Problem, value: Node) -> bool:
+    """Whether a value is alone in its cluster, and of one other cluster: it has the layout that this one wants anyway."""
+    cluster = problem.clusters.of(value)
+    readers = {id(problem.reading_cluster(read)) for read in problem.reads.get(value, ())}
+    return cluster is not None and cluster.members == [value] and len(readers) == 1
+
+
 def _is_cheap(problem: Problem, node: Node) -> bool:
     return (
         isinstance(node, Apply)
@@ -158,14 +175,19 @@ def _is_cheap(problem: Problem, node: Node) -> bool:
 
 
 def _relaxed(problem: Problem, found: Mapping[Node, Sequence[Read]]) -> Problem:
-    """The problem in which reading candidates costs nothing: no plan with second layouts of them costs less."""
-    reads = {
-        value: [read for read in reads if read not in set(found.get(value, ()))]
-        for value, reads in problem.reads.items()
+    """The problem in which reading candidates costs next to nothing: no plan with second layouts of them costs less."""
+    others = {
+        value: [read for read in reads if read not in found.get(value, ())] for value, reads in problem.reads.items()
     }
-    relaxed = replace(problem, reads=reads, edge_costs={}, shared_reshards=[])
+    hints = {key: HINT * table for key, table in problem.reshard_tables.items()}
+    hint = replace(problem, reads=dict(found), edge_costs={}, shared_reshards=[], reshard_tables=hints)
+    relaxed = replace(problem, reads=others, edge_costs={}, shared_reshards=[])
+    rebuild_edge_costs(hint)
     rebuild_edge_costs(relaxed)
-    relaxed.solver_state = problem.solver_state
+    for (a, b), table in hint.edge_costs.items():
+        add_edge_costs(relaxed.edge_costs, a, b, table)
+    relaxed.shared_reshards += hint.shared_reshards
+    relaxed.reads, relaxed.solver_state = problem.reads, problem.solver_state
     return relaxed
 
 
@@ -179,7 +201,7 @@ def _wanted(
         for read in reads:
             by_spec[problem.wanted_spec(read, choice)].append(read)
         for spec, wanting in by_spec.items():
-            if _seconds(problem, value, problem.chosen_spec(value, choice), spec) < WORTH * cost:
+            if _seconds(problem, value, problem.chosen_spec(value, choice), spec) < NOTICED * cost:
                 continue
             cone = _cone(problem, choice, value, spec)
             if cone and sum(map(_bytes, cone)) <= WORK * _bytes(value):
