@@ -237,12 +237,12 @@ def _layouts(planned: PlanResult) -> Iterator[str]:
     """How many layouts values have in the plans that the bound is of, and what more of them could save."""
     chosen = planned.chosen
     twice = chosen.values_in_two_layouts
-    two = f", and two of {', '.join(twice[:BRIEF])}{', ...' * (len(twice) > BRIEF)}" if twice else ""
-    yield f"these plans have one layout of each value{two}"
+    if twice:
+        yield f"these plans may have two layouts of {', '.join(twice[:BRIEF])}{', ...' * (len(twice) > BRIEF)}"
     space = chosen.space
     if space is not None and space.most_saved is not None:
-        values = f"{space.candidates:,} values that are cheap to compute again"
-        yield f"further layouts of {values} would save at most {100 * space.most_saved:.2f} % by the tables as they were built"
+        values, saved = f"{space.candidates:,} values that are cheap to compute", 100 * space.most_saved
+        yield f"further layouts of {values} save at most {saved:.2f} % by the tables as they were built"
 
 
 def _ms(seconds: float) -> str:

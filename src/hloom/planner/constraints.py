@@ -105,9 +105,7 @@ def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Probl
     return left.narrowed(), notes
 
 
-def constrain_module(
-    module: Module, mesh: Mesh, rates: Rates, constraints: Constraints
-) -> tuple[Problem, list[str]]:
+def constrain_module(module: Module, mesh: Mesh, rates: Rates, constraints: Constraints) -> tuple[Problem, list[str]]:
     """The problem of planning a module under constraints, as `constrain_problem`.
 
     What another plan computes twice is computed twice, and values whose specs are not kept in the clusters that they
@@ -199,6 +197,11 @@ class _Left:
         if node is None or not isinstance(node.type, TensorType) or clusters.of(node) is None:
             return None
         return node
+
+    def is_free_clone(self, name: str) -> bool:
+        """Whether a name is that of a clone that costs nothing, which has the spec that its readers require."""
+        clones = {clone for duplicate in self.problem.duplicates for _, clone in duplicate.clones}
+        return name in clones and self.problem.clusters.dataflow.named(name) in self.problem.clusters.free
 
     def near(self, name: str) -> str | None:
         """The names that are most like one that stands for nothing, the program's own and the framework's."""
@@ -317,7 +320,7 @@ def _keep(left: _Left, like: Plan) -> list[str]:
 def _is_kept(left: _Left, name: str, spec: Spec) -> bool:
     node = left.value(name)
     if node is None or _rank(node) != spec.rank:
-        return False
+        return left.is_free_clone(name)
     return is_minor(left.problem, node) or left.allow(node, lambda own: own == spec)
 
 

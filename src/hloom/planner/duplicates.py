@@ -131,7 +131,7 @@ def needed_duplicates(module: Module, duplicates: Sequence[Duplicate], specs: Ma
 
 
 def _needed(duplicate: Duplicate, graph: Graph, specs: Mapping[Node, Spec]) -> Duplicate:
-    apart = {graph[clone] for name, clone in duplicate.clones if specs.get(graph[clone]) != specs.get(graph[name])}
+    apart = {graph[clone] for name, clone in duplicate.clones if _is_apart(graph[clone], graph[name], specs)}
     reads = tuple(read for read in duplicate.reads if graph[read[0]].inputs[read[1]] in apart)
     pending, kept = [graph[name].inputs[operand_index] for name, operand_index in reads], set[Node]()
     while pending:
@@ -141,6 +141,11 @@ def _needed(duplicate: Duplicate, graph: Graph, specs: Mapping[Node, Spec]) -> D
             pending += [operand for operand in clone.inputs if operand in apart]
     clones = tuple(pair for pair in duplicate.clones if graph[pair[1]] in kept)
     return Duplicate(duplicate.computation, clones, reads)
+
+
+def _is_apart(clone: Node, original: Node, specs: Mapping[Node, Spec]) -> bool:
+    """Whether a clone has a spec of its own, as a free one has that of its reader."""
+    return clone not in specs or specs[clone] != specs.get(original)
 
 
 def _graphs(module: Module) -> dict[str, Graph]:

@@ -14,6 +14,7 @@ from hloom.planner.duplicates import ENTRY as ENTRY
 from hloom.planner.duplicates import Duplicate, needed_duplicates, put_duplicates
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem
+from hloom.planner.spec_tables import spec_of_operand
 from hloom.sharding import Mesh, Spec, mesh_to_json, spec_to_json, to_tiled, to_tuple
 from hloom.text import HloomError
 
@@ -203,7 +204,7 @@ def plan_of(
     name: str = "",
     marks: Mapping[tuple[Node, int], Spec] | None = None,
 ) -> Plan:
-    """The plan of specs that were chosen for a problem's values; free values are left out: XLA computes them again.
+    """The plan of specs that were chosen for a problem's values; free values are left out, unless they are clones.
 
     `original` is the module before it was brought into normal form: its entry's names come first. `marks` are the specs
     that readers require of operands, by reader and operand index, if not those of the values.
@@ -211,7 +212,7 @@ def plan_of(
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
     duplicates = tuple(needed_duplicates(problem.module, problem.duplicates, specs))
     left_out = _clones(problem.duplicates) - _clones(duplicates)
-    for node, value_spec in _value_specs(problem, specs):
+    for node, value_spec in (*_value_specs(problem, specs), *_free_clones(problem, specs)):
         if node.name in left_out:
             continue
         if node.graph is entry and node.name in known:
@@ -231,6 +232,17 @@ def plan_of(
         if shape_index not in aliased and value is not None and value in specs:
             plan.outputs[index] = specs[value]
     return plan
+
+
+def _free_clones(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, Spec]]:
+    """The clones that cost nothing in any spec, with the spec that the first reader requires."""
+    clones, clusters = _clones(problem.duplicates), problem.clusters
+    for node in clusters.dataflow.nodes:
+        if node.name not in clones or node not in clusters.free or not isinstance(node.type, TensorType):
+            continue
+        reader = next((user for user in node.users if user in specs and user in clusters.maps), None)
+        if node.type.dims and reader is not None:
+            yield node, spec_of_operand(clusters.maps[reader], reader.inputs.index(node), specs[reader])
 
 
 def _clones(duplicates: Sequence[Duplicate]) -> set[str]:

@@ -233,10 +233,10 @@ class _Search:
             return
         fixed = constrained_names(task.demands, base)
         space = with_second_layouts(base, build, self.solver, task.seconds, can_clone=task.has_marks, fixed=fixed)
-        is_whole = base.mesh is task.mesh
-        if is_whole:
+        is_as_given = base.mesh is task.mesh
+        if is_as_given:
             self.result.space, self.result.problem = space, space.problem
-        seeds = partial(self._experts, space.problem) if is_whole and task.budget and not task.demands else tuple
+        seeds = partial(self._experts, space.problem) if is_as_given and task.budget and not task.demands else tuple
         yield Refinement(task, space.problem, self.solver, name, work=work, seeds=seeds, first=space.solution)
         if space.problem is not base and task.budget is None:
             plain = f"{name}, one layout per value"

@@ -24,17 +24,27 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hloom.analysis import ELEMENTWISE
-from hloom.ir import Apply, AxisMap, Node, TensorType
+from hloom.ir import Apply, Node, TensorType
 from hloom.planner.cost_model import dims_of, itemsize_of
 from hloom.planner.cost_tables import add_edge_costs, rebuild_edge_costs
 from hloom.planner.duplicates import ENTRY, Duplicate, needed_duplicates
 from hloom.planner.min_cut import min_node_cut
 from hloom.planner.problem import Problem, Read
 from hloom.planner.solvers import Assignment, Planner
+from hloom.planner.spec_tables import spec_of_operand
 from hloom.planner.strategies import is_contraction
-from hloom.sharding import Axes, Spec
+from hloom.sharding import Spec
 
-CHEAP = ELEMENTWISE | {"broadcast", "reshape", "transpose", "slice", "concatenate", "reverse", "reduce", "reduce-window"}
+CHEAP = ELEMENTWISE | {
+    "broadcast",
+    "reshape",
+    "transpose",
+    "slice",
+    "concatenate",
+    "reverse",
+    "reduce",
+    "reduce-window",
+}
 """Opcodes that are computed again rather than sent: no contractions, nothing that looks up, sorts or has effects."""
 SMALLER = 4
 """Candidates are so many times as large as what they are made of."""
@@ -43,7 +53,7 @@ WORTH = 3e-3
 NOTICED = 1e-3
 """The share of the cost that it takes to move a candidate, at least."""
 HINT = 1e-3
-"""The share of what candidates cost that they cost in the problem that bounds what they save: it decides between equals."""
+"""The share of what reading candidates costs that it costs in the bounding problem: it decides between equals."""
 MOST_CLONES = 200
 """How many instructions are looked at behind a candidate."""
 WORK = 64
@@ -87,21 +97,21 @@ def with_second_layouts(
     base: Problem, build: Build, solver: Planner, seconds: float, *, can_clone: bool, fixed: Collection[str] = ()
 ) -> SecondLayouts:
     """The problem with second layouts for the values for which that pays; `fixed` are not computed again."""
-    found = candidates(base, fixed)
-    if not found:
+    values = candidates(base, fixed)
+    if not values:
         return SecondLayouts(base, base)
     base_solution = solver(base, seconds=seconds)
     best, solution = base, base_solution
-    least, count = math.inf, len(found)
+    least, count = math.inf, len(values)
     duplicates: list[Duplicate] = []
     apart: list[Collection[str]] = []
     for _ in range(ROUNDS):
-        relaxed = _relaxed(best, found)
+        relaxed = _relaxed(best, values)
         ideal = solver(relaxed, seconds=seconds, starts=[solution.strategies])
         least = min(least, ideal.bound)
         if ideal.cost > solution.cost * (1 - WORTH):
             break
-        wanted = list(_wanted(best, ideal, found, solution.cost))
+        wanted = list(_wanted(best, ideal, values, solution.cost))
         if not wanted:
             break
         if can_clone:
@@ -121,7 +131,7 @@ def with_second_layouts(
         best, solution = extended, choice
         if solution.cost <= ideal.bound * (1 + WORTH):
             break
-        found = candidates(best, fixed)
+        values = candidates(best, fixed)
     return SecondLayouts(best, base, solution, base_solution, count, least)
 
 
@@ -131,7 +141,7 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
     smallest = NOTICED * _least_work(problem) * problem.rates.link(()).bandwidth
     clones = {clone for duplicate in problem.duplicates for _, clone in duplicate.clones}
     needed: dict[Node, float] = {}
-    found: dict[Node, list[Read]] = {}
+    values: dict[Node, list[Read]] = {}
     for node in clusters.dataflow.nodes:
         needed[node] = own = _bytes(node) if clusters.of(node) is not None else 0.0
         if not _is_cheap(problem, node) or node.name in fixed or node.name in clones:
@@ -141,8 +151,8 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
             continue
         reads = [read for read in problem.reads.get(node, ()) if _is_elsewhere(problem, node, read)]
         if reads and not _is_alone(problem, node) and SMALLER * needed[node] <= own:
-            found[node] = reads
-    return found
+            values[node] = reads
+    return values
 
 
 def _least_work(problem: Problem) -> float:
@@ -159,7 +169,7 @@ def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:
 
 
 def _is_alone(problem: Problem, value: Node) -> bool:
-    """Whether a value is alone in its cluster, and of one other cluster: it has the layout that this one wants anyway."""
+    """Whether a value is alone in its cluster, and read by one other: it has the layout that this one wants anyway."""
     cluster = problem.clusters.of(value)
     readers = {id(problem.reading_cluster(read)) for read in problem.reads.get(value, ())}
     return cluster is not None and cluster.members == [value] and len(readers) == 1
@@ -174,13 +184,13 @@ def _is_cheap(problem: Problem, node: Node) -> bool:
     )
 
 
-def _relaxed(problem: Problem, found: Mapping[Node, Sequence[Read]]) -> Problem:
+def _relaxed(problem: Problem, values: Mapping[Node, Sequence[Read]]) -> Problem:
     """The problem in which reading candidates costs next to nothing: no plan with second layouts of them costs less."""
     others = {
-        value: [read for read in reads if read not in found.get(value, ())] for value, reads in problem.reads.items()
+        value: [read for read in reads if read not in values.get(value, ())] for value, reads in problem.reads.items()
     }
     hints = {key: HINT * table for key, table in problem.reshard_tables.items()}
-    hint = replace(problem, reads=dict(found), edge_costs={}, shared_reshards=[], reshard_tables=hints)
+    hint = replace(problem, reads=dict(values), edge_costs={}, shared_reshards=[], reshard_tables=hints)
     relaxed = replace(problem, reads=others, edge_costs={}, shared_reshards=[])
     rebuild_edge_costs(hint)
     rebuild_edge_costs(relaxed)
@@ -192,11 +202,11 @@ def _relaxed(problem: Problem, found: Mapping[Node, Sequence[Read]]) -> Problem:
 
 
 def _wanted(
-    problem: Problem, ideal: Assignment, found: Mapping[Node, Sequence[Read]], cost: float
+    problem: Problem, ideal: Assignment, values: Mapping[Node, Sequence[Read]], cost: float
 ) -> Iterator[tuple[Node, list[Read], list[Node]]]:
     """What is to be computed again under the ideal choice, with its reads in one spec and the instructions to clone."""
     choice = ideal.strategies
-    for value, reads in found.items():
+    for value, reads in values.items():
         by_spec: dict[Spec, list[Read]] = defaultdict(list)
         for read in reads:
             by_spec[problem.wanted_spec(read, choice)].append(read)
@@ -209,7 +219,10 @@ def _wanted(
 
 
 def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) -> list[Node]:
-    """The instructions to clone so that a value has a spec, operands first; none where a reshard is cheaper."""
+    """The instructions to clone so that a value has a spec, operands first; none where a reshard is cheaper.
+
+    Iotas and broadcasts of scalars, which are free, are cloned as well: XLA reshards one that has users in two specs.
+    """
     specs = {value: spec}
     operands: dict[Node, list[Node]] = {}
     pending = [value]
@@ -219,7 +232,7 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
         counted = [operand for operand in dict.fromkeys(node.inputs) if problem.clusters.of(operand) is not None]
         operands[node] = counted
         for operand in counted:
-            wanted = _operand_spec(problem.clusters.maps[node], node.inputs.index(operand), specs[node])
+            wanted = spec_of_operand(problem.clusters.maps[node], node.inputs.index(operand), specs[node])
             if operand not in specs:
                 pending.append(operand)
             elif specs[operand] != wanted:
@@ -231,22 +244,13 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
     pending = [] if value in cut else [value]
     for node in pending:
         cone[node] = None
+        cone |= dict.fromkeys(operand for operand in node.inputs if _is_free_array(problem, operand))
         pending += [operand for operand in operands[node] if operand not in cut and operand not in cone]
     return sorted(cone, key=problem.clusters.dataflow.nodes.index)
 
 
-def _operand_spec(axis_map: AxisMap, operand_index: int, spec: Spec) -> Spec:
-    """The spec of an operand with which an instruction has its result in a spec for nothing."""
-    axes_of: dict[int, Axes] = {}
-    for dimension, axes in zip(axis_map.results[0], spec.dims, strict=True):
-        for factor in _first_factor(axis_map, dimension):
-            axes_of[factor] = axes
-    dims = axis_map.operands[operand_index]
-    return Spec(tuple(next((axes_of.get(f, ()) for f in _first_factor(axis_map, d)), ()) for d in dims))
-
-
-def _first_factor(axis_map: AxisMap, dimension: Sequence[int]) -> list[int]:
-    return [factor for factor in dimension if axis_map.factors[factor].size != 1][:1]
+def _is_free_array(problem: Problem, node: Node) -> bool:
+    return isinstance(node, Apply) and node in problem.clusters.free and bool(dims_of(node))
 
 
 def _price(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) -> float:

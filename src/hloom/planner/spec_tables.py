@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.ir import Node
+from hloom.ir import AxisMap, Node
 from hloom.planner.clusters import ClassDims, Cluster, Clusters
 from hloom.planner.strategies import ClassAxes, Strategy
 from hloom.sharding import Axes, Spec
@@ -72,6 +72,20 @@ class SpecTables:
 def spec_of_classes(dims: ClassDims, class_axes: ClassAxes) -> Spec:
     """The spec of dimensions given by their classes; a class that occurs twice splits its first dimension."""
     return Spec(next(_axes_of_dims(dims, [class_axes])))
+
+
+def spec_of_operand(axis_map: AxisMap, operand_index: int, spec: Spec) -> Spec:
+    """The spec of an operand with which an instruction has its first result in a spec for nothing."""
+    axes_of: dict[int, Axes] = {}
+    for dimension, axes in zip(axis_map.results[0], spec.dims, strict=True):
+        for factor in _first_factor(axis_map, dimension):
+            axes_of[factor] = axes
+    dims = axis_map.operands[operand_index]
+    return Spec(tuple(next((axes_of.get(f, ()) for f in _first_factor(axis_map, d)), ()) for d in dims))
+
+
+def _first_factor(axis_map: AxisMap, dimension: Sequence[int]) -> list[int]:
+    return [factor for factor in dimension if axis_map.factors[factor].size != 1][:1]
 
 
 def _axes_of_dims(dims: ClassDims, assignments: Iterable[ClassAxes]) -> Iterator[tuple[Axes, ...]]:
