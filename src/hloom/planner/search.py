@@ -226,9 +226,12 @@ class _Search:
             yield Refinement(task, completed, self.solver, name, demands, work=WORK // EXPERTS_SHARE)
 
     def _solved(self, name: str, base: Problem, build: Build, work: int) -> Iterator[Refinement]:
-        """The problem with one layout per value, and with second ones where these pay; with a budget the last alone."""
+        """The problem with one layout per value, and with second ones where these pay; with a budget the last alone.
+
+        To know what pays takes a solver that gives bounds.
+        """
         task = self.task
-        if task.demands.like is not None:
+        if task.demands.like is not None or self.solver is not plan_shared:
             yield Refinement(task, base, self.solver, name, work=work)
             return
         fixed = constrained_names(task.demands, base)
