@@ -20,7 +20,7 @@ SIZE = st.integers(0, 8).map(float)
 @st.composite
 def layers(draw: st.DrawFn) -> LayerCost:
     weight = draw(SIZE)
-    return LayerCost("layer", draw(SIZE), weight + draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), weight, draw(st.sampled_from([0.0, 0.25])))
+    return LayerCost("layer", draw(SIZE), weight + draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), draw(SIZE), weight, draw(st.sampled_from([0.0, 0.25])), draw(st.sampled_from([0.0, 0.5])))
 
 
 @st.composite

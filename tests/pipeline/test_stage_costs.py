@@ -75,10 +75,10 @@ def test_memory_of_two_interleaved_stages_is_of_both():
 
 
 def test_merged_layers_are_worth_as_much():
-    layers = tuple(LayerCost(str(number), number % 3, 2, 3, number, 5, 6, 1, 0.5) for number in range(20))
+    layers = tuple(LayerCost(str(number), number % 3, 2, 3, number, 5, 6, 1, 0.5, 0.25) for number in range(20))
     merged = merge_layers(Chain(layers, 4), 6)
     assert len(merged.layers) <= 6
-    for name in ("forward_seconds", "backward_seconds", "activation_bytes", "parameter_bytes", "launch_seconds"):
+    for name in ("forward_seconds", "backward_seconds", "activation_bytes", "parameter_bytes", "backward_fixed_seconds"):
         assert sum(getattr(layer, name) for layer in merged.layers) == sum(getattr(layer, name) for layer in layers)
     assert [layer.output_bytes for layer in merged.layers][-1] == 19
     assert merge_layers(merged, 20) is merged

@@ -50,6 +50,7 @@ from hloom.pipeline.stage_costs import StageCosts as StageCosts
 from hloom.pipeline.stage_costs import StageTimes as StageTimes
 from hloom.pipeline.stage_costs import step_bound as step_bound
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
+from hloom.pipeline.step_chain import step_chain as step_chain
 
 
 class _CallablePackage(ModuleType):

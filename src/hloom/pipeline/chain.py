@@ -18,9 +18,10 @@ class LayerCost:
     """What one layer takes on one device for the batch of its chain: seconds and bytes.
 
     `weight_seconds` is the part of `backward_seconds` that makes the gradients of the weights, which nothing waits for.
-    `launch_seconds` is what each forward and each backward takes however small its microbatch is. `activation_bytes`
-    are kept from the forward to the backward; `output_bytes` go to the next layer, and as many of gradient come back.
-    `optimizer_bytes` is the optimizer's state; gradients take as much as parameters.
+    The fixed seconds are what a forward and a backward take beside that, however small the microbatch is and on however
+    many devices: to launch, and to read the weights. `activation_bytes` are kept from the forward to the backward;
+    `output_bytes` go to the next layer, and as many of gradient come back. `optimizer_bytes` is the optimizer's state;
+    gradients take as much as parameters.
     """
 
     name: str
@@ -31,7 +32,8 @@ class LayerCost:
     parameter_bytes: float = 0.0
     optimizer_bytes: float = 0.0
     weight_seconds: float = 0.0
-    launch_seconds: float = 0.0
+    forward_fixed_seconds: float = 0.0
+    backward_fixed_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self)[1:]:
@@ -68,7 +70,7 @@ class Chain:
 
     @property
     def seconds(self) -> float:
-        """Forward and backward of all layers for the chain's batch on one device, without launches."""
+        """Forward and backward of all layers for the chain's batch on one device, without the fixed seconds."""
         return math.fsum(layer.forward_seconds + layer.backward_seconds for layer in self.layers)
 
     @property

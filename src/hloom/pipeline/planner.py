@@ -136,11 +136,7 @@ def _interleaved(costs: StageCosts, microbatches: int, counts: Sequence[int]) ->
         for stages in counts:
             if stages % groups or stages == groups:
                 continue
-            layers = costs.chain.layers
-            seconds = [
-                costs.scale / width * (layer.forward_seconds + layer.backward_seconds) + 2 * layer.launch_seconds
-                for layer in layers
-            ]
+            seconds = costs.seconds(width, False).diagonal().tolist()
             ends = _split_to(min_max_partition(seconds, stages), stages)
             firsts = [0, *(end + 1 for end in ends[:-1])]
             cut = tuple(

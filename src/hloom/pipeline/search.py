@@ -161,7 +161,8 @@ class _Tables:
         """Bounds on the slowest stage, from what no plan can be below, in steps of an eighth."""
         costs, count = self.costs, self.costs.machine.count
         alone = costs.seconds(max(self.widths), False).diagonal()
-        least = max(float(costs.seconds(1, False)[0, -1]) / count, float(alone.max()))
+        work = float(costs.forward[0, -1] + costs.backward[0, -1])
+        least = max(work / count, float(alone.max()))
         for step in range(64):
             yield least * 1.125**step
 
@@ -208,7 +209,7 @@ class _Tables:
         Stages within a bound M do at most M times their devices of work.
         """
         devices = self.costs.machine.count
-        work = self.costs.seconds(1, False)[0] - self.costs.launch[0] * 2
+        work = self.costs.forward[0] + self.costs.backward[0]
         before = np.concatenate(([0.0], work))
         if slowest_bound == math.inf:
             lowest, highest = np.zeros(len(before)), np.full(len(before), float(devices))

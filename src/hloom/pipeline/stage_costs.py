@@ -63,12 +63,12 @@ class StageCosts:
 
     @cached_property
     def forward(self) -> np.ndarray:
-        """Seconds of a microbatch's forward on one device, without launches, [k, l]."""
+        """Seconds of a microbatch's forward on one device, without the fixed seconds, [k, l]."""
         return self.scale * self._between("forward_seconds")
 
     @cached_property
     def backward(self) -> np.ndarray:
-        """Seconds of a microbatch's backward on one device, without launches, [k, l]."""
+        """Seconds of a microbatch's backward on one device, without the fixed seconds, [k, l]."""
         return self.scale * self._between("backward_seconds")
 
     @cached_property
@@ -77,9 +77,14 @@ class StageCosts:
         return self.scale * self._between("weight_seconds")
 
     @cached_property
-    def launch(self) -> np.ndarray:
-        """Seconds that a forward takes beside its work, and a backward too, [k, l]."""
-        return self._between("launch_seconds")
+    def forward_fixed(self) -> np.ndarray:
+        """Seconds that a forward takes however small its microbatch is, [k, l]."""
+        return self._between("forward_fixed_seconds")
+
+    @cached_property
+    def backward_fixed(self) -> np.ndarray:
+        """Seconds that a backward takes however small its microbatch is, [k, l]."""
+        return self._between("backward_fixed_seconds")
 
     @cached_property
     def activations(self) -> np.ndarray:
@@ -109,8 +114,8 @@ class StageCosts:
 
     def seconds(self, width: int, recomputes: bool) -> np.ndarray:
         """Seconds of a microbatch's forward and backward on each of `width` devices, [k, l]."""
-        forward = self.forward / width + self.launch
-        backward = self.backward / width + self.launch
+        forward = self.forward / width + self.forward_fixed
+        backward = self.backward / width + self.backward_fixed
         return backward + 2 * forward if recomputes else backward + forward
 
     def memory_bytes(self, width: int, live: int, recomputes: bool) -> np.ndarray:
@@ -127,7 +132,7 @@ class StageCosts:
         if not self.has_overlap:
             return np.where(self.parameters > 0, latency + per_byte * self.parameters, 0.0)
         layers = self.chain.layers
-        backward = [self.scale * layer.backward_seconds / width + layer.launch_seconds for layer in layers]
+        backward = [self.scale * layer.backward_seconds / width + layer.backward_fixed_seconds for layer in layers]
         exposed = np.zeros_like(self.parameters)
         ready, done = np.zeros(len(layers)), np.zeros(len(layers))
         for k in reversed(range(len(layers))):
@@ -156,14 +161,15 @@ class StageCosts:
         for number, (stage, recomputes) in enumerate(zip(plan.stages, plan.recompute, strict=True)):
             width, layers = len(stage.devices), (stage.first, stage.last)
             self._check_width(width)
-            forward = self.forward[layers] / width + self.launch[layers]
-            backward = self.backward[layers] / width + self.launch[layers]
+            forward = self.forward[layers] / width + self.forward_fixed[layers]
+            backward = self.backward[layers] / width + self.backward_fixed[layers]
+            weight_share = self.weight[layers] / self.backward[layers] if self.backward[layers] else 0.0
             following = plan.stages[number + 1].devices if number + 1 < len(plan.stages) else None
             times.append(
                 StageTimes(
                     float(forward),
                     float(backward + forward if recomputes else backward),
-                    float(self.weight[layers] / width),
+                    float(weight_share * backward),
                     float(self.transfer_seconds(stage.devices, following)[stage.last]) if following else 0.0,
                     float(self.exposed_all_reduce(width, stage.devices[0])[layers]),
                 )
