@@ -14,6 +14,7 @@ from benchmarks.memory import memory
 from benchmarks.microbatch import microbatches
 from benchmarks.mlir import mlir
 from benchmarks.passes import passes
+from benchmarks.pipeline import pipelines
 from benchmarks.planning import planning
 from benchmarks.printing import printing
 from benchmarks.programs import Plan
@@ -42,6 +43,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "passes": passes,
     "microbatch": microbatches,
     "remat": remat,
+    "pipeline": pipelines,
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,

@@ -39,6 +39,7 @@ SMALLER: dict[str, dict[str, object]] = {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
     },
+    "pipeline": {"CHAINS": 3},
     "planning": {"FEWEST": 1},
     "remat": {"SHARE": 1.0},
     "startup": {"FEWEST": 1},

@@ -26,8 +26,8 @@ class DoesNotFit(HloomError):
 class PlannedPipeline:
     """A plan with what it is expected to take.
 
-    `bound_seconds` is what the search minimises, an upper bound on 1F1B's step; `simulation` runs the step as the
-    schedule has it. `peak_bytes` is by group of devices, for each device of the group.
+    `bound_seconds` is what the search minimises: `step_bound`, and for interleaved stages the simulated step.
+    `simulation` runs the step as the schedule has it. `peak_bytes` is by group of devices, for each device of it.
     """
 
     plan: PipelinePlan
@@ -95,9 +95,10 @@ def evaluate_plan(costs: StageCosts, plan: PipelinePlan) -> PlannedPipeline:
             f"device {highest} is not among the machine's {costs.machine.count}", hint="they are counted from 0"
         )
     times = costs.stage_times(plan)
-    return PlannedPipeline(
-        plan, times, step_bound(times, plan.microbatches), simulate(plan, times), costs.peak_bytes(plan)
-    )
+    simulation = simulate(plan, times)
+    is_interleaved = len(plan.stages) > len(plan.device_groups)
+    bound = simulation.step_seconds if is_interleaved else step_bound(times, plan.microbatches)
+    return PlannedPipeline(plan, times, bound, simulation, costs.peak_bytes(plan))
 
 
 def _planned(
