@@ -25,6 +25,8 @@ ELEMENTWISE = frozenset(elementwise.ROWS) - {"opt-barrier", "add-dependency", "t
 """Opcodes that read an element of each operand to compute the element at the same index."""
 OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
 """The one operand that an opcode may write its result over."""
+LIBRARY_FUSION = "__ynn_fusion"
+"""The name of these fusions in their backend's configuration."""
 DEEPEST = 1000
 """How many instructions that only forward a value are followed inside a fusion; beyond, the result is taken to be new.
 """
@@ -119,7 +121,7 @@ class AliasInfo:
             return False
         parameter = graph.parameters[numbers[0]]
         fusion_kind = fusion.attributes.get("kind")
-        if fusion_kind in ("kLoop", "kInput"):
+        if fusion_kind in ("kLoop", "kInput") or (fusion_kind == "kCustom" and _is_library_fusion(fusion)):
             if parameter not in self._elementwise:
                 self._elementwise[parameter] = self._is_read_elementwise(graph, parameter)
             return self._elementwise[parameter]
@@ -168,6 +170,14 @@ def _written(node: Apply) -> tuple[InPlacePair, ...]:
     if not isinstance(listed, tuple):  # absent, or kept as text, where the opcode does not take it
         return ()
     return tuple(InPlacePair(alias.operand, alias.operand_index, alias.output_index) for alias in listed)
+
+
+def _is_library_fusion(fusion: Apply) -> bool:
+    """Whether XLA's CPU compiler gives a fusion to YNNPACK (xla/backends/cpu/transforms/library_rewriter.cc).
+
+    That such a fusion writes over what it reads element by element is taken from executables of jaxlib 0.10.2.
+    """
+    return LIBRARY_FUSION in str(fusion.attributes.get("backend_config") or "")
 
 
 def _followed(node: Node) -> Node:

@@ -114,6 +114,7 @@ def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
             if not is_direct or owner is None or owner.spans[-1] != (owner.spans[-1].start, values.starts[value], old):
                 continue
             owner.spans.append(buffer.spans[0])
+            owner.reusing.add(value)
             owner.size = max(owner.size, buffer.size)
             owners[value] = owner
             del owners[old]

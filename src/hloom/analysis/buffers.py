@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hloom.analysis.dataflow import BufferAlias, ValueTable
@@ -25,10 +25,14 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer:
-    """A piece of memory: its bytes, the values in it, and their spans in order of time."""
+    """A piece of memory: its bytes, the values in it, and their spans in order of time.
+
+    `reusing` are those of its values that were written over an operand which is read for the last time.
+    """
 
     size: int
     spans: list[Span]
+    reusing: set[int] = field(default_factory=set)
 
     @property
     def values(self) -> list[int]:

@@ -63,16 +63,21 @@ def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     """How long a buffer's first value and the whole buffer are in use, by id; the unit is a value's definition or last
     use.
 
-    XLA's heap simulator counts so; among buffers of one size, the longer-lived choose first.
+    XLA's heap simulator counts so; among buffers of one size, the longer-lived choose first. An operand whose buffer is
+    reused is freed right before the result is defined, others after (`HeapSimulator::RunComputation`).
     """
-    events = [(start, 0, value) for buffer in buffers for start, _, value in buffer.spans]
-    events += [(end, 1, value) for buffer in buffers for _, end, value in buffer.spans]
-    clock = {(event, value): time for time, (_, event, value) in enumerate(sorted(events))}
+    events: list[tuple[int, int, int, int, int]] = []
+    for buffer in buffers:
+        for position, (start, end, value) in enumerate(buffer.spans):
+            following = buffer.spans[position + 1].value if position + 1 < len(buffer.spans) else -1
+            events.append((start, 0, value, 1, value))
+            events.append((end, 0, following, 0, value) if following in buffer.reusing else (end, 1, value, 0, value))
+    clock = {(event, value): time for time, (_, _, _, event, value) in enumerate(sorted(events))}
     lengths: dict[int, tuple[int, int]] = {}
     for buffer in buffers:
         first, last = buffer.spans[0].value, buffer.spans[-1].value
-        born = clock[0, first]
-        lengths[id(buffer)] = (clock[1, first] - born, clock[1, last] - born)
+        born = clock[1, first]
+        lengths[id(buffer)] = (clock[0, first] - born, clock[0, last] - born)
     return lengths
 
 

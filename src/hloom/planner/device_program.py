@@ -7,10 +7,12 @@ types are right, but attributes are those of the program before partitioning.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import Apply, AxisMap, Constant, DType, Graph, Module, Node, Parameter, TensorType, TupleType, Type
 from hloom.ops import OPS
 from hloom.partitioner import TracedCollective, reshard_collectives
 from hloom.planner.entry_results import aliases, output_at
@@ -55,7 +57,9 @@ class _Writing:
         self.program = DeviceProgram(module)
         self.copies: dict[Node, Node] = {}
         self.made: dict[tuple[Node, Spec], Node] = {}
+        self.sums: dict[DType, Graph] = {}
         self.outputs = _outputs(problem)
+        self.free_specs = self._specs_in_loops()
         pairs = list(zip(problem.module.graphs, module.graphs, strict=True))
         for graph, copy in pairs:
             self.copies.update(zip(graph.nodes, copy.nodes, strict=True))
@@ -67,6 +71,29 @@ class _Writing:
                 made = list(copy.nodes)
                 for node, following in zip(graph.nodes, [*made[1:], None], strict=True):
                     self._write(node, copy, following)
+
+    def _specs_in_loops(self) -> dict[Node, Spec]:
+        """The specs of values that are computed again in any spec, but that pass into loops and branches.
+
+        There they have one spec: the one that most readers want, as XLA's propagation goes from these to the loop's
+        state (`ShardingPropagation::InferShardingFromUsers`, xla/service/sharding_propagation.cc).
+        """
+        flow, free = self.clusters.dataflow, self.clusters.free
+        passed = {flow.origin(name) for name in flow.aliases if name in free}
+        wanted: dict[Node, Counter[Spec]] = defaultdict(Counter)
+        for node in flow.nodes if passed else ():
+            for operand_index, operand in enumerate(node.inputs):
+                origin = flow.origin(operand)
+                if origin in passed and isinstance(origin.type, TensorType) and origin.type.dims:
+                    spec = self._wanted(node, operand_index)
+                    if spec is not None:
+                        wanted[origin][spec] += 1
+        specs = {origin: counts.most_common(1)[0][0] for origin, counts in wanted.items()}
+        return specs | {name: specs[origin] for name in flow.aliases if (origin := flow.origin(name)) in specs}
+
+    def _spec(self, value: Node) -> Spec | None:
+        """The spec that a value has; None where it is computed again in any."""
+        return self.specs.get(value, self.free_specs.get(value))
 
     def _types(self, graph: Graph, copy: Graph) -> None:
         """Give every node of a graph the type that it has on one device."""
@@ -80,7 +107,7 @@ class _Writing:
 
     def _type(self, node: Node) -> Type | None:
         if isinstance(node.type, TensorType):
-            return self._local(node, self.specs.get(node))
+            return self._local(node, self._spec(node))
         if not isinstance(node.type, TupleType):
             return node.type
         elements = node.inputs if node.opcode == "tuple" else self.clusters.dataflow.tuples.get(node, ())
@@ -131,7 +158,7 @@ class _Writing:
         if not isinstance(value.type, TensorType) or not value.type.dims:
             return self.copies.get(value, value)
         target = self._wanted(node, operand_index)
-        source = self.specs.get(value)
+        source = self._spec(value)
         if target is None or target == source:
             return self.copies[value]
         if (value, target) in self.made:
@@ -154,7 +181,8 @@ class _Writing:
         if local_type is copy.type or isinstance(value, Parameter):
             return copy
         if isinstance(value, Constant) or not isinstance(copy, Apply):
-            rebuilt = graph.add_apply(OPS["dynamic-slice"], (copy,), local_type, before=before)
+            attributes = {"dynamic_slice_sizes": local_type.dims}
+            rebuilt = graph.add_apply(OPS["dynamic-slice"], (copy,), local_type, attributes, before=before)
         else:
             rebuilt = graph.add_apply(copy.function, copy.inputs, local_type, copy.attributes, before=before)
         self.program.origins[rebuilt] = origin
@@ -216,9 +244,8 @@ class _Writing:
                 made = self._add(graph, "dynamic-slice", made, now, origin, before)
                 continue
             then = shapes.of(step.elements)
-            attributes = {"dimensions": (_changed(now, then),)} if step.opcode in ("all-gather", "all-to-all") else {}
+            made = self._add(graph, step.opcode, made, then, origin, before, _changed(now, then))
             now = then
-            made = self._add(graph, step.opcode, made, now, origin, before, attributes)
         if now != target:
             opcode = "dynamic-slice" if math.prod(target) < math.prod(now) else "copy"
             made = self._add(graph, opcode, made, target, origin, before)
@@ -232,13 +259,36 @@ class _Writing:
         dims: Dims,
         origin: ValueOrigin,
         before: Node | None,
-        attributes: Mapping | None = None,
+        dimension: int = 0,
     ) -> Node:
+        """A collective, slice or copy, with the attributes that its opcode requires."""
         assert isinstance(operand.type, TensorType)
-        local_type = TensorType(operand.type.dtype, dims)
-        made = graph.add_apply(OPS[opcode], (operand,), local_type, attributes or {}, before=before)
+        dtype = operand.type.dtype
+        attributes: dict[str, Any] = {}
+        if opcode in ("all-gather", "all-to-all"):
+            attributes = {"dimensions": (dimension,)}
+        elif opcode == "all-reduce":
+            attributes = {"to_apply": self._sum(dtype)}
+        elif opcode == "collective-permute":
+            attributes = {"source_target_pairs": ()}
+        elif opcode == "dynamic-slice":
+            attributes = {"dynamic_slice_sizes": dims}
+        made = graph.add_apply(OPS[opcode], (operand,), TensorType(dtype, dims), attributes, before=before)
         self.program.origins[made] = origin
         return made
+
+    def _sum(self, dtype: DType) -> Graph:
+        """A computation that adds two scalars."""
+        if dtype not in self.sums:
+            module, scalar = self.program.module, TensorType(dtype)
+            graph = module.add_graph(f"sum_{dtype}")
+            module.graphs.remove(graph)
+            module.graphs.insert(0, graph)
+            operands = graph.add_parameter(scalar, "lhs"), graph.add_parameter(scalar, "rhs")
+            opcode = "or" if dtype.name == "pred" else "add"
+            graph.set_output(graph.add_apply(OPS[opcode], operands, scalar))
+            self.sums[dtype] = graph
+        return self.sums[dtype]
 
 
 class _Shapes:
