@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 
-from hloom.analysis import post_order
-from hloom.ir import Graph, Node, Parameter, TupleType
+from hloom.analysis import ELEMENTWISE, post_order
+from hloom.ir import Graph, Node, Parameter, TensorType, TupleType
+
+RESHAPES = frozenset({"bitcast", "reshape"})
 
 
 def schedule_breadth_first(
@@ -31,6 +33,8 @@ def schedule_breadth_first(
     for kernel in kernels:
         if kernel.opcode == "while" or _is_loop_state(kernel):
             _sort_elements(kernel, consumers[kernel], state_sizes or {})
+        elif kernel.opcode in RESHAPES and _is_moved(kernel):
+            consumers[kernel].insert(0, consumers[kernel].pop())
     ready = deque(sorted((kernel for kernel in kernels if not pending_operands[kernel]), key=_first_rank))
     order: list[Node] = []
     scheduled: set[Node] = set()
@@ -42,6 +46,35 @@ def schedule_breadth_first(
             if not pending_operands[consumer]:
                 ready.append(consumer)
     return order
+
+
+def _is_moved(reshape: Node) -> bool:
+    """Whether XLA computes all users of a reshape before it, in the shape of its operand.
+
+    They become users of the operand, behind the reshape, whose place in the list of users the last of them takes when
+    the reshape is removed (`ReshapeMover::SinkRearrangeOperands`, xla/hlo/transforms/simplifiers/reshape_mover.cc;
+    `HloInstruction::Users::RemoveUser`, xla/hlo/ir/hlo_instruction.cc).
+    """
+    source = dims_of(reshape.inputs[0])
+    if reshape.user_count < 2 or reshape.is_output or source == dims_of(reshape):
+        return False
+    return all(
+        user.opcode in ELEMENTWISE
+        and all(
+            (operand.opcode in RESHAPES and dims_of(operand.inputs[0]) == source) or _is_filled(operand)
+            for operand in user.inputs
+        )
+        for user in reshape.users
+    )
+
+
+def _is_filled(value: Node) -> bool:
+    """Whether all elements are one number."""
+    return value.opcode == "broadcast" and not dims_of(value.inputs[0])
+
+
+def dims_of(value: Node) -> tuple[int, ...]:
+    return tuple(value.type.dims) if isinstance(value.type, TensorType) else ()
 
 
 def _first_rank(kernel: Node) -> tuple[int, int]:
