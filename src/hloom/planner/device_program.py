@@ -6,22 +6,19 @@ types are right, but attributes are those of the program before partitioning.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from hloom.ir import Apply, AxisMap, Constant, DType, Graph, Module, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import Apply, AxisMap, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type
 from hloom.ops import OPS
 from hloom.partitioner import TracedCollective, reshard_collectives
+from hloom.planner.device_reshards import ReshardWriter
 from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.problem import Problem, Read
 from hloom.planner.spec_tables import spec_of_classes
 from hloom.planner.strategy_costs import partial_result_collectives
-from hloom.sharding import Mesh, Spec
-
-Dims = tuple[int, ...]
+from hloom.sharding import Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class _Writing:
         self.program = DeviceProgram(module)
         self.copies: dict[Node, Node] = {}
         self.made: dict[tuple[Node, Spec], Node] = {}
-        self.sums: dict[DType, Graph] = {}
+        self.reshards = ReshardWriter(module)
         self.outputs = _outputs(problem)
         self.free_specs = self._specs_in_loops()
         pairs = list(zip(problem.module.graphs, module.graphs, strict=True))
@@ -229,85 +226,12 @@ class _Writing:
         origin: ValueOrigin,
         before: Node | None,
     ) -> Node:
-        """What is left of a value after the steps from one spec to another, and a cut at the end."""
+        """What is left of a value after the steps from one spec to another."""
         assert isinstance(value.type, TensorType)
-        shapes = _Shapes(value.type.dims, specs, self.mesh)
-        target = shapes.target
-        now = shapes.source
-        for step in steps:
-            if step.opcode != "all-gather" and step.elements < math.prod(now):
-                now = shapes.of(step.elements)
-                made = self._add(graph, "dynamic-slice", made, now, origin, before)
-            if step.opcode == "reduce-scatter":
-                made = self._add(graph, "all-reduce", made, now, origin, before)
-                now = shapes.of(step.elements // step.group_size)
-                made = self._add(graph, "dynamic-slice", made, now, origin, before)
-                continue
-            then = shapes.of(step.elements)
-            made = self._add(graph, step.opcode, made, then, origin, before, _changed(now, then))
-            now = then
-        if now != target:
-            opcode = "dynamic-slice" if math.prod(target) < math.prod(now) else "copy"
-            made = self._add(graph, opcode, made, target, origin, before)
-        return made
-
-    def _add(
-        self,
-        graph: Graph,
-        opcode: str,
-        operand: Node,
-        dims: Dims,
-        origin: ValueOrigin,
-        before: Node | None,
-        dimension: int = 0,
-    ) -> Node:
-        """A collective, slice or copy, with the attributes that its opcode requires."""
-        assert isinstance(operand.type, TensorType)
-        dtype = operand.type.dtype
-        attributes: dict[str, Any] = {}
-        if opcode in ("all-gather", "all-to-all"):
-            attributes = {"dimensions": (dimension,)}
-        elif opcode == "all-reduce":
-            attributes = {"to_apply": self._sum(dtype)}
-        elif opcode == "collective-permute":
-            attributes = {"source_target_pairs": ()}
-        elif opcode == "dynamic-slice":
-            attributes = {"dynamic_slice_sizes": dims}
-        made = graph.add_apply(OPS[opcode], (operand,), TensorType(dtype, dims), attributes, before=before)
-        self.program.origins[made] = origin
-        return made
-
-    def _sum(self, dtype: DType) -> Graph:
-        """A computation that adds two scalars."""
-        if dtype not in self.sums:
-            module, scalar = self.program.module, TensorType(dtype)
-            graph = module.add_graph(f"sum_{dtype}")
-            module.graphs.remove(graph)
-            module.graphs.insert(0, graph)
-            operands = graph.add_parameter(scalar, "lhs"), graph.add_parameter(scalar, "rhs")
-            opcode = "or" if dtype.name == "pred" else "add"
-            graph.set_output(graph.add_apply(OPS[opcode], operands, scalar))
-            self.sums[dtype] = graph
-        return self.sums[dtype]
-
-
-class _Shapes:
-    """The local dimensions of a value on its way from one spec to another, by how many elements there are."""
-
-    def __init__(self, dims: Dims, specs: tuple[Spec, Spec], mesh: Mesh) -> None:
-        self.source, self.target = (tuple(mesh.local_dims(dims, spec)) for spec in specs)
-        self._known = {math.prod(shape): shape for shape in (dims, self.source, self.target)}
-
-    def of(self, elements: int) -> Dims:
-        """The dimensions of so many elements: those of either end, or of the full array; else a row of them."""
-        return self._known.get(elements, (elements,))
-
-
-def _changed(before: Dims, after: Dims) -> int:
-    """The first dimension whose size changes; the outermost where that cannot be said."""
-    if len(before) != len(after):
-        return 0
-    return next((dim for dim, (a, b) in enumerate(zip(before, after, strict=True)) if a != b), 0)
+        source, target = (tuple(self.mesh.local_dims(value.type.dims, spec)) for spec in specs)
+        nodes = self.reshards.write(graph, before, made, value.type.dims, source, target, steps)
+        self.program.origins.update(dict.fromkeys(nodes, origin))
+        return nodes[-1] if nodes else made
 
 
 def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spec) -> Spec:

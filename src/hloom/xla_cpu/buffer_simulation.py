@@ -10,6 +10,7 @@ from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, 
 from hloom.ir import Graph, Module, Node, TupleType
 from hloom.passes import SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
+from hloom.xla_cpu.all_to_all_decomposer import decompose_all_to_alls
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
 from hloom.xla_cpu.copy_insertion import insert_copies
 from hloom.xla_cpu.copy_remover import elementwise_operands
@@ -66,6 +67,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     inline(module)
     for graph in module.graphs:
         clear_layouts(graph)
+        decompose_all_to_alls(graph)
     simplify(module)
     state_sizes = {
         node.attributes["body"]: len(node.type.elements)
