@@ -168,6 +168,31 @@ def test_an_elementwise_fusion_takes_over_its_operand(made: str, kilobytes: int)
     assert temporaries(body, f"{fused}\n{SUM}") == kilobytes * K
 
 
+@pytest.mark.parametrize(
+    ("read", "kilobytes"), [("m = f32[256] multiply(p, t)", 2), ("m = f32[256] reverse(p), dimensions={0}", 3)]
+)
+def test_a_fusion_of_the_library_takes_over_what_it_reads_element_by_element(read: str, kilobytes: int):
+    fused = f"""
+        f {{
+          p = f32[256] parameter(0)
+          q = f32[256] parameter(1)
+          z = f32[] constant(0)
+          s = f32[] reduce(q, z), dimensions={{0}}, to_apply=s
+          t = f32[256] broadcast(s), dimensions={{}}
+          {read}
+          ROOT r = f32[256] add(m, q)
+        }}"""
+    config = 'backend_config={"fusion_config":{"kind":"__ynn_fusion"}}'
+    body = f"""
+        x = K[] parameter(0)
+        a = K[] reverse(x), dimensions={{0}}
+        b = K[] reverse(a), dimensions={{0}}
+        c = K[] fusion(a, b), kind=kCustom, calls=f, {config}
+        {total("c")}
+    """
+    assert temporaries(body, f"{SUM}\n{fused}") == kilobytes * K
+
+
 def test_what_a_fusion_makes_inside_takes_no_memory():
     fused = (
         "f { p = f32[256] parameter(0)\n a = f32[256] sine(p)\n b = f32[256] cosine(p)\n ROOT r = f32[256] add(a, b) }"

@@ -52,6 +52,42 @@ ENTRY main {
 """
 """Two loops that share a body with a barrier, and a call."""
 
+MASKED_SCAN = """HloModule masked
+
+body {
+  state = (s32[], f32[512,64], f32[64,64], f32[512,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  x = f32[512,64] get-tuple-element(state), index=1
+  w = f32[64,64] get-tuple-element(state), index=2
+  low = f32[512,64] get-tuple-element(state), index=3
+  one = s32[] constant(1)
+  scaled = f32[64,64] tanh(w)
+  y = f32[512,64] dot(x, scaled), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[512,64] maximum(y, low)
+  next = s32[] add(i, one)
+  ROOT out = (s32[], f32[512,64], f32[64,64], f32[512,64]) tuple(next, z, w, low)
+}
+
+condition {
+  state = (s32[], f32[512,64], f32[64,64], f32[512,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  four = s32[] constant(4)
+  ROOT less = pred[] compare(i, four), direction=LT
+}
+
+ENTRY main {
+  x = f32[512,64] parameter(0)
+  w = f32[64,64] parameter(1)
+  zero = s32[] constant(0)
+  least = f32[] parameter(2)
+  low = f32[512,64] broadcast(least), dimensions={}
+  first = (s32[], f32[512,64], f32[64,64], f32[512,64]) tuple(zero, x, w, low)
+  last = (s32[], f32[512,64], f32[64,64], f32[512,64]) while(first), condition=condition, body=body
+  ROOT y = f32[512,64] get-tuple-element(last), index=1
+}
+"""
+"""A loop that takes a value which costs nothing in any spec, and computes what never changes."""
+
 BRANCHES = """HloModule branches
 
 product {

@@ -1,6 +1,6 @@
 """How much memory plans are expected to take, beside what XLA's executables take; and when.
 
-Covers `device_program.py`, `entry_results.py`.
+Covers `device_program.py`, `device_reshards.py`, `entry_results.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime import partition
 from hloom.sharding import Mesh
-from tests.planner.loops import SCAN
+from tests.planner.loops import MASKED_SCAN, SCAN
 from tests.planner.test_plan import TWO_LAYERS
 from tests.xla_cpu.programs import ATTENTION, CONVOLUTION, LARGEST, SUM
 
@@ -29,6 +29,7 @@ PROGRAMS = {
     "attention": f"HloModule attention{DONATED}\n{SUM}{LARGEST}\nENTRY main {{{ATTENTION}}}\n",
     "convolution": f"HloModule convolution{DONATED}\n{SUM}\nENTRY main {{{CONVOLUTION}}}\n",
     "loop": SCAN,
+    "masked loop": MASKED_SCAN,
 }
 
 

@@ -22,6 +22,12 @@ from tests.xla_cpu.programs import program
             "b = f32[8,1] reshape(x)\nROOT r = f32[8,1,4] broadcast(b), dimensions={0,1}",
             ["broadcast"],
         ),
+        ("f32[8]", "ROOT r = f32[8,8,4] dot(x, y)", ["broadcast", "broadcast", "multiply"]),
+        (
+            "f32[8,4]",
+            "ROOT r = f32[4,8,8] dot(x, y), lhs_batch_dims={1}, rhs_batch_dims={1}",
+            ["transpose", "broadcast", "transpose", "broadcast", "multiply"],
+        ),
         (
             "f32[8]",
             "t = f32[8] tanh(x)\nb = f32[8,4] broadcast(t), dimensions={0}\nROOT r = f32[8,4] divide(y, b)",

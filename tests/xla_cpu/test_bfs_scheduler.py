@@ -49,3 +49,20 @@ ENTRY main {{
     names = schedule(text)
     assert [name for name in names if name.startswith("u")] == ["u3", "u1", "u2"]
     assert [name for name in names if name in "iabc"] == ["c", "b", "a", "i"]
+
+
+def test_the_last_user_that_is_computed_before_a_reshape_runs_first():
+    lines = (
+        "x = f32[64,64] parameter(0)",
+        "y = f32[64,1] parameter(1)",
+        "zero = f32[] constant(0)",
+        "s = f32[64] reduce(x, zero), dimensions={1}, to_apply=add",
+        "k = f32[64,1] reshape(s)",
+        "a = f32[64,1] exponential(k)",
+        "b = f32[64,1] tanh(k)",
+        "c = f32[64,1] log(k)",
+        "ROOT r = (f32[64,1], f32[64,1], f32[64,1]) tuple(a, b, c)",
+    )
+    assert schedule(program(*lines)) == ["s", "k", "c", "a", "b", "r"]
+    mixed = tuple(line.replace("log(k)", "add(k, y)") for line in lines)
+    assert schedule(program(*mixed)) == ["s", "k", "a", "b", "c", "r"]

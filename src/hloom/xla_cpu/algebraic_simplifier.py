@@ -5,13 +5,15 @@
     transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
     copy(x)                                   ->   reshape(x)
     transpose(dot(x, y))                      ->   dot(y, x)
+    dot(x, y), which contracts nothing        ->   multiply(broadcast(x), broadcast(y))
     broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
     divide(x, broadcast(y))                   ->   multiply(x, broadcast(divide(1, y)))
     convert(broadcast(x[]))                   ->   broadcast(convert(x))
 
-Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleCopy`, `HandleReshape`
-and, in the last rule, `TrySinkBroadcastAfterOpWithUniqueNonScalarOperand` (xla/hlo/transforms/simplifiers/
-algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE` (xla/hlo/transforms/simplifiers/hlo_dce.cc).
+Follows `AlgebraicSimplifierVisitor::HandleReduce`, `HandleBroadcast`, `HandleTranspose`, `HandleDot`, `HandleCopy`,
+`HandleReshape` and, in the last rule, `TrySinkBroadcastAfterOpWithUniqueNonScalarOperand`
+(xla/hlo/transforms/simplifiers/algebraic_simplifier.cc), `HloCSE` (xla/service/hlo_cse.cc) and `HloDCE`
+(xla/hlo/transforms/simplifiers/hlo_dce.cc).
 The rule on division is taken from executables of jaxlib 0.10.2, where only its result is seen.
 """
 
@@ -50,7 +52,9 @@ def simplify(module: Module) -> None:
 def _simplify(graph: Graph, node: Apply) -> None:
     if _keeps_order(node):
         _make_reshape(graph, node)
-    if node.opcode == "transpose":
+    if node.opcode == "dot":
+        _multiply_outer_product(graph, node)
+    elif node.opcode == "transpose":
         _swap_dot_operands(graph, node)
     elif node.opcode == "broadcast":
         _read_behind_reshape(graph, node)
@@ -77,6 +81,31 @@ def _sink_broadcast(graph: Graph, node: Apply) -> None:
 
 def _dims(node: Node) -> Sequence[int]:
     return node.type.dims if isinstance(node.type, TensorType) else ()
+
+
+def _multiply_outer_product(graph: Graph, dot: Apply) -> None:
+    """Multiply the operands of a dot without contracting dimensions, each broadcast along the other's dimensions."""
+    if dot.attributes.get("lhs_contracting_dims") or not isinstance(dot.type, TensorType):
+        return
+    batches = [tuple(dot.attributes.get(f"{side}_batch_dims") or ()) for side in ("lhs", "rhs")]
+    batch_count, rank = len(batches[0]), len(dot.type.dims)
+    left_rank = len(_dims(dot.inputs[0]))
+    shown = (tuple(range(left_rank)), (*range(batch_count), *range(left_rank, rank)))
+    factors: list[Node] = []
+    for operand, batch, dims in zip(dot.inputs, batches, shown, strict=True):
+        assert isinstance(operand.type, TensorType)
+        order = (*batch, *(dim for dim in range(len(_dims(operand))) if dim not in batch))
+        factor = operand
+        if order != tuple(sorted(order)):
+            transposed = TensorType(operand.type.dtype, tuple(operand.type.dims[dim] for dim in order))
+            factor = graph.add_apply(OPS["transpose"], (factor,), transposed, {"dimensions": order}, before=dot)
+        if factor.type != dot.type:
+            broadcast = TensorType(operand.type.dtype, dot.type.dims)
+            factor = graph.add_apply(OPS["broadcast"], (factor,), broadcast, {"dimensions": dims}, before=dot)
+        factors.append(factor)
+    graph.set_inputs(dot, factors)
+    graph.set_function(dot, OPS["multiply"])
+    graph.set_attributes(dot, {})
 
 
 def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
