@@ -217,6 +217,30 @@ def language_model_by_adam() -> None:
     assert jax.tree.structure(new[0]) == jax.tree.structure(weights)
 
 
+def scan_over_layers() -> None:
+    weights = language_model(4)
+    weights["layers"] = jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])
+    state = with_moments(weights)
+    plan = plan_of(5, 2)
+    assert plan.stages[0].last == 1
+    pipeline = assert_steps(adam, state, (TOKENS,), plan)
+    assert_order(pipeline, plan)
+    (weights, _, second, _), _ = pipeline.step(state, TOKENS)
+    for stacked in (weights["layers"]["up"], second["layers"]["up"]):
+        assert {shard.device.id: shard.data.shape[0] for shard in stacked.addressable_shards} == {0: 2, 1: 2}
+    for program in pipeline.program.microbatch.values():
+        assert sum(node.opcode == "while" for node in program.module.entry.nodes) == 1
+
+
+def scan_over_layers_in_uneven_stages() -> None:
+    weights = language_model(3)
+    weights["layers"] = jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])
+    plan = PipelinePlan((Stage(0, 0, (0,)), Stage(1, 3, (1,))), 2)
+    pipeline = assert_steps(adam, with_moments(weights), (TOKENS,), plan)
+    (weights, *_), _ = pipeline.step(with_moments(weights), TOKENS)
+    assert [part.shape[0] for part in weights["layers"]["up"].parts] == [1, 2]
+
+
 # A convolutional network with momentum
 
 
@@ -259,6 +283,8 @@ CASES = {
         several_devices_in_a_stage,
         inference,
         language_model_by_adam,
+        scan_over_layers,
+        scan_over_layers_in_uneven_stages,
         convolutional_network,
     )
 }

@@ -1,7 +1,7 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
-Covers `dispatch.py`, `extraction.py`, `layers.py`, `stage_programs.py`, `step.py`, `update_programs.py`,
-`executor.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py`.
+Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `row_slices.py`, `stage_programs.py`,
+`step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py`.
 """
 
 import json

@@ -15,7 +15,7 @@ import numpy as np
 from hloom.pipeline.dispatch import dispatch_order
 from hloom.pipeline.plan import Action, ActionKind
 from hloom.pipeline.program import PipelineProgram, StageProgram, StageValue, ValueScope
-from hloom.runtime import checked_argument, device_groups
+from hloom.runtime import checked_argument, device_groups, join_rows, take_rows
 from hloom.text import HloomError
 
 
@@ -93,20 +93,39 @@ class _Run:
                 self.held[stage][total.value] = self._sent(self.held[total.stage][total.value], total.value, stage)
         for program in self.program.update:
             self._run_once(program)
-        return [self.held[output.stage][_key(output.value)] for output in self.program.outputs]
+        return self._whole_results()
+
+    def _whole_results(self) -> list[Any]:
+        """The step's results, those that stages have rows of put together."""
+        pieces: dict[int, list[tuple[int, int, Any]]] = {}
+        for part, output in zip(self.program.results, self.program.outputs, strict=True):
+            array = self.held[output.stage][_key(output.value)]
+            first = part.rows[0] if part.rows is not None else 0
+            pieces.setdefault(part.number, []).append((first, output.stage, array))
+        results: list[Any] = []
+        for number in sorted(pieces):
+            arrays = sorted(pieces[number], key=lambda piece: piece[0])
+            groups = [self.executor.groups[stage] for _, stage, _ in arrays]
+            is_whole = len(arrays) == 1
+            results.append(arrays[0][2] if is_whole else join_rows([array for *_, array in arrays], groups))
+        return results
 
     def _place(self, arguments: Sequence[Any]) -> None:
         """Put each parameter on the devices of the stages that read it."""
-        types = self.program.parameter_types
+        types = self.program.argument_types
         if len(arguments) != len(types):
             raise HloomError(
                 f"the step takes {len(types)} arrays, and {len(arguments)} are given",
                 hint="jax leaves unused arguments out: lower jax.jit(f, keep_unused=True)",
             )
-        for number, (argument, expected) in enumerate(zip(arguments, types, strict=True)):
-            array = checked_argument(argument, expected, number)
+        pairs = zip(arguments, types, strict=True)
+        checked = [checked_argument(argument, expected, number) for number, (argument, expected) in enumerate(pairs)]
+        for number, (part, stages) in enumerate(zip(self.program.parameters, self.program.placements, strict=True)):
             value = StageValue("", ValueScope.PARAMETER, number)
-            for stage in self.program.placements[number]:
+            array = checked[part.number]
+            if part.rows is not None and stages:
+                array = take_rows(array, part.rows, self.executor.groups[stages[0]])
+            for stage in stages:
                 self.held[stage][value] = self._sent(array, value, stage)
 
     def _sent(self, array: Any, value: StageValue, stage: int) -> Any:

@@ -9,14 +9,24 @@ only the backward part reads stay in the layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from hloom.analysis import called_computations
 from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch
-from hloom.pipeline.step import GET, Accumulator, BatchedStep, byte_count, entry_ancestors, owner, parameters_of
+from hloom.pipeline.loop_cut import CutLoops, LoopRange, cut_loops
+from hloom.pipeline.step import (
+    GET,
+    Accumulator,
+    BatchedStep,
+    byte_count,
+    check_effects,
+    entry_ancestors,
+    owner,
+    parameters_of,
+)
 from hloom.text import HloomError
 
 HEAVY = frozenset(("convolution", "custom-call", "dot"))
@@ -28,7 +38,8 @@ class Layer:
     """A part of a step that is not cut further.
 
     `forward` and `backward` are instructions of one microbatch's program, in order; `parameters` are numbers of the
-    step's parameters, those that it reads for all microbatches together. Bytes are those of one microbatch:
+    step's parameters, those that it reads for all microbatches together. Of a loop over layers each iteration is a
+    layer, and has the instructions of the loop over one iteration. Bytes are those of one microbatch:
     `activation_bytes` of what goes on to the next layer, `residual_bytes` of what is kept for the backward part.
     """
 
@@ -44,37 +55,79 @@ def layers(module: Module, *, microbatches: int = 1, batch: Batch | str | None =
 
     `batch` says which dimension of which parameters is the batch, as for `hloom.microbatch`.
     """
-    step = BatchedStep(module, microbatches, batch)
-    return layers_of(step, LayerAssignment(step))
+    analysis = StepLayers.of(module, microbatches, batch, _around_the_ends)
+    alone = analysis.layers()
+    repeated: list[Layer] = []
+    for number, (layer, length) in enumerate(zip(alone, analysis.assignment.lengths, strict=True)):
+        repeated += [layer] if length == 1 else [alone[number - 1]] * length
+    return repeated
 
 
-def layers_of(step: BatchedStep, assignment: LayerAssignment) -> list[Layer]:
-    """The layers of an assignment."""
-    count = assignment.count
-    forward: list[list[Node]] = [[] for _ in range(count)]
-    backward: list[list[Node]] = [[] for _ in range(count)]
-    parameters: list[dict[int, None]] = [{} for _ in range(count)]
-    sent, kept = [0] * count, [0] * count
-    for node in assignment.nodes:
-        layer = assignment.layer_of[node]
-        (backward if node in assignment.backward else forward)[layer].append(node)
-        for value in step.reads(node):
-            if value in step.weights:
-                initial = step.captured[value]
-                parameters[layer].update((parameter.number, None) for parameter in parameters_of(initial))
-    for value, users in assignment.value_users().items():
-        maker = owner(value)
-        layer, size = assignment.layer_of[maker], byte_count(value)
-        if maker in assignment.backward:
-            continue
-        later = [user for user in users if user not in assignment.backward and assignment.layer_of[user] > layer]
-        sent[layer] += size if later else 0
-        for reading in {assignment.layer_of[user] for user in users if user in assignment.backward}:
-            kept[reading] += size
-    return [
-        Layer(tuple(ahead), tuple(back), tuple(numbers), activations, residuals)
-        for ahead, back, numbers, activations, residuals in zip(forward, backward, parameters, sent, kept, strict=True)
-    ]
+def _around_the_ends(family: int, rows: int) -> Sequence[int]:
+    """Cut a loop so that its first and last layers stand alone, and one between them."""
+    del family
+    return 1, 2, rows - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepLayers:
+    """A step whose loops over layers are cut, and the layers of its instructions."""
+
+    cut: CutLoops
+    step: BatchedStep
+    assignment: LayerAssignment
+
+    @staticmethod
+    def of(
+        module: Module, microbatches: int, batch: Batch | str | None, boundaries: Callable[[int, int], Sequence[int]]
+    ) -> StepLayers:
+        """The layers of a step; `boundaries` are as for `cut_loops`."""
+        check_effects(module)
+        cut = cut_loops(module, boundaries)
+        step = BatchedStep(cut.module, microbatches, batch)
+        return StepLayers(cut, step, LayerAssignment(step, cut.ranges))
+
+    @staticmethod
+    def for_stages(
+        module: Module, microbatches: int, batch: Batch | str | None, starts: Sequence[int]
+    ) -> StepLayers:
+        """The layers of a step whose loops are cut where stages start, which are numbers of layers."""
+        first = StepLayers.of(module, microbatches, batch, _around_the_ends)
+        if not first.cut.ranges:
+            return first
+        rows = first.assignment.rows_at(starts)
+        return StepLayers.of(module, microbatches, batch, lambda family, count: rows.get(family, ()))
+
+    def layers(self) -> list[Layer]:
+        """The layers, those of a loop's range as one."""
+        step, assignment = self.step, self.assignment
+        count = assignment.count
+        forward: list[list[Node]] = [[] for _ in range(count)]
+        backward: list[list[Node]] = [[] for _ in range(count)]
+        parameters: list[dict[int, None]] = [{} for _ in range(count)]
+        sent, kept = [0] * count, [0] * count
+        for node in assignment.nodes:
+            layer = assignment.layer_of[node]
+            (backward if node in assignment.backward else forward)[layer].append(node)
+            for value in step.reads(node):
+                if value in step.weights:
+                    initial = step.captured[value]
+                    for parameter in parameters_of(initial):
+                        parameters[layer][self.cut.parameters[parameter.number].number] = None
+        for value, users in assignment.value_users().items():
+            maker = owner(value)
+            layer, size = assignment.layer_of[maker], byte_count(value)
+            if maker in assignment.backward:
+                continue
+            later = [user for user in users if user not in assignment.backward and assignment.layer_of[user] > layer]
+            sent[layer] += size if later else 0
+            for reading in {assignment.layer_of[user] for user in users if user in assignment.backward}:
+                kept[reading] += size
+        rows = zip(forward, backward, parameters, sent, kept, strict=True)
+        return [
+            Layer(tuple(ahead), tuple(back), tuple(numbers), activations, residuals)
+            for ahead, back, numbers, activations, residuals in rows
+        ]
 
 
 class LayerAssignment:
@@ -84,8 +137,9 @@ class LayerAssignment:
     the last to the first.
     """
 
-    def __init__(self, step: BatchedStep) -> None:
+    def __init__(self, step: BatchedStep, ranges: Mapping[str, LoopRange] | None = None) -> None:
         self.step = step
+        self.ranges = ranges or {}
         self.layer_of: dict[Node, int] = {}
         self.backward: set[Node] = set()
         self.count = 0
@@ -106,6 +160,35 @@ class LayerAssignment:
         self._assign_backward(forward)
         self._pull_gradients()
         self._sink_residuals(forward)
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """By layer for how many layers it stands: for as many as its loop has iterations, where it has one."""
+        ranges = [self._forward_ranges(layer) for layer in range(self.count)]
+        return [held[0].length if len(held) == 1 else 1 for held in ranges]
+
+    def _forward_ranges(self, layer: int) -> list[LoopRange]:
+        return [
+            self.ranges[graph.name]
+            for node in self.nodes
+            if self.layer_of[node] == layer and node not in self.backward
+            for graph in called_computations(node)
+            if graph.name in self.ranges
+        ]
+
+    def rows_at(self, starts: Sequence[int]) -> dict[int, list[int]]:
+        """By family of loops the rows at which layers start, these layers."""
+        rows: dict[int, list[int]] = {}
+        position = 0
+        for layer, length in enumerate(self.lengths):
+            held = self._forward_ranges(layer)
+            for start in starts:
+                if len(held) == 1 and position <= start < position + length:
+                    iteration = held[0].first + start - position
+                    count = max(r.last for r in self.ranges.values() if r.family == held[0].family)
+                    rows.setdefault(held[0].family, []).append(count - iteration if held[0].is_reversed else iteration)
+            position += length
+        return rows
 
     def operands(self, node: Node) -> list[Node]:
         """The instructions that make what a node reads, each once."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hloom.ir import Module, TensorType
+from hloom.pipeline.loop_cut import ArrayPart
 from hloom.pipeline.plan import ActionKind, PipelinePlan
 
 
@@ -59,9 +60,12 @@ class StageOutput:
 class PipelineProgram:
     """All that a pipeline runs: by stage the modules of microbatches, those before and behind them, in order.
 
-    `placements` are for each parameter of the step the stages that read it, its own first. `totals` are the sums that
-    another stage's update reads: whose they are, and which stages read them. `outputs` are the step's results, in
-    order. A stage without a module for some work has nothing to do then.
+    `placements` are for each parameter of the modules the stages that read it, its own first. `totals` are the sums
+    that another stage's update reads: whose they are, and which stages read them. A stage without a module for some
+    work has nothing to do then.
+
+    `argument_types` are those of the step's own parameters. The modules' parameters are these or rows of them, as
+    `parameters` says; `outputs` are the step's results or rows of them, as `results` says.
     """
 
     plan: PipelinePlan
@@ -71,4 +75,6 @@ class PipelineProgram:
     placements: tuple[tuple[int, ...], ...]
     totals: tuple[tuple[StageOutput, tuple[int, ...]], ...]
     outputs: tuple[StageOutput, ...]
-    parameter_types: tuple[TensorType, ...]
+    argument_types: tuple[TensorType, ...]
+    parameters: tuple[ArrayPart, ...]
+    results: tuple[ArrayPart, ...]

@@ -11,16 +11,17 @@ its forward module takes, and computes the residuals again.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from hloom.ir import Apply, Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch
 from hloom.ops import OPS
 from hloom.pipeline.extraction import extract, leaves_of
-from hloom.pipeline.layers import LayerAssignment
+from hloom.pipeline.layers import StepLayers
 from hloom.pipeline.plan import ActionKind, PipelinePlan, Schedule
 from hloom.pipeline.program import PipelineProgram, StageProgram, StageValue, ValueScope
-from hloom.pipeline.step import Accumulator, BatchedStep, owner
+from hloom.pipeline.step import Accumulator, owner
 from hloom.pipeline.update_programs import StageSum, StageUpdates
 from hloom.text import HloomError
 
@@ -32,10 +33,24 @@ def pipeline_program(module: Module, plan: PipelinePlan, *, batch: Batch | str |
     examples mix, HloomError where the batch is not divisible, an instruction has effects, or there are fewer layers
     than the plan has.
     """
-    step = BatchedStep(module, plan.microbatches, batch)
-    assignment = LayerAssignment(step)
-    check_layers(plan, assignment.count, module.name)
-    return _Cut(step, assignment, plan).program()
+    starts = [stage.first for stage in plan.stages]
+    cut = StepLayers.for_stages(module, plan.microbatches, batch_by_name(module, batch), starts)
+    lengths = cut.assignment.lengths
+    check_layers(plan, sum(lengths), module.name)
+    stages: list[int] = []
+    position = 0
+    for length in lengths:
+        stages.append(bisect_right(starts, position) - 1)
+        position += length
+    return _Cut(cut, plan, stages).program(module)
+
+
+def batch_by_name(module: Module, batch: Batch | str | None) -> Batch | str | None:
+    """The batch with names of parameters for their numbers, which cutting loops changes."""
+    if batch is None or isinstance(batch, str):
+        return batch
+    names = {parameter.number: parameter.name for parameter in module.entry.parameters}
+    return {names.get(key, str(key)) if isinstance(key, int) else key: dim for key, dim in batch.items()}
 
 
 def check_layers(plan: PipelinePlan, count: int, name: str) -> None:
@@ -55,29 +70,28 @@ _INPUT, _WEIGHT = ActionKind.BACKWARD_INPUT, ActionKind.BACKWARD_WEIGHT
 class _Cut:
     """The stages' modules while they are made."""
 
-    def __init__(self, step: BatchedStep, assignment: LayerAssignment, plan: PipelinePlan) -> None:
-        self.step, self.plan = step, plan
+    def __init__(self, cut: StepLayers, plan: PipelinePlan, stage_of_layer: Sequence[int]) -> None:
+        self.loops, self.step, self.plan = cut.cut, cut.step, plan
+        assignment = cut.assignment
         self.count = len(plan.stages)
-        stage_of_layer = [
-            number for number, stage in enumerate(plan.stages) for _ in range(stage.first, stage.last + 1)
-        ]
         self.stage_of = {node: stage_of_layer[layer] for node, layer in assignment.layer_of.items()}
         self.phase_of = {
             node: _BACKWARD if node in assignment.backward else _FORWARD for node in assignment.layer_of
         }
         self.sums = self._split_sums()
-        self.given = step.given
-        self.order = {node: number for number, node in enumerate(step.body.nodes)}
+        self.given = self.step.given
+        self.order = {node: number for number, node in enumerate(self.step.body.nodes)}
         self.programs: dict[tuple[ActionKind, int], StageProgram] = {}
         self.captured_by: list[dict[Node, None]] = [{} for _ in range(self.count)]
 
-    def program(self) -> PipelineProgram:
+    def program(self, module: Module) -> PipelineProgram:
+        """The stages' modules; `module` is the step as it was."""
         self._separate_weight_gradients()
         self._write_microbatch()
         update = StageUpdates(self.step, self.sums, self.captured_by)
         before = [self._before(stage) for stage in range(self.count)]
         placements = self._placements(before, update)
-        types = [parameter.type for parameter in self.step.entry.parameters]
+        types = [parameter.type for parameter in module.entry.parameters]
         return PipelineProgram(
             self.plan,
             tuple(program for program in before if program is not None),
@@ -87,6 +101,8 @@ class _Cut:
             tuple(update.totals()),
             tuple(update.outputs),
             tuple(value_type for value_type in types if isinstance(value_type, TensorType)),
+            self.loops.parameters,
+            self.loops.results,
         )
 
     # Sums

@@ -24,10 +24,13 @@ from hloom.runtime.comparison import compare as compare
 from hloom.runtime.comparison import first_difference as first_difference
 from hloom.runtime.device_comparison import DeviceComparison as DeviceComparison
 from hloom.runtime.device_comparison import compare_with_one_device as compare_with_one_device
+from hloom.runtime.device_group import ArrayRows as ArrayRows
 from hloom.runtime.device_group import DeviceGroup as DeviceGroup
 from hloom.runtime.device_group import ProgramTrees as ProgramTrees
 from hloom.runtime.device_group import checked_argument as checked_argument
 from hloom.runtime.device_group import device_groups as device_groups
+from hloom.runtime.device_group import join_rows as join_rows
+from hloom.runtime.device_group import take_rows as take_rows
 from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.inputs import Inputs as Inputs

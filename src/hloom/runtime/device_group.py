@@ -16,6 +16,8 @@ from hloom.text import HloomError
 
 BATCH_AXIS = "batch"
 """The name of the axis of a group's devices, along which arrays are split."""
+STAGE_AXIS = "stage"
+"""The name of the axis of the groups of devices that share the rows of an array."""
 
 
 def device_groups(numbers: Sequence[Sequence[int]], devices: Sequence[Any] | None = None) -> list[DeviceGroup]:
@@ -40,7 +42,8 @@ class DeviceGroup:
     def _mesh(self) -> Any:
         return jax_internals().jax.sharding.Mesh(np.array(self.devices), (BATCH_AXIS,))
 
-    def _sharding(self, dims: Sequence[int], split_dim: int | None) -> Any:
+    def sharding(self, dims: Sequence[int], split_dim: int | None = None) -> Any:
+        """jax's sharding of an array on these devices."""
         sharding = jax_internals().jax.sharding
         if len(self.devices) == 1:
             return sharding.SingleDeviceSharding(self.devices[0])
@@ -51,14 +54,14 @@ class DeviceGroup:
 
     def holds(self, array: Any, split_dim: int | None = None) -> bool:
         """Whether an array is on these devices, split so."""
-        return getattr(array, "sharding", None) == self._sharding(np.shape(array), split_dim)
+        return getattr(array, "sharding", None) == self.sharding(np.shape(array), split_dim)
 
     def put(self, array: Any, split_dim: int | None = None) -> Any:
         """An array on these devices, split along a dimension where that is divisible; itself where it is there."""
         if self.holds(array, split_dim):
             return array
         with jax_internals().jax.enable_x64(True):
-            return jax_internals().jax.device_put(array, self._sharding(np.shape(array), split_dim))
+            return jax_internals().jax.device_put(array, self.sharding(np.shape(array), split_dim))
 
     def compiled(
         self, module: Module, split_dims: Sequence[int | None], donated: Sequence[int] = ()
@@ -78,7 +81,7 @@ class DeviceGroup:
             return tuple(program_call().bind(*arrays, program=program))
 
         apply.__name__ = apply.__qualname__ = module.name
-        shardings = tuple(self._sharding(aval.shape, dim) for aval, dim in zip(outputs, split_dims, strict=True))
+        shardings = tuple(self.sharding(aval.shape, dim) for aval, dim in zip(outputs, split_dims, strict=True))
         jitted = internals.jax.jit(apply, out_shardings=shardings, donate_argnums=tuple(donated))
 
         def run(*arrays: Any) -> Any:
@@ -106,9 +109,79 @@ def _aval(value_type: Any) -> Any:
     return jax_internals().core.ShapedArray(value_type.dims, value_type.dtype.numpy)
 
 
+class ArrayRows:
+    """An array whose rows are on several groups of devices, in parts that jax has no sharding for.
+
+    numpy puts it together: `np.asarray(rows)`.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = tuple(parts)
+        self.shape = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
+        self.dtype = parts[0].dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy
+        return np.concatenate([np.asarray(part) for part in self.parts]).astype(dtype or self.dtype, copy=False)
+
+    def __repr__(self) -> str:
+        rows = ", ".join(str(part.shape[0]) for part in self.parts)
+        return f"<{self.dtype}{list(self.shape)} in parts of {rows} rows>"
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all parts together."""
+        return sum(part.nbytes for part in self.parts)
+
+
+def join_rows(parts: Sequence[Any], groups: Sequence[DeviceGroup]) -> Any:
+    """An array of rows that groups of devices hold: jax's, where all have as many, and ArrayRows otherwise."""
+    jax = jax_internals().jax
+    devices = [device for group in groups for device in group.devices]
+    counts = {(part.shape[0], len(group.devices)) for part, group in zip(parts, groups, strict=True)}
+    if len(counts) > 1 or len(set(devices)) != len(devices):
+        return ArrayRows(parts)
+    mesh = jax.sharding.Mesh(np.array(devices).reshape(len(groups), -1), (STAGE_AXIS, BATCH_AXIS))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(STAGE_AXIS))
+    shards = {shard.device: shard.data for part in parts for shard in part.addressable_shards}
+    dims = (sum(part.shape[0] for part in parts), *parts[0].shape[1:])
+    local = [shards[device] for device in devices if device in shards]
+    return jax.make_array_from_single_device_arrays(dims, sharding, local, dtype=parts[0].dtype)
+
+
+def take_rows(array: Any, rows: tuple[int, int], group: DeviceGroup) -> Any:
+    """Rows of an array; of one that `join_rows` made, the part that is on these devices already."""
+    if isinstance(array, ArrayRows):
+        start = 0
+        for part in array.parts:
+            if (start, start + part.shape[0]) == rows:
+                return part
+            start += part.shape[0]
+        array = np.asarray(array)
+    for shard in getattr(array, "addressable_shards", ()):
+        index = shard.index[0] if shard.index else slice(None)
+        if (index.start, index.stop) == rows and shard.device in group.devices:
+            return shard.data if len(group.devices) == 1 else _replicas(array, rows, group)
+    return array[rows[0] : rows[1]]
+
+
+def _replicas(array: Any, rows: tuple[int, int], group: DeviceGroup) -> Any:
+    """Rows of an array that each device of a group has, as an array of that group."""
+    shards = {
+        shard.device: shard.data
+        for shard in array.addressable_shards
+        if (shard.index[0].start, shard.index[0].stop) == rows
+    }
+    if any(device not in shards for device in group.devices):
+        return array[rows[0] : rows[1]]
+    dims = (rows[1] - rows[0], *array.shape[1:])
+    local = [shards[device] for device in group.devices]
+    return jax_internals().jax.make_array_from_single_device_arrays(dims, group.sharding(dims), local)
+
+
 def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
     """An argument as an array of a type; raises HloomError where it is another."""
-    is_array = isinstance(argument, jax_internals().jax.Array)
+    is_array = isinstance(argument, (ArrayRows, jax_internals().jax.Array))
     array = argument if is_array else np.asarray(argument)
     if not is_array and array.shape == () and array.dtype != expected.dtype.numpy:
         array = array.astype(expected.dtype.numpy)

@@ -1,0 +1,168 @@
+"""Rows of stacked arrays: slices along the first dimension, moved towards what the arrays are made of.
+
+    slice(multiply(concatenate(x, y), scale), rows of x)   ->   multiply(x, slice(scale, rows of x))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloom.analysis import ELEMENTWISE
+from hloom.autodiff import Emitter
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, SliceDimension, TensorType
+from hloom.ops import OPS
+
+Rows = tuple[int, int]
+"""A range of rows: the first one, and the one behind the last."""
+Key = tuple[Node, Rows]
+
+
+class RowSlices:
+    """Slices of rows of one graph's nodes, each made once.
+
+    `of_parameters` has the slices of the graph's parameters that were made.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.of_parameters: dict[Parameter, dict[Rows, Node]] = {}
+        self._made: dict[Key, Node] = {}
+
+    def take(self, node: Node, rows: Rows, before: Node | None) -> Node:
+        """These rows of an array, computed before a node of the graph."""
+        if rows == (0, _dims(node)[0]):
+            return node
+        pending = [node]
+        while pending:
+            current = pending[-1]
+            if (current, rows) in self._made:
+                pending.pop()
+                continue
+            operands = row_operands(current)
+            missing = [operand for operand in operands or () if (operand, rows) not in self._made]
+            if missing:
+                pending += missing
+                continue
+            self._made[current, rows] = self._make(current, operands, rows, before)
+            pending.pop()
+        return self._made[node, rows]
+
+    def _make(self, node: Node, operands: Sequence[Node] | None, rows: Rows, before: Node | None) -> Node:
+        made_type = narrowed(node.type, rows[1] - rows[0])
+        piece = aligned_piece(node, rows)
+        if piece is not None:
+            return piece
+        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat:
+            return self.graph.add_constant(Literal.splat(made_type, node.value.splat_value()), made_type, before=before)
+        if operands is not None and isinstance(node, Apply):
+            inputs = [self._made.get((operand, rows), operand) if operand in operands else operand
+                      for operand in node.inputs]  # fmt: skip
+            return self.graph.add_apply(
+                node.function, inputs, made_type, node.attributes, node.name, before=before, metadata=node.raw_metadata
+            )
+        parts = [SliceDimension(rows[0], rows[1]), *[SliceDimension(0, size) for size in made_type.dims[1:]]]
+        made = self.graph.add_apply(OPS["slice"], (node,), made_type, {"slice": tuple(parts)}, before=before)
+        if isinstance(node, Parameter):
+            self.of_parameters.setdefault(node, {})[rows] = made
+        return made
+
+
+def row_operands(node: Node) -> list[Node] | None:
+    """The operands whose rows give the rows of a node; None where it is not computed row by row."""
+    if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or not node.type.rank:
+        return None
+    dims = node.type.dims
+    if node.opcode in ELEMENTWISE or node.opcode == "copy":
+        stacked = [operand for operand in node.inputs if _dims(operand)]
+        return stacked if all(_dims(operand) == dims for operand in stacked) else None
+    if node.opcode == "transpose":
+        return [node.inputs[0]] if node.attributes["dimensions"][0] == 0 else None
+    if node.opcode == "reshape":
+        return [node.inputs[0]] if _dims(node.inputs[0])[:1] == dims[:1] else None
+    if node.opcode == "broadcast":
+        mapped = tuple(node.attributes.get("dimensions") or ())
+        if 0 not in mapped:
+            return []
+        return [node.inputs[0]] if mapped[0] == 0 and _dims(node.inputs[0])[0] == dims[0] else None
+    if node.opcode == "reduce" and len(node.inputs) == 2 and 0 not in node.attributes["dimensions"]:
+        return [node.inputs[0]]
+    return None
+
+
+def aligned_piece(node: Node, rows: Rows) -> Node | None:
+    """The operand of a concatenation that is exactly these rows of it."""
+    if node.opcode != "concatenate" or tuple(node.attributes["dimensions"]) != (0,):
+        return None
+    start = 0
+    for operand in node.inputs:
+        end = start + _dims(operand)[0]
+        if (start, end) == rows:
+            return operand
+        start = end
+    return None
+
+
+def is_made_by_rows(node: Node, ranges: Sequence[Rows]) -> bool:
+    """Whether ranges of rows of an array need no slices but of parameters, and some of concatenations of them."""
+    pending, seen, joins = [node], {node}, False
+    while pending:
+        current = pending.pop()
+        if all(aligned_piece(current, rows) is not None for rows in ranges):
+            joins = True
+            continue
+        if isinstance(current, Parameter) or (isinstance(current, Constant) and _is_splat(current)):
+            continue
+        operands = row_operands(current)
+        if operands is None:
+            return False
+        fresh = [operand for operand in operands if operand not in seen]
+        seen.update(fresh)
+        pending += fresh
+    return joins
+
+
+def sum_by_rows(node: Node, ranges: Sequence[Rows], slices: RowSlices) -> bool:
+    """Write a sum over all rows as the sum of those over ranges of them; whether it was one.
+
+        reduce(concatenate(x, y), 0), dimensions={0,...}   ->   add(reduce(x, 0), reduce(y, 0))
+    """
+    if node.opcode != "reduce" or len(node.inputs) != 2 or 0 not in node.attributes["dimensions"]:
+        return False
+    graph = node.attributes["to_apply"]
+    start = node.inputs[1]
+    is_sum = graph.root.opcode == "add" and set(graph.root.inputs) == set(graph.parameters)
+    if not is_sum or not _is_splat(start) or start.value.splat_value() != 0:  # pyright: ignore
+        return False
+    if not is_made_by_rows(node.inputs[0], ranges) or not isinstance(node, Apply):
+        return False
+    total: Node | None = None
+    for rows in ranges:
+        taken = slices.take(node.inputs[0], rows, node)
+        part = slices.graph.add_apply(
+            node.function, (taken, start), node.type, node.attributes, before=node, metadata=node.raw_metadata
+        )
+        total = part if total is None else slices.graph.add_apply(OPS["add"], (total, part), node.type, before=node)
+    assert total is not None
+    slices.graph.replace_uses(node, total)
+    return True
+
+
+def joined(pieces: Sequence[Node], whole_type: TensorType, emitter: Emitter, before: Node) -> Node:
+    """The array of all rows, from its pieces in order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return emitter.graph.add_apply(OPS["concatenate"], pieces, whole_type, {"dimensions": (0,)}, before=before)
+
+
+def narrowed(value_type: object, rows: int) -> TensorType:
+    """A type with another number of rows."""
+    assert isinstance(value_type, TensorType)
+    return TensorType(value_type.dtype, (rows, *value_type.dims[1:]), value_type.layout)
+
+
+def _dims(node: Node) -> tuple[int, ...]:
+    return node.type.dims if isinstance(node.type, TensorType) else ()
+
+
+def _is_splat(node: Node) -> bool:
+    return isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat
