@@ -106,8 +106,8 @@ class _Run:
         for number in sorted(pieces):
             arrays = sorted(pieces[number], key=lambda piece: piece[0])
             groups = [self.executor.groups[stage] for _, stage, _ in arrays]
-            is_whole = len(arrays) == 1
-            results.append(arrays[0][2] if is_whole else join_rows([array for *_, array in arrays], groups))
+            pieces_only = [array for *_, array in arrays]
+            results.append(pieces_only[0] if len(arrays) == 1 else join_rows(pieces_only, groups))
         return results
 
     def _place(self, arguments: Sequence[Any]) -> None:

@@ -37,15 +37,17 @@ HEAVY = frozenset(("convolution", "custom-call", "dot"))
 class Layer:
     """A part of a step that is not cut further.
 
-    `forward` and `backward` are instructions of one microbatch's program, in order; `parameters` are numbers of the
-    step's parameters, those that it reads for all microbatches together. Of a loop over layers each iteration is a
-    layer, and has the instructions of the loop over one iteration. Bytes are those of one microbatch:
-    `activation_bytes` of what goes on to the next layer, `residual_bytes` of what is kept for the backward part.
+    `forward` and `backward` are instructions of one microbatch's program, in order. `parameters` are numbers of the
+    step's parameters, of which a microbatch reads all or rows, the batch apart, `parameter_bytes` together. Of a loop
+    over layers each iteration is a layer, and has the instructions of the loop over one iteration. Other bytes are
+    those of one microbatch: `activation_bytes` of what goes on to the next layer, `residual_bytes` of what is kept for
+    the backward part.
     """
 
     forward: tuple[Node, ...]
     backward: tuple[Node, ...]
     parameters: tuple[int, ...]
+    parameter_bytes: int
     activation_bytes: int
     residual_bytes: int
 
@@ -55,12 +57,7 @@ def layers(module: Module, *, microbatches: int = 1, batch: Batch | str | None =
 
     `batch` says which dimension of which parameters is the batch, as for `hloom.microbatch`.
     """
-    analysis = StepLayers.of(module, microbatches, batch, _around_the_ends)
-    alone = analysis.layers()
-    repeated: list[Layer] = []
-    for number, (layer, length) in enumerate(zip(alone, analysis.assignment.lengths, strict=True)):
-        repeated += [layer] if length == 1 else [alone[number - 1]] * length
-    return repeated
+    return StepLayers.analysed(module, microbatches, batch).all_layers()
 
 
 def _around_the_ends(family: int, rows: int) -> Sequence[int]:
@@ -88,11 +85,24 @@ class StepLayers:
         return StepLayers(cut, step, LayerAssignment(step, cut.ranges))
 
     @staticmethod
+    def analysed(module: Module, microbatches: int = 1, batch: Batch | str | None = None) -> StepLayers:
+        """The layers of a step whose loops are cut at their ends only, where all others are alike."""
+        return StepLayers.of(module, microbatches, batch, _around_the_ends)
+
+    def all_layers(self) -> list[Layer]:
+        """The layers, those that are alike repeated."""
+        alone = self.layers()
+        repeated: list[Layer] = []
+        for number, (layer, length) in enumerate(zip(alone, self.assignment.lengths, strict=True)):
+            repeated += [layer] if length == 1 else [alone[number - 1]] * length
+        return repeated
+
+    @staticmethod
     def for_stages(
         module: Module, microbatches: int, batch: Batch | str | None, starts: Sequence[int]
     ) -> StepLayers:
         """The layers of a step whose loops are cut where stages start, which are numbers of layers."""
-        first = StepLayers.of(module, microbatches, batch, _around_the_ends)
+        first = StepLayers.analysed(module, microbatches, batch)
         if not first.cut.ranges:
             return first
         rows = first.assignment.rows_at(starts)
@@ -104,7 +114,7 @@ class StepLayers:
         count = assignment.count
         forward: list[list[Node]] = [[] for _ in range(count)]
         backward: list[list[Node]] = [[] for _ in range(count)]
-        parameters: list[dict[int, None]] = [{} for _ in range(count)]
+        parameters: list[dict[Parameter, None]] = [{} for _ in range(count)]
         sent, kept = [0] * count, [0] * count
         for node in assignment.nodes:
             layer = assignment.layer_of[node]
@@ -112,8 +122,7 @@ class StepLayers:
             for value in step.reads(node):
                 if value in step.weights:
                     initial = step.captured[value]
-                    for parameter in parameters_of(initial):
-                        parameters[layer][self.cut.parameters[parameter.number].number] = None
+                    parameters[layer].update(dict.fromkeys(parameters_of(initial)))
         for value, users in assignment.value_users().items():
             maker = owner(value)
             layer, size = assignment.layer_of[maker], byte_count(value)
@@ -125,8 +134,15 @@ class StepLayers:
                 kept[reading] += size
         rows = zip(forward, backward, parameters, sent, kept, strict=True)
         return [
-            Layer(tuple(ahead), tuple(back), tuple(numbers), activations, residuals)
-            for ahead, back, numbers, activations, residuals in rows
+            Layer(
+                tuple(ahead),
+                tuple(back),
+                tuple(dict.fromkeys(self.cut.parameters[parameter.number].number for parameter in read)),
+                sum(byte_count(parameter) for parameter in read),
+                activations,
+                residuals,
+            )
+            for ahead, back, read, activations, residuals in rows
         ]
 
 

@@ -83,7 +83,7 @@ def row_operands(node: Node) -> list[Node] | None:
         mapped = tuple(node.attributes.get("dimensions") or ())
         if 0 not in mapped:
             return []
-        return [node.inputs[0]] if mapped[0] == 0 and _dims(node.inputs[0])[0] == dims[0] else None
+        return [node.inputs[0]] if mapped[:1] == (0,) and _dims(node.inputs[0])[:1] == dims[:1] else None
     if node.opcode == "reduce" and len(node.inputs) == 2 and 0 not in node.attributes["dimensions"]:
         return [node.inputs[0]]
     return None

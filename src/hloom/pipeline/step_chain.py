@@ -9,7 +9,7 @@ from hloom.analysis import Device, device, roofline
 from hloom.ir import Module, TensorType
 from hloom.microbatch import Batch
 from hloom.pipeline.chain import Chain, LayerCost
-from hloom.pipeline.layers import Layer, LayerAssignment, layers_of
+from hloom.pipeline.layers import StepLayers
 from hloom.pipeline.plan import ActionKind, PipelinePlan, Schedule, Stage
 from hloom.pipeline.program import PipelineProgram, StageProgram
 from hloom.pipeline.stage_programs import pipeline_program
@@ -63,14 +63,17 @@ class _Measurement:
     """A step cut into as many stages as it has layers, and what each takes."""
 
     def __init__(self, module: Module, microbatches: int, batch: Batch | str | None, timer: _Timer) -> None:
-        step = BatchedStep(module, microbatches, batch)
-        self.layers = layers_of(step, LayerAssignment(step))
+        analysis = StepLayers.analysed(module, microbatches, batch)
+        step, self.layers = analysis.step, analysis.all_layers()
         stages = tuple(Stage(number, number, (number,)) for number in range(len(self.layers)))
         plan = PipelinePlan(stages, microbatches, Schedule.ZERO_BUBBLE)
         self.program = pipeline_program(module, plan, batch=batch)
         self.examples = _examples(step)
-        self.sizes = [value_type.byte_count for value_type in self.program.parameter_types]
-        self.batches = {p.number for value in step.batches for p in parameters_of(step.captured[value])}
+        self.sizes = [value_type.byte_count for value_type in self.program.argument_types]
+        read_as = analysis.cut.parameters
+        self.batches = {
+            read_as[p.number].number for value in step.batches for p in parameters_of(step.captured[value])
+        }
         self.batch_bytes = sum(self.sizes[number] for number in self.batches) / microbatches
         self.seconds: list[Parts] = [timer.layer_seconds(self.program, stage) for stage in range(len(self.layers))]
 
@@ -92,14 +95,12 @@ class _Measurement:
         """By layer the parameters of the step that no microbatch reads: the optimizer's state."""
         read = self.batches.union(*(layer.parameters for layer in self.layers))
         state = [0.0] * len(self.layers)
-        for number, stages in enumerate(self.program.placements):
-            if number not in read and stages:
-                state[stages[0]] += self.sizes[number]
+        for part, stages in zip(self.program.parameters, self.program.placements, strict=True):
+            if part.number not in read and stages:
+                whole = self.program.argument_types[part.number].dims
+                share = (part.rows[1] - part.rows[0]) / whole[0] if part.rows is not None else 1.0
+                state[stages[0]] += self.sizes[part.number] * share
         return state
-
-    def parameter_bytes(self, layer: Layer) -> int:
-        """The bytes of the parameters that a layer reads, the batch apart."""
-        return sum(self.sizes[number] for number in layer.parameters if number not in self.batches)
 
 
 class _Timer:
@@ -153,7 +154,7 @@ def _cost(measured: _Measurement, number: int, fixed: Parts) -> LayerCost:
         inputs + weights,
         layer.residual_bytes,
         measured.crossing_bytes[number],
-        measured.parameter_bytes(layer),
+        layer.parameter_bytes,
         measured.optimizer_bytes[number],
         weights,
         fixed[0],
