@@ -46,7 +46,7 @@ def test_bytes_of_a_step():
     assert chain.batch == BATCH // 2
     assert chain.input_bytes == 2 * (BATCH // 2) * WIDTH * 4
     for number, layer in enumerate(chain.layers):
-        assert layer.parameter_bytes == layer.optimizer_bytes == WIDTH * WIDTH * 4
+        assert layer.parameter_bytes == layer.optimizer_bytes == layer.gradient_bytes == WIDTH * WIDTH * 4
         assert layer.output_bytes == (0 if number == LAYERS - 1 else (BATCH // 2) * WIDTH * 4)
         assert layer.activation_bytes >= (BATCH // 2) * WIDTH * 4
         assert 0 < layer.weight_seconds <= layer.backward_seconds
@@ -79,6 +79,23 @@ def test_the_plan_of_a_step_cuts_it():
     program = pipeline_program(module, planned.plan, batch=SOURCE)
     assert program.plan is planned.plan
     assert len(layers(module, batch=SOURCE)) == planned.plan.stages[-1].last + 1
+
+
+def test_inference_has_no_gradients():
+    module = hloom.parse("""
+    ENTRY infer {
+      first = f32[32,64] parameter(0)
+      second = f32[64,16] parameter(1)
+      inputs = f32[8,32] parameter(2)
+      hidden = f32[8,64] dot(inputs, first), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      active = f32[8,64] tanh(hidden)
+      ROOT outputs = f32[8,16] dot(active, second), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }""")
+    chain = step_chain(module, "h100", microbatches=2, batch={"inputs": 0})
+    assert [layer.parameter_bytes for layer in chain.layers] == [32 * 64 * 4, 64 * 16 * 4]
+    assert all(layer.backward_seconds == layer.gradient_bytes == 0 for layer in chain.layers)
+    planned = plan_pipeline(chain, Machine.of(device("h100"), 2, memory_bytes=1.2 * 32 * 64 * 4), 8)
+    assert len(planned.plan.stages) == 2
 
 
 def test_what_cannot_be_priced():

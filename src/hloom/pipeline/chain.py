@@ -20,8 +20,8 @@ class LayerCost:
     `weight_seconds` is the part of `backward_seconds` that makes the gradients of the weights, which nothing waits for.
     The fixed seconds are what a forward and a backward take beside that, however small the microbatch is and on however
     many devices: to launch, and to read the weights. `activation_bytes` are kept from the forward to the backward;
-    `output_bytes` go to the next layer, and as many of gradient come back. `optimizer_bytes` is the optimizer's state;
-    gradients take as much as parameters.
+    `output_bytes` go to the next layer, and as many of gradient come back. `optimizer_bytes` is the optimizer's state,
+    and what else stays for a step; `gradient_bytes` are of the parameters that are trained: unless given, of all.
     """
 
     name: str
@@ -34,8 +34,11 @@ class LayerCost:
     weight_seconds: float = 0.0
     forward_fixed_seconds: float = 0.0
     backward_fixed_seconds: float = 0.0
+    gradient_bytes: float | None = None
 
     def __post_init__(self) -> None:
+        if self.gradient_bytes is None:
+            object.__setattr__(self, "gradient_bytes", self.parameter_bytes)
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value >= 0):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloom.pipeline.plan import PipelinePlan, Schedule, Stage
-from hloom.pipeline.stage_costs import StageCosts, live_bound, step_bound
+from hloom.pipeline.stage_costs import StageCosts, live_bound
 from hloom.text import HloomError
 
 MOST_STATES = 2**26
@@ -48,6 +48,16 @@ class _Solution:
     total_seconds: float
     slowest_seconds: float
     all_reduce_seconds: float
+
+    @property
+    def pipeline_seconds(self) -> float:
+        """The bound without the all-reduce."""
+        return self.total_seconds + (self.plan.microbatches - 1) * self.slowest_seconds
+
+    @property
+    def bound_seconds(self) -> float:
+        """`step_bound`, from the sums of the program: those that are compared are rounded alike."""
+        return self.pipeline_seconds + self.all_reduce_seconds
 
 
 def best_stages(
@@ -85,9 +95,10 @@ def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
         solution = _least_without_all_reduce(tables, counts, all_reduce_bound, limit)
         if solution is None:
             return best
-        bound = step_bound(tables.costs.stage_times(solution.plan), tables.microbatches)
-        if bound < limit:
-            best = StagePlan(solution.plan, bound)
+        if solution.bound_seconds < limit:
+            best = StagePlan(solution.plan, solution.bound_seconds)
+        if not solution.all_reduce_seconds:
+            return best
         all_reduce_bound = math.nextafter(solution.all_reduce_seconds, -math.inf)
     raise SearchTooLarge("the best stages take more steps than are tried", hint="merge layers (merge_layers)")
 
@@ -99,7 +110,7 @@ def _balanced(tables: _Tables, counts: list[int], below: float) -> StagePlan | N
     for bound in tables.slowest_bounds():
         solution = _Program(tables, counts, bound, math.inf).solve()
         if solution is not None:
-            value = step_bound(tables.costs.stage_times(solution.plan), tables.microbatches)
+            value = solution.bound_seconds
             return StagePlan(solution.plan, value) if value < below else None
     return None
 
@@ -115,7 +126,7 @@ def _least_without_all_reduce(
         if solution is None:
             return best
         repeats = tables.microbatches - 1
-        value = solution.total_seconds + repeats * solution.slowest_seconds
+        value = solution.pipeline_seconds
         if value < below:
             best, below = solution, value
         if not repeats or solution.total_seconds >= below:

@@ -92,14 +92,14 @@ class StageCosts:
         return self.scale * self._between("activation_bytes")
 
     @cached_property
-    def parameters(self) -> np.ndarray:
-        """Bytes of parameters, [k, l]."""
-        return self._between("parameter_bytes")
+    def gradients(self) -> np.ndarray:
+        """Bytes of gradients of parameters, [k, l]."""
+        return self._between("gradient_bytes")
 
     @cached_property
     def state(self) -> np.ndarray:
-        """Bytes of parameters, gradients and the optimizer's state, [k, l]."""
-        return 2 * self.parameters + self._between("optimizer_bytes")
+        """Bytes of parameters, their gradients and the optimizer's state, [k, l]."""
+        return self._between("parameter_bytes") + self.gradients + self._between("optimizer_bytes")
 
     @cached_property
     def outputs(self) -> np.ndarray:
@@ -127,19 +127,19 @@ class StageCosts:
     def exposed_all_reduce(self, width: int, first_device: int) -> np.ndarray:
         """Seconds of the gradients' all-reduce over devices `first_device` and on that nothing overlaps, [k, l]."""
         if width == 1:
-            return np.zeros_like(self.parameters)
+            return np.zeros_like(self.gradients)
         latency, per_byte = self.machine.all_reduce_line(range(first_device, first_device + width))
         if not self.has_overlap:
-            return np.where(self.parameters > 0, latency + per_byte * self.parameters, 0.0)
-        layers = self.chain.layers
+            return np.where(self.gradients > 0, latency + per_byte * self.gradients, 0.0)
+        layers, gradients = self.chain.layers, self.gradients.diagonal()
         backward = [self.scale * layer.backward_seconds / width + layer.backward_fixed_seconds for layer in layers]
-        exposed = np.zeros_like(self.parameters)
+        exposed = np.zeros_like(self.gradients)
         ready, done = np.zeros(len(layers)), np.zeros(len(layers))
         for k in reversed(range(len(layers))):
             ready[k:] += backward[k]
-            done[k:] = np.maximum(done[k:], ready[k:]) + per_byte * layers[k].parameter_bytes
+            done[k:] = np.maximum(done[k:], ready[k:]) + per_byte * gradients[k]
             exposed[k, k:] = done[k:] - ready[k:]
-        return np.where(self.parameters > 0, latency + exposed, 0.0)
+        return np.where(self.gradients > 0, latency + exposed, 0.0)
 
     def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int]) -> np.ndarray:
         """Seconds that a microbatch takes from a stage that ends with each layer to the next."""

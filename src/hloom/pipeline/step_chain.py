@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from hloom.analysis import Device, device, roofline
-from hloom.ir import Module, TensorType
+from hloom.ir import Constant, Module, Parameter, TensorType
 from hloom.microbatch import Batch
 from hloom.pipeline.chain import Chain, LayerCost
 from hloom.pipeline.layers import StepLayers
@@ -43,7 +43,7 @@ def step_chain(
     ratio = _smaller(measured.examples)
     fixed = [(0.0, 0.0, 0.0)] * len(measured.seconds)
     if ratio > 1:
-        smaller = _Measurement(module, microbatches * ratio, batch, timer)
+        smaller = _Measurement(module, microbatches * ratio, measured.batch_dims or batch, timer)
         if len(smaller.seconds) != len(measured.seconds):
             raise HloomError(
                 f"{module.name} has {len(measured.seconds)} layers in {microbatches} microbatches, and "
@@ -67,7 +67,8 @@ class _Measurement:
         step, self.layers = analysis.step, analysis.all_layers()
         stages = tuple(Stage(number, number, (number,)) for number in range(len(self.layers)))
         plan = PipelinePlan(stages, microbatches, Schedule.ZERO_BUBBLE)
-        self.program = pipeline_program(module, plan, batch=batch)
+        self.batch_dims = _batch_dims(analysis)
+        self.program = pipeline_program(module, plan, batch=self.batch_dims or batch)
         self.examples = _examples(step)
         self.sizes = [value_type.byte_count for value_type in self.program.argument_types]
         read_as = analysis.cut.parameters
@@ -101,6 +102,19 @@ class _Measurement:
                 share = (part.rows[1] - part.rows[0]) / whole[0] if part.rows is not None else 1.0
                 state[stages[0]] += self.sizes[part.number] * share
         return state
+
+    def sum_bytes(self, stage: int) -> tuple[int, int]:
+        """The bytes of gradients that a layer adds up over microbatches, and of results that it puts together."""
+        gradients = results = 0
+        for part in (FORWARD, INPUT, WEIGHT):
+            program = self.program.microbatch.get((part, stage))
+            if program is None:
+                continue
+            for _, number in program.sums:
+                is_put_together = program.module.entry.root.inputs[number].opcode == "dynamic-update-slice"
+                size = _result_bytes(program, number)
+                gradients, results = gradients + size * (not is_put_together), results + size * is_put_together
+        return gradients, results
 
 
 class _Timer:
@@ -146,6 +160,7 @@ def _fixed(large: Parts, small: Parts, ratio: int) -> Parts:
 
 def _cost(measured: _Measurement, number: int, fixed: Parts) -> LayerCost:
     layer = measured.layers[number]
+    gradients, results = measured.sum_bytes(number)
     first = next(iter((*layer.forward, *layer.backward)), None)
     forward, inputs, weights = (time - part for time, part in zip(measured.seconds[number], fixed, strict=True))
     return LayerCost(
@@ -155,16 +170,28 @@ def _cost(measured: _Measurement, number: int, fixed: Parts) -> LayerCost:
         layer.residual_bytes,
         measured.crossing_bytes[number],
         layer.parameter_bytes,
-        measured.optimizer_bytes[number],
+        measured.optimizer_bytes[number] + results,
         weights,
         fixed[0],
         fixed[1] + fixed[2],
+        gradients,
     )
 
 
 def _result_bytes(program: StageProgram, number: int) -> int:
     value = program.module.entry.root.inputs[number]
     return value.type.byte_count if isinstance(value.type, TensorType) else 0
+
+
+def _batch_dims(analysis: StepLayers) -> dict[int, int]:
+    """By number of the parameters that are sliced themselves the dimension that is the batch, to look for it once."""
+    dims: dict[int, int] = {}
+    for node in analysis.step.body.nodes:
+        source = analysis.step.captured.get(node.inputs[0]) if node.opcode == "dynamic-slice" else None
+        moving = [dim for dim, start in enumerate(node.inputs[1:]) if not isinstance(start, Constant)]
+        if isinstance(source, Parameter) and len(moving) == 1:
+            dims[analysis.cut.parameters[source.number].number] = moving[0]
+    return dims
 
 
 def _examples(step: BatchedStep) -> int:
