@@ -102,6 +102,15 @@ def test_a_plan_that_splits_what_shares_a_decision_is_kept_to():
     assert {name: str(result.best.plan.instructions[name]) for name in names} == names
 
 
+def test_pins_may_split_what_shares_a_decision():
+    pins = {**PINS, "mask": "[-,-,-,-]", "dmask": "[x,-,-,-]"}
+    best = search_plans(MODULE, MESH, pins=pins).best
+    assert {name: str(best.plan.instructions[name]) for name in ("mask", "dmask")} == {
+        "mask": "[-,-,-,-]",
+        "dmask": "[x,-,-,-]",
+    }
+
+
 def test_duplicates_that_are_not_known_are_said():
     first = search_plans(MODULE, MESH, pins=PINS).best.plan
     other = parse(ROUTED.replace("mask", "routing"))

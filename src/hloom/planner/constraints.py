@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -15,7 +15,7 @@ from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.passes import canonicalize
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem, rebuild_edge_costs
-from hloom.planner.duplicates import put_known_duplicates
+from hloom.planner.duplicates import Duplicate, put_known_duplicates
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
@@ -26,6 +26,8 @@ from hloom.text import HloomError
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
 NEAR_NAMES = 3
 """How many near names an error lists."""
+ATTEMPTS = 3
+"""How often values get clusters of their own to keep to another plan: what is left of their clusters is made anew."""
 MOST_NAMES = 5
 """How many names a note lists."""
 
@@ -105,25 +107,34 @@ def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Probl
     return left.narrowed(), notes
 
 
-def constrain_module(module: Module, mesh: Mesh, rates: Rates, constraints: Constraints) -> tuple[Problem, list[str]]:
-    """The problem of planning a module under constraints, as `constrain_problem`.
+def constrain_module(
+    module: Module,
+    mesh: Mesh,
+    rates: Rates,
+    constraints: Constraints,
+    *,
+    duplicates: Sequence[Duplicate] = (),
+    apart: Sequence[Collection[str]] = (),
+) -> tuple[Problem, list[str]]:
+    """The problem of planning a module under constraints, as `build_problem` and `constrain_problem` make it.
 
-    What another plan computes twice is computed twice, and values whose specs are not kept in the clusters that they
-    belong to get clusters of their own.
+    What another plan computes twice is computed twice, and values whose specs do not go together in the clusters that
+    they belong to get clusters of their own.
     """
-    like = constraints.like
-    if like is None:
-        return constrain_problem(build_problem(module, mesh, rates), constraints)
-    known = put_known_duplicates(canonicalize(module), like.duplicates)
-    problem = build_problem(module, mesh, rates, duplicates=known)
+    cloned = () if constraints.like is None else constraints.like.duplicates
+    known = [*put_known_duplicates(canonicalize(module), cloned), *duplicates] if cloned else duplicates
+    alone: dict[str, None] = {}
+    for _ in range(ATTEMPTS):
+        own = [[name] for name in alone]
+        problem = build_problem(module, mesh, rates, duplicates=known, apart=[*apart, *own])
+        lost = _lost(problem, constraints)
+        if alone.keys() >= lost.keys():
+            break
+        alone |= lost
     constrained, notes = constrain_problem(problem, constraints)
-    lost = _lost(problem, constraints)
-    if lost:
-        problem = build_problem(module, mesh, rates, duplicates=known, apart=[[name] for name in lost])
-        constrained, notes = constrain_problem(problem, constraints)
-    unknown = len(like.duplicates) - len(known)
+    unknown = len(cloned) - (len(known) - len(duplicates))
     if unknown:
-        notes.append(f"{unknown} of the {len(like.duplicates)} values that the other plan computes twice are not known")
+        notes.append(f"{unknown} of the {len(cloned)} values that the other plan computes twice are not known")
     return constrained, notes
 
 
@@ -148,8 +159,8 @@ def restore_constrained(
         if is_minor(problem, node):
             specs[node] = told.get(node.name, spec)
             continue
-        is_moved_pin = constraints.pins.get(node.name, spec) != spec
-        if is_moved_pin or any(forbidden_axis.is_violated(node, spec) for forbidden_axis in constraints.forbidden):
+        is_moved_away = own.get(node) == told.get(node.name, spec) != spec
+        if is_moved_away or any(forbidden_axis.is_violated(node, spec) for forbidden_axis in constraints.forbidden):
             specs[node] = own[node]
     return specs
 
@@ -293,14 +304,15 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
         raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
 
 
-def _lost(problem: Problem, constraints: Constraints) -> list[str]:
-    """The values of the other plan that have not its specs although some strategy of their clusters might."""
-    assert constraints.like is not None
+def _lost(problem: Problem, constraints: Constraints) -> dict[str, None]:
+    """The values that are pinned, or known to the other plan, and have not those specs in their clusters."""
+    if not constraints.pins and constraints.like is None:
+        return {}
     left, own = _Left(problem), _by_own_names(constraints, problem)
-    for name, spec in own.pins.items():
-        _pin(left, name, spec)
-    lost = _not_kept(left, constraints.like)
-    return [name for name in lost if left.value(name) is not None]
+    lost = [name for name, spec in own.pins.items() if not _is_kept(left, name, spec)]
+    if own.like is not None:
+        lost += _not_kept(left, own.like)
+    return {name: None for name in lost if left.value(name) is not None}
 
 
 def _not_kept(left: _Left, like: Plan) -> list[str]:

@@ -250,8 +250,8 @@ class _Search:
     ) -> Problem:
         """The problem of the mesh as it is, with what is demanded."""
         task = self.task
-        problem = build_problem(task.module, task.mesh, rates, duplicates=duplicates, apart=apart)
-        return constrain_problem(problem, task.demands)[0]
+        demands = task.demands
+        return constrain_module(task.module, task.mesh, rates, demands, duplicates=duplicates, apart=apart)[0]
 
     def _experts(self, problem: Problem) -> Iterator[dict[int, int]]:
         """The plans that people write by hand as choices of a problem, what they leave open completed cheaply."""
