@@ -124,6 +124,27 @@ def test_pinned_values_are_not_computed_again():
     assert not cloned & {"mask", "expert"}
 
 
+def test_a_dot_is_computed_twice_where_that_is_less_work_than_by_all_devices():
+    module = parse("""HloModule scored
+      ENTRY main {
+        x = f32[1024,32] parameter(0)
+        w = f32[32,1024] parameter(1)
+        a = f32[1024,256] parameter(2)
+        b = f32[256,1024] parameter(3)
+        v = f32[1024,256] parameter(4)
+        scores = f32[1024,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        d = f32[1024,1024] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+        gated = f32[1024,1024] multiply(scores, d)
+        z = f32[1024,256] dot(scores, v), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+        ROOT out = (f32[1024,1024], f32[1024,256]) tuple(gated, z)
+      }""")
+    best = search_plans(module, MESH, pins={"a": "[x,-]", "gated": "[x,-]", "z": "[x,-]", "b": "[-,-]"}).best
+    assert best.expected is not None
+    assert best.expected.comm_bytes == {}
+    assert best.expected.flops == 2 * 1024 * 1024 * (32 + 256 + 256 + 32) / 8
+    assert [duplicate.clones for duplicate in best.plan.duplicates] == [(("scores", "scores.clone"),)]
+
+
 def test_a_value_with_one_reader_is_no_candidate():
     module = parse("""HloModule one
       ENTRY main {

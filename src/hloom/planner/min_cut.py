@@ -5,22 +5,33 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 Arcs = dict[object, dict[object, float]]
 
 
-def min_node_cut(capacity: Mapping[Item, float], operands: Mapping[Item, Sequence[Item]], sink: Item) -> set[Item]:
+def min_node_cut(
+    capacity: Mapping[Item, float],
+    operands: Mapping[Item, Sequence[Item]],
+    sink: Item,
+    behind: Mapping[Item, float] = MappingProxyType({}),
+) -> set[Item]:
     """The cheapest set of nodes that every way to the sink passes, the sink itself allowed; of equals the nearest.
 
-    Nodes without `operands` are where ways begin. Each augmenting path is a shortest one (Edmonds and Karp,
-    "Theoretical improvements in algorithmic efficiency for network flow problems", JACM 19, 1972).
+    Nodes without `operands` are where ways begin. A node between the cut and the sink costs what `behind` says. Each
+    augmenting path is a shortest one (Edmonds and Karp, "Theoretical improvements in algorithmic efficiency for network
+    flow problems", JACM 19, 1972).
 
     >>> sorted(min_node_cut({"mask": 8.0, "row": 1.0, "column": 2.0}, {"mask": ["row", "column"]}, "mask"))
     ['column', 'row']
     """
     rest = _residual(capacity, operands)
+    for node, amount in behind.items():
+        arcs = rest[None, True]
+        arcs[(node, False)] = arcs.get((node, False), 0.0) + amount
+        rest[(node, False)].setdefault((None, True), 0.0)
     start, end = (None, True), (sink, True)
     while (path := _path(rest, start, end)) is not None:
         flow = min(rest[a][b] for a, b in path)

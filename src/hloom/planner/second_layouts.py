@@ -44,8 +44,9 @@ CHEAP = ELEMENTWISE | {
     "reverse",
     "reduce",
     "reduce-window",
+    "dot",
 }
-"""Opcodes that are computed again rather than sent: no contractions, nothing that looks up, sorts or has effects."""
+"""Opcodes that are computed again rather than sent, dots for their work: nothing that looks up, sorts, has effects."""
 SMALLER = 4
 """Candidates are so many times as large as what they are made of."""
 WORTH = 3e-3
@@ -140,13 +141,15 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
     clusters = problem.clusters
     smallest = NOTICED * _least_work(problem) * problem.rates.link(()).bandwidth
     clones = {clone for duplicate in problem.duplicates for _, clone in duplicate.clones}
+    moved_for_work = problem.mesh.device_count * problem.rates.link(()).bandwidth
     needed: dict[Node, float] = {}
     values: dict[Node, list[Read]] = {}
     for node in clusters.dataflow.nodes:
         needed[node] = own = _bytes(node) if clusters.of(node) is not None else 0.0
         if not _is_cheap(problem, node) or node.name in fixed or node.name in clones:
             continue
-        needed[node] = min(own, sum(needed.get(operand, 0.0) for operand in set(node.inputs)))
+        anew = sum(needed.get(operand, 0.0) for operand in set(node.inputs))
+        needed[node] = min(own, anew + _work(problem, node, problem.mesh.device_count) * moved_for_work)
         if own * problem.times(node) < smallest:
             continue
         reads = [read for read in problem.reads.get(node, ()) if _is_elsewhere(problem, node, read)]
@@ -157,9 +160,14 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
 
 def _least_work(problem: Problem) -> float:
     """The seconds that the program's contractions take where they are split evenly over all devices."""
-    contractions = (node for node in problem.clusters.maps if is_contraction(node))
-    flops = sum(2.0 * problem.clusters.maps[node].points * problem.times(node) for node in contractions)
-    return flops / problem.mesh.device_count / problem.rates.flops
+    return sum(_work(problem, node, problem.mesh.device_count) * problem.times(node) for node in problem.clusters.maps)
+
+
+def _work(problem: Problem, node: Node, parts: int) -> float:
+    """The seconds that a contraction takes once where it is split into so many parts; none of other instructions."""
+    if not is_contraction(node):
+        return 0.0
+    return 2.0 * problem.clusters.maps[node].points / parts / problem.rates.flops
 
 
 def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:
@@ -239,7 +247,12 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
                 wanted = Spec.replicated(wanted.rank)
             specs[operand] = wanted
     capacity = {node: _price(problem, choice, node, wanted) for node, wanted in specs.items()}
-    cut = min_node_cut(capacity, operands, value)
+    work = {
+        node: _work(problem, node, problem.mesh.count(specs[node].axes)) * problem.times(node)
+        for node in operands
+        if is_contraction(node)
+    }
+    cut = min_node_cut(capacity, operands, value, work)
     cone: dict[Node, None] = {}
     pending = [] if value in cut else [value]
     for node in pending:
