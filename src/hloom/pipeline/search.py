@@ -22,8 +22,8 @@ from hloom.pipeline.plan import PipelinePlan, Schedule, Stage
 from hloom.pipeline.stage_costs import StageCosts, live_bound
 from hloom.text import HloomError
 
-MOST_STATES = 2**26
-"""How many transitions one run of the dynamic program may have: layers squared, devices, widths squared."""
+MOST_STATES = 2**24
+"""How many stages may be looked at together: all runs of layers, times devices, times widths."""
 MOST_SOLUTIONS = 10_000
 """How many bounds are tried. Each is below the one before; a handful is usual."""
 
@@ -88,6 +88,8 @@ def best_stages(
 
 def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
     """Lower the bound on the all-reduce from one solution to the next, as long as the rest can be less."""
+    if not tables.fits(counts):
+        return None
     best = _balanced(tables, counts, below)
     all_reduce_bound = math.inf
     for _ in range(MOST_SOLUTIONS):
@@ -105,13 +107,12 @@ def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
 
 def _balanced(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
     """Stages that are nearly as equal as can be, if their bound is below a limit: what the best have to fall below."""
-    if tables.microbatches == 1:
-        return None
     for bound in tables.slowest_bounds():
+        if bound * tables.microbatches >= below:
+            return None
         solution = _Program(tables, counts, bound, math.inf).solve()
         if solution is not None:
-            value = solution.bound_seconds
-            return StagePlan(solution.plan, value) if value < below else None
+            return StagePlan(solution.plan, solution.bound_seconds) if solution.bound_seconds < below else None
     return None
 
 
@@ -151,12 +152,12 @@ class _Tables:
     transfers: list[np.ndarray] = field(init=False)
     all_reduces: list[np.ndarray] = field(init=False)
     _seconds: dict[tuple[int, int], np.ndarray] = field(init=False, default_factory=dict)
+    _least_devices: dict[int, list[np.ndarray]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         devices, layers = self.costs.machine.count, len(self.costs.chain.layers)
         self.widths = [width for width in range(1, devices + 1) if self.costs.microbatch % width == 0]
-        transitions = layers**2 * devices * len(self.widths) ** 2
-        if transitions > MOST_STATES:
+        if layers * (layers + 1) // 2 * devices * len(self.widths) > MOST_STATES:
             raise SearchTooLarge(
                 f"{layers} layers on {devices} devices in {len(self.widths)} widths are too many to search",
                 hint="merge layers (merge_layers) or choose microbatches with fewer divisors",
@@ -169,13 +170,42 @@ class _Tables:
         return min(len(self.costs.chain.layers), self.costs.machine.count)
 
     def slowest_bounds(self) -> Iterator[float]:
-        """Bounds on the slowest stage, from what no plan can be below, in steps of an eighth."""
+        """Bounds on the slowest stage, from what no plan can be below, in steps that get larger."""
         costs, count = self.costs, self.costs.machine.count
         alone = costs.seconds(max(self.widths), False).diagonal()
         work = float(costs.forward[0, -1] + costs.backward[0, -1])
-        least = max(work / count, float(alone.max()))
-        for step in range(64):
-            yield least * 1.125**step
+        bound = max(work / count, float(alone.max()))
+        for step in range(_BALANCED_STEPS):
+            bound *= 1.125**step
+            yield bound
+
+    def live(self, to_end: int, counts: list[int]) -> int:
+        """The most live microbatches of a stage, by how many stages there are to the end."""
+        return live_bound(self.schedule, to_end, counts[-1], self.microbatches)
+
+    def fits(self, counts: list[int]) -> bool:
+        """Whether the devices can hold any of these numbers of stages."""
+        least = self.least_devices(counts)
+        return any(least[count - 1][0] <= self.costs.machine.count for count in counts)
+
+    def least_devices(self, counts: list[int]) -> list[np.ndarray]:
+        """On how many devices exactly n stages to the end fit at least, by first layer: [n - 1][k]."""
+        key = counts[-1] if counts else 0
+        if key not in self._least_devices:
+            layers = len(self.costs.chain.layers)
+            rest = np.full(layers + 1, np.inf)
+            rest[-1] = 0.0
+            tables = []
+            for to_end in range(1, key + 1):
+                least = np.full(layers + 1, np.inf)
+                for width in self.widths:
+                    fits = np.isfinite(self.seconds(width, self.live(to_end, counts)))
+                    needed = np.where(fits, rest[None, 1:], np.inf).min(axis=1) + width
+                    least[:-1] = np.minimum(least[:-1], needed)
+                tables.append(least)
+                rest = least
+            self._least_devices[key] = tables
+        return self._least_devices[key]
 
     def recomputes(self, width: int, live: int) -> np.ndarray:
         """Where a stage has to recompute: whatever fits does not, as that is faster, [k, l]."""
@@ -234,6 +264,8 @@ class _Tables:
         return np.minimum(lowest, devices + 1).astype(int), np.maximum(highest, -1).astype(int)
 
 
+_BALANCED_STEPS = 16
+"""How many bounds are tried for nearly equal stages; the last is a million times the first."""
 _ROUNDING = 1e-9
 """By how much sums in another order may differ, relative to them."""
 
@@ -266,17 +298,14 @@ class _Program:
         ]
         return self._traced(*min(starts)) if starts else None
 
-    def _live(self, to_end: int) -> int:
-        tables = self.tables
-        return live_bound(tables.schedule, to_end, self.counts[-1], tables.microbatches)
-
     def _extended(self, to_end: int) -> np.ndarray:
         tables = self.tables
         layers, devices = len(tables.costs.chain.layers), tables.costs.machine.count
         least = np.full((len(tables.widths), layers + 1, devices + 1), np.inf)
         lowest, highest = tables.offset_bounds(self.slowest_bound)
+        highest = np.minimum(highest, devices - tables.least_devices(self.counts)[to_end - 1])
         for index, width in enumerate(tables.widths):
-            within = tables.seconds(width, self._live(to_end)) <= self.slowest_bound
+            within = tables.seconds(width, tables.live(to_end, self.counts)) <= self.slowest_bound
             if to_end == 1:
                 within[:, :-1] = False
             first, last = np.nonzero(within)
@@ -296,7 +325,7 @@ class _Program:
         w is the index of the next stage's width; sums out of bounds are infinite.
         """
         tables, width = self.tables, self.tables.widths[index]
-        own = tables.seconds(width, self._live(to_end))[first, last][:, None]
+        own = tables.seconds(width, tables.live(to_end, self.counts))[first, last][:, None]
         sums = own
         if to_end > 1:
             own = own + tables.transfers[index][last, offset]
@@ -318,7 +347,7 @@ class _Program:
             stage, following = np.unravel_index(sums.argmin(), sums.shape)
             last = int(lasts[stage])
             stages.append(Stage(first, last, tuple(range(offset, offset + width))))
-            recompute.append(bool(tables.recomputes(width, self._live(to_end))[first, last]))
+            recompute.append(bool(tables.recomputes(width, tables.live(to_end, self.counts))[first, last]))
             slowest = max(slowest, float(own[stage, following]))
             all_reduce = max(all_reduce, float(tables.all_reduces[index][offset, first, last]))
             first, offset, index = last + 1, offset + width, int(following)
