@@ -1,6 +1,7 @@
 """The dynamic program against all pipelines of small chains."""
 
 import math
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hloom.analysis import Interconnect
 from hloom.pipeline import Schedule
 from hloom.pipeline.chain import Chain, LayerCost
 from hloom.pipeline.machine import Machine
-from hloom.pipeline.search import SearchTooLarge, best_stages
+from hloom.pipeline.search import SearchTooLarge, StagePlan, best_stages
 from hloom.pipeline.stage_costs import StageCosts, step_bound
 from tests.pipeline.brute_force import least_bound
 
@@ -66,6 +67,18 @@ def test_recomputation_where_activations_do_not_fit():
     best = best_stages(StageCosts(chain, Machine(2, 16.0, (NETWORK,)), 1), 4)
     assert best is not None
     assert best.plan.recompute == (True, False)  # the first stage keeps two microbatches, the last one
+
+
+def test_a_search_that_ends_at_its_limit_says_so(monkeypatch: pytest.MonkeyPatch):
+    chain = Chain(tuple(LayerCost(str(number), 1 + number % 3, 2, 1, 1, 1) for number in range(6)), 4)
+    costs = StageCosts(chain, Machine(4, 1e9, (NETWORK,)), 2)
+    whole = best_stages(costs, 8)
+    monkeypatch.setattr(sys.modules[StagePlan.__module__], "MOST_SOLUTIONS", 3)
+    partly = best_stages(costs, 8)
+    assert whole is not None
+    assert partly is not None
+    assert (whole.is_optimal, partly.is_optimal) == (True, False)
+    assert partly.bound_seconds >= whole.bound_seconds
 
 
 def test_too_many_layers_are_refused():

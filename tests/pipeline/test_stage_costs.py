@@ -5,6 +5,7 @@ import pytest
 from hloom.analysis import Interconnect
 from hloom.pipeline import (
     Chain,
+    ChainTooLong,
     IndivisibleBatch,
     InvalidChain,
     InvalidMachine,
@@ -36,6 +37,7 @@ LAYERS = Chain((LayerCost("a", 1, 2, 30, 10, 4, 8, 1), LayerCost("b", 2, 4, 20, 
         (lambda: Machine(1, 0, (NEAR,)), InvalidMachine, "devices of 0 bytes"),
         (lambda: Machine(2, 1, ()), InvalidMachine, "2 devices without an interconnect"),
         (lambda: Machine(2, 1, (Interconnect("x", "x", "ring", 0, 0),)), InvalidMachine, "interconnect x"),
+        (lambda: StageCosts(Chain(LAYERS.layers * 2000, 1), Machine(1, 1, ()), 1), ChainTooLong, "a chain of 4000 layers"),
         (lambda: StageCosts(LAYERS, Machine(1, 1, ()), 0), IndivisibleBatch, "a microbatch of 0 examples"),
     ],
 )

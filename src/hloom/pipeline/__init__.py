@@ -45,6 +45,7 @@ from hloom.pipeline.search import SearchTooLarge as SearchTooLarge
 from hloom.pipeline.search import best_stages as best_stages
 from hloom.pipeline.simulation import Simulation as Simulation
 from hloom.pipeline.simulation import simulate as simulate
+from hloom.pipeline.stage_costs import ChainTooLong as ChainTooLong
 from hloom.pipeline.stage_costs import IndivisibleBatch as IndivisibleBatch
 from hloom.pipeline.stage_costs import StageCosts as StageCosts
 from hloom.pipeline.stage_costs import StageTimes as StageTimes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloom.pipeline.chain import Chain, min_max_partition
 from hloom.pipeline.machine import Machine
@@ -27,7 +27,8 @@ class PlannedPipeline:
     """A plan with what it is expected to take.
 
     `bound_seconds` is what the search minimises: `step_bound`, and for interleaved stages the simulated step.
-    `simulation` runs the step as the schedule has it. `peak_bytes` is by group of devices, for each device of it.
+    `is_optimal` says that no plan searched has a lower one. `simulation` runs the step as the schedule has it.
+    `peak_bytes` is by group of devices, for each device of it.
     """
 
     plan: PipelinePlan
@@ -35,6 +36,7 @@ class PlannedPipeline:
     bound_seconds: float
     simulation: Simulation
     peak_bytes: tuple[int, ...]
+    is_optimal: bool = False
 
     @property
     def step_seconds(self) -> float:
@@ -123,7 +125,7 @@ def _planned(
         below = best.bound_seconds if best else math.inf
         better = best_stages(costs, microbatches, schedule, stage_counts=counts, below=below)
         if better is not None:
-            best = evaluate_plan(costs, better.plan)
+            best = replace(evaluate_plan(costs, better.plan), is_optimal=better.is_optimal)
     return best
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from hloom.text import HloomError
 
 MOST_STATES = 2**24
 """How many stages may be looked at together: all runs of layers, times devices, times widths."""
-MOST_SOLUTIONS = 10_000
-"""How many bounds are tried. Each is below the one before; a handful is usual."""
+MOST_SOLUTIONS = 1000
+"""How often the dynamic program is run for one search; a handful is usual."""
 
 
 class SearchTooLarge(HloomError):
@@ -34,10 +34,14 @@ class SearchTooLarge(HloomError):
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """The best stages for a schedule and a number of microbatches, and the bound on their step in seconds."""
+    """The best stages for a schedule and a number of microbatches, and the bound on their step in seconds.
+
+    `is_optimal` is false where the search ended at its limit of steps: then they are the best that were found.
+    """
 
     plan: PipelinePlan
     bound_seconds: float
+    is_optimal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ def best_stages(
     for group in groups:
         better = _best(tables, group, best.bound_seconds if best else below)
         best = better or best
-    return best
+    return replace(best, is_optimal=not tables.is_exhausted) if best is not None else None
 
 
 def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
@@ -92,7 +96,7 @@ def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
         return None
     best = _balanced(tables, counts, below)
     all_reduce_bound = math.inf
-    for _ in range(MOST_SOLUTIONS):
+    while not tables.is_exhausted:
         limit = best.bound_seconds if best else below
         solution = _least_without_all_reduce(tables, counts, all_reduce_bound, limit)
         if solution is None:
@@ -102,7 +106,7 @@ def _best(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
         if not solution.all_reduce_seconds:
             return best
         all_reduce_bound = math.nextafter(solution.all_reduce_seconds, -math.inf)
-    raise SearchTooLarge("the best stages take more steps than are tried", hint="merge layers (merge_layers)")
+    return best
 
 
 def _balanced(tables: _Tables, counts: list[int], below: float) -> StagePlan | None:
@@ -122,7 +126,7 @@ def _least_without_all_reduce(
     """The least X + (m - 1) M below a limit with all-reduces within a bound, by lowering the bound on M."""
     best: _Solution | None = None
     slowest_bound = below / tables.microbatches  # X is M or more
-    for _ in range(MOST_SOLUTIONS):
+    while not tables.is_exhausted:
         solution = _Program(tables, counts, slowest_bound, all_reduce_bound).solve()
         if solution is None:
             return best
@@ -135,7 +139,7 @@ def _least_without_all_reduce(
         slowest_bound = math.nextafter(solution.slowest_seconds, -math.inf)
         if below < math.inf:
             slowest_bound = min(slowest_bound, (below - solution.total_seconds) / repeats)
-    raise SearchTooLarge("the best stages take more steps than are tried", hint="merge layers (merge_layers)")
+    return best
 
 
 @dataclass(slots=True)
@@ -148,6 +152,7 @@ class _Tables:
     costs: StageCosts
     microbatches: int
     schedule: Schedule
+    solutions: int = field(init=False, default=0)
     widths: list[int] = field(init=False)
     transfers: list[np.ndarray] = field(init=False)
     all_reduces: list[np.ndarray] = field(init=False)
@@ -164,6 +169,11 @@ class _Tables:
             )
         self.transfers = [self._transfers(width) for width in self.widths]
         self.all_reduces = [self._all_reduces(width) for width in self.widths]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the dynamic program was run as often as it may."""
+        return self.solutions >= MOST_SOLUTIONS
 
     @property
     def most_stages(self) -> int:
@@ -285,6 +295,7 @@ class _Program:
 
     def solve(self) -> _Solution | None:
         """The best of all allowed numbers of stages; None where bounds or memory admit none."""
+        self.tables.solutions += 1
         for to_end in range(1, max(self.counts, default=0) + 1):
             self.values.append(self._extended(to_end))
             if not np.isfinite(self.values[-1]).any():

@@ -20,6 +20,13 @@ from hloom.pipeline.plan import Action, ActionKind, PipelinePlan, Schedule
 from hloom.pipeline.schedules import live_microbatches, order
 from hloom.text import HloomError
 
+MOST_LAYERS = 2048
+"""How many layers a chain may have whose stages are priced: there are tables over all pairs of them."""
+
+
+class ChainTooLong(HloomError):
+    """A chain of more layers than stages are made of."""
+
 
 class IndivisibleBatch(HloomError):
     """A batch that cannot be split into so many microbatches, or a microbatch over so many devices."""
@@ -55,6 +62,10 @@ class StageCosts:
     def __init__(self, chain: Chain, machine: Machine, microbatch: int, *, has_overlap: bool = True) -> None:
         if microbatch < 1:
             raise IndivisibleBatch(f"a microbatch of {microbatch} examples", hint="it has one or more")
+        if len(chain.layers) > MOST_LAYERS:
+            raise ChainTooLong(
+                f"a chain of {len(chain.layers)} layers", hint=f"merge layers to {MOST_LAYERS} or fewer (merge_layers)"
+            )
         self.chain = chain
         self.machine = machine
         self.microbatch = microbatch
