@@ -16,7 +16,18 @@ import numpy as np
 from jax import lax
 
 import hloom
-from hloom.pipeline import Action, PipelinePlan, Schedule, Stage, layers, order
+from hloom.analysis import Interconnect
+from hloom.pipeline import (
+    Action,
+    Machine,
+    PipelinePlan,
+    Schedule,
+    Stage,
+    layers,
+    order,
+    plan_pipeline,
+    step_chain,
+)
 from hloom.pipeline.schedules import live_microbatches
 
 RANDOM = np.random.default_rng(0)
@@ -118,6 +129,18 @@ def recomputation() -> None:
     pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, plan)
     for (_, stage), program in pipeline.program.microbatch.items():
         assert len(program.results) - len(program.sums) <= 1, f"stage {stage} keeps {program.results}"
+
+
+def planned() -> None:
+    """A plan from the step's own costs, in memory for half of its state, runs as it was simulated."""
+    module = hloom.load(jax.jit(perceptron_step).lower(PERCEPTRON, *ROWS))
+    chain = step_chain(module, "cpu", microbatches=4)
+    link = Interconnect("shared", "memory", "switch", 1e10, 1e-6)
+    best = plan_pipeline(chain, Machine(8, 1.2 * chain.parameter_bytes, (link,)), BATCH)
+    assert len(best.plan.stages) > 1
+    pipeline = assert_steps(perceptron_step, PERCEPTRON, ROWS, best.plan)
+    assert_order(pipeline, best.plan)
+    assert tuple(pipeline.record.live_microbatches.values()) == best.simulation.live
 
 
 def several_devices_in_a_stage() -> None:
@@ -280,6 +303,7 @@ CASES = {
         interleaved,
         zero_bubble,
         recomputation,
+        planned,
         several_devices_in_a_stage,
         inference,
         language_model_by_adam,
