@@ -37,7 +37,6 @@ REASONS = {
     "indexing.gather_promise_in_bounds": _CLAMPED,
     "linalg.cholesky": _TRIANGLE,
     "linalg.eigh": _TRIANGLE,
-    "random.random_rejection": "JAX takes the implicit derivative of random gamma numbers; here loops are followed",
     "sharding.embedding_gspmd": _CLAMPED,
     "sharding.embedding_shardy": _CLAMPED,
     "sharding.partly_manual": "a sum over devices is written where JAX leaves it to the partitioner",
@@ -59,7 +58,6 @@ MEMORY_REASONS = {
     "models.adam": _BREADTH.format("gradients of the moments are made"),
     "models.library_attention": _BREADTH.format("gradients of the attention weights are made"),
     "models.transformer": _BREADTH.format("gradients of the attention weights are made"),
-    "random.random_rejection": REASONS["random.random_rejection"],
     "reduction.cumulative": _SMALL,
 }
 """Why programs have more temporaries than 1.05 times JAX's, as traced in their buffers."""

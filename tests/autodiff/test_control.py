@@ -1,6 +1,7 @@
 """Calls, branches and loops.
 
-Covers `activity.py`, `calls.py`, `checkpointing.py`, `linearize.py`, `loop_state.py`, `loops.py`.
+Covers `activity.py`, `calls.py`, `checkpointing.py`, `elementwise_loops.py`, `last_iteration.py`, `linearize.py`,
+`loop_state.py`, `loops.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import pytest
 
 import hloom
 from hloom.autodiff.emitter import leaf_types
-from hloom.ir import TensorType
+from hloom.ir import Module, TensorType
 from hloom.text import Unsupported
 
 from .check import assert_derivatives, module, run
@@ -139,6 +140,47 @@ def test_loop_of_a_trip_count_known_when_it_runs(count, checkpoints):
     assert_derivatives(module(DYNAMIC), inputs, checkpoints=checkpoints, orders=orders)
 
 
+def sizes_in(program: Module) -> set[int]:
+    types = [leaf for node in program.nodes() for leaf in leaf_types(node.type)]
+    return {leaf.element_count for leaf in types if isinstance(leaf, TensorType)}
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_a_loop_over_elements_carries_the_diagonals_of_its_jacobian(count: int):
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(size=3), rng.uniform(0.5, 1.1, size=3), np.array(count, np.int32)]
+    assert_derivatives(module(DYNAMIC), inputs, orders=3)
+    gradient = hloom.vjp(module(DYNAMIC))
+    assert sizes_in(gradient) == {1, 3}
+    assert sum(node.opcode == "while" for node in gradient.nodes()) == 1
+
+
+OVERWRITING = """
+draw { s = (s32[], s32[], f64[2,2], f64[2], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 m = f64[2,2] get-tuple-element(s), index=2 v = f64[2] get-tuple-element(s), index=3
+  o = s32[] constant(1) j = s32[] add(i, o) f = f64[] convert(j) b = f64[2] broadcast(f), dimensions={} u = f64[2] multiply(b, v)
+  a = f64[2] sine(u) d = f64[2] dot(m, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], s32[], f64[2,2], f64[2], f64[2]) tuple(j, n, m, v, d) }
+test { s = (s32[], s32[], f64[2,2], f64[2], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1 ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY e { m = f64[2,2] parameter(0) v = f64[2] parameter(1) x = f64[2] parameter(2) n = s32[] parameter(3) z = s32[] constant(0)
+  t = (s32[], s32[], f64[2,2], f64[2], f64[2]) tuple(z, n, m, v, x)
+  l = (s32[], s32[], f64[2,2], f64[2], f64[2]) while(t), condition=test, body=draw
+  y = f64[2] get-tuple-element(l), index=4 w = f64[2] get-tuple-element(l), index=3 r = f64[2] multiply(y, w)
+  ROOT q = f64[2] sine(r) }
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_of_a_loop_that_overwrites_its_state_the_last_iteration_counts(count: int):
+    rng = np.random.default_rng(0)
+    inputs = [rng.uniform(size=dims) for dims in ((2, 2), (2,), (2,))]
+    assert_derivatives(module(OVERWRITING), [*inputs, np.array(count, np.int32)])
+    gradient = hloom.vjp(module(OVERWRITING))
+    assert sizes_in(gradient) == {1, 2, 4}
+    assert sum(node.opcode == "while" for node in gradient.nodes()) == 2
+
+
 def test_max_iterations_stacks():
     rng = np.random.default_rng(0)
     inputs = [rng.uniform(size=3), rng.uniform(0.5, 1.1, size=3), np.array(13, np.int32), np.ones(3)]
@@ -155,13 +197,7 @@ def test_more_iterations_than_max_iterations_give_nan():
 
 def test_memory_does_not_depend_on_the_trip_count():
     gradient = hloom.vjp(module(DYNAMIC), checkpoints=8)
-    sizes = {
-        leaf.element_count
-        for node in gradient.entry.nodes
-        for leaf in leaf_types(node.type)
-        if isinstance(leaf, TensorType)
-    }
-    assert max(sizes) <= 8 * 41
+    assert max(sizes_in(gradient)) == 9 * 40  # the table of binomials
 
 
 @pytest.mark.parametrize("options", [{}, {"max_iterations": 3}])
@@ -195,19 +231,27 @@ ENTRY e { x = f64[150] parameter(0) z = s32[] constant(0) a = f64[1] constant({0
 
 
 DRAWING = """
-more { s = (f64[], f64[]) parameter(0) y = f64[] get-tuple-element(s), index=1 n = f64[] constant(3)
-  ROOT p = pred[] compare(y, n), direction=LT }
-step { s = (f64[], f64[]) parameter(0) x = f64[] get-tuple-element(s), index=0 y = f64[] get-tuple-element(s), index=1
-  o = f64[] constant(1) z = f64[] constant(0) u = f64[] rng(z, o), distribution=rng_uniform m = f64[] multiply(u, x)
-  h = f64[] add(y, m) ROOT t = (f64[], f64[]) tuple(x, h) }
-ENTRY e { x = f64[] parameter(0) z = f64[] constant(0) t = (f64[], f64[]) tuple(x, z)
-  w = (f64[], f64[]) while(t), condition=more, body=step ROOT r = f64[] get-tuple-element(w), index=1 }
+more { s = (f64[1], f64[1]) parameter(0) y = f64[1] get-tuple-element(s), index=1 v = f64[] reshape(y) n = f64[] constant(3)
+  ROOT p = pred[] compare(v, n), direction=LT }
+step { s = (f64[1], f64[1]) parameter(0) x = f64[1] get-tuple-element(s), index=0 y = f64[1] get-tuple-element(s), index=1
+  o = f64[] constant(1) z = f64[] constant(0) u = f64[1] rng(z, o), distribution=rng_uniform m = f64[1] multiply(u, x)
+  k = f64[1] OPCODE h = f64[1] add(k, m) ROOT t = (f64[1], f64[1]) tuple(x, h) }
+ENTRY e { x = f64[1] parameter(0) z = f64[1] constant({0}) t = (f64[1], f64[1]) tuple(x, z)
+  w = (f64[1], f64[1]) while(t), condition=more, body=step y = f64[1] get-tuple-element(w), index=1 ROOT r = f64[] reshape(y) }
 """
 
 
 def test_iterations_that_draw_random_numbers_are_not_computed_again():
     """The numbers would be others: such a loop is refused, unless the states of all iterations are kept."""
+    program = module(DRAWING.replace("OPCODE", "reverse(y), dimensions={0}"))
     with pytest.raises(Unsupported, match="u: rng in the loop w, whose trip count is not known") as raised:
-        hloom.grad(module(DRAWING))
+        hloom.grad(program)
     assert raised.value.hint == "max_iterations=N keeps the states of all iterations"
-    assert hloom.verify(hloom.grad(module(DRAWING), max_iterations=100)).level is hloom.Level.HLO
+    assert hloom.verify(hloom.grad(program, max_iterations=100)).level is hloom.Level.HLO
+
+
+def test_a_loop_over_elements_draws_random_numbers_once():
+    """The sum of some numbers times x: its slope is that sum."""
+    gradient = hloom.value_and_grad(module(DRAWING.replace("OPCODE", "copy(y)")))
+    value, slope = hloom.run(gradient, [np.array([0.25])]).outputs
+    np.testing.assert_allclose(slope, [np.asarray(value) / 0.25], rtol=1e-12)

@@ -19,6 +19,8 @@ jax: Any = pytest.importorskip("jax")
 from .edge_programs import DIFFERENCES, JAX, PROGRAMS, Program  # noqa: E402
 
 STEP = 1e-6
+MOST_COMPARED = 500
+"""Up to how many instructions a program with loops is differentiated by checkpoints too: XLA compiles it once more."""
 
 
 @pytest.mark.parametrize("name", parameters(PROGRAMS, 12))
@@ -56,6 +58,10 @@ def check(program: Program) -> None:
     tangents = forward[len(forward) // 2 :]
     cotangents = [direction(rng, tangent) for tangent in tangents]
     gradients = outputs(hloom.vjp(module), [*point, *cotangents])
+    if module.node_count < MOST_COMPARED and any(node.opcode == "while" for node in module.nodes()):
+        by_checkpoints = outputs(hloom.vjp(module, checkpoints=4), [*point, *cotangents])
+        for gradient, expected in zip(by_checkpoints, gradients, strict=True):
+            assert_close(gradient, expected, program.rounding, "cotangents by checkpoints")
     assert all(np.isfinite(value).all() for value in (*tangents, *gradients)) or program.reference == JAX
     if program.reference != JAX:
         assert_close(inner(gradients, directions), inner(cotangents, tangents), program.rounding, "reverse and forward mode")

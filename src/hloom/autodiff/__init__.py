@@ -3,7 +3,8 @@
     gradient = hloom.grad(module, wrt=["weights"])
 
 To differentiate an opcode, add a rule in its family's file in `rules`; to change how calls and branches are followed,
-edit `calls.py`; loops, `loops.py` and `checkpointing.py`.
+edit `calls.py`; loops, `loops.py`, which chooses between stacking, `checkpointing.py`, `elementwise_loops.py` and
+`last_iteration.py`.
 """
 
 from hloom.autodiff.emitter import Emitter as Emitter

@@ -13,7 +13,9 @@ from typing import Any
 from hloom.autodiff.activity import bits, differentiable_leaves
 from hloom.autodiff.backward import Backward
 from hloom.autodiff.checkpointing import checkpointed
+from hloom.autodiff.elementwise_loops import diagonal_loop, is_diagonal
 from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types, unflatten
+from hloom.autodiff.last_iteration import overwrites, overwriting_loop
 from hloom.autodiff.linear import Linear, Tape, Zero
 from hloom.autodiff.linearize import (
     STRUCTURES,
@@ -64,7 +66,7 @@ class LoopParts:
 
 
 def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
-    """A loop: in forward mode with tangents in its state; in reverse by stacking or by checkpoints."""
+    """A loop: in forward mode with tangents in its state; in reverse by stacks, by checkpoints, or without either."""
     session = walk.session
     leaves = leaves_of(node.inputs[0], tangents[0])
     body = node.attributes["body"]
@@ -77,7 +79,13 @@ def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any
         count = session.trips.get(node)
         bound = session.options.max_iterations if count is None else None
         limit = count if count is not None else bound
-        if limit is None or session.loop_depth >= MOST_STACKED:
+        options = session.options
+        is_free = count is None and options.checkpoints is None and options.max_iterations is None
+        if is_free and is_diagonal(session, node, leaves, active):
+            value, result = yield diagonal_loop(walk, node, operands[0], leaves, active)
+        elif is_free and overwrites(session, node, active):
+            value, result = yield overwriting_loop(walk, node, operands[0], leaves, active)
+        elif limit is None or session.loop_depth >= MOST_STACKED:
             value, result = yield checkpointed(walk, node, operands[0], leaves, active)
         else:
             is_bound = bound is not None
