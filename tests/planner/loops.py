@@ -88,6 +88,42 @@ ENTRY main {
 """
 """A loop that takes a value which costs nothing in any spec, and computes what never changes."""
 
+STACKED = """HloModule stacked
+
+body {
+  state = (s32[], f32[8,64], f32[16,8,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  x = f32[8,64] get-tuple-element(state), index=1
+  rows = f32[16,8,64] get-tuple-element(state), index=2
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  next = s32[] add(i, one)
+  y = f32[8,64] tanh(x)
+  row = f32[1,8,64] reshape(x)
+  stacked = f32[16,8,64] dynamic-update-slice(rows, row, i, zero, zero)
+  ROOT out = (s32[], f32[8,64], f32[16,8,64]) tuple(next, y, stacked)
+}
+
+condition {
+  state = (s32[], f32[8,64], f32[16,8,64]) parameter(0)
+  i = s32[] get-tuple-element(state), index=0
+  many = s32[] constant(16)
+  ROOT less = pred[] compare(i, many), direction=LT
+}
+
+ENTRY main {
+  x = f32[8,64] parameter(0)
+  zero = s32[] constant(0)
+  low = f32[] constant(0)
+  rows = f32[16,8,64] broadcast(low), dimensions={}
+  first = (s32[], f32[8,64], f32[16,8,64]) tuple(zero, x, rows)
+  last = (s32[], f32[8,64], f32[16,8,64]) while(first), condition=condition, body=body
+  all = f32[16,8,64] get-tuple-element(last), index=2
+  ROOT result = f32[16,8,64] sine(all)
+}
+"""
+"""A loop that stacks rows."""
+
 BRANCHES = """HloModule branches
 
 product {

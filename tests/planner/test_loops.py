@@ -18,7 +18,7 @@ from hloom.planner.solvers.ilp import plan as ilp
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
-from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
+from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN, STACKED
 
 SLOW = Rates(flops=1e6)
 """A device so slow that splitting work is worth what is sent."""
@@ -61,7 +61,20 @@ def test_weights_are_gathered_once_and_not_in_every_run():
         ("entry", "first", "[-,-,-]"),
         ("entry", "again", "[-,-,-]"),
     ]
-    assert hloom.print(plan.annotate(module)).count('custom_call_target="Sharding"') == 1
+    assert hloom.print(plan.annotate(module)).count('custom-call(%ws), custom_call_target="Sharding"') == 1
+
+
+def test_a_loop_keeps_its_state_as_the_plan_says_whoever_reads_the_result():
+    whole, split = Spec.replicated(3), Spec(((), ("x",), ()))
+    plan = Plan(
+        Mesh.parse("x=8"),
+        parameters={0: Spec.replicated(2)},
+        outputs={0: split},
+        instructions={"all": whole},
+        computations={"body": {"body.rows": whole, "row": whole, "stacked": whole, "y": Spec.replicated(2)}},
+    )
+    compiled = partition(plan.annotate(parse(STACKED)), 8)
+    assert not read_partitioned(compiled.module, 8, compiled.memory).collectives
 
 
 def test_a_plan_of_loops_says_in_json_what_the_entry_has_and_the_rest_beside_it():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
@@ -122,9 +123,10 @@ class Plan:
                 rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
                 _set_sharding(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
         self._check_computations(copy)
-        for node, value_spec in self.instruction_specs(copy):
-            if node is not root:
-                _set_sharding(node, value_spec, self.mesh)
+        named = [(node, value_spec) for node, value_spec in self.instruction_specs(copy) if node is not root]
+        for node, value_spec in named:
+            _set_sharding(node, value_spec, self.mesh)
+        self._constrain_loops(named)
         made: dict[tuple[Node, Spec], Node] = {}
         for operand_spec in self.operand_specs:
             operand_spec.put(copy, self._mark, made)
@@ -173,6 +175,25 @@ class Plan:
             if missing is not None:
                 hint = "is it another module's plan?"
                 raise HloomError(f"the plan names {missing} of {name}, which {module.name} has not", hint=hint)
+
+    def _constrain_loops(self, named: Sequence[tuple[Node, ValueSpec]]) -> None:
+        """Put sharding custom calls behind the elements of loops' states that are read in another sharding.
+
+        XLA's importer drops what stands on the elements themselves. Its propagation then gives the state the sharding
+        of a reader, and a body that computes in the plan's sharding reshards the state in every iteration.
+        """
+        marked = {(operand_spec.computation, operand_spec.name) for operand_spec in self.operand_specs}
+        elements = [(node, spec) for node, spec in named if isinstance(spec, Spec) and _is_element_of_loop(node)]
+        following: dict[Node, Node] = {}
+        for graph in dict.fromkeys(node.graph for node, _ in elements):
+            following.update(pairwise(graph.nodes))
+        for node, spec in elements:
+            graph = node.graph
+            computation = ENTRY if graph is graph.module.entry else graph.name
+            if any((computation, user.name) in marked or not _is_split_alike(user, node) for user in node.users):
+                mark = self._mark(node, spec, following.get(node))
+                graph.replace_uses(node, mark)
+                graph.set_inputs(mark, (node,))
 
     def _mark(self, value: Node, spec: Spec, before: Node | None) -> Node:
         marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
@@ -316,6 +337,23 @@ def _graph(module: Module, name: str) -> Graph | None:
     if name == ENTRY:
         return module.entry
     return module[name] if name in module else None  # noqa: SIM401
+
+
+def _is_element_of_loop(node: Node) -> bool:
+    """Whether a node takes an array of one dimension or more out of a loop's result, or out of what its body takes."""
+    if node.opcode != "get-tuple-element" or not isinstance(node.type, TensorType) or not node.type.dims:
+        return False
+    state = node.inputs[0]
+    is_body = isinstance(state, Parameter) and any(
+        caller.opcode == "while" and caller.attributes.get("body") is node.graph for caller in node.graph.callers
+    )
+    return state.opcode == "while" or is_body
+
+
+def _is_split_alike(user: Node, value: Node) -> bool:
+    """Whether a user of the dimensions of a value has its sharding."""
+    own, other = (node.attributes.get("sharding") if isinstance(node, Apply) else None for node in (value, user))
+    return other == own and getattr(user.type, "dims", None) == getattr(value.type, "dims", None)
 
 
 def _set_sharding(node: Node, value_spec: ValueSpec, mesh: Mesh) -> None:
