@@ -112,14 +112,17 @@ def microbatch_in_place(
 class MicrobatchLoop:
     """A program over a batch as a loop over `count` slices.
 
-    `loop` is the while in the entry of `module`; the first element of its state counts the slices. `batch_dims` has
-    for nodes of its body the dimension that is a slice of the batch.
+    `loop` is the while in the entry of `module`; the first element of its state counts the slices. `batch` are the
+    dimensions that are cut, by the name of the parameter; `batch_dims` has for nodes of the loop's body the dimension
+    that is a slice of the batch. `share` is the share of the work that is done slice by slice.
     """
 
     module: Module
     loop: Node
+    batch: dict[str, int]
     batch_dims: dict[Node, int]
     count: int
+    share: float
 
     @property
     def body(self) -> Graph:
@@ -136,10 +139,12 @@ def microbatch_loop(
     _check(module)
     copy = module.clone()
     chosen = _read_batch(batch) if isinstance(batch, str) else batch
-    _, written = _write(copy, n, chosen, _accumulator(accumulate))
+    numbers, written = _write(copy, n, chosen, _accumulator(accumulate))
     verify(copy)
     (loop,) = [caller for caller in written.body.callers if caller.graph is copy.entry]
-    return MicrobatchLoop(copy, loop, {node: dim for node, dim in written.batch_dims.items() if _stands(node)}, n)
+    names = {p.name: numbers[p.number] for p in copy.entry.parameters if p.number in numbers}
+    dims = {node: dim for node, dim in written.batch_dims.items() if _stands(node)}
+    return MicrobatchLoop(copy, loop, names, dims, n, written.share)
 
 
 def _stands(node: Node) -> bool:

@@ -9,9 +9,10 @@ only the backward part reads stay in the layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from hloom.analysis import called_computations
 from hloom.ir import Module, Node, Parameter, TensorType
@@ -19,6 +20,7 @@ from hloom.microbatch import Batch
 from hloom.pipeline.loop_cut import CutLoops, LoopRange, cut_loops
 from hloom.pipeline.step import (
     GET,
+    MOVING,
     Accumulator,
     BatchedStep,
     byte_count,
@@ -31,6 +33,10 @@ from hloom.text import HloomError
 
 HEAVY = frozenset(("convolution", "custom-call", "dot"))
 """Opcodes, besides loops and branches, of which a layer has at least one."""
+SHARED_READERS, SHARED_SPAN = 3, 6
+"""A value that is read after so many different expensive instructions, so many of them apart, is sent to all layers."""
+UNARY = frozenset(("convert", "negate"))
+"""Opcodes that a gradient goes through, besides those that move elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,12 @@ class StepLayers:
     ) -> StepLayers:
         """The layers of a step; `boundaries` are as for `cut_loops`."""
         check_effects(module)
-        cut = cut_loops(module, boundaries)
-        step = BatchedStep(cut.module, microbatches, batch)
+        whole = cut_loops(module, lambda family, rows: ())
+        step = BatchedStep(whole.module, microbatches, batch)
+        if not whole.ranges:
+            return StepLayers(whole, step, LayerAssignment(step))
+        cut = cut_loops(module, boundaries, step.batch_parameters)
+        step = BatchedStep(cut.module, microbatches, step.batch)
         return StepLayers(cut, step, LayerAssignment(step, cut.ranges))
 
     @staticmethod
@@ -106,7 +116,9 @@ class StepLayers:
         if not first.cut.ranges:
             return first
         rows = first.assignment.rows_at(starts)
-        return StepLayers.of(module, microbatches, batch, lambda family, count: rows.get(family, ()))
+        last = StepLayers.of(module, microbatches, first.step.batch, lambda family, count: rows.get(family, ()))
+        last.assignment.keep_families(first.assignment.families_over_layers())
+        return last
 
     def layers(self) -> list[Layer]:
         """The layers, those of a loop's range as one."""
@@ -177,6 +189,16 @@ class LayerAssignment:
         self._pull_gradients()
         self._sink_residuals(forward)
 
+    def families_over_layers(self) -> set[int]:
+        """The families of loops whose ranges are layers of their own."""
+        held = [self._forward_ranges(layer) for layer in range(self.count)]
+        alone = {ranges[0].family for ranges in held if len(ranges) == 1}
+        return alone - {entry.family for ranges in held if len(ranges) > 1 for entry in ranges}
+
+    def keep_families(self, families: Container[int]) -> None:
+        """Let loops of all other families be parts of one layer each."""
+        self.ranges = {name: entry for name, entry in self.ranges.items() if entry.family in families}
+
     @cached_property
     def lengths(self) -> list[int]:
         """By layer for how many layers it stands: for as many as its loop has iterations, where it has one."""
@@ -191,6 +213,11 @@ class LayerAssignment:
             for graph in called_computations(node)
             if graph.name in self.ranges
         ]
+
+    def family_of(self, node: Node) -> int | None:
+        """The family of a loop over layers; None for anything else."""
+        names = [graph.name for graph in called_computations(node) if graph.name in self.ranges]
+        return self.ranges[names[0]].family if names else None
 
     def rows_at(self, starts: Sequence[int]) -> dict[int, list[int]]:
         """By family of loops the rows at which layers start, these layers."""
@@ -255,8 +282,19 @@ class LayerAssignment:
                 read |= bits.get(value, 0)
             weights[node] = read
         first = min(sinks, key=lambda sink: (-weights[sink].bit_count(), depth[sink]))
-        reaches_first, reaches_other = self._ancestors([first]), self._ancestors([s for s in sinks if s is not first])
+        read = self.operands(self._gradient(first))
+        reaches_first, reaches_other = self._ancestors(read), self._ancestors([s for s in sinks if s is not first])
         return reaches_first & reaches_other if len(sinks) > 1 else reaches_first
+
+    def _gradient(self, sink: Node) -> Node:
+        """The instruction that computes what is added to a sum of gradients."""
+        node = sink
+        while node is sink or node.opcode in MOVING or node.opcode in UNARY:
+            makers = self.operands(node)
+            if len(makers) != 1:
+                break
+            (node,) = makers
+        return node
 
     def _is_gradient(self, accumulator: Accumulator) -> bool:
         """Whether what is summed up has the size of a parameter: a gradient, or its transpose."""
@@ -332,7 +370,7 @@ class LayerAssignment:
                 layer = max(self.layer_of[maker] for maker in makers)
                 self.layer_of[node] = layer
                 self._available.setdefault(node, set()).add(layer)
-                if layer == last:
+                if layer == last or node.opcode == "opt-barrier":  # what is behind a barrier is computed again
                     self.backward.add(node)
                 continue
             self.layer_of[node] = self._backward_layer(node, min(later))
@@ -457,23 +495,40 @@ def _updated(total: Node) -> list[Parameter]:
 def _layer_starts(assignment: LayerAssignment, sequence: list[Node]) -> list[int]:
     """The positions in a sequence of forward instructions where layers start.
 
-    Between two expensive instructions a layer ends at the last place that a single array crosses.
+    Between two expensive instructions a layer ends at the last position that a single array crosses, those that many
+    layers read apart. Ranges of one loop are layers of their own, whatever the loop carries.
     """
     position = {node: number for number, node in enumerate(sequence)}
+    is_expensive = [node.opcode in HEAVY or bool(called_computations(node)) for node in sequence]
+    before = list(accumulate(is_expensive, initial=0))
     crossing = [0] * (len(sequence) + 1)
     for value, users in assignment.value_users().items():
         maker = owner(value)
-        last = max((position[user] for user in users if user in position), default=-1)
-        if maker in position and last > position[maker]:
+        if maker not in position:
+            continue
+        read_at = [position[user] for user in users if user in position]
+        last = max(read_at, default=-1)
+        if last > position[maker] and not _is_shared([before[number] for number in read_at]):
             crossing[position[maker] + 1] += 1
             crossing[last + 1] -= 1
-    starts, is_heavy, count, candidate = [0], False, 0, None
+    starts, is_heavy, count, candidate, family = [0], False, 0, None, None
     for number, node in enumerate(sequence):
         count += crossing[number]
         if number and count == 1 and is_heavy:
             candidate = number
-        if node.opcode in HEAVY or called_computations(node):
+        if is_expensive[number]:
+            former, family = family, assignment.family_of(node)
+            if candidate is None and family is not None and family == former:
+                candidate = number
             if candidate is not None:
                 starts.append(candidate)
             is_heavy, candidate = True, None
     return starts
+
+
+def _is_shared(read_after: Sequence[int]) -> bool:
+    """Whether a value is read along many layers, as an encoder's result is by a decoder's layers.
+
+    `read_after` says for each reader how many expensive instructions come before it.
+    """
+    return len(set(read_after)) >= SHARED_READERS and max(read_after) - min(read_after) >= SHARED_SPAN

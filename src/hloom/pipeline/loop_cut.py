@@ -10,7 +10,7 @@ their own rows alone, with the state of the optimizer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from hloom.analysis import ScalarEvolution, called_computations, derive_trip_cou
 from hloom.autodiff import Emitter
 from hloom.evaluate import evaluate
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Parameter, TensorType, TupleType, dtype_of
-from hloom.ops import OPS, may_merge
+from hloom.ops import OPS
 from hloom.passes import canonicalize_in_place, dce
 from hloom.pipeline.extraction import extract, leaves_of
 from hloom.pipeline.row_slices import Rows, RowSlices, is_made_by_rows, joined, narrowed, sum_by_rows
@@ -71,10 +71,13 @@ class CutLoops:
     results: tuple[ArrayPart, ...]
 
 
-def cut_loops(module: Module, boundaries: Callable[[int, int], Sequence[int]]) -> CutLoops:
+def cut_loops(
+    module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int] = ()
+) -> CutLoops:
     """A copy of a module whose loops over layers are cut.
 
     `boundaries(family, rows)` says at which rows the loops of a family are cut, whose stacked arrays have so many.
+    A loop is over layers where it reads rows of parameters other than those of the batch, which are given by number.
     """
     copy = module.clone()
     canonicalize_in_place(copy)
@@ -87,7 +90,7 @@ def cut_loops(module: Module, boundaries: Callable[[int, int], Sequence[int]]) -
     for graph in copy.graphs:
         _merge_elements(graph)
     dce(copy)
-    return _LoopCut(copy, boundaries).result()
+    return _LoopCut(copy, boundaries, batch).result()
 
 
 def _merge_elements(graph: Graph) -> None:
@@ -122,12 +125,16 @@ class _Loop:
 
 
 class _LoopCut:
-    def __init__(self, module: Module, boundaries: Callable[[int, int], Sequence[int]]) -> None:
+    def __init__(
+        self, module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int]
+    ) -> None:
         self.module, self.entry = module, module.entry
         self.ranges: dict[str, LoopRange] = {}
         self.slices = RowSlices(self.entry)
         loops = [loop for node in self.entry.nodes if (loop := _described(node)) is not None]
         self._find_families(loops)
+        over_layers = {loop.family for loop in loops if _reads_parameters(loop, batch)}
+        loops = [loop for loop in loops if loop.family in over_layers]
         self.rows: dict[int, list[Rows]] = {}
         for loop in loops:
             if loop.family not in self.rows:
@@ -143,6 +150,8 @@ class _LoopCut:
             if loop is not None:
                 if len(self.rows[loop.family]) > 1:
                     self._cut(loop)
+                else:
+                    self.ranges[loop.body.name] = LoopRange(loop.family, 0, loop.count, loop.is_reversed)
             else:
                 any(sum_by_rows(node, rows, self.slices) for rows in families)
         results = self._split_results(families)
@@ -300,8 +309,8 @@ class _LoopCut:
 
 
 def _described(node: Node) -> _Loop | None:
-    """What is known of a loop over rows; None for anything else, and for loops with effects."""
-    if node.opcode != "while" or not isinstance(node, Apply) or node.inputs[0].opcode != "tuple" or not may_merge(node):
+    """What is known of a loop over rows; None for anything else."""
+    if node.opcode != "while" or not isinstance(node, Apply) or node.inputs[0].opcode != "tuple":
         return None
     body = node.attributes["body"]
     if body.root.opcode != "tuple" or any(user.opcode != GET for user in node.users):
@@ -458,6 +467,16 @@ def _sources(node: Node) -> list[Node]:
         seen.update(fresh)
         pending += fresh
     return sources
+
+
+def _reads_parameters(loop: _Loop, batch: Container[int]) -> bool:
+    """Whether a loop reads rows of an array that is made of parameters, none of them of the batch."""
+    initial = loop.node.inputs[0].inputs
+    read = [_sources(initial[index]) for index in loop.stacks if _is_passed_on(loop.body, index)]
+    return any(
+        sources and all(isinstance(source, Parameter) and source.number not in batch for source in sources)
+        for sources in read
+    )
 
 
 def _narrow(body: Graph, loop: _Loop, first_row: int, state_type: TupleType) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from hloom.analysis import ELEMENTWISE, called_computations
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType
+from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch, microbatch_loop
 from hloom.ops import OPS, effect_of, may_merge
 from hloom.text import HloomError
@@ -21,6 +22,8 @@ MOVING = frozenset(
     ("broadcast", "concatenate", "copy", "dynamic-slice", "iota", "pad", "reshape", "reverse", "slice", "transpose")
 )
 """Opcodes that move elements: with elementwise ones they cost next to nothing."""
+LEAST_SHARE = 0.5
+"""What part of the work must depend on the microbatch, where nobody said which is the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,14 @@ class BatchedStep:
         """Cut the batch of a step; raises HloomError, or MixedExamples, naming the instruction that forbids it."""
         check_effects(module)
         written = microbatch_loop(module, microbatches, batch=batch)
-        self.microbatches = microbatches
+        self.microbatches, self.batch = microbatches, written.batch
+        if batch is None and written.share < LEAST_SHARE:
+            names = ", ".join(f"{name} along dimension {dim}" for name, dim in written.batch.items())
+            raise HloomError(
+                f"{module.name}: with the batch that is proposed, {names}, only {written.share:.0%} of the work is "
+                "done microbatch by microbatch",
+                hint="say which is the batch, as in batch={'inputs': 0}: the error then says where its examples mix",
+            )
         self.module, self.loop, self.batch_dims = written.module, written.loop, written.batch_dims
         self.entry, self.body = self.module.entry, written.body
         _drop_annotations(self.module)
@@ -72,6 +82,18 @@ class BatchedStep:
                 if before is None:  # nothing is added up: the value of the last microbatch stays
                     before = self.body.add_apply(OPS[GET], (state,), after.type, {"index": index})
                 self.accumulators.append(Accumulator(before, after, initial[index], outside[index]))
+        self._copy_constants()
+
+    def _copy_constants(self) -> None:
+        """Let what is made of constants alone, at no cost, be made in the body."""
+        nodes = [node for node in self.body.nodes if not isinstance(node, Parameter)]
+        mapping: dict[Any, Any] = {}
+        for before, initial in list(self.captured.items()):
+            made_of = entry_ancestors(self.entry, [initial])
+            if all(isinstance(node, Constant) or node.opcode in ELEMENTWISE | MOVING for node in made_of):
+                self.body.copy_nodes(made_of, mapping, before=nodes[0])
+                self.body.replace_uses(before, mapping[initial])
+                del self.captured[before]
 
     def add_accumulator(self, like: Accumulator, value: Node, operation: Node) -> Accumulator:
         """A further accumulator, which starts as another does and to which `value` is added as `operation` adds."""
@@ -99,6 +121,12 @@ class BatchedStep:
         taken = (node for node in self.body.nodes if node.opcode == "dynamic-slice")
         sliced = {_source(node.inputs[0]) for node in taken if any(start in counted for start in node.inputs[1:])}
         return frozenset(sliced & self.captured.keys())
+
+    @property
+    def batch_parameters(self) -> frozenset[int]:
+        """The numbers of the parameters of which microbatches read slices."""
+        initial = (self.captured[batch] for batch in self.batches)
+        return frozenset(parameter.number for node in initial for parameter in parameters_of(node))
 
     @cached_property
     def weights(self) -> frozenset[Node]:
@@ -168,6 +196,8 @@ def check_effects(module: Module) -> None:
     for node in module.nodes():
         if isinstance(node, Apply) and not may_merge(node) and not called_computations(node):
             effect = effect_of(node)
+            if effect is Effect.ORDER and node.opcode == "opt-barrier":
+                continue
             what = effect.value if effect is not None else "an effect"
             raise HloomError(
                 f"{node.name} ({node.opcode}) in {node.graph.name} has an effect beyond its result ({what}): "
