@@ -1,6 +1,6 @@
-"""Choices within a budget: beside a look at every choice, on a curve over budgets, and where nothing fits.
+"""The front of time over memory: beside a look at every choice, for repeated layers, and with prices of its own.
 
-Covers `neighbourhood.py`.
+Covers `neighbourhood.py` and `moment_savings.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pytest
 
 import hloom
 from hloom.hlo import parse
-from hloom.planner.budget_search import BudgetResult, solve_within
+from hloom.planner.budget_search import MemoryFront, memory_front
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_footprint import footprint
-from hloom.planner.memory_profile import MemoryProfiler
+from hloom.planner.memory_profile import Choice, MemoryProfiler
 from hloom.planner.neighbourhood import moves
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
@@ -55,8 +55,8 @@ def profiler(problem: Problem) -> MemoryProfiler:
     return MemoryProfiler(problem, lambda choice: hoist_reshards(problem, choice))
 
 
-def within(problem: Problem, budget: float, free: Assignment, **options: float) -> BudgetResult:
-    return solve_within(problem, budget, free, profiler(problem), **options)  # pyright: ignore[reportArgumentType]
+def front_of(problem: Problem, free: Assignment) -> MemoryFront:
+    return memory_front(problem, free.strategies, profiler(problem))
 
 
 @pytest.fixture(scope="module")
@@ -76,59 +76,80 @@ def free(problem: Problem) -> Assignment:
     return Assignment(best, problem.cost(best), problem.cost(best))
 
 
-def test_without_need_one_choice_is_simulated(problem: Problem, free: Assignment):
-    result = within(problem, 1e9, free)
-    assert result.solution.strategies == free.strategies and len(result.points) == 1
-    assert result.fits and result.bytes == held(problem, result.solution.strategies)
+@pytest.fixture(scope="module")
+def front(problem: Problem, free: Assignment) -> MemoryFront:
+    return front_of(problem, free)
 
 
-def test_the_best_that_fits_is_found(problem: Problem, free: Assignment):
+def test_points_of_the_front_hold_less_and_cost_more(problem: Problem, free: Assignment, front: MemoryFront):
+    sizes, costs = [point.bytes for point in front.points], [point.cost for point in front.points]
+    assert sizes == sorted(sizes) and costs == sorted(costs, reverse=True) and len(set(sizes)) > 2
+    assert front.smallest is front.points[0] and costs[-1] == pytest.approx(free.cost)
+    for point in front.points:
+        assert point.cost == pytest.approx(problem.cost(point.choice))
+        assert point.bytes == held(problem, dict(point.choice))
+
+
+def test_the_best_that_fits_is_found(problem: Problem, free: Assignment, front: MemoryFront):
     most = held(problem, free.strategies)
     memory = [(problem.cost(choice), held(problem, choice)) for choice in every_choice(problem)]
     for share in (0.98, 0.9, 0.8, 0.7):
-        result = within(problem, share * most, free)
-        assert result.fits and held(problem, result.solution.strategies) <= share * most
-        assert result.solution.cost <= 1.05 * min(cost for cost, size in memory if size <= share * most)
+        best = front.within(share * most)[0]
+        assert best.bytes <= share * most
+        assert best.cost <= 1.05 * min(cost for cost, size in memory if size <= share * most)
 
 
 def test_a_seed_is_never_beaten_by_nothing(problem: Problem, free: Assignment):
     lightest = min(every_choice(problem), key=lambda choice: held(problem, choice))
-    budget = held(problem, lightest)
-    result = solve_within(problem, budget, free, profiler(problem), seeds=[lightest], work=0)
-    assert result.fits and result.solution.cost <= problem.cost(lightest)
+    front = memory_front(problem, free.strategies, profiler(problem), seeds=[lightest], work=0)
+    assert front.within(held(problem, lightest))[0].cost <= problem.cost(lightest)
 
 
-def test_a_larger_budget_takes_no_longer():
-    """Repeated layers save memory one after the other, so that the curve has a step for each."""
+def test_repeated_layers_save_memory_one_after_the_other():
     problem = build_problem(layers(4), Mesh.parse("x=4"))
     for number, options in problem.options.items():
         problem.node_costs[number] = np.array([1e-3 * len(strategy.after) for strategy in options])
     free = plan_shared(problem)
-    most = held(problem, free.strategies)
-    results = [within(problem, share * most, free) for share in (0.6, 0.7, 0.8, 0.9, 1.0)]
-    costs = [result.solution.cost for result in results]
-    assert all(result.fits for result in results)
+    most, front = held(problem, free.strategies), front_of(problem, free)
+    costs = [front.within(share * most)[0].cost for share in (0.6, 0.7, 0.8, 0.9, 1.0)]
     assert costs == sorted(costs, reverse=True) and len(set(costs)) >= 4
 
 
-def test_the_bound_is_of_all_choices(problem: Problem, free: Assignment):
-    result = within(problem, 0.8 * held(problem, free.strategies), free)
-    assert result.solution.bound == free.bound <= result.solution.cost
-    assert result.model_bound <= result.solution.cost * 1.05
+def test_nothing_within_a_budget_costs_less_than_its_bound(problem: Problem, free: Assignment, front: MemoryFront):
+    for share in (0.7, 0.8, 0.9):
+        budget = share * held(problem, free.strategies)
+        assert front.bound(budget) <= front.within(budget)[0].cost
+    assert front.bound(1000.0) == -math.inf
 
 
-def test_what_was_measured_corrects_what_is_expected(problem: Problem, free: Assignment):
-    most = held(problem, free.strategies)
-    assert within(problem, most, free).bytes == most
-    result = within(problem, most, free, scale=1.2)
-    assert result.fits and 1.2 * held(problem, result.solution.strategies) <= most
-
-
-def test_where_nothing_fits_it_says_what_is_missing(problem: Problem, free: Assignment):
-    result = within(problem, 1000.0, free)
+def test_the_smallest_is_near_the_least(problem: Problem, front: MemoryFront):
     least = min(held(problem, choice) for choice in every_choice(problem))
-    assert not result.fits and result.solution.missing == result.missing
-    assert least - 1000.0 <= result.missing <= 1.25 * least - 1000.0
+    assert least <= front.smallest.bytes <= 1.25 * least
+
+
+def test_points_cost_what_they_are_priced_at(problem: Problem, free: Assignment):
+    def price(choice: Choice) -> tuple[float, bool]:
+        return 2.0 * problem.cost(choice), False
+
+    front = memory_front(problem, free.strategies, profiler(problem), price=price, work=0)
+    assert all(point.cost == pytest.approx(2.0 * problem.cost(point.choice)) for point in front.points)
+
+
+def test_a_price_that_changes_the_tables_changes_the_others():
+    problem = build_problem(parse(LAYER), Mesh.parse("x=4"))
+    free = plan_shared(problem)
+    surprises: list[Choice] = []
+
+    def price(choice: Choice) -> tuple[float, bool]:
+        if not surprises:
+            surprises.append(choice)
+            for number in problem.node_costs:
+                problem.node_costs[number] = problem.node_costs[number] + 1e-3
+            return problem.cost(choice), True
+        return problem.cost(choice), False
+
+    front = memory_front(problem, free.strategies, profiler(problem), price=price)
+    assert surprises and all(point.cost == pytest.approx(problem.cost(point.choice)) for point in front.points)
 
 
 def test_changes_around_a_choice_differ_in_one_node_and_what_follows(problem: Problem, free: Assignment):

@@ -156,7 +156,7 @@ def test_a_budget_just_below_what_is_free_is_searched_for():
         below = search_plans(module, ONE_AXIS, budget=free.memory - 1)
         assert below.best.memory is not None
         assert below.missing_bytes > 0 or below.best.memory < free.memory
-        assert len(below.best.solution.choice.notes if below.best.solution else ()) == (below.missing_bytes > 0)
+        assert len(below.best.notes) == (below.missing_bytes > 0)
 
 
 def test_where_nothing_fits_the_smallest_is_returned_with_what_is_missing():
@@ -181,6 +181,15 @@ def test_the_expert_planner_completes_the_experts_plans():
     steps = [candidate.step(chosen.rates) for candidate in chosen.candidates]
     assert steps == sorted(steps)
     assert steps[0] >= search_plans(MODULE, ONE_AXIS).best.step(chosen.rates) - 1e-9
+
+
+def test_a_larger_budget_never_gets_a_slower_plan():
+    module = parse(TWO_LAYERS)
+    free = search_plans(module, ONE_AXIS).best
+    assert free.memory is not None
+    plans = [search_plans(module, ONE_AXIS, budget=share * free.memory) for share in (0.8, 0.95)]
+    steps = [plan.best.step(plan.rates) for plan in plans if plan.missing_bytes <= 0]
+    assert len(steps) > 1 and steps == sorted(steps, reverse=True)
 
 
 def test_overlapping_work_and_collectives_are_bounded_by_the_longer():

@@ -1,68 +1,70 @@
-"""The cheapest choice within a budget of bytes, found by simulating the memory of few choices and interpolating.
+"""The front of time over memory: the cheapest choices that are found for every budget of bytes, all at once.
 
 What a choice holds is no sum of what its clusters hold: when instructions run, what is fused and what is copied all
 depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory of
-single changes is simulated, a linear program over them (`moment_program`) says which to make, with what share of
-repeated layers, and its answer is simulated in turn: where that holds too much, its moment becomes a row of the program
-and the rows are corrected, as in a cutting-plane method. Then the same begins from the best that fits.
+single changes is simulated, and for some budgets between the largest and the least a linear program over them
+(`moment_program`) says which to make, with what share of repeated layers; its answers are simulated in turn: where one
+holds too much, its moment becomes a row of the program and the rows are corrected, as in a cutting-plane method. Then
+the same begins from another choice of the front.
+
+The search does not know which budget it is asked for: that one only picks from what was found. So a larger budget never
+gets a slower plan than a smaller one.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
-from hloom.planner.neighbourhood import Move, moves
+from hloom.planner.moment_savings import MomentSavings
+from hloom.planner.neighbourhood import Move, expected_change, held_at_peak, moves
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
 
-WORK = 280_000
-"""How many instructions are simulated at most: a hundred choices of a program of some thousands."""
-MOST, FEWEST = 240, 24
+WORK = 240_000
+"""How many instructions are simulated at most: ninety choices of a program of some thousands."""
+MOST, FEWEST = 500, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
-STAGES = 12
-"""How often the search begins anew from the best that it has."""
-SHARE = 3
-"""One part in so many of the simulations may go into the changes around one choice."""
-ROUNDS = 12
-"""How often the linear program is solved in one stage, at most."""
-SMALL = 1e-3
-"""The share of the budget that all changes of a choice count together at least, where errors are put down to them."""
-EXACT = 0.25
-"""The part of an error that changes take which were simulated beside the same choice, beside those that were not."""
-DIVIDED = 6
-"""So many choices that make a change of all layers for some of them alone are tried in each stage."""
-NEARLY = 0.02
-"""One layer fewer is tried than needed if each saved the same, where no more than this share of a budget is missing."""
-SHORT = 2
-"""So many answers that keep no budget are simulated in a stage: a new stage around the last one gains more."""
+STAGES = 40
+"""How often the search begins anew from another choice of the front."""
+SHARE, FEWEST_MOVES, MOST_MOVES = 5, 6, 24
+"""One part in so many of the simulations may go into the changes around one choice, within these limits."""
+POOL = 4
+"""So many times as many changes are looked at."""
+TARGETS = 8
+"""For so many budgets between the least memory and the most on the front the linear program is solved in each stage."""
+BELOW = 0.01
+"""And for one that is less than the least by so much of it, or by as much as budgets are apart."""
+ROUNDS = 3
+"""How often it is solved for one budget in a stage, at most."""
+DIVIDED = 3
+"""So many changes of all layers are made in half of the layers alone in each stage, in the first and in the last."""
 STEP, LEAST = 0.25, 0.002
 """Where its answer is one that is known to hold too much, so much of the excess less is asked for, and no less than
 this share of the budget."""
 GAIN = 1e-3
 """What is cheaper by less than this share is not worth a simulation."""
-WORTH = 0.01
-"""A choice this near to its bound is good enough."""
-IDLE = 2
+IDLE = 4
 """After so many stages and one that gained nothing the search ends."""
 PEAKS, NEAR = 6, 0.9
 """So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
 SPACING = 8
 """Maxima that are fewer moments apart are one."""
 
+Price = Callable[[Choice], tuple[float, bool]]
+"""What a choice is forecast to cost, and whether that has changed the tables."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A choice that was simulated, its cost, and its memory."""
+    """A choice that was simulated, its cost as forecast, and its memory."""
 
     choice: Choice
     cost: float
@@ -74,85 +76,95 @@ class Point:
         return self.profile.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class MomentModel:
+    """The linear program of one stage as it was corrected last."""
+
+    graph: FactorGraph
+    use: MomentUse
+    known: float
+    counts: Mapping[int, int]
+
+    def bound(self, budget: float) -> float:
+        """What none of its choices that keep the budget costs less than; infinite where none does."""
+        answer = solve_within_moments(self.graph, self.use, budget, self.known, self.counts)
+        return math.inf if answer is None or answer.missing > 0 else answer.bound
+
+
 @dataclass(slots=True)
-class BudgetResult:
-    """A solution, what it holds as far as is known, how much that is too much, and all that was simulated.
+class MemoryFront:
+    """Choices of which none is beaten in both cost and memory, the smallest first; and all that were simulated."""
 
-    `bytes` are the expected ones times the search's scale. The solution's bound is of all choices, whatever they hold;
-    `model_bound` is what no choice costs less than that the last linear program has.
-    """
+    points: list[Point]
+    simulated: list[Point]
+    models: list[MomentModel] = field(default_factory=list)
 
-    solution: Assignment
-    bytes: float
-    missing: float = 0.0
-    points: list[Point] = field(default_factory=list)
-    model_bound: float = -math.inf
+    def within(self, budget: float) -> list[Point]:
+        """Those that keep a budget, the cheapest first."""
+        return sorted((point for point in self.points if point.bytes <= budget), key=lambda point: point.cost)
 
     @property
-    def fits(self) -> bool:
-        """Whether the budget is kept."""
-        return self.missing <= 0
+    def smallest(self) -> Point:
+        """The one that holds least."""
+        return self.points[0]
+
+    def bound(self, budget: float) -> float:
+        """What the linear programs say that no choice within a budget costs less than, and none is known to."""
+        known = min((point.cost for point in self.within(budget)), default=math.inf)
+        least = min((known, *(model.bound(budget) for model in self.models)))
+        return least if math.isfinite(least) else -math.inf
 
 
-def solve_within(
+def memory_front(
     problem: Problem,
-    budget: float,
-    free: Assignment,
+    free: Choice,
     profiler: MemoryProfiler,
     *,
-    scale: float = 1.0,
+    price: Price | None = None,
     seeds: Iterable[Choice] = (),
     work: int = WORK,
-) -> BudgetResult:
-    """The cheapest choice that is found to keep a budget, or else the one that holds least.
+) -> MemoryFront:
+    """The cheapest choices that are found, each for the memory that it takes.
 
-    `free` is the solution without a budget; `scale` is what was measured of a plan beside what was expected; `seeds`
-    are choices to look at beside, of which those that are cheaper than what was found are simulated.
+    `free` is the solution without a budget, `seeds` are choices to look at beside. `price` forecasts what a choice
+    costs, and may correct the problem's tables; without, it costs what they say.
     """
-    search = _Search(problem, budget / scale, profiler, work)
-    search.add(free.strategies)
-    for choice in profiler_choices(seeds):
+    search = _Search(problem, profiler, work, price or (lambda choice: (problem.cost(choice), False)))
+    for choice in {choice_key(choice): choice for choice in (free, *seeds)}.values():
         search.add(choice)
     search.run()
-    best = search.best()
-    missing = max(0.0, best.bytes - search.budget)
-    notes = free.notes if missing <= 0 else (*free.notes, "no plan was found that holds less")
-    solution = replace(free, strategies=dict(best.choice), cost=best.cost, missing=missing * scale, notes=notes)
-    return BudgetResult(solution, best.bytes * scale, missing * scale, list(search.points.values()), search.model_bound)
-
-
-def profiler_choices(seeds: Iterable[Choice]) -> Sequence[Choice]:
-    """Different choices, each once."""
-    return list({choice_key(seed): seed for seed in seeds}.values())
+    return MemoryFront(search.front(), list(search.points.values()), search.models)
 
 
 @dataclass(slots=True)
 class _Search:
-    """Stages of the search.
-
-    `savings` has the bytes of a node's strategies at each moment beside one another, `learned` beside which choice
-    these were simulated.
-    """
+    """Stages of the search."""
 
     problem: Problem
-    budget: float
     profiler: MemoryProfiler
     work: int
+    price: Price
     graph: FactorGraph = field(init=False)
     positions: dict[int, float] = field(init=False)
-    members: dict[int, list[int]] = field(init=False)
+    savings: MomentSavings = field(init=False)
     points: dict[bytes, Point] = field(default_factory=dict)
-    savings: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
-    learned: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    model_bound: float = -math.inf
+    priced: set[bytes] = field(default_factory=set)
+    models: list[MomentModel] = field(default_factory=list)
+    is_first_changed: bool = False
     _first: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph, self.positions = quotient_graph(self.problem), layer_positions(self.problem)
-        self.members = {node: [] for node in self.graph.unary}
+        members: dict[int, list[int]] = {node: [] for node in self.graph.unary}
         for number, node in self.problem.representative.items():
-            self.members[node].append(number)
+            members[node].append(number)
+        self.savings = MomentSavings(members)
         self._first = self.profiler.simulated
+
+    @property
+    def members(self) -> Mapping[int, Sequence[int]]:
+        """The clusters of each node."""
+        return self.savings.members
 
     @property
     def has_work(self) -> bool:
@@ -170,54 +182,82 @@ class _Search:
         """Simulate a choice."""
         key = choice_key(choice)
         if key not in self.points:
-            cost = self.problem.cost(choice)
-            self.points[key] = Point(dict(choice), cost, self.profiler.profile(choice))
+            self.points[key] = Point(dict(choice), self.problem.cost(choice), self.profiler.profile(choice))
         return self.points[key]
 
-    def fitting(self) -> Point | None:
-        """The cheapest that fits."""
-        points = (point for point in self.points.values() if point.bytes <= self.budget)
-        return min(points, key=lambda point: point.cost, default=None)
+    def front(self) -> list[Point]:
+        """The points of which none is beaten by another in cost and memory, the smallest first."""
+        least, front = math.inf, list[Point]()
+        for point in sorted(self.points.values(), key=lambda point: (point.bytes, point.cost)):
+            if point.cost < least:
+                front.append(point)
+                least = point.cost
+        return front
 
-    def best(self) -> Point:
-        """The cheapest that fits, or the one that holds least."""
-        return self.fitting() or min(self.points.values(), key=lambda point: (point.bytes, point.cost))
+    def cheapest(self, budget: float) -> float:
+        """The cost of the cheapest point within a budget."""
+        return min((point.cost for point in self.points.values() if point.bytes <= budget), default=math.inf)
 
     def run(self) -> None:
-        """Stages that begin in turn from a choice that holds a little too much and from the best that fits."""
-        idle, spent = 0, set[bytes]()
+        """Stages that begin in turn from the smallest choice of the front and from where it falls most."""
+        uses: dict[bytes, int] = {}
+        idle = 0
+        self._price_front()
         for stage in range(STAGES):
-            base = self._base(spent, is_above=stage % 2 == 0)
-            if base is None or not self.has_work or self._is_done() or idle > IDLE:
+            base = self._base(uses, is_smallest=stage % 2 == 1)
+            if base is None or not self.has_work or idle > IDLE:
                 return
-            before, count = self.best(), len(self.points)
+            key, count = choice_key(self.graph.named(self.problem, base)), len(self.points)
+            before = {choice_key(point.choice) for point in self.front()}
             self._stage(base)
-            if len(self.points) == count:
-                spent.add(choice_key(base))
-            is_better = before.bytes > self.budget or self.best().cost < before.cost
-            idle = 0 if is_better else idle + 1
+            self._price_front()
+            uses[key] = uses.get(key, 0) + 1 if len(self.points) > count else STAGES
+            idle = 0 if {choice_key(point.choice) for point in self.front()} - before else idle + 1
 
-    def _is_done(self) -> bool:
-        fitting = self.fitting()
-        least = min(point.cost for point in self.points.values())
-        return fitting is not None and fitting.cost <= least * (1 + WORTH)
+    def _price_front(self) -> None:
+        """Forecast what the choices of the front cost; where that changes the tables, others cost something else."""
+        for _ in range(MOST):
+            waiting = [key for point in self.front() if (key := choice_key(point.choice)) not in self.priced]
+            if not waiting:
+                return
+            is_changed = False
+            for key in waiting:
+                point = self.points[key]
+                cost, is_surprise = self.price(point.choice)
+                self.points[key] = Point(point.choice, cost, point.profile)
+                self.priced.add(key)
+                is_changed = is_changed or is_surprise
+            if is_changed:
+                self.graph = quotient_graph(self.problem)
+                for key, point in self.points.items():
+                    if key not in self.priced:
+                        self.points[key] = Point(point.choice, self.problem.cost(point.choice), point.profile)
 
-    def _base(self, spent: Collection[bytes], *, is_above: bool) -> dict[int, int] | None:
-        """A choice in which isomorphic clusters have one strategy: the cheapest that fits, or one hardly too large.
+    def _base(self, uses: Mapping[bytes, int], *, is_smallest: bool) -> dict[int, int] | None:
+        """A choice in which isomorphic clusters have one strategy, from the front of such choices.
 
-        Around those that are `spent` there is nothing new.
+        Of those that were a base least often it is the smallest, or that below which most is left open: the product of
+        the shares that it costs less than the next smaller one and that it holds more. None where all were looked
+        around.
         """
-        shared = [
-            (point, choice)
-            for point in self.points.values()
-            if (choice := self._shared(point.choice)) and choice_key(choice) not in spent
-        ]
-        above = [pair for pair in shared if pair[0].bytes > self.budget]
-        below = [pair for pair in shared if pair[0].bytes <= self.budget]
-        if below and not (is_above and above):
-            return min(below, key=lambda pair: pair[0].cost)[1]
-        nearest = min(above, key=lambda pair: (round(pair[0].bytes / self.budget, 2), pair[0].cost), default=None)
-        return None if nearest is None else nearest[1]
+        front: list[tuple[Point, dict[int, int], float]] = []
+        smaller: Point | None = None
+        for point in sorted(self.points.values(), key=lambda point: (point.bytes, point.cost)):
+            choice = self._shared(point.choice)
+            if choice is None or (smaller is not None and point.cost >= smaller.cost):
+                continue
+            left_open = math.inf
+            if smaller is not None:
+                left_open = (1 - smaller.bytes / point.bytes) * (1 - point.cost / smaller.cost)
+            front.append((point, choice, left_open))
+            smaller = point
+        if not uses:
+            return front[-1][1]
+        used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
+        if min(used) >= STAGES:
+            return None
+        fresh = [entry for entry, count in zip(front, used, strict=True) if count == min(used)]
+        return fresh[0][1] if is_smallest else max(fresh[1:] or fresh, key=lambda entry: entry[2])[1]
 
     def _shared(self, choice: Choice) -> dict[int, int] | None:
         """A choice by node; None where isomorphic clusters have several strategies."""
@@ -228,223 +268,193 @@ class _Search:
     def _stage(self, base: dict[int, int]) -> None:
         """Simulate the changes around a choice, and what the linear program makes of them."""
         point = self.add(self.graph.named(self.problem, base))
+        self.savings.start(base, point.profile)
         options: dict[int, set[int]] = {node: {strategy} for node, strategy in base.items()}
-        for node, strategy in base.items():
-            self.savings.setdefault(node, {}).setdefault(strategy, np.zeros(len(point.profile.moments)))
-            options[node].update(self.savings[node])
+        for node in base:
+            options[node].update(self.savings.by_node[node])
+        for other in self.front():
+            for number, strategy in other.choice.items():
+                options[self.problem.representative[number]].add(strategy)
         peaks: set[int] = set(_maxima(point.profile))
         tried: list[Move] = []
-        for move in itertools.islice(self._moves(base, point), max(6, self.allowed // SHARE)):
+        for move in self._moves(base, point, min(max(FEWEST_MOVES, self.allowed // SHARE), MOST_MOVES)):
             if not self.has_work:
                 break
-            changed = self._learn(base, point, move)
+            changed = self.add(self.graph.named(self.problem, move.choice))
+            self.savings.learn(base, point.profile, move.node, move.strategy, changed.profile)
             tried.append(move)
             for node, strategy in move.choice.items():
                 options[node].add(strategy)
-            if changed.bytes > self.budget:
+            if changed.bytes > point.bytes * (1 - LEAST):
                 peaks.add(int(np.argmax(changed.profile.moments)))
         self._divide(base, point, tried)
-        exact = {node: dict(own) for node, own in self.savings.items()}
         self._interpolate(base, point, options, peaks)
-        self.savings = exact
 
     def _divide(self, base: dict[int, int], point: Point, tried: Sequence[Move]) -> None:
-        """Make the cheapest changes for so many layers alone as are needed to keep the budget, or hardly fewer.
+        """Make the changes that save most for what they cost in half of the layers, and see in which.
 
-        It matters whether these are the first or the last layers: both are tried.
+        Those of the first layers or those of the last ones are changed from then on.
         """
-        divided: dict[bytes, tuple[float, dict[int, int]]] = {}
+        saving: list[tuple[float, Move]] = []
         for move in tried:
-            saved = point.bytes - self.add(self.graph.named(self.problem, move.choice)).bytes
-            count, missing = len(self.members[move.node]), point.bytes - self.budget
-            needed = math.ceil(missing / saved * count) if saved > 0 else 0
-            for layers in (needed - 1, needed):
-                is_hopeless = missing - layers * saved / count > NEARLY * self.budget
-                if not 0 < layers < count or is_hopeless:
-                    continue
-                for is_first in (True, False):
-                    choice = self._changed_layers(base, move, layers / count, is_first=is_first)
-                    divided[choice_key(choice)] = self.problem.cost(choice), choice
-        for cost, choice in sorted(divided.values(), key=lambda item: item[0])[:DIVIDED]:
-            fitting = self.fitting()
-            if self.has_work and (fitting is None or cost < fitting.cost * (1 - GAIN)):
-                self.add(choice)
+            changed = self.add(self.graph.named(self.problem, move.choice))
+            saved, extra = point.bytes - changed.bytes, changed.cost - point.cost
+            if saved > LEAST * point.bytes and len(self.members[move.node]) > 1:
+                saving.append((max(extra, GAIN * point.cost) / saved, move))
+        for number, (_, move) in enumerate(sorted(saving, key=lambda item: item[0])[:DIVIDED]):
+            if not self.has_work:
+                return
+            last, first = (self.add(self._half(base, move, is_first=is_first)) for is_first in (False, True))
+            if not number:
+                self.is_first_changed = first.bytes < last.bytes
 
-    def _changed_layers(self, base: dict[int, int], move: Move, share: float, *, is_first: bool) -> dict[int, int]:
-        """A choice with a change in a share of the layers, the first or the last ones."""
+    def _half(self, base: dict[int, int], move: Move, *, is_first: bool) -> dict[int, int]:
+        """A choice with a change in half of the layers."""
         return {
-            number: move.choice[node]
-            if (self.positions[number] if is_first else 1 - self.positions[number]) < share
-            else base[node]
+            number: move.choice[node] if (self.positions[number] < 0.5) == is_first else base[node]
             for number, node in self.problem.representative.items()
         }
 
-    def _moves(self, base: dict[int, int], point: Point) -> Iterator[Move]:
-        """Changes of strategies that were not simulated beside another choice, then of those that were."""
-        fitting = self.fitting()
-        is_within = point.bytes <= self.budget
-        most = math.inf if fitting is None or is_within else fitting.cost * (1 - GAIN)
+    def _moves(self, base: dict[int, int], point: Point, count: int) -> list[Move]:
+        """So many changes that were not simulated: in turn those whose specs promise to save most for what they cost,
+        and those that come first in the neighbourhood.
+        """
         footprint = self.profiler.footprint(point.choice)
-        known = {(node, strategy) for node, own in self.savings.items() for strategy in own}
-        yield from moves(self.problem, self.graph, base, footprint, most, known)
-        for move in moves(self.problem, self.graph, base, footprint, most, set()):
-            if not self.profiler.is_known(self.graph.named(self.problem, move.choice)):
-                yield move
-
-    def _learn(self, base: dict[int, int], point: Point, move: Move) -> Point:
-        """Simulate a change; what it adds at each moment is put down to the node that was changed first."""
-        changed = self.add(self.graph.named(self.problem, move.choice))
-        own = self.savings[move.node]
-        own[move.strategy] = own[base[move.node]] + changed.profile.moments - point.profile.moments
-        self.learned[move.node, move.strategy] = choice_key(base)
-        return changed
+        known = {(node, strategy) for node, own in self.savings.by_node.items() for strategy in own}
+        held = held_at_peak(self.problem, point.choice, footprint)
+        fresh: list[Move] = []
+        saving: list[tuple[float, int]] = []
+        seen: set[bytes] = set()
+        for move in itertools.chain.from_iterable(
+            moves(self.problem, self.graph, base, footprint, math.inf, strategies)
+            for strategies in (known, frozenset[tuple[int, int]]())
+        ):
+            choice = self.graph.named(self.problem, move.choice)
+            key = choice_key(choice)
+            if key in seen or self.profiler.is_known(choice):
+                continue
+            seen.add(key)
+            saved = -expected_change(self.problem, held, point.choice, choice)
+            if saved > 0:
+                saving.append((max(move.cost - point.cost, GAIN * point.cost) / saved, len(fresh)))
+            fresh.append(move)
+            if len(fresh) == POOL * count:
+                break
+        promising = [number for _, number in sorted(saving)]
+        order = dict.fromkeys(
+            number
+            for pair in itertools.zip_longest(promising, range(len(fresh)))
+            for number in pair
+            if number is not None
+        )
+        return [fresh[number] for number in itertools.islice(order, count)]
 
     def _interpolate(
         self, base: dict[int, int], point: Point, options: Mapping[int, set[int]], peaks: set[int]
     ) -> None:
-        """Solve the linear program, simulate its answer, and correct its rows, until nothing is to be gained."""
+        """For some budgets solve the linear program, simulate its answer, and correct its rows, in a few rounds."""
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
-        graph = self.graph.restricted(kept)
-        counts = {node: len(numbers) for node, numbers in self.members.items()}
-        margin, short = 0.0, 0
-        for count in range(ROUNDS):
-            if not self.has_work:
-                return
-            rows = sorted(peaks)
-            use = self._use(base, point, kept, rows)
-            answer = solve_within_moments(graph, use, self.budget - margin, point.cost, counts)
-            if answer is None:
-                return
-            if not count:
-                self.model_bound = answer.bound if answer.missing <= 0 else -math.inf
-            short += answer.missing > 0
-            if short > SHORT:
-                return
-            before = len(self.points)
-            reached = self._rounded(base, point, kept, answer, rows)
-            if reached is None:
-                return
-            if len(self.points) == before:
-                if reached.bytes <= self.budget or answer.missing > 0:
-                    return
-                margin += max(STEP * (reached.bytes - self.budget), LEAST * self.budget)
-            self._correct(base, point, reached, peaks)
+        stage = _Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
+        waiting = dict.fromkeys(self._targets(), 0.0)
+        for _ in range(ROUNDS):
+            for target, margin in list(waiting.items()):
+                if not self.has_work:
+                    break
+                more = self._aim(stage, target, margin)
+                if more is None:
+                    del waiting[target]
+                else:
+                    waiting[target] = more
+        rows = sorted(stage.peaks)
+        use = stage.savings.use(base, point.profile, kept, rows)
+        self.models.append(MomentModel(stage.graph, use, point.cost, self._counts()))
 
-    def _rounded(
-        self,
-        base: dict[int, int],
-        point: Point,
-        kept: Mapping[int, np.ndarray],
-        answer: FractionalChoice,
-        rows: Sequence[int],
-    ) -> Point | None:
-        """Simulate the choice in which so many layers take a strategy as the answer says; where none fits, also all."""
-        fitting = self.fitting()
-        limit = math.inf if fitting is None else fitting.cost * (1 - GAIN)
-        target = self.budget + answer.missing
-        choice = self._layered(base, kept, answer, 0.0)
-        for shift in (0.125, 0.25, 0.375, 0.5, 1.0):
-            if max(self._predicted(base, point, choice, rows)) <= target * (1 + 1e-6):
-                break
-            choice = self._layered(base, kept, answer, shift)
+    def _targets(self) -> list[float]:
+        """Budgets from the least memory on the front to the most, those in between first, and one that is less."""
+        front = self.front()
+        least, most = front[0].bytes, front[-1].bytes
+        apart = (most - least) / TARGETS
+        order = sorted(range(TARGETS), key=lambda number: (_trailing_zeros(number, TARGETS), number), reverse=True)
+        return [*(least + apart * number for number in order), least - max(apart, BELOW * least)]
+
+    def _counts(self) -> dict[int, int]:
+        return {node: len(numbers) for node, numbers in self.members.items()}
+
+    def _aim(self, stage: _Stage, target: float, margin: float) -> float | None:
+        """Simulate the linear program's answer for a budget; how much less to ask for next, None where it is done."""
+        rows = sorted(stage.peaks)
+        use = stage.savings.use(stage.base, stage.point.profile, stage.kept, rows)
+        answer = solve_within_moments(stage.graph, use, target - margin, stage.point.cost, self._counts())
+        if answer is None:
+            return None
+        limit = self.cheapest(target) * (1 - GAIN)
+        if answer.missing > 0 and math.isfinite(limit):
+            return None
+        choice = self._rounded(stage, answer, target + answer.missing, rows)
         if self.problem.cost(choice) > limit:
             return None
+        before = len(self.points)
         reached = self.add(choice)
-        shared = self._layered(base, kept, answer, 0.0, is_shared=True)
-        if answer.missing > 0 and choice_key(shared) not in self.points and self.has_work:
-            self.add(shared)
-        return reached
+        if answer.missing > 0 and self.has_work:
+            self.add(self._layered(stage, answer, 0.0, is_shared=True))
+        if len(self.points) == before:
+            if reached.bytes <= target or answer.missing > 0:
+                return None
+            margin += max(STEP * (reached.bytes - target), LEAST * target)
+        if reached.bytes > target:
+            stage.peaks.update(_maxima(reached.profile))
+        stage.savings.correct(stage.base, stage.point.profile, reached.choice, reached.profile, sorted(stage.peaks))
+        return margin
+
+    def _rounded(self, stage: _Stage, answer: FractionalChoice, target: float, rows: Sequence[int]) -> dict[int, int]:
+        """The choice in which so many layers take a strategy as the answer says, or more where that holds too much."""
+        choice = self._layered(stage, answer, 0.0)
+        for shift in (0.125, 0.25, 0.375, 0.5, 1.0):
+            predicted = stage.savings.predicted(stage.base, stage.point.profile, choice, rows)
+            if max(predicted) <= target * (1 + 1e-6):
+                break
+            choice = self._layered(stage, answer, shift)
+        return choice
 
     def _layered(
-        self,
-        base: dict[int, int],
-        kept: Mapping[int, np.ndarray],
-        answer: FractionalChoice,
-        shift: float,
-        *,
-        is_shared: bool = False,
+        self, stage: _Stage, answer: FractionalChoice, shift: float, *, is_shared: bool = False
     ) -> dict[int, int]:
-        """The strategies of clusters by where they stand among the layers: the first layers keep the base's."""
+        """The strategies of clusters by where they stand among the layers."""
         choice: dict[int, int] = {}
         for node, numbers in self.members.items():
-            shares = answer.shares[node]
-            order = sorted(range(len(shares)), key=lambda index: (kept[node][index] != base[node], index))
+            shares, kept = answer.shares[node], stage.kept[node]
+            order = sorted(range(len(shares)), key=lambda index: (kept[index] != stage.base[node], index))
             ends = np.cumsum(shares[order])
             own = shares[order[0]]
             if 1e-6 < own < 1 - 1e-6:
                 ends = np.maximum(ends - shift, 0.0) if shift < 1 else np.where(np.arange(len(order)), ends, 0.0)
                 ends[-1] = 1.0
             for number in numbers:
-                at = 0.5 if is_shared else self.positions[number]
+                position = self.positions[number]
+                at = 0.5 if is_shared else 1 - position if self.is_first_changed else position
                 index = min(int(np.searchsorted(ends, at, side="left")), len(order) - 1)
-                choice[number] = int(kept[node][order[index]])
+                choice[number] = int(kept[order[index]])
         return choice
 
-    def _use(
-        self,
-        base: dict[int, int],
-        point: Point,
-        kept: Mapping[int, np.ndarray],
-        rows: Sequence[int],
-    ) -> MomentUse:
-        constants = point.profile.moments[rows]
-        unary = {
-            node: np.stack([self._saving(base, node, int(strategy), rows) for strategy in strategies])
-            for node, strategies in kept.items()
-        }
-        return MomentUse(constants, unary)
 
-    def _saving(self, base: Mapping[int, int], node: int, strategy: int, rows: Sequence[int]) -> np.ndarray:
-        """What a strategy adds to the base at some moments; nothing where it was not simulated."""
-        own = self.savings[node]
-        return own[strategy][rows] - own[base[node]][rows] if strategy in own else np.zeros(len(rows))
+@dataclass(slots=True)
+class _Stage:
+    """A choice by node, its point, the strategies that were simulated around it, and what is known of their memory."""
 
-    def _predicted(
-        self,
-        base: dict[int, int],
-        point: Point,
-        choice: Choice,
-        rows: Sequence[int],
-    ) -> np.ndarray:
-        """The bytes of a choice at some moments, by what single changes add."""
-        total = point.profile.moments[rows]
-        for node, numbers in self.members.items():
-            for number in numbers:
-                if choice[number] != base[node]:
-                    total = total + self._saving(base, node, choice[number], rows) / len(numbers)
-        return total
+    base: dict[int, int]
+    point: Point
+    kept: dict[int, np.ndarray]
+    graph: FactorGraph
+    savings: MomentSavings
+    peaks: set[int]
 
-    def _correct(self, base: dict[int, int], point: Point, reached: Point, peaks: set[int]) -> None:
-        """Put down to the changes of a choice what it holds beside what was predicted, most to those that count most.
 
-        Where it holds too much, its peaks become rows.
-        """
-        if reached.bytes > self.budget:
-            peaks.update(_maxima(reached.profile))
-        rows = sorted(peaks)
-        wrong = reached.profile.moments[rows] - self._predicted(base, point, reached.choice, rows)
-        parts: list[tuple[int, int, float]] = []
-        for node, numbers in self.members.items():
-            for strategy, count in Counter(reached.choice[number] for number in numbers).items():
-                if strategy != base[node]:
-                    parts.append((node, strategy, count / len(numbers)))
-        if not parts:
-            return
-        here = choice_key(base)
-        trust = [EXACT if self.learned.get((node, strategy)) == here else 1.0 for node, strategy, _ in parts]
-        shares = np.stack(
-            [
-                share * own * np.abs(self._saving(base, node, strategy, rows))
-                for own, (node, strategy, share) in zip(trust, parts, strict=True)
-            ]
-        )
-        shares += SMALL * self.budget / len(parts)
-        shares /= shares.sum(axis=0)
-        for (node, strategy, share), own in zip(parts, shares, strict=True):
-            known = self.savings[node]
-            changed = known.get(strategy, known[base[node]]).copy()
-            changed[rows] += wrong * own / share
-            known[strategy] = changed
+def _trailing_zeros(number: int, most: int) -> int:
+    """How often a number can be halved."""
+    count = 0
+    while number and number % 2 == 0 and 1 << count < most:
+        number, count = number // 2, count + 1
+    return count
 
 
 def _maxima(profile: MemoryProfile) -> list[int]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from hloom.ir import Node, TensorType
 from hloom.planner.cost_model import itemsize_of
+from hloom.planner.device_program import ValueOrigin
 from hloom.planner.memory_footprint import Footprint
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph
+from hloom.sharding import Spec
 
 HIGH = 0.97
 """The share of the peak from which a moment's values count."""
@@ -85,11 +87,16 @@ def moves(
 
 def bytes_at_peak(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> dict[int, float]:
     """By node the bytes that are held near the peak of values that its clusters make or read."""
+    near: dict[int, float] = defaultdict(float)
+    for origin, size in held_at_peak(problem, choice, footprint):
+        _add_value(problem, near, origin.value, size)
+    return near
+
+
+def held_at_peak(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> list[tuple[ValueOrigin, float]]:
+    """What is held near the peak, and its bytes: temporaries, outputs, and parameters."""
     liveness = footprint.liveness
     line = liveness.timeline()[: liveness.length]
-    near: dict[int, float] = defaultdict(float)
-    if not len(line):
-        return near
     times: list[int] = []
     for time in np.argsort(-line, kind="stable")[:64].tolist():
         if line[time] >= HIGH * line[times[0] if times else time] and all(abs(time - other) > 4 for other in times):
@@ -97,23 +104,52 @@ def bytes_at_peak(problem: Problem, choice: Mapping[int, int], footprint: Footpr
         if len(times) == MOST_MOMENTS:
             break
     nodes = liveness.values.nodes
-    for buffer in liveness.allocation.temporaries:
-        for start, end, value in buffer.spans:
-            if any(start <= time <= end for time in times):
-                _add(problem, footprint, near, nodes[value], buffer.size)
-    for buffer in liveness.output_buffers:
-        _add(problem, footprint, near, nodes[buffer.spans[-1].value], buffer.size)
+    buffers = [
+        (nodes[value], buffer.size)
+        for buffer in liveness.allocation.temporaries
+        for start, end, value in buffer.spans
+        if any(start <= time <= end for time in times)
+    ]
+    buffers += [(nodes[buffer.spans[-1].value], buffer.size) for buffer in liveness.output_buffers]
+    held = [(origin, float(size)) for node, size in buffers if (origin := footprint.origin(node)) is not None]
     for parameter in problem.module.entry.parameters:
         if isinstance(parameter.type, TensorType) and problem.clusters.of(parameter) is not None:
-            local = problem.mesh.local_dims(parameter.type.dims, problem.chosen_spec(parameter, choice))
-            _add_value(problem, near, parameter, math.prod(local) * itemsize_of(parameter))
-    return near
+            spec = problem.chosen_spec(parameter, choice)
+            held.append((ValueOrigin(parameter), _local_bytes(problem, parameter, spec)))
+    return held
 
 
-def _add(problem: Problem, footprint: Footprint, near: dict[int, float], node: Node, size: float) -> None:
-    origin = footprint.origin(node)
-    if origin is not None:
-        _add_value(problem, near, origin.value, size)
+def expected_change(
+    problem: Problem, held: Sequence[tuple[ValueOrigin, float]], base: Mapping[int, int], choice: Mapping[int, int]
+) -> float:
+    """The bytes that a choice adds to those near the peak of another one, if no more than their specs change.
+
+    Both are strategies of all clusters.
+    """
+    total = 0.0
+    for origin, size in held:
+        value = origin.value
+        if origin.is_partial or problem.clusters.of(value) is None:
+            continue
+        before, after = (_held_spec(problem, origin, own) for own in (base, choice))
+        if before != after:
+            scale = _local_bytes(problem, value, before)
+            total += size * (_local_bytes(problem, value, after) / scale if after is not None and scale else 0.0) - size
+    return total
+
+
+def _held_spec(problem: Problem, origin: ValueOrigin, choice: Mapping[int, int]) -> Spec | None:
+    """The spec that is held of a value, or for a reader of it; None where it reads the value itself."""
+    own = problem.chosen_spec(origin.value, choice)
+    if origin.read is None or problem.reading_cluster(origin.read) is None:
+        return own
+    wanted = problem.wanted_spec(origin.read, choice)
+    return None if wanted == own else wanted
+
+
+def _local_bytes(problem: Problem, value: Node, spec: Spec | None) -> float:
+    dims = value.type.dims if isinstance(value.type, TensorType) else ()
+    return math.prod(dims if spec is None else problem.mesh.local_dims(dims, spec)) * itemsize_of(value)
 
 
 def _add_value(problem: Problem, near: dict[int, float], value: Node, size: float) -> None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hloom.ir import Node, TensorType
-from hloom.planner.budget_search import WORK, solve_within
+from hloom.planner.budget_search import WORK, MemoryFront, memory_front
 from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
-from hloom.planner.memory_profile import Choice, MemoryProfiler
+from hloom.planner.memory_profile import Choice, MemoryProfiler, choice_key
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
@@ -50,7 +50,7 @@ class Refinement:
     less than by the tables as they were corrected last. `first` is the solution of the problem as it was built, if it
     is known. With a budget, `work` is how many instructions may be simulated to find what memory choices take, `seeds`
     are choices to look at beside, and `bound_with_memory` is what none of the choices that were interpolated costs less
-    than.
+    than. The budget only picks from plans that are found whatever it is.
     """
 
     task: Task
@@ -69,62 +69,112 @@ class Refinement:
     bound_with_memory: float = -math.inf
     is_shared: bool = True
     _profiler: MemoryProfiler | None = None
-    _known: list[Choice] = field(default_factory=list)
+    _solved: list[Choice] = field(default_factory=list)
+    _candidates: dict[bytes, CandidatePlan] = field(default_factory=dict)
+    _offered: set[str] = field(default_factory=set)
+    _has_learned: bool = False
 
     def advance(self, known: float) -> None:
         """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
 
         `known` is the cost of the best plan so far, at the rates of the problem.
         """
-        best = self._refine(self._solve, known)
-        if self.task.budget is not None and best is not None and not best.fits(self._budget):
-            within = self._refine(self._solve_within, known)
-            best = within if within is not None else best
+        budget = self._budget
+        best = self._refine(known if budget is None else math.inf)
         if best is not None:
             best.predict_memory()
+        if budget is not None:
+            best = best if best is not None and best.fits(budget) else self._within(budget, known)
+        if best is not None:
+            self._offered.add(plan_key(best.plan))
         self.waiting = best
 
-    def _refine(self, solve: Callable[[], Assignment], known: float) -> CandidatePlan | None:
-        """The best plan of some solutions, the tables corrected after each."""
+    def _refine(self, known: float) -> CandidatePlan | None:
+        """The best plan of some solutions, whatever they hold, the tables corrected after each."""
         best: CandidatePlan | None = None
         for _ in range(ROUNDS):
-            choice = solve()
-            if choice.cost >= known * (1 - GAIN) and choice.missing <= 0:
+            choice = self._solve()
+            if choice.cost >= known * (1 - GAIN):
                 break
             candidate = candidate_of(self.task, self.problem, choice, self.name, self.demands)
             if plan_key(candidate.plan) in self.seen:
                 break
             self.seen.add(plan_key(candidate.plan))
-            if self.task.budget is not None:
-                candidate.predict_memory()
-            best = candidate if best is None else min(best, candidate, key=self._rank)
-            if best.fits(self._budget):
-                known = min(known, best.cost(self.problem.rates))
-            if not self._is_surprised(candidate) or best.cost(self.problem.rates) <= choice.cost * (1 + CLOSE):
+            self._solved.append(choice.strategies)
+            best = candidate if best is None else min(best, candidate, key=self._cost)
+            known = min(known, self._cost(best))
+            if not self._is_surprised(candidate) or self._cost(best) <= choice.cost * (1 + CLOSE):
                 break
         return best
 
+    def _within(self, budget: float, known: float) -> CandidatePlan | None:
+        """The cheapest plan of the front that keeps a budget, or the one that holds least; none that was offered."""
+        front = self._front()
+        self.bound_with_memory = front.bound(budget)
+        for point in front.within(budget) or [front.smallest]:
+            candidate = self._candidates[choice_key(point.choice)]
+            candidate.memory = point.bytes
+            if not candidate.fits(budget):
+                candidate.notes = (*candidate.notes, "no plan was found that holds less")
+            elif self._cost(candidate) >= known:
+                return None
+            if plan_key(candidate.plan) not in self._offered:
+                return candidate
+        return None
+
+    def _front(self) -> MemoryFront:
+        """The cheapest plans that are found, each for the memory that it takes."""
+        assert self.latest is not None
+        seeds = [*self._solved]
+        if self._profiler is None:
+            self._profiler = MemoryProfiler(self.problem, self._specs)
+            seeds += self.seeds()
+        work = self.work - self._profiler.simulated
+        front = memory_front(
+            self.problem, self.latest.strategies, self._profiler, price=self._price, seeds=seeds, work=work
+        )
+        self._solved = [point.choice for point in front.simulated]
+        return front
+
+    def _price(self, choice: Choice) -> tuple[float, bool]:
+        """What a choice is forecast to cost; whether the tables, where they said less, were corrected."""
+        assert self.latest is not None
+        key, expected = choice_key(choice), self.problem.cost(choice)
+        if key not in self._candidates:
+            assignment = replace(self.latest, strategies=dict(choice), cost=expected)
+            self._candidates[key] = candidate_of(self.task, self.problem, assignment, self.name, self.demands)
+        candidate = self._candidates[key]
+        cost = self._cost(candidate)
+        if self._has_learned:
+            return max(cost, expected), False
+        return cost, cost > expected * (1 + CLOSE) and self._surprise(candidate) > 0
+
     def prove(self) -> None:
         """Compute the bound of the tables as they are, also where isomorphic clusters choose independently."""
-        if self.task.budget is not None or self.latest is None:
+        if self.latest is None:
             return
         result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
         if not result.is_shared:
             self.bound, self.is_shared = result.bound, False
 
-    def _rank(self, candidate: CandidatePlan) -> tuple[bool, float]:
-        return not candidate.fits(self._budget), candidate.cost(self.problem.rates)
+    def _cost(self, candidate: CandidatePlan) -> float:
+        return candidate.cost(self.problem.rates)
 
     def _is_surprised(self, candidate: CandidatePlan) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""
+        assert candidate.solution is not None
+        return self._surprise(candidate) > SETTLED * candidate.solution.forecast.comm_bytes
+
+    def _surprise(self, candidate: CandidatePlan) -> float:
+        """Put the forecast of a plan into the tables; the bytes that these did not predict."""
         solution = candidate.solution
         assert solution is not None
-        surprise = correct_costs(self.problem, solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
-        return surprise > SETTLED * solution.forecast.comm_bytes
+        return correct_costs(self.problem, solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
 
     def learn(self, candidate: CandidatePlan, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
         assert candidate.solution is not None
+        self._has_learned = True
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
         surprise = correct_costs(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
         return surprise > SETTLED * measured.comm_bytes
@@ -143,24 +193,6 @@ class Refinement:
         self.latest = choice
         self.bound, self.is_shared = choice.bound, choice.is_shared
         return choice
-
-    def _solve_within(self) -> Assignment:
-        """The cheapest choice that is found to keep the budget, or what holds least."""
-        assert self.task.budget is not None and self.latest is not None
-        if self._profiler is None:
-            self._profiler = MemoryProfiler(self.problem, self._specs)
-        result = solve_within(
-            self.problem,
-            self.task.budget,
-            self.latest,
-            self._profiler,
-            scale=self.scale,
-            seeds=self._known or self.seeds(),
-            work=self.work - self._profiler.simulated,
-        )
-        self._known = [point.choice for point in result.points]
-        self.bound_with_memory = result.model_bound
-        return result.solution
 
     def _specs(self, choice: dict[int, int]) -> Mapping[Node, Spec]:
         return specs_of(self.task.demands if self.demands is None else self.demands, self.problem, choice)

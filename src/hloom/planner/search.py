@@ -28,7 +28,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.second_layouts import Build, with_second_layouts
 from hloom.planner.solvers import PLANNERS, Planner
-from hloom.planner.solvers.ilp import plan_shared
+from hloom.planner.solvers.ilp import complete, plan_shared
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
@@ -257,10 +257,9 @@ class _Search:
         """The plans that people write by hand as choices of a problem, what they leave open completed cheaply."""
         for plan in experts(self.task.module, self.task.mesh):
             completed, _ = constrain_problem(problem, Constraints(like=_with_replicated(plan, problem.module)))
-            choice = self.solver(completed, seconds=self.task.seconds).strategies
             yield {
                 number: problem.options[number].index(completed.options[number][strategy])
-                for number, strategy in choice.items()
+                for number, strategy in complete(completed).items()
             }
 
     def _advance(self, refinement: Refinement) -> None:

@@ -77,7 +77,7 @@ def _without(
     cluster = next(cluster for cluster in problem.clusters if cluster.number == node)
     spec = problem.spec_tables.result_spec(cluster.lead, lead) if isinstance(cluster.lead.type, TensorType) else ""
     note = f"without {cluster.lead.name} as {spec}"
-    return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,), missing=0.0)
+    return replace(choice, strategies=strategies, cost=problem.cost(strategies), notes=(note,))
 
 
 def _bytes_of(value: Node) -> float:

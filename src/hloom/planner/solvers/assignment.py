@@ -15,9 +15,7 @@ class Assignment:
     """One strategy per cluster, its cost in seconds, and a bound: the least that any choice could cost.
 
     `is_shared` says that the bound holds only for choices that give isomorphic clusters the same strategy;
-    `shared_bound` is that bound in any case. Where nothing keeps the budget, `missing` are the bytes that it is short
-    of, and the bound is of choices that hold no more than this one. `notes` say what a reader should know of how the
-    choice was found.
+    `shared_bound` is that bound in any case. `notes` say what a reader should know of how the choice was found.
     """
 
     strategies: dict[int, int]
@@ -27,7 +25,6 @@ class Assignment:
     planner: str = "ilp"
     notes: tuple[str, ...] = ()
     shared_bound: float = -math.inf
-    missing: float = 0.0
 
     @property
     def gap(self) -> float:

@@ -17,8 +17,10 @@ from hloom.planner.solvers.ilp_model import LARGEST, add_reshard, add_table
 from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
-MOST_NODES = 200
+MOST_NODES = 50
 """How many nodes the tree of branches may have: the best choice met by then is as good for a search that simulates."""
+MOST_OPTIONS = 160
+"""Of programs with more strategies than this beside one for each node the linear relaxation is solved alone."""
 SLACK = 1e-6
 """The share of the budget by which bytes may exceed the least that is possible: the solver's tolerance."""
 
@@ -69,13 +71,14 @@ def _solved(
     scale = LARGEST / known if known > 0 else 1.0
     weight = 0.0 if is_lightest else scale
     program = MixedIntegerProgram()
+    is_integral = graph.size - len(graph.unary) <= MOST_OPTIONS
     chosen = {
-        node: program.columns(costs[0] * weight, is_integer=counts[node] == 1 and costs.shape[1] > 1)
+        node: program.columns(costs[0] * weight, is_integer=is_integral and counts[node] == 1 and costs.shape[1] > 1)
         for node, costs in graph.unary.items()
     }
     for node, columns in chosen.items():
         program.row(1, 1, columns, 1.0)
-        if counts[node] > 1 and len(columns) > 1:
+        if is_integral and counts[node] > 1 and len(columns) > 1:
             _add_counts(program, columns, counts[node])
     for factor in graph.factors:
         if is_lightest or all(argument.size == 1 for argument in factor.arguments):
