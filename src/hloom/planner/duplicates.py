@@ -12,8 +12,8 @@ resharded:
     y = f32[64,64] multiply(x, mask)
     z = f32[64,8] dot(mask.clone, w), ...
 
-XLA's CSE compares shardings (HloCSE in xla/service/hlo_cse.cc, `sharding_sensitive`), so copies that are sharded
-otherwise stay two until they are partitioned.
+XLA's CSE compares shardings (HloCSE in xla/service/hlo_cse.cc, `sharding_sensitive`), so clones that are sharded
+otherwise stay until they are partitioned. Broadcasts of scalars do not: they are made anew where they are wanted in any case.
 """
 
 from __future__ import annotations
@@ -96,6 +96,16 @@ class Duplicate:
             if not isinstance(graph[name], Apply) or not graph.comes_before(graph[name], first):
                 raise HloomError(f"the plan clones {name}, which is no instruction before {first.name}")
         return first
+
+
+def clone_name(name: str, taken: set[str]) -> str:
+    """A name for a clone, which joins those that are taken."""
+    clone, number = f"{name}.clone", 0
+    while clone in taken:
+        number += 1
+        clone = f"{name}.clone.{number}"
+    taken.add(clone)
+    return clone
 
 
 def put_duplicates(module: Module, duplicates: Iterable[Duplicate]) -> None:

@@ -14,8 +14,8 @@ from hloom.planner.dataflow import element_reads
 from hloom.planner.duplicates import ENTRY as ENTRY
 from hloom.planner.duplicates import Duplicate, needed_duplicates, put_duplicates
 from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.free_values import spec_of_free
 from hloom.planner.problem import Problem
-from hloom.planner.spec_tables import spec_of_operand
 from hloom.sharding import Mesh, Spec, mesh_to_json, spec_to_json, to_tiled, to_tuple
 from hloom.text import HloomError
 
@@ -224,11 +224,13 @@ def plan_of(
     original: Module,
     name: str = "",
     marks: Mapping[tuple[Node, int], Spec] | None = None,
+    free: Sequence[tuple[Duplicate, Spec]] = (),
 ) -> Plan:
     """The plan of specs that were chosen for a problem's values; free values are left out, unless they are clones.
 
     `original` is the module before it was brought into normal form: its entry's names come first. `marks` are the specs
-    that readers require of operands, by reader and operand index, if not those of the values.
+    that readers require of operands, by reader and operand index, if not those of the values, and `free` has clones of
+    free values.
     """
     entry, plan, known = problem.module.entry, Plan(mesh, name=name), original.entry
     duplicates = tuple(needed_duplicates(problem.module, problem.duplicates, specs))
@@ -243,7 +245,9 @@ def plan_of(
     plan.parameters.update({parameter.number: specs[parameter] for parameter in entry.parameters if parameter in specs})
     root = entry.output
     operand_specs = (*_operand_specs(problem, specs), *_marked(problem, marks or {}))
-    plan = replace(plan, operand_specs=operand_specs, duplicates=duplicates)
+    plan = replace(plan, operand_specs=operand_specs, duplicates=(*duplicates, *(duplicate for duplicate, _ in free)))
+    for duplicate, spec in free:
+        plan.computations.setdefault(duplicate.computation, {})[duplicate.clones[-1][1]] = spec
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
@@ -257,13 +261,11 @@ def plan_of(
 
 def _free_clones(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, Spec]]:
     """The clones that cost nothing in any spec, with the spec that the first reader requires."""
-    clones, clusters = _clones(problem.duplicates), problem.clusters
-    for node in clusters.dataflow.nodes:
-        if node.name not in clones or node not in clusters.free or not isinstance(node.type, TensorType):
-            continue
-        reader = next((user for user in node.users if user in specs and user in clusters.maps), None)
-        if node.type.dims and reader is not None:
-            yield node, spec_of_operand(clusters.maps[reader], reader.inputs.index(node), specs[reader])
+    clones = _clones(problem.duplicates)
+    for node in problem.clusters.free:
+        spec = spec_of_free(problem, specs, node) if node.name in clones else None
+        if spec is not None and spec.rank:
+            yield node, spec
 
 
 def _clones(duplicates: Sequence[Duplicate]) -> set[str]:

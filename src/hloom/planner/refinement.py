@@ -19,6 +19,7 @@ from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
+from hloom.planner.free_values import free_duplicates, scatter_marks
 from hloom.planner.memory_profile import Choice, MemoryProfiler, choice_key
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
@@ -211,12 +212,14 @@ def candidate_of(
     specs = specs_of(task.demands if demands is None else demands, problem, choice.strategies)
     own = problem.specs(choice.strategies)
     forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
-    marks = operand_marks(problem, choice.strategies, specs) if task.has_marks else {}
+    marks = operand_marks(problem, choice.strategies, specs) | scatter_marks(problem, specs) if task.has_marks else {}
     price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))
     for collective in forecasted.collectives:
         price.add_collectives([collective.step], collective.width, collective.times)
     mesh_specs, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
-    plan = plan_of(problem, task.mesh, mesh_specs, task.module, name, marked)
+    free = list(free_duplicates(problem, specs)) if task.has_marks else []
+    free = [(duplicate, _on({0: spec}, problem.mesh, task.mesh)[0]) for duplicate, spec in free]
+    plan = plan_of(problem, task.mesh, mesh_specs, task.module, name, marked, free)
     return CandidatePlan(plan, price, solution=Solution(problem, choice, specs, forecasted), notes=choice.notes)
 
 

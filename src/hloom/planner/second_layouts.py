@@ -27,7 +27,7 @@ from hloom.analysis import ELEMENTWISE
 from hloom.ir import Apply, Node, TensorType
 from hloom.planner.cost_model import dims_of, itemsize_of
 from hloom.planner.cost_tables import add_edge_costs, rebuild_edge_costs
-from hloom.planner.duplicates import ENTRY, Duplicate, needed_duplicates
+from hloom.planner.duplicates import ENTRY, Duplicate, clone_name, needed_duplicates
 from hloom.planner.min_cut import min_node_cut
 from hloom.planner.problem import Problem, Read
 from hloom.planner.solvers import Assignment, Planner
@@ -288,14 +288,7 @@ def _duplicate(
     problem: Problem, value: Node, reads: Sequence[Read], cone: Sequence[Node], names: set[str]
 ) -> Duplicate:
     """The duplicate of the instructions behind a value, for its reads; their clones' names join the names."""
-    clones: list[tuple[str, str]] = []
-    for node in cone:
-        clone, number = f"{node.name}.clone", 0
-        while clone in names:
-            number += 1
-            clone = f"{node.name}.clone.{number}"
-        names.add(clone)
-        clones.append((node.name, clone))
+    clones = [(node.name, clone_name(node.name, names)) for node in cone]
     graph = value.graph
     where = ENTRY if graph is problem.module.entry else graph.name
     return Duplicate(where, tuple(clones), tuple((read.reader.name, read.operand_index) for read in reads))
