@@ -13,7 +13,7 @@ resharded:
     z = f32[64,8] dot(mask.clone, w), ...
 
 XLA's CSE compares shardings (HloCSE in xla/service/hlo_cse.cc, `sharding_sensitive`), so clones that are sharded
-otherwise stay until they are partitioned. Broadcasts of scalars do not: they are made anew where they are wanted in any case.
+otherwise stay until they are partitioned. Broadcasts of scalars do not stay: XLA makes these anew in any sharding.
 """
 
 from __future__ import annotations
