@@ -5,6 +5,7 @@ memory follows from a choice, `live_ranges.py`.
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
 
 from hloom.ir import Module
@@ -18,7 +19,8 @@ from hloom.remat.rematerialization import rematerialize as rematerialize
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.remat(module, "160MiB")`, have one name."""
 
-    def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "model") -> Module:
+    def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
+        import_module("hloom.api.apply").load_packages()  # users' calls know all measures
         return remat(module, budget, backend=backend, measure=measure)
 
 

@@ -23,8 +23,10 @@ Measure = Callable[[Module], int]
 """Yields the bytes that a program takes at its peak."""
 Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | None"]
 """Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
-MEASURES: dict[str, Measure | None] = {"model": None}
+MEASURES: dict[str, Measure | None] = {"auto": None, "model": None}
 """By names, what says whether a program fits. `hloom.api` adds "xla", the buffers that XLA assigns."""
+MOST_CHECKED = 20_000
+"""Programs of more instructions are not checked by a compiler unless asked for: to compile them takes minutes."""
 MARGIN = 0.05
 """The share of the budget that is left free where nothing but the model says what a program takes: its usual error."""
 MOST_TRIALS = 8
@@ -41,7 +43,7 @@ class Rematerialization:
     arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
     the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
     `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
-    `stored` ones by `choice`.
+    `stored` ones by `choice`. `assigned` is what a compiler took when it was asked, None where it was not.
     """
 
     module: Module
@@ -55,27 +57,30 @@ class Rematerialization:
     stored: StoredValues
     choice: RecomputationChoice | None = None
     residuals: ResidualChoice | None = None
+    assigned: int | None = None
 
 
-def remat(module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "model") -> Module:
+def remat(module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
     """A copy of a program that keeps its peak memory within a budget by computing values twice.
 
-    `budget` are bytes, or a text such as "160MiB"; the peak is arguments, outputs and temporaries, by the model of
-    XLA's CPU compiler, which leaves a margin of 5 % where it can, or, with `measure="xla"`, by that compiler. `backend`
-    says by what the second computations are kept apart from the first: a data dependence on "cpu", optimisation
-    barriers on "gpu" and "tpu". Raises HloomError where no choice is found that fits.
+    `budget` are bytes, or a text such as "160MiB"; the peak is arguments, outputs and temporaries. `measure="model"` is
+    the model of XLA's CPU compiler, which leaves a margin of 5 % where it can; "xla" is that compiler, asked about each
+    choice; "auto" chooses by the model and asks XLA about what is chosen, where it is installed, the backend is "cpu",
+    and the program has at most MOST_CHECKED instructions. `backend` says by what the second computations are kept apart
+    from the first: a data dependence on "cpu", optimisation barriers on "gpu" and "tpu". Raises HloomError where no
+    choice is found that fits.
     """
-    return rematerialize(module, budget, backend=backend, measure=_measure(measure)).module
+    return _rematerialized(module, budget, backend, measure).module
 
 
 def remat_in_place(
-    module: Module, budget: int | str | None = None, *, backend: str = "cpu", measure: str = "model"
+    module: Module, budget: int | str | None = None, *, backend: str = "cpu", measure: str = "auto"
 ) -> Report:
     """As `remat`, of the module itself, which stays as it is where that raises."""
     if budget is None:
         raise HloomError("how much memory the program may take must be said", hint="remat(budget=160MiB)")
     report = Report("remat")
-    made = rematerialize(module, budget, backend=backend, measure=_measure(measure))
+    made = _rematerialized(module, budget, backend, measure)
     if not made.recomputed:
         report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
         return report
@@ -85,21 +90,33 @@ def remat_in_place(
     if made.choice is not None:
         _write(module, made.choice, made.stored, MECHANISMS[backend])
     report.changes = 1
+    by_xla = "" if made.assigned is None else f" ({made.assigned:,} by XLA)"
     report.notes.append(
-        f"{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} bytes, "
+        f"{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} bytes{by_xla}, "
         f"{made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
         f"{made.cost_bound:,.0f}"
     )
     return report
 
 
+def _rematerialized(module: Module, budget: int | str, backend: str, measure: str) -> Rematerialization:
+    if measure not in MEASURES:
+        raise HloomError(f"nothing is known that measures memory by '{measure}'", hint=f"known: {', '.join(MEASURES)}")
+    check = None
+    if measure == "auto" and backend == "cpu" and module.node_count <= MOST_CHECKED:
+        check = MEASURES.get("xla")
+    return rematerialize(module, budget, backend=backend, measure=MEASURES[measure], check=check)
+
+
 def rematerialize(
-    module: Module, budget: int | str, *, backend: str = "cpu", measure: Measure | None = None
-) -> Rematerialization:
+    module: Module, budget: int | str, *, backend: str = "cpu", measure: Measure | None = None,
+    check: Measure | None = None,
+) -> Rematerialization:  # fmt: skip
     """As `remat`, with what the program takes.
 
     `measure` yields the peak of a program as a compiler assigns it; then that, too, must be within the budget. Without
-    it a margin of the budget is left free, unless nothing fits that does.
+    it a margin of the budget is left free, unless nothing fits that does. `check` is a measure of what is chosen by the
+    model: it is asked about each choice only where the first one is above the budget, or above the margin.
     """
     limit = _checked_budget(budget)
     mechanism = MECHANISMS.get(backend)
@@ -111,8 +128,9 @@ def rematerialize(
     stored = find_stored_values(program)
     flops = cost(program).total.flops
     original = Rematerialization(module.clone(), stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
+    asked = _Checked(check)
     targets = [limit] if measure is not None else [int((1 - MARGIN) * limit), limit]
-    if stored.peak <= targets[0] and (measure is None or measure(program) <= limit):
+    if stored.peak <= targets[0] and (measure or asked)(program) <= limit:
         return original
     if stored.fixed >= limit:
         raise HloomError(
@@ -121,12 +139,17 @@ def rematerialize(
         )
     least = original.peak
     for target in targets:
-        search = _Search(original, target, mechanism, measure)
+        is_last = target == limit
+        search = _Search(original, target, mechanism, measure or (asked if check and is_last else None))
         search.run(program, stored)
         least = min(least, search.least.peak)
-        if search.best is not None:
-            return search.best
-        if measure is None and stored.peak <= limit:
+        best = search.best
+        if best is not None:
+            known = measure or (asked.measure if is_last else None)
+            assigned = best.peak if known is not None else asked(best.module)
+            if assigned <= limit:
+                return replace(best, assigned=assigned or None)
+        elif measure is None and stored.peak <= limit and asked(program) <= limit:
             return original
     raise HloomError(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
@@ -232,7 +255,7 @@ class _Search:
                 continue
             result = write()
             if self.measure is not None and result.peak <= self.budget:
-                result = replace(result, peak=self.measure(result.module))
+                result = replace(result, peak=self.measure(result.module) or result.peak)
             if result.peak < self.least.peak:
                 self.least = result
             fits[key] = result.peak <= self.budget
@@ -285,10 +308,21 @@ def _written(
     )
 
 
-def _measure(name: str) -> Measure | None:
-    if name not in MEASURES:
-        raise HloomError(f"nothing is known that measures memory by '{name}'", hint=f"known: {', '.join(MEASURES)}")
-    return MEASURES[name]
+class _Checked:
+    """A compiler that is asked what a program takes, until it does not know one."""
+
+    def __init__(self, measure: Measure | None) -> None:
+        self.measure = measure
+
+    def __call__(self, module: Module) -> int:
+        """The bytes that it takes; none where nobody knows."""
+        if self.measure is None:
+            return 0
+        try:
+            return self.measure(module)
+        except HloomError:  # it is not installed, or does not compile the program
+            self.measure = None
+            return 0
 
 
 def _checked_budget(budget: int | str) -> int:

@@ -22,6 +22,9 @@ CHEAP_FLOPS_PER_BYTE = 0.5
 FLOPS_PER_BYTE = 0.05
 """What moving a byte counts as, beside FLOPs: of values that take no arithmetic the smaller are recomputed."""
 
+OF_PROGRAM = ".program"
+"""Ends the names of the program's instructions in the model's module, whose further ones have numbers at the end."""
+
 
 @dataclass(slots=True, eq=False)
 class StoredValue:
@@ -76,6 +79,8 @@ class StoredValues:
 def find_stored_values(module: Module) -> StoredValues:
     """The stored values of a module in canonical form, by the model of XLA's CPU compiler."""
     model = module.clone()
+    for node in model.entry.nodes:
+        model.entry.rename(node, node.name + OF_PROGRAM)
     return _StoredValuesBuilder(module, model, simulate_buffers(model)).build()
 
 
@@ -83,7 +88,7 @@ class _StoredValuesBuilder:
     """Relates the buffers of the model's module to the instructions of the program, by their names."""
 
     def __init__(self, module: Module, model: Module, live: Liveness) -> None:
-        self.nodes = {node.name: node for node in module.entry.nodes}
+        self.nodes = {node.name + OF_PROGRAM: node for node in module.entry.nodes}
         self.model = model
         self.live = live
         self.effects = SideEffects()
