@@ -153,6 +153,7 @@ def test_what_is_chosen_is_checked():
 
 def test_instructions_of_the_model_are_not_taken_for_those_of_the_program():
     """The model names its transposes as the program names its own, of other layers."""
+
     def norm(x: Any) -> Any:
         centred = x - x.mean(-1, keepdims=True)
         return centred * lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
@@ -183,7 +184,7 @@ def test_in_place_writes_the_same_program():
     module, _ = program("attention")
     made = recomputing("attention", 0.7)
     copy = module.clone()
-    hloom.remat.remat_in_place(copy, int(0.7 * made.original_peak))
+    hloom.remat.remat_in_place(copy, int(0.7 * made.original_peak), measure="model")
     assert hloom.equal(copy, made.module)
 
 

@@ -25,6 +25,8 @@ Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | No
 """Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
 MEASURES: dict[str, Measure | None] = {"auto": None, "model": None}
 """By names, what says whether a program fits. `hloom.api` adds "xla", the buffers that XLA assigns."""
+MOST_SEARCHED = 5_000
+"""Of programs of more instructions a compiler is asked as little as can be: each time takes many seconds."""
 MOST_CHECKED = 20_000
 """Programs of more instructions are not checked by a compiler unless asked for: to compile them takes minutes."""
 MARGIN = 0.05
@@ -102,9 +104,9 @@ def remat_in_place(
 def _rematerialized(module: Module, budget: int | str, backend: str, measure: str) -> Rematerialization:
     if measure not in MEASURES:
         raise HloomError(f"nothing is known that measures memory by '{measure}'", hint=f"known: {', '.join(MEASURES)}")
-    check = None
-    if measure == "auto" and backend == "cpu" and module.node_count <= MOST_CHECKED:
-        check = MEASURES.get("xla")
+    check = MEASURES.get("xla")
+    if measure != "auto" or backend != "cpu" or module.node_count > MOST_CHECKED:
+        check = None
     return rematerialize(module, budget, backend=backend, measure=MEASURES[measure], check=check)
 
 
@@ -116,7 +118,8 @@ def rematerialize(
 
     `measure` yields the peak of a program as a compiler assigns it; then that, too, must be within the budget. Without
     it a margin of the budget is left free, unless nothing fits that does. `check` is a measure of what is chosen by the
-    model: it is asked about each choice only where the first one is above the budget, or above the margin.
+    model; of programs of more than MOST_SEARCHED instructions it is asked about each choice only where the one that
+    leaves the margin is above the budget.
     """
     limit = _checked_budget(budget)
     mechanism = MECHANISMS.get(backend)
@@ -129,7 +132,8 @@ def rematerialize(
     flops = cost(program).total.flops
     original = Rematerialization(module.clone(), stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
     asked = _Checked(check)
-    targets = [limit] if measure is not None else [int((1 - MARGIN) * limit), limit]
+    is_direct = measure is not None or (module.node_count <= MOST_SEARCHED and asked(program) > 0)
+    targets = [limit] if is_direct else [int((1 - MARGIN) * limit), limit]
     if stored.peak <= targets[0] and (measure or asked)(program) <= limit:
         return original
     if stored.fixed >= limit:
@@ -140,7 +144,7 @@ def rematerialize(
     least = original.peak
     for target in targets:
         is_last = target == limit
-        search = _Search(original, target, mechanism, measure or (asked if check and is_last else None))
+        search = _Search(original, target, mechanism, measure or (asked if is_last else None))
         search.run(program, stored)
         least = min(least, search.least.peak)
         best = search.best
