@@ -295,6 +295,25 @@ def convolutional_network() -> None:
     assert_order(assert_steps(momentum, state, batch, plan), plan)
 
 
+def one_stage_per_process() -> None:
+    """Run by each of two processes of two devices."""
+    plan = plan_of(4, 2, 4, devices=2)
+    pipeline = hloom.pipeline(jax.jit(perceptron_step).lower(PERCEPTRON, *ROWS), plan)
+    state, expected = PERCEPTRON, PERCEPTRON
+    for _ in range(2):
+        state, value = pipeline.step(state, *ROWS)
+        expected, wanted = perceptron_step(expected, *ROWS)
+    own = [
+        (actual, other)
+        for actual, other in zip(jax.tree.leaves((state, value)), jax.tree.leaves((expected, wanted)), strict=True)
+        if actual.is_fully_addressable
+    ]
+    assert len(own) == (4 if jax.process_index() == 0 else 5)
+    for actual, other in own:
+        np.testing.assert_allclose(np.asarray(actual), np.asarray(other), rtol=1e-5, atol=1e-6)
+    assert_order(pipeline, plan)
+
+
 CASES = {
     case.__name__: case
     for case in (

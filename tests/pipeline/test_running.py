@@ -1,14 +1,17 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
 Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `row_slices.py`, `stage_programs.py`,
-`step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py`.
+`step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py` and
+`on_two_processes.py`.
 """
 
 import json
+import socket
 import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +40,25 @@ def results() -> dict[str, str]:
 def test_on_eight_devices(name: str) -> None:
     problem = results()[name]
     assert not problem, problem
+
+
+@pytest.mark.long
+def test_on_two_processes() -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    environment = xla.environment(2) | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "JAX_ENABLE_X64": "0"}
+    command = [sys.executable, "-m", "tests.pipeline.on_two_processes"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [
+        subprocess.Popen([*command, number, str(port)], cwd=ROOT, env=environment, text=True, **pipes) for number in "01"
+    ]
+    try:
+        outputs = [process.communicate(timeout=180) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [out.splitlines()[-1:] for out, _ in outputs] == [["as the whole step"]] * 2, outputs[0][1] + outputs[1][1]
 
 
 TWO_LAYERS = """

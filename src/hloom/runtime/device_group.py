@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,25 @@ def device_groups(numbers: Sequence[Sequence[int]], devices: Sequence[Any] | Non
 
 
 class DeviceGroup:
-    """Devices that share the work of modules: arrays are split along one dimension, or replicated."""
+    """Devices of one process that share the work of modules: arrays are split along one dimension, or replicated.
+
+    In the other processes its arrays are jax's, without data, and its modules yield such.
+    """
 
     def __init__(self, devices: list[Any]) -> None:
         self.devices = devices
+        processes = {getattr(device, "process_index", 0) for device in devices}
+        if len(processes) > 1:
+            raise HloomError(
+                f"devices {[device.id for device in devices]} share a stage, and are of processes {sorted(processes)}",
+                hint="a stage's devices are those of one process",
+            )
+        (self.process,) = processes
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the devices are those of this process."""
+        return self.process == jax_internals().jax.process_index()
 
     @cached_property
     def _mesh(self) -> Any:
@@ -57,11 +72,44 @@ class DeviceGroup:
         return getattr(array, "sharding", None) == self.sharding(np.shape(array), split_dim)
 
     def put(self, array: Any, split_dim: int | None = None) -> Any:
-        """An array on these devices, split along a dimension where that is divisible; itself where it is there."""
+        """An array on these devices, split along a dimension where that is divisible; itself where it is there.
+
+        Between processes it goes through a collective of theirs: they call in the same order.
+        """
         if self.holds(array, split_dim):
             return array
-        with jax_internals().jax.enable_x64(True):
-            return jax_internals().jax.device_put(array, self.sharding(np.shape(array), split_dim))
+        jax = jax_internals().jax
+        with jax.enable_x64(True):
+            source = _process_of(array)
+            here = jax.process_index()
+            if source not in (None, self.process) and here in (source, self.process):
+                array = self._received(array, source)
+            if not self.is_local:
+                return self.without_data(np.shape(array), array.dtype, split_dim)
+            return jax.device_put(array, self.sharding(np.shape(array), split_dim))
+
+    def without_data(self, dims: Sequence[int], element_type: Any, split_dim: int | None = None) -> Any:
+        """An array of another process, as jax represents it in this one."""
+        sharding = self.sharding(dims, split_dim)
+        make = jax_internals().jax.make_array_from_single_device_arrays
+        return make(tuple(dims), sharding, [], dtype=element_type)
+
+    def _received(self, array: Any, source: int) -> Any:
+        """An array of another process on the first of these devices; in the process that sends it, the array."""
+        jax = jax_internals().jax
+        first = min((device for device in array.sharding.device_set), key=lambda device: device.id)
+        mesh = jax.sharding.Mesh(np.array([first, self.devices[0]]), (STAGE_AXIS,))
+        spec = jax.sharding.PartitionSpec(STAGE_AXIS)
+        sharding = jax.sharding.NamedSharding(mesh, spec)
+        if jax.process_index() == source:
+            local = jax.device_put(array, first)[None]
+        else:
+            local = jax.device_put(np.zeros((1, *array.shape), array.dtype), self.devices[0])
+        both = jax.make_array_from_single_device_arrays((2, *array.shape), sharding, [local])
+        moved = _permutation(mesh)(both)
+        if jax.process_index() == source:
+            return array
+        return moved.addressable_shards[0].data[0]
 
     def compiled(
         self, module: Module, split_dims: Sequence[int | None], donated: Sequence[int] = ()
@@ -80,6 +128,13 @@ class DeviceGroup:
         def apply(*arrays: Any) -> Any:
             return tuple(program_call().bind(*arrays, program=program))
 
+        def absent(*arrays: Any) -> tuple[Any, ...]:
+            del arrays
+            pairs = zip(outputs, split_dims, strict=True)
+            return tuple(self.without_data(aval.shape, aval.dtype, dim) for aval, dim in pairs)
+
+        if not self.is_local:
+            return absent
         apply.__name__ = apply.__qualname__ = module.name
         shardings = tuple(self.sharding(aval.shape, dim) for aval, dim in zip(outputs, split_dims, strict=True))
         jitted = internals.jax.jit(apply, out_shardings=shardings, donate_argnums=tuple(donated))
@@ -89,6 +144,27 @@ class DeviceGroup:
                 return jitted(*arrays)
 
         return run
+
+
+def _process_of(array: Any) -> int | None:
+    """The process whose devices an array is on; None where this process has all of it."""
+    sharding = getattr(array, "sharding", None)
+    if sharding is None or array.is_fully_addressable:
+        return None if sharding is None else jax_internals().jax.process_index()
+    processes = {device.process_index for device in sharding.device_set}
+    return min(processes)
+
+
+@lru_cache(64)
+def _permutation(mesh: Any) -> Any:
+    """The function that sends what the first of two devices has to the second."""
+    jax = jax_internals().jax
+    spec = jax.sharding.PartitionSpec(STAGE_AXIS)
+
+    def send(part: Any) -> Any:
+        return jax.lax.ppermute(part, STAGE_AXIS, [(0, 1)])
+
+    return jax.jit(jax.shard_map(send, mesh=mesh, in_specs=spec, out_specs=spec))
 
 
 class _NoDerivatives:
@@ -151,6 +227,8 @@ def join_rows(parts: Sequence[Any], groups: Sequence[DeviceGroup]) -> Any:
 
 def take_rows(array: Any, rows: tuple[int, int], group: DeviceGroup) -> Any:
     """Rows of an array; of one that `join_rows` made, the part that is on these devices already."""
+    if not group.is_local:
+        return group.without_data((rows[1] - rows[0], *array.shape[1:]), array.dtype)
     if isinstance(array, ArrayRows):
         start = 0
         for part in array.parts:
