@@ -162,6 +162,15 @@ def inference() -> None:
     np.testing.assert_allclose(pipeline.step(PERCEPTRON, ROWS[0]), predict(PERCEPTRON, ROWS[0]), rtol=1e-5, atol=1e-6)
 
 
+def measurement() -> None:
+    plan = plan_of(4, 2)
+    pipeline = hloom.pipeline(jax.jit(perceptron_step).lower(PERCEPTRON, *ROWS), plan)
+    measured = pipeline.measure(PERCEPTRON, *ROWS)
+    assert len(measured.times) == 2 and all(times.forward_seconds > 0 for times in measured.times)
+    assert 0 < measured.simulation.bubble < 1 and measured.seconds > 0 and 0 <= measured.bubble < 1
+    assert pipeline.record.actions
+
+
 # A language model with tied embeddings, trained by Adam with clipped gradients
 
 
@@ -325,6 +334,7 @@ CASES = {
         planned,
         several_devices_in_a_stage,
         inference,
+        measurement,
         language_model_by_adam,
         scan_over_layers,
         scan_over_layers_in_uneven_stages,

@@ -20,7 +20,8 @@ def main(process: int, port: int) -> None:
     jax.distributed.initialize(f"localhost:{port}", 2, process, initialization_timeout=60)
     assert len(jax.devices()) == 4
     programs.one_stage_per_process()
-    print("as the whole step", flush=True)
+    sys.stdout.write("as the whole step\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

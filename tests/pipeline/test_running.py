@@ -1,8 +1,8 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
-Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `row_slices.py`, `stage_programs.py`,
-`step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see `on_eight_devices.py` and
-`on_two_processes.py`.
+Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `measurement.py`, `row_slices.py`,
+`stage_programs.py`, `step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see
+`on_eight_devices.py` and `on_two_processes.py`.
 """
 
 import json

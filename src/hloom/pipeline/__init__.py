@@ -19,6 +19,7 @@ from hloom.pipeline.layers import Layer as Layer
 from hloom.pipeline.layers import layers as layers
 from hloom.pipeline.machine import InvalidMachine as InvalidMachine
 from hloom.pipeline.machine import Machine as Machine
+from hloom.pipeline.measurement import StepMeasurement as StepMeasurement
 from hloom.pipeline.pipeline import Pipeline as Pipeline
 from hloom.pipeline.pipeline import pipeline as pipeline
 from hloom.pipeline.plan import Action as Action

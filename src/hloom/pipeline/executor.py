@@ -45,7 +45,7 @@ class PipelineExecutor:
 
     def step(self, arguments: Sequence[Any]) -> list[Any]:
         """The results of one step, each on the devices of its stage; arguments in the order of the parameters."""
-        run = _Run(self, arguments)
+        run = StepRun(self, arguments)
         self.record = run.record
         return run.results()
 
@@ -69,7 +69,7 @@ class PipelineExecutor:
         return made
 
 
-class _Run:
+class StepRun:
     """One step while it is dispatched: what each stage holds, of the step and of each microbatch."""
 
     def __init__(self, executor: PipelineExecutor, arguments: Sequence[Any]) -> None:
@@ -84,10 +84,18 @@ class _Run:
 
     def results(self) -> list[Any]:
         """Dispatch the step; its results."""
+        self.prepare()
+        for action in self.executor.order:
+            self.run_action(action)
+        return self.update()
+
+    def prepare(self) -> None:
+        """Dispatch what comes before the microbatches."""
         for program in self.program.before:
             self._run_once(program)
-        for action in self.executor.order:
-            self._run_action(action)
+
+    def update(self) -> list[Any]:
+        """Dispatch what follows the microbatches; the step's results."""
         for total, stages in self.program.totals:
             for stage in stages:
                 self.held[stage][total.value] = self._sent(self.held[total.stage][total.value], total.value, stage)
@@ -143,16 +151,21 @@ class _Run:
             value = program.results[number]
             self.held[stage][value] = self._sent(results[number], value, stage)
 
-    def _run_action(self, action: Action) -> None:
+    def arrays(self) -> list[Any]:
+        """The arrays that stages hold for the step."""
+        return [array for held in self.held for array in held.values()]
+
+    def run_action(self, action: Action) -> list[Any]:
+        """Dispatch an action; the arrays that it yields and sends."""
         self.record.actions.append(action)
         program = self.program.microbatch.get((action.kind, action.stage))
         if action.kind is ActionKind.FORWARD:
             self.started.add((action.stage, action.microbatch))
-        if program is not None:
-            self._run_microbatch(program, action.microbatch)
+        made = self._run_microbatch(program, action.microbatch) if program is not None else []
         self._count_live(action)
+        return made
 
-    def _run_microbatch(self, program: StageProgram, microbatch: int) -> None:
+    def _run_microbatch(self, program: StageProgram, microbatch: int) -> list[Any]:
         operands = [self._operand(program.stage, operand, microbatch) for operand in program.operands]
         results = self.executor.compiled(program)(*operands)
         for value, array in zip(program.results, results, strict=True):
@@ -160,9 +173,12 @@ class _Run:
                 self.held[program.stage][value] = array
             else:
                 self._hold(program.stage, value, microbatch, array)
+        sent = []
         for number, stage in program.sends:
             value = program.results[number]
-            self._hold(stage, value, microbatch, self._sent(results[number], value, stage))
+            sent.append(self._sent(results[number], value, stage))
+            self._hold(stage, value, microbatch, sent[-1])
+        return [*results, *sent]
 
     def _hold(self, stage: int, value: StageValue, microbatch: int, array: Any) -> None:
         readers = self.executor.readers.get((stage, value), 0)

@@ -9,6 +9,7 @@ from hloom.hlo import load
 from hloom.ir import Module
 from hloom.microbatch import Batch
 from hloom.pipeline.executor import PipelineExecutor, StepRecord
+from hloom.pipeline.measurement import StepMeasurement, measure_step
 from hloom.pipeline.plan import PipelinePlan
 from hloom.pipeline.program import PipelineProgram
 from hloom.pipeline.stage_programs import pipeline_program
@@ -55,8 +56,16 @@ class Pipeline:
         its parameters, and a tuple of arrays. Results are jax's arrays on the devices of their stages, and may be the
         arguments of the next step: what is where it is needed is not moved.
         """
+        results = self.executor.step(self._arguments(args, kwargs))
+        return self._trees.results(results) if self._trees is not None else tuple(results)
+
+    def measure(self, *args: Any, **kwargs: Any) -> StepMeasurement:
+        """What the actions of a step with these arguments take, one by one and together; the results are dropped."""
+        return measure_step(self.executor, self._arguments(args, kwargs))
+
+    def _arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
         if self._trees is not None:
-            return self._trees.results(self.executor.step(self._trees.arguments(args, kwargs)))
+            return self._trees.arguments(args, kwargs)
         if kwargs:
             raise HloomError(f"{next(iter(kwargs))}: the parameters of a module are given in order, without names")
-        return tuple(self.executor.step(args))
+        return args
