@@ -17,6 +17,7 @@ from hloom.ir import Module
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.problem import Problem
 from hloom.planner.solvers import ilp
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh
@@ -66,12 +67,12 @@ def _against_the_solver(plan: Plan) -> Iterator[Figure]:
 
 
 def _by_messages(graph: FactorGraph) -> None:
-    result = ilp.solve(graph, float("inf"))
+    result = ilp.solve(graph, Deadline())
     assert result.gap <= ilp.PROVEN
 
 
 def _by_the_solver(graph: FactorGraph) -> None:
-    result = solve_exactly(graph, 1.0, PATIENCE, most=COLUMNS)
+    result = solve_exactly(graph, 1.0, Deadline(PATIENCE), most=COLUMNS)
     assert result is not None and result.choice is not None
 
 

@@ -183,6 +183,12 @@ def test_the_expert_planner_completes_the_experts_plans():
     assert steps[0] >= search_plans(MODULE, ONE_AXIS).best.step(chosen.rates) - 1e-9
 
 
+def test_solutions_that_time_cuts_short_are_noted():
+    module = parse(TWO_LAYERS)
+    assert not search_plans(module, MESH).notes
+    assert any("cut short after 1e-09 s" in note for note in search_plans(module, MESH, seconds=1e-9).notes)
+
+
 def test_a_larger_budget_never_gets_a_slower_plan():
     module = parse(TWO_LAYERS)
     free = search_plans(module, MESH).best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -55,7 +56,7 @@ def plan(
     forbidden: Iterable[str] = (),
     device: Device | str | None = None,
     overlap: bool = False,
-    seconds: float = 20.0,
+    seconds: float = math.inf,
     marks: bool = True,
 ) -> PlanResult:
     """The best plan found to shard a module over a mesh of devices, with its costs and their causes.
@@ -64,9 +65,10 @@ def plan(
     experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
     (`{"x": "[data,-]"}`), `like` is a plan to keep to, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
     `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, else 100 TFLOP/s and 100 GB/s without latency; with
-    `overlap` work and collectives run at the same time. Each solution gets so many `seconds`. Plans mark operands of
-    dots, which annotated modules have and the plan's JSON has not: without `marks` the JSON says all of a plan of a
-    module without loops. Raises HloomError for what cannot be planned and for demands that cannot be met.
+    `overlap` work and collectives run at the same time. Solutions are cut short after so many `seconds`, which is noted
+    then. Plans mark operands of dots, which annotated modules have and the plan's JSON has not: without `marks` the
+    JSON says all of a plan of a module without loops. Raises HloomError for what cannot be planned and for demands that
+    cannot be met.
     """
     check_plannable(module)
     space, rates = _on_device(mesh_of(mesh), device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--device", metavar="NAME", help="Rates and links of this device, not 100 TFLOP/s and 100 GB/s.")
 @click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
 @click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="For each solution.")
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=math.inf, help="Cut solutions short after so long.")
 @click.option(
     "--measure",
     metavar="K",

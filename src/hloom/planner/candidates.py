@@ -55,7 +55,7 @@ class Task:
     mesh: Mesh
     rates: Rates
     budget: float | None = None
-    seconds: float = 20.0
+    seconds: float = math.inf
     demands: Constraints = field(default_factory=Constraints)
     has_marks: bool = True
 

@@ -69,6 +69,7 @@ class Refinement:
     bound: float = 0.0
     bound_with_memory: float = -math.inf
     is_shared: bool = True
+    is_cut: bool = False
     _profiler: MemoryProfiler | None = None
     _solved: list[Choice] = field(default_factory=list)
     _candidates: dict[bytes, CandidatePlan] = field(default_factory=dict)
@@ -155,6 +156,7 @@ class Refinement:
         if self.latest is None:
             return
         result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        self.is_cut = self.is_cut or result.is_cut
         if not result.is_shared:
             self.bound, self.is_shared = result.bound, False
 

@@ -27,7 +27,7 @@ from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, plan_key
 from hloom.planner.second_layouts import Build, with_second_layouts
-from hloom.planner.solvers import PLANNERS, Planner
+from hloom.planner.solvers import PLANNERS, Assignment, Planner
 from hloom.planner.solvers.ilp import complete, plan_shared
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
@@ -56,7 +56,7 @@ def search_plans(
     budget: float | None = None,
     measure: int = 0,
     measure_plan: Measure | None = None,
-    seconds: float = 20.0,
+    seconds: float = math.inf,
     planner: str = "ilp",
     pins: Mapping[str, Spec | str] | None = None,
     forbidden: Iterable[Forbidden | str] = (),
@@ -83,11 +83,12 @@ def search_plans(
         search.measure_also(unmeasured, measure_plan)
         if not task.demands:
             search.measure_experts(measure_plan)
+    search.note_cut()
     search.result.rank()
     return search.result
 
 
-def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = 20.0) -> CandidatePlan:
+def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = math.inf) -> CandidatePlan:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_shared)
@@ -117,6 +118,7 @@ class _Search:
     solver: Planner
     refinements: list[Refinement] = field(default_factory=list)
     measurements: dict[str, Measured] = field(default_factory=dict)
+    is_cut: bool = False
 
     @property
     def task(self) -> Task:
@@ -131,6 +133,21 @@ class _Search:
             self._solve(self.task.rates)
         if not self.result.candidates:
             raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
+
+    def solution(
+        self, problem: Problem, *, seconds: float = math.inf, starts: Sequence[Mapping[int, int]] = ()
+    ) -> Assignment:
+        """A problem's solution; whether any was cut short is noted."""
+        choice = self.solver(problem, seconds=seconds, starts=starts)
+        self.is_cut = self.is_cut or choice.is_cut
+        return choice
+
+    def note_cut(self) -> None:
+        """Say that the answer depends on the machine, where it does."""
+        if self.is_cut or any(refinement.is_cut for refinement in self.refinements):
+            self.result.notes.append(
+                f"solutions were cut short after {self.task.seconds:g} s each: another run may give another plan or gap"
+            )
 
     def measure(self, count: int, measure_plan: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
@@ -223,7 +240,7 @@ class _Search:
             demands = replace(task.demands, like=_with_replicated(plan, problem.module))
             completed, _ = constrain_problem(problem, demands)
             name = f"{plan.name}, completed"
-            yield Refinement(task, completed, self.solver, name, demands, work=WORK // EXPERTS_SHARE)
+            yield Refinement(task, completed, self.solution, name, demands, work=WORK // EXPERTS_SHARE)
 
     def _solved(self, name: str, base: Problem, build: Build, work: int) -> Iterator[Refinement]:
         """The problem with one layout per value, and with second ones where these pay; with a budget the last alone.
@@ -232,18 +249,18 @@ class _Search:
         """
         task = self.task
         if task.demands.like is not None or self.solver is not plan_shared:
-            yield Refinement(task, base, self.solver, name, work=work)
+            yield Refinement(task, base, self.solution, name, work=work)
             return
         fixed = constrained_names(task.demands, base)
-        space = with_second_layouts(base, build, self.solver, task.seconds, can_clone=task.has_marks, fixed=fixed)
+        space = with_second_layouts(base, build, self.solution, task.seconds, can_clone=task.has_marks, fixed=fixed)
         is_as_given = base.mesh is task.mesh
         if is_as_given:
             self.result.space, self.result.problem = space, space.problem
         seeds = partial(self._experts, space.problem) if is_as_given and task.budget and not task.demands else tuple
-        yield Refinement(task, space.problem, self.solver, name, work=work, seeds=seeds, first=space.solution)
+        yield Refinement(task, space.problem, self.solution, name, work=work, seeds=seeds, first=space.solution)
         if space.problem is not base and task.budget is None:
             plain = f"{name}, one layout per value"
-            yield Refinement(task, base, self.solver, plain, work=work, first=space.base_solution)
+            yield Refinement(task, base, self.solution, plain, work=work, first=space.base_solution)
 
     def _constrained(
         self, rates: Rates, duplicates: Sequence[Duplicate] = (), apart: Sequence[Collection[str]] = ()

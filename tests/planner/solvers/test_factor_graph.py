@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.dual_ascent import ascend
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument
@@ -52,7 +53,7 @@ def test_messages_bound_the_optimum_and_rise(graph: FactorGraph, sweeps: int):
 @PROPERTY
 def test_what_messages_rule_out_is_in_no_better_choice(graph: FactorGraph):
     optimum = min(map(graph.cost, choices(graph)))
-    result = ascend(graph, math.inf)
+    result = ascend(graph, Deadline())
     result.narrow()
     assert result.bound <= optimum + 1e-6 * optimum <= result.cost * (1 + 2e-6)
     left = min(map(result.graph.cost, choices(result.graph)))
@@ -63,8 +64,8 @@ def test_what_messages_rule_out_is_in_no_better_choice(graph: FactorGraph):
 @PROPERTY
 def test_messages_and_the_integer_program_find_the_optimum(graph: FactorGraph):
     optimum = min(map(graph.cost, choices(graph)))
-    assert solve(graph, math.inf).cost == pytest.approx(optimum)
-    exact = solve_exactly(graph, optimum + 1, 30)
+    assert solve(graph, Deadline()).cost == pytest.approx(optimum)
+    exact = solve_exactly(graph, optimum + 1, Deadline())
     assert exact is not None and exact.choice is not None and graph.cost(exact.choice) == pytest.approx(optimum)
 
 

@@ -113,7 +113,7 @@ def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
     if not path.exists():
         pytest.skip("the cases are not beside this checkout")
     problem = build_problem(load(path), Mesh.parse("a=2,b=2,c=2"))
-    default = PLANNERS["ilp"](problem, seconds=60)
+    default = PLANNERS["ilp"](problem)
     assert default.cost == pytest.approx(default.shared_bound, rel=PROVEN)
     assert default.gap <= ENOUGH and not default.is_shared
 

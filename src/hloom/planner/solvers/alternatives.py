@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from hloom.ir import Node, TensorType
 from hloom.planner.cost_model import itemsize_of
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.dual_ascent import ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.message_passing import MessagePassing
@@ -25,12 +25,11 @@ SWEEPS = 10
 """How often messages are passed for an alternative, at most: its order matters, not its last per mille."""
 
 
-def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: float = 5.0) -> list[Assignment]:
+def alternatives(problem: Problem, choice: Assignment, k: int = 5) -> list[Assignment]:
     """The `k` cheapest choices, each without the strategy that some important cluster has, cheapest first.
 
     Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
     """
-    deadline = time.monotonic() + seconds
     graph = quotient_graph(problem)
     known = graph.chosen(choice.strategies)
     messages = MessagePassing(graph)
@@ -41,9 +40,7 @@ def alternatives(problem: Problem, choice: Assignment, k: int = 5, seconds: floa
     start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in known.items()}
     others: dict[tuple[int, ...], Assignment] = {}
     for node in _important(problem, few):
-        if time.monotonic() > deadline:
-            break
-        other = _without(problem, few, start, node, choice, deadline)
+        other = _without(problem, few, start, node, choice)
         if other is not None and other.strategies != choice.strategies:
             others.setdefault(tuple(other.strategies.values()), other)
     return sorted(others.values(), key=lambda candidate: candidate.cost)[:k]
@@ -59,7 +56,7 @@ def _important(problem: Problem, graph: FactorGraph) -> list[int]:
 
 
 def _without(
-    problem: Problem, graph: FactorGraph, start: Mapping[int, int], node: int, choice: Assignment, deadline: float
+    problem: Problem, graph: FactorGraph, start: Mapping[int, int], node: int, choice: Assignment
 ) -> Assignment | None:
     """The best choice in which a node has another strategy, one that looks different from outside."""
     own = start[node]
@@ -71,7 +68,7 @@ def _without(
     kept[node] = np.flatnonzero(differs)
     few = graph.restricted(kept)
     costs = graph.given(node, start)[kept[node]]
-    ascent = ascend(few, deadline, [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
+    ascent = ascend(few, Deadline(), [{**start, node: int(np.argmin(costs))}], sweeps=SWEEPS)
     strategies = ascent.graph.named(problem, ascent.choice)
     lead = problem.options[node][int(graph.kept[node][own])]
     cluster = next(cluster for cluster in problem.clusters if cluster.number == node)

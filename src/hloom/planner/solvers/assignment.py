@@ -15,7 +15,8 @@ class Assignment:
     """One strategy per cluster, its cost in seconds, and a bound: the least that any choice could cost.
 
     `is_shared` says that the bound holds only for choices that give isomorphic clusters the same strategy;
-    `shared_bound` is that bound in any case. `notes` say what a reader should know of how the choice was found.
+    `shared_bound` is that bound in any case. It `is_cut` where the seconds
+    ended the search before its steps did. `notes` say what a reader should know of how the choice was found.
     """
 
     strategies: dict[int, int]
@@ -25,6 +26,7 @@ class Assignment:
     planner: str = "ilp"
     notes: tuple[str, ...] = ()
     shared_bound: float = -math.inf
+    is_cut: bool = False
 
     @property
     def gap(self) -> float:
@@ -39,6 +41,6 @@ class Planner(Protocol):
         self,
         problem: Problem,
         *,
-        seconds: float = 20.0,
+        seconds: float = math.inf,
         starts: Sequence[Mapping[int, int]] = (),
     ) -> Assignment: ...

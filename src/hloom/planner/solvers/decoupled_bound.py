@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from hloom.planner.problem import Problem
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.factor_graph import FactorGraph, full_graph
 from hloom.planner.solvers.factors import CostFactor
 from hloom.planner.solvers.message_passing import MessagePassing, copy_messages
@@ -21,12 +21,12 @@ SLOW = 0.05
 """Where a round has closed less than this share of the gap, further ones are not worth their time."""
 
 
-def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline: float) -> float | None:
+def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline: Deadline) -> float | None:
     """What no choice costs less than, `cost` being that of one; None where the deadline has passed before.
 
     The messages begin as those of the quotient graph, evenly among all clusters that a node represents there.
     """
-    if time.monotonic() > deadline:
+    if deadline.cuts():
         return None
     apart = full_graph(problem)
     _begin(apart, graph)
@@ -37,7 +37,7 @@ def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline:
         for _ in range(EVERY):
             messages.sweep()
         bound = max(bound, messages.bound())
-        if cost - bound <= ENOUGH * cost or bound - before < SLOW * (cost - bound) or time.monotonic() > deadline:
+        if cost - bound <= ENOUGH * cost or bound - before < SLOW * (cost - bound) or deadline.cuts():
             break
     return min(bound, cost)
 

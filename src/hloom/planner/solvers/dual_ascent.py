@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.message_passing import MessagePassing, descend
 
@@ -58,7 +58,7 @@ class Ascent:
 
 def ascend(
     graph: FactorGraph,
-    deadline: float,
+    deadline: Deadline,
     starts: Sequence[Mapping[int, int]] = (),
     sweeps: int = SWEEPS,
     enough: float = CLOSED,
@@ -66,8 +66,7 @@ def ascend(
     """Pass messages, and follow the choices they suggest; `starts` are choices to begin with.
 
     Messages that stand in the factor graph already are gone on from, and a gap of `enough` is not narrowed further. It
-    ends before the deadline (of `time.monotonic`), though not before the first round; which round is the last depends
-    on the deadline alone where the gap is not closed or settled by then.
+    ends before the deadline, though not before the first round.
     """
     result = _begun(graph, starts)
     for _ in range(0, sweeps, EVERY):
@@ -77,7 +76,7 @@ def ascend(
         result.bound = max(result.bound, min(result.messages.bound(), result.cost))
         result.follow(result.messages.suggested())
         is_slow = result.bound - before < SLOW * (result.cost - result.bound)
-        if result.gap <= enough or is_slow or time.monotonic() > deadline:
+        if result.gap <= enough or is_slow or deadline.cuts():
             break
         result.narrow()
     return result

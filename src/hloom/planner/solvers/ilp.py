@@ -8,12 +8,12 @@ beyond the bound proves most strategies to be in no better choice, and what is l
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.decoupled_bound import decoupled_bound
 from hloom.planner.solvers.dual_ascent import EVERY, Ascent, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
@@ -24,45 +24,44 @@ PROVEN = 1e-4
 """The share of the cost below which a gap is not worth the solver's time."""
 FEW_COLUMNS = 12_000
 """Programs with no more columns are solved in less time than many messages take."""
-APART = 0.5
-"""The share of the seconds that may go into the bound of clusters that choose apart."""
 
 
 def plan(
     problem: Problem,
-    seconds: float = 20.0,
+    seconds: float = math.inf,
     *,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """The cheapest choice of strategies, with the bound that is proven: of all choices, unless there was no time."""
-    begun = time.monotonic()
+    deadline = Deadline(seconds)
     graph = quotient_graph(problem)
-    result = _solve_shared(problem, graph, begun + seconds, starts)
-    bound = decoupled_bound(problem, graph, result.cost, begun + APART * seconds)
-    return result if bound is None else replace(result, bound=bound, is_shared=False)
+    result = _solve_shared(problem, graph, deadline, starts)
+    bound = decoupled_bound(problem, graph, result.cost, deadline)
+    result = result if bound is None else replace(result, bound=bound, is_shared=False)
+    return replace(result, is_cut=deadline.has_cut)
 
 
 def plan_shared(
     problem: Problem,
-    seconds: float = 20.0,
+    seconds: float = math.inf,
     *,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
-    return _solve_shared(problem, quotient_graph(problem), time.monotonic() + seconds, starts)
+    return _solve_shared(problem, quotient_graph(problem), Deadline(seconds), starts)
 
 
 def complete(problem: Problem) -> dict[int, int]:
     """A cheap choice, from one round of messages: for problems that leave little open."""
     graph = quotient_graph(problem)
-    ascent = ascend(graph, math.inf, sweeps=EVERY)
+    ascent = ascend(graph, Deadline(), sweeps=EVERY)
     return ascent.graph.named(problem, ascent.choice)
 
 
 def _solve_shared(
     problem: Problem,
     graph: FactorGraph,
-    deadline: float,
+    deadline: Deadline,
     starts: Sequence[Mapping[int, int]],
 ) -> Assignment:
     if isinstance(problem.solver_state, FactorGraph):
@@ -71,10 +70,11 @@ def _solve_shared(
     known = [numbered for start in starts if (numbered := graph.numbered(start)) is not None]
     ascent = solve(graph, deadline, known)
     strategies = ascent.graph.named(problem, ascent.choice)
-    return Assignment(strategies, problem.cost(strategies), ascent.bound, shared_bound=ascent.bound)
+    cost = problem.cost(strategies)
+    return Assignment(strategies, cost, ascent.bound, shared_bound=ascent.bound, is_cut=deadline.has_cut)
 
 
-def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+def solve(graph: FactorGraph, deadline: Deadline, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
     """The cheapest choice of a factor graph, and its bound."""
     ascent = ascend(graph, deadline, starts, sweeps=EVERY)
     if columns_of(ascent.graph) > FEW_COLUMNS:
@@ -82,7 +82,7 @@ def solve(graph: FactorGraph, deadline: float, starts: Sequence[Mapping[int, int
     if ascent.gap <= PROVEN:
         return ascent
     ascent.narrow()
-    exact = solve_exactly(ascent.graph, ascent.cost, deadline - time.monotonic(), start=ascent.choice)
+    exact = solve_exactly(ascent.graph, ascent.cost, deadline, start=ascent.choice)
     if exact is not None:
         if exact.choice is not None:
             ascent.follow(exact.choice)

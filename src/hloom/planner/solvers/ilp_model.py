@@ -12,15 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument, PairFactor
-from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
+from hloom.planner.solvers.mixed_integer_program import MOST_NODES, MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 LARGEST = 1e3
 """What the cost of a choice is scaled to: HiGHS's tolerances are absolute."""
-MOST_COLUMNS = 60_000
-"""Programs with more columns are not tried: one relaxation of such takes a minute and more."""
+MOST_COLUMNS = 30_000
+"""Programs with more columns are not tried: one relaxation of such takes many seconds."""
+NODE_COLUMNS, FEWEST_NODES = 4_000_000, 20
+"""The tree of branches may have so many nodes times columns, and so many nodes always: about as long everywhere."""
 
 Columns = dict[int, np.ndarray]
 """By node the columns of its strategies."""
@@ -37,12 +40,12 @@ class ExactSolution:
 def solve_exactly(
     graph: FactorGraph,
     known: float,
-    seconds: float,
+    deadline: Deadline,
     start: Mapping[int, int] | None = None,
     most: int = MOST_COLUMNS,
 ) -> ExactSolution | None:
     """The cheapest choice, `known` being about its cost; None where the program is too large."""
-    if columns_of(graph) > most or seconds <= 0:
+    if columns_of(graph) > most or deadline.cuts():
         return None
     scale = LARGEST / known if known > 0 else 1.0
     program = MixedIntegerProgram()
@@ -57,7 +60,9 @@ def solve_exactly(
             add_reshard(program, chosen, factor, scale)
     if start is not None:
         begun = {int(columns[strategy]): 1.0 for columns, strategy in _at(chosen, start)}
-    solved = program.solve(seconds, start=begun)
+    nodes = min(max(NODE_COLUMNS // len(program.costs), FEWEST_NODES), MOST_NODES)
+    solved = program.solve(deadline.remaining, start=begun, nodes=nodes)
+    deadline.has_cut = deadline.has_cut or solved.is_cut
     bound = solved.bound / scale
     if not len(solved.values):
         return ExactSolution(None, bound)

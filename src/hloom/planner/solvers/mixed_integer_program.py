@@ -14,12 +14,16 @@ MOST_NODES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class MixedIntegerSolution:
-    """The values of all columns (none where nothing was found), their cost, and the bound that was proven."""
+    """The values of all columns (none where nothing was found), their cost, and the bound that was proven.
+
+    It `is_cut` where the seconds ended the search, and not its steps.
+    """
 
     values: np.ndarray
     cost: float
     bound: float
     is_optimal: bool
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -69,12 +73,16 @@ class MixedIntegerProgram:
             solver.setSolution(len(start), np.array(list(start), np.int32), np.array(list(start.values()), float))
         solver.run()
         info = solver.getInfo()
-        is_optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        status = solver.getModelStatus()
+        is_optimal, is_cut = (
+            status == highspy.HighsModelStatus.kOptimal,
+            status == highspy.HighsModelStatus.kTimeLimit,
+        )
         values = np.array(solver.getSolution().col_value)
         is_feasible = info.primal_solution_status == 2
         bound = info.mip_dual_bound if any(self.is_integer) else info.objective_function_value
         return MixedIntegerSolution(
-            values if is_feasible else np.empty(0), info.objective_function_value, bound, is_optimal
+            values if is_feasible else np.empty(0), info.objective_function_value, bound, is_optimal, is_cut
         )
 
     def _model(self) -> highspy.HighsLp:

@@ -7,13 +7,13 @@ for each cluster, however many axes there are.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
+from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.dual_ascent import EVERY, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.message_passing import MessagePassing
@@ -28,7 +28,7 @@ _Decided = dict[int, Strategy]
 
 def plan(
     problem: Problem,
-    seconds: float = 20.0,
+    seconds: float = math.inf,
     *,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
@@ -38,17 +38,19 @@ def plan(
     bound is that of all choices, from messages for which there is time; without, there is none. `starts` are not used:
     a step has few choices.
     """
-    deadline = time.monotonic() + seconds
+    deadline = Deadline(seconds)
     graph = quotient_graph(problem)
     steps = _steps(problem, graph, deadline)
     strategies = steps[-1]
     bound, notes = _bound(graph, deadline)
     cost = problem.cost(strategies)
     bound = min(bound, cost)
-    return Assignment(strategies, cost, bound, planner="recursive", notes=notes, shared_bound=bound)
+    return Assignment(
+        strategies, cost, bound, planner="recursive", notes=notes, shared_bound=bound, is_cut=deadline.has_cut
+    )
 
 
-def _steps(problem: Problem, graph: FactorGraph, deadline: float) -> list[dict[int, int]]:
+def _steps(problem: Problem, graph: FactorGraph, deadline: Deadline) -> list[dict[int, int]]:
     """The choices after each axis."""
     mesh = problem.mesh
     axes = sorted((name for name in mesh.names if mesh.size(name) > 1), key=lambda name: -mesh.size(name))
@@ -87,9 +89,9 @@ def _held_on(memory: ClassAxes, axes: Collection[str]) -> ClassAxes:
     return tuple((number, own) for number, own in left if own)
 
 
-def _bound(graph: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]:
+def _bound(graph: FactorGraph, deadline: Deadline) -> tuple[float, tuple[str, ...]]:
     """What no choice costs less than, as far as there is time."""
-    if time.monotonic() > deadline:
+    if deadline.cuts():
         return -math.inf, ("no bound: there was no time for one",)
     messages = MessagePassing(graph)
     bound = -math.inf
@@ -97,6 +99,6 @@ def _bound(graph: FactorGraph, deadline: float) -> tuple[float, tuple[str, ...]]
         for _ in range(EVERY):
             messages.sweep()
         before, bound = bound, max(bound, messages.bound())
-        if bound - before < 1e-3 * bound or time.monotonic() > deadline:
+        if bound - before < 1e-3 * bound or deadline.cuts():
             break
     return bound, ()
