@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -258,7 +259,7 @@ def value_and_grad(target: Any, wrt: Any = None, **options: Any) -> Any:
 def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
     if not _is_function(target):
         return getattr(autodiff, name)(target, wrt, **options)
-    original, precision = _original(target)
+    original, precision, static = _original(target)
     chosen = {
         "wrt": 0 if wrt is None else tuple(wrt) if isinstance(wrt, list) else wrt,
         "has_aux": bool(options.pop("has_aux", False)),
@@ -272,7 +273,7 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
         derived = Derived(name, interpreter.embed(original, _name(original)), chosen)
         return interpreter.calls.call(derived, arguments, keywords)
 
-    made = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    made = Function(_shell(original), entry, f"{name}_{_name(original)}", static, precision)
     made.hloom_derived = name, original, chosen
     return made
 
@@ -281,7 +282,7 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
     """`jvp(function, primals, tangents)`: the value and its derivative along the tangents; of a module, a module."""
     if not _is_function(target):
         return autodiff.jvp(target, *args, **options)
-    original, precision = _original(target)
+    original, precision, _ = _original(target)
     primals, tangents = [*args, *options.values()]
 
     def entry(
@@ -299,7 +300,7 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     """
     if not _is_function(target):
         return autodiff.vjp(target, *primals, **options)
-    original, precision = _original(target)
+    original, precision, _ = _original(target)
 
     def forward(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -337,7 +338,7 @@ def hessian(target: Callable[..., Any], wrt: int = 0) -> Any:
 
 
 def _matrix(name: str, target: Any, wrt: Any) -> Any:
-    original, precision = _original(target)
+    original, precision, static = _original(target)
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -345,7 +346,7 @@ def _matrix(name: str, target: Any, wrt: Any) -> Any:
         made = BUILTINS[name](interpreter, [interpreter.embed(original, _name(original)), Const(wrt)], {})
         return interpreter.calls.call(made, arguments, keywords)
 
-    function = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+    function = Function(_shell(original), entry, f"{name}_{_name(original)}", static, precision)
     function.hloom_derived = name, original, {"wrt": wrt}
     return function
 
@@ -371,13 +372,14 @@ def _is_function(target: Any) -> bool:
     return callable(target) and not isinstance(target, Module)
 
 
-def _original(target: Any) -> tuple[Any, int]:
-    """What a function is made of: for one of `hloom.function`, the Python function."""
+def _original(target: Any) -> tuple[Any, int, tuple[str | int, ...]]:
+    """What a function is made of, for one of `hloom.function` the Python function; its precision; what is static."""
     if isinstance(target, Function):
-        return (target if target.hloom_derived is not None else target.hloom_function), target.precision
+        original = target if target.hloom_derived is not None else target.hloom_function
+        return original, target.precision, target.static
     if not callable(target):
         raise HloomError(f"a {type(target).__name__} cannot be differentiated: a function or a module can")
-    return target, 64
+    return target, 64, ()
 
 
 def _name(target: Any) -> str:
@@ -389,6 +391,8 @@ def _shell(original: Any) -> Callable[..., Any]:
         raise NotImplementedError
 
     shell.__name__ = _name(original)
+    with contextlib.suppress(TypeError, ValueError):
+        shell.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
     shell.__doc__ = getattr(original, "__doc__", None)
     return shell
 
@@ -443,7 +447,7 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
         parts = tuple([_described(item, arrays, table) for item in argument.values()])
         return ArgumentTree(dict, tuple(argument), parts)
     if isinstance(argument, (np.ndarray, np.generic)) or (
-        hasattr(argument, "__array__") and hasattr(argument, "dtype")
+        hasattr(argument, "__array__") and hasattr(argument, "dtype") and not isinstance(argument, type)
     ):
         arrays.append(argument)
         dtype = argument.dtype

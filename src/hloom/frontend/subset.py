@@ -27,9 +27,21 @@ def check_subset(node: ast.AST, filename: str) -> None:
     """Raise Unsupported at the first construct that cannot be compiled."""
     for part in ast.walk(node):
         refusal = REFUSED.get(type(part))
-        if refusal is not None:
+        if refusal is not None and not (isinstance(part, ast.Global) and _is_only_read(node, part)):
             name, hint = refusal
             line, column = getattr(part, "lineno", 1), getattr(part, "col_offset", 0)
             excerpt = linecache.getline(filename, line).rstrip("\n")
             location = Location(filename, line, column + 1, excerpt, column)
             raise Unsupported(f"{name} cannot be compiled", location, hint=hint)
+
+
+def _is_only_read(node: ast.AST, statement: ast.Global) -> bool:
+    """Whether no function in a tree binds a name that a `global` statement declares."""
+    names = set(statement.names)
+    return not any(
+        (isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load) and part.id in names)
+        or (isinstance(part, ast.arg) and part.arg in names)
+        or (isinstance(part, ast.FunctionDef) and part.name in names)
+        or (isinstance(part, ast.alias) and (part.asname or part.name) in names)
+        for part in ast.walk(node)
+    )

@@ -172,6 +172,8 @@ class Calls:
         call = next((vars(base)["__call__"] for base in type(held).__mro__ if "__call__" in vars(base)), None)
         if isinstance(call, FunctionType):
             return self.call(interpreter.embed(call), [Const(held), *arguments], keywords)
+        if not callable(held):
+            interpreter.raise_error(TypeError, f"'{type(held).__name__}' object is not callable")
         interpreter.refuse(f"{held!r} cannot be called in a compiled function")
 
     def _builtin(

@@ -52,11 +52,7 @@ def call_derived(
     if derived.transformation == "jacobian":
         return _jacobian(interpreter, derived, arguments, keywords)
     wrt = options["wrt"]
-    numbers = wrt if isinstance(wrt, tuple) else (wrt,)
-    for number in numbers:
-        if not -len(arguments) <= number < len(arguments):
-            interpreter.raise_error(TypeError, f"wrt={number}, but only {len(arguments)} arguments are given")
-    chosen = [number % len(arguments) for number in numbers]
+    chosen = _chosen(interpreter, wrt, len(arguments))
     linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, chosen, is_scalar=True,
                               by_slopes=True, has_aux=bool(options.get("has_aux")))  # fmt: skip
     cotangents = linear.gradient()
@@ -70,6 +66,17 @@ def call_derived(
     return gradient if derived.transformation == "grad" else Tuple((value, gradient))
 
 
+def _chosen(interpreter: Interpreter, wrt: Any, count: int) -> list[int]:
+    """Which of `count` arguments `wrt` names, counted from zero; TypeError is raised for what names none."""
+    numbers = wrt if isinstance(wrt, (tuple, list)) else (wrt,)
+    for number in numbers:
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool):
+            interpreter.raise_error(TypeError, f"wrt is the number of an argument or a tuple of numbers, not {wrt!r}")
+        if not -count <= number < count:
+            interpreter.raise_error(TypeError, f"wrt={number}, but only {count} arguments are given")
+    return [int(number) % count for number in numbers]
+
+
 UNROLLED_ROWS = 8
 """How many elements a result may have whose Jacobian's rows are computed one after the other, without a loop."""
 
@@ -79,7 +86,7 @@ def _jacobian(
 ) -> AbstractValue:
     """The derivative of every element of a result: one pull-back for each, the dimensions of the result first."""
     wrt = derived.options["wrt"]
-    numbers = [number % len(arguments) for number in (wrt if isinstance(wrt, tuple) else (wrt,))]
+    numbers = _chosen(interpreter, wrt, len(arguments))
     linear = LinearizedFunction(interpreter, derived.function, arguments, keywords, numbers, by_slopes=True)
     leaves = [leaf for leaf in _leaves(interpreter, linear.value) if leaf is not None]
     emitter = interpreter.emitter
@@ -89,7 +96,7 @@ def _jacobian(
         if position not in linear.moving:
             interpreter.refuse(f"{described(leaf)} has no derivative", TypeError)
         if linear.slopes:
-            slope = {linear.part.wrt[0]: linear.slopes[linear.moving.index(position)]}
+            slope = {linear.part.wrt[0]: linear.of_parameter(linear.slopes[linear.moving.index(position)])}
             for column, argument in enumerate(numbers):
                 made[column].append(linear.tree(argument, slope))
             continue
@@ -196,8 +203,8 @@ class LinearizedFunction:
     ) -> None:
         self.interpreter = interpreter
         self.arguments = list(arguments)
-        self.chosen = list(chosen)
-        part = _Part(interpreter, function, arguments, keywords, chosen)
+        self.chosen = list(dict.fromkeys(chosen))
+        part = _Part(interpreter, function, arguments, keywords, self.chosen)
         self.part = part
         if is_scalar:
             part.check_scalar(has_aux)
@@ -229,8 +236,13 @@ class LinearizedFunction:
         if not self.moving:
             return self.zeros()
         if self.slopes:
-            return {self.part.wrt[0]: self.slopes[0]}
+            return {self.part.wrt[0]: self.of_parameter(self.slopes[0])}
         return self.pull_back([self.interpreter.emitter.constant(1, self.part.result_types[self.moving[0]])])
+
+    def of_parameter(self, slope: Node) -> Node:
+        """A slope as a cotangent of the parameter: in its element type, which the function may have converted from."""
+        element = self.part.leaves[self.part.wrt[0]].type.dtype
+        return slope if _type_of(slope).dtype.is_complex else self.interpreter.numbers.convert(slope, element)
 
     def pull_back(self, cotangents: Sequence[Node]) -> dict[int, Node]:
         """The cotangents of the parameters that are differentiated with respect to, by parameter."""
@@ -336,8 +348,8 @@ class _Part:
     def check_scalar(self, has_aux: bool) -> None:
         interpreter = self.interpreter
         value = self.value
-        if not self.alive:
-            raise PathEnds
+        if not self.alive:  # `finish` raises what the function does
+            return
         if has_aux:
             if not isinstance(value, Tuple) or len(value.items) != 2:
                 interpreter.refuse(f"with has_aux a function returns a pair, not {described(value)}", TypeError)

@@ -100,6 +100,8 @@ class Interpreter:
         self.protected: dict[Array, str] = {}
         self.steps = 0
         self.returned_at: Location | None = None
+        self.entry: Code | None = None
+        """The function that the program is made of."""
         self._outside: dict[int, tuple[Any, AbstractValue]] = {}
         self._free_names: dict[Code, tuple[str, ...]] = {}
         self.aliases = Aliases(self)
@@ -123,8 +125,10 @@ class Interpreter:
     # Errors and refusals
 
     def location(self) -> Location | None:
-        """Where the interpreter is."""
-        return self.frame.code.location(self.frame.part) if self.frame else None
+        """Where the interpreter is; before a call has begun, where the function is defined."""
+        if self.frame is not None:
+            return self.frame.code.location(self.frame.part)
+        return None if self.entry is None else self.entry.location(self.entry.node)
 
     def chain(self) -> tuple[Location, ...]:
         """The calls that led here, innermost first; within a graph that several calls use, from its function on."""
@@ -396,6 +400,8 @@ class Interpreter:
     def closure_of(self, function: FunctionType) -> FunctionClosure:
         """A Python function as a value of the program."""
         code = code_of(function)
+        if self.frame is None:
+            self.entry = code
         names = function.__code__.co_freevars
         outside = dict(zip(names, function.__closure__ or (), strict=True))
         scope = Scope(None, None, globals=function.__globals__, outside=outside)

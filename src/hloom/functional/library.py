@@ -21,6 +21,7 @@ from hloom.functional.library_arguments import (
     is_plain,
     is_wider,
     name_of,
+    needs_known_values,
     without_ignored,
     without_lists,
 )
@@ -318,10 +319,10 @@ class Library:
 
     def _problem(self, error: HloomError, name: str, example: Callable[[], Any] | None = None) -> Any:
         cause = error.__cause__
-        if "Abstract tracer value" in error.message:
+        if needs_known_values(error):
             self.interpreter.refuse(
                 f"{name}: the shape of its result, or an option, would depend on data",
-                hint="give what decides the shape as a constant, such as minlength= or size=",
+                hint="give what decides the shape as a constant, such as minlength= or size=, or as a static argument",
             )
         numpys = example() if example is not None else None
         if isinstance(numpys, Exception):

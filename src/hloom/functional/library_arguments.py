@@ -11,6 +11,7 @@ import numpy as np
 from hloom.functional.container_classes import is_sequence
 from hloom.functional.library_protocols import Placeholder
 from hloom.functional.values import AbstractValue, Array, Const, Ref, Tuple
+from hloom.text import HloomError
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -106,6 +107,12 @@ def _as_array(item: Any) -> Any:
     except ValueError:
         return tuple(item)
     return made if made.dtype.kind in "biufc" else tuple(item)
+
+
+def needs_known_values(error: HloomError) -> bool:
+    """Whether jax could not trace a call because it asked for numbers that only the run knows."""
+    cause = type(error.__cause__).__name__
+    return cause.startswith(("Tracer", "Concretization")) or "Tracer(" in error.message
 
 
 def exception_of(error: BaseException) -> type[BaseException]:

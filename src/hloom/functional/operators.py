@@ -107,7 +107,12 @@ class Operators:
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
         value = self.binary(symbol, left, right)
-        if isinstance(left, Array) and isinstance(value, Array) and left.dims and value.dims == left.dims:
+        if isinstance(left, Array) and isinstance(value, Array) and left.dims:
+            if value.dims != left.dims:
+                interpreter.raise_error(
+                    ValueError,
+                    f"an array of shape {list(left.dims)} cannot take one of shape {list(value.dims)} in place",
+                )
             element = left.dtype
             if element is not value.dtype:
                 kinds = np.can_cast(value.dtype.numpy, element.numpy, "same_kind")

@@ -152,6 +152,10 @@ def tree_map(f: Any, tree: Any, *rest: Any, **_: Any) -> Any:
     return f(tree, *rest)
 
 
+PYTHON_TYPES = (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.complex128))
+"""The element types whose numbers compute as Python's own."""
+
+
 def vectorize(pyfunc: Any, otypes: Any = None, **_: Any) -> Any:
     """numpy.vectorize: a function of Python's numbers"""
 
@@ -160,7 +164,12 @@ def vectorize(pyfunc: Any, otypes: Any = None, **_: Any) -> Any:
         flat = [np.reshape(array, (-1,)) for array in arrays]
         rows = stacked(lambda i: pyfunc(*[array[i].item() for array in flat]), flat[0].size)
         made = tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), rows)
-        return made if otypes is None else made.astype(otypes[0])
+        if otypes is not None:
+            return made.astype(otypes[0])
+        if flat[0].size == 0 or all(array.dtype in PYTHON_TYPES for array in flat):
+            return made
+        first = pyfunc(*[array[0] for array in flat])  # NumPy's own number of the first elements decides the type
+        return tree_map(lambda leaf, one: leaf.astype(np.asarray(one).dtype), made, first)
 
     return mapped
 

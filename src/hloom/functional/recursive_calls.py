@@ -212,8 +212,13 @@ class RecursiveCalls:
             else:
                 interpreter.refuse(f"the type of the result of {closure.code.name}() does not settle")
         except RecursionMet as met:
-            if met.frame is not one.frame or broaden:
+            if met.frame is not one.frame:
                 raise
+            if broaden:
+                interpreter.refuse(
+                    f"{closure.code.name}() calls itself with arguments of ever other types: unbounded polymorphic "
+                    "recursion", hint="keep the types of the arguments from call to call",
+                )  # fmt: skip
             is_too_deep = True
         else:
             is_too_deep = False

@@ -30,6 +30,7 @@ class Statements:
             ast.Continue: self._continue,
             ast.Pass: self._pass,
             ast.Nonlocal: self._pass,
+            ast.Global: self._pass,
             ast.While: self._while,
             ast.For: self._for,
             ast.FunctionDef: self._function,

@@ -1,6 +1,7 @@
 """Python's numbers: floor division and modulo of negative numbers, powers, bits, conversions, `math`."""
 
 import math
+import operator
 
 from tests.functional.table import program
 
@@ -267,3 +268,12 @@ def complex_numbers(a, b):
 @program((3.7,), (-3.7,))
 def methods_of_numbers(x):
     return x.is_integer(), (x * 0 + 2.0).is_integer(), x.real
+
+
+@program((5, 3), (12, 2))
+def operators_in_place_as_functions(x, y):
+    values = [x]
+    kept = operator.iconcat(values, [y])
+    sums = operator.iadd(x, y), operator.isub(x, y), operator.imul(x, y), operator.ifloordiv(x, y), operator.imod(x, y)
+    bits = operator.iand(x, y), operator.ior(x, y), operator.ixor(x, y), operator.ilshift(x, y), operator.irshift(x, y)
+    return values, kept is values, sums, bits, operator.inv(x), operator.countOf((x, y, x), x), operator.indexOf((x, y), y)

@@ -219,3 +219,24 @@ def a_deep_tail_call(n, total):
     if n == 0:
         return total
     return a_deep_tail_call(n - 1, total + n)
+
+
+@program((None, 0, 6), (None, 0, -2))
+def none_called_on_a_path_that_is_not_taken(function, x, y):
+    def made():
+        return x + y
+
+    chosen = made if x == 0 else function()
+    return chosen()
+
+
+@program((None, 1), raises=TypeError, message="callable")
+def none_called(function, x):
+    if x > 0:
+        return function(x)  # raises
+    return x
+
+
+@program((3, int), (2.5, int), (3, np.float32), (2.5, np.int16), (np.float32(1.5), np.float64), (True, float))
+def a_class_as_an_argument(x, cls):
+    return cls(x)

@@ -344,3 +344,8 @@ def keywords_that_jax_calls_otherwise(a):
     clipped = np.clip(a, a_min=0, a_max=2), a.clip(min=0)
     made = np.zeros((2, 2), order="F"), np.ones_like(a, subok=False), np.concatenate([a, a], casting="same_kind")
     return clipped, made, np.reshape(np.stack([a, a]), (6,), order="F"), np.linalg.matrix_rank(A=np.outer(a, a))
+
+
+@program((np.ones((2, 2), np.float32),), (np.array([True, False]),), (np.arange(3, dtype=np.int16),))
+def vectorized_functions_give_the_types_of_numpys_numbers(x):
+    return np.vectorize(lambda v: v + v)(x), np.vectorize(lambda v: v + 1.5)(x)

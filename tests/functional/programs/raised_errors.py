@@ -313,3 +313,10 @@ def an_error_in_every_iteration(n):
     for _ in range(n):
         total += x[n]  # raises
     return total
+
+
+@program((np.ones((2, 3)),), raises=ValueError)
+def an_array_grows_in_place(x):
+    total = np.zeros(3)
+    total += x  # raises
+    return total

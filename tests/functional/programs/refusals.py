@@ -434,3 +434,28 @@ def identity_of_lists(n):
 @program((2, 1), (2, -1), or_refused=True)
 def int_power_with_a_dynamic_exponent(a, n):
     return a**n  # refused
+
+
+@program((np.arange(6.0), (2, 3)), refused="depend on data")
+def a_shape_that_is_data(x, shape):
+    return np.reshape(x, shape)  # refused
+
+
+@program((np.ones((2, 3)), (1, 0)), refused="depend on data")
+def the_order_of_dimensions_is_data(x, order):
+    return np.transpose(x, order)  # refused
+
+
+@program((np.ones((2, 3)), 1), refused="depend on data")
+def an_axis_that_is_data(x, axis):
+    return np.cumsum(x, axis=axis)  # refused
+
+
+@program((4,), refused="recursion")
+def continuations_of_ever_other_captures(n):
+    def factorial(k, goes_on):
+        if k <= 1:
+            return goes_on(1)
+        return factorial(k - 1, lambda value: goes_on(k * value))
+
+    return factorial(n, lambda value: value)  # refused

@@ -376,3 +376,14 @@ def multiple_results_of_a_call(x):
 def several_statements_in_a_line(x):
     a = x; b = a * 2; c = b - a
     return a, b, c
+
+
+@program((3,))
+def a_global_declared_and_read(x):
+    global RATE
+
+    def inner(y):
+        global RATE
+        return y * RATE
+
+    return inner(x) + RATE

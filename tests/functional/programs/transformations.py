@@ -320,3 +320,33 @@ def the_gradient_by_an_integer(n):
 @program((np.array([1.0, 2.0]),), refused="scalar")
 def the_gradient_of_an_array_of_results(v):
     return hloom.grad(lambda a: a * 2)(v)  # refused
+
+
+@program((2.0, 3.0), (2.0, -3.0), raises=ValueError, message="no")
+def the_gradient_of_a_function_that_always_raises(x, y):
+    def f(a):
+        if y > 0:
+            raise ValueError("no")  # raises
+        raise ValueError("no, never")  # raises
+
+    return hloom.grad(f)(x)
+
+
+@program((2.0, 3.0), refused="wrt")
+def a_gradient_by_the_name_of_a_parameter(x, y):
+    return hloom.grad(lambda a, b: a * b, "b")(x, y)  # refused
+
+
+@program((2.0, 3.0), refused="unexpected keyword argument 'return_value'")
+def an_option_that_gradients_do_not_have(x, y):
+    return hloom.grad(lambda a, b: a * b, return_value=True)(x, y)  # refused
+
+
+@program((2.0, 3.0), refused="not callable")
+def the_gradient_of_a_number(x, y):
+    return hloom.grad(x)(y)  # refused
+
+
+@program((np.float32(2.5),), reference=lambda x: (np.float32(1), np.float32(0.25)))
+def gradients_through_fewer_bits(x):
+    return hloom.grad(lambda v: np.float16(v))(x), hloom.grad(lambda v: np.float16(v) * np.float16(0.25))(x)

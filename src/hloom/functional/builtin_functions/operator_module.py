@@ -28,6 +28,18 @@ for _name, _symbol in (
         return interpreter.operators.binary(symbol, *arguments)
 
     BUILTINS[getattr(operator, _name)] = _operator
+for _name, _symbol in (
+    ("iadd", "+"), ("isub", "-"), ("imul", "*"), ("itruediv", "/"), ("ifloordiv", "//"), ("imod", "%"), ("ipow", "**"),
+    ("imatmul", "@"), ("ilshift", "<<"), ("irshift", ">>"), ("iand", "&"), ("ior", "|"), ("ixor", "^"),
+    ("iconcat", "+"),
+):  # fmt: skip
+
+    def _augmented(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
+    ) -> AbstractValue:
+        return interpreter.operators.augmented(symbol, *arguments)
+
+    BUILTINS[getattr(operator, _name)] = _augmented
 for _name, _symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("is_", "is"),
                        ("is_not", "is not")):  # fmt: skip
 
@@ -37,7 +49,7 @@ for _name, _symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("
         return interpreter.operators.compare(symbol, *arguments)
 
     BUILTINS[getattr(operator, _name)] = _comparison
-for _name, _symbol in (("neg", "-"), ("pos", "+"), ("invert", "~")):
+for _name, _symbol in (("neg", "-"), ("pos", "+"), ("invert", "~"), ("inv", "~")):
 
     def _unary(
         interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
@@ -78,6 +90,17 @@ def negated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
 @row(operator.truth)
 def truth_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     return BUILTINS[bool](interpreter, arguments, keywords)
+
+
+for _function, _name in ((operator.countOf, "count"), (operator.indexOf, "index")):
+
+    def _found(
+        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
+    ) -> AbstractValue:
+        items = Tuple(tuple(interpreter.members.items(arguments[0])))
+        return interpreter.calls.call(interpreter.members.attribute(items, name), [arguments[1]], {})
+
+    BUILTINS[_function] = _found
 
 
 @row(operator.index)

@@ -14,16 +14,26 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 
+def _function_and_wrt(
+    interpreter: Interpreter, name: str, arguments: Arguments, keywords: Keywords, options: tuple[str, ...] = ()
+) -> tuple[AbstractValue, Any]:
+    """The function that is differentiated, and what `wrt` or `argnums` says; raises TypeError for other arguments."""
+    if not 1 <= len(arguments) <= 2:
+        interpreter.raise_error(TypeError, f"{name}() takes a function and wrt, {len(arguments)} arguments are given")
+    taken = ("wrt", "argnums") if len(arguments) == 1 else ()
+    unknown = next((key for key in keywords if key not in (*taken, *options)), None)
+    if unknown is not None:
+        interpreter.raise_error(TypeError, f"{name}() got an unexpected keyword argument '{unknown}'")
+    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
+    numbers = interpreter.static(wrt, "wrt")
+    return arguments[0], tuple(numbers) if isinstance(numbers, list) else numbers
+
+
 def _derivative(name: str) -> Handler:
     def derive(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if not arguments:
-            interpreter.raise_error(TypeError, f"{name}() needs a function")
-        wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
-        numbers = interpreter.static(wrt, "wrt")
-        if isinstance(numbers, list):
-            numbers = tuple(numbers)
+        given, numbers = _function_and_wrt(interpreter, name, arguments, keywords, ("has_aux",))
         options = {"wrt": numbers, "has_aux": bool(interpreter.static(keywords.get("has_aux", FALSE), "has_aux"))}
-        return Derived(name, arguments[0], options)
+        return Derived(name, given, options)
 
     return derive
 
@@ -58,15 +68,14 @@ def reverse_mode(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 
 @row("jacobian")
 def jacobian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
-    return Derived("jacobian", arguments[0], {"wrt": interpreter.static(wrt, "wrt")})
+    given, wrt = _function_and_wrt(interpreter, "jacobian", arguments, keywords)
+    return Derived("jacobian", given, {"wrt": wrt})
 
 
 @row("hessian")
 def hessian(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    wrt = arguments[1] if len(arguments) > 1 else keywords.get("wrt", keywords.get("argnums", Const(0)))
-    inner = Derived("grad", arguments[0], {"wrt": interpreter.static(wrt, "wrt"), "has_aux": False})
-    return Derived("jacobian", inner, {"wrt": interpreter.static(wrt, "wrt")})
+    given, wrt = _function_and_wrt(interpreter, "hessian", arguments, keywords)
+    return Derived("jacobian", Derived("grad", given, {"wrt": wrt, "has_aux": False}), {"wrt": wrt})
 
 
 @row("print_value")
